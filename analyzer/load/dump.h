@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * load/: bytes -> rank traces. One struct dump is one dump file, checked and made safe to read.
+ * Lives here: reading, checking and walking a dump; what is wrong with it, with file and offset.
+ * Must not live here: clocks of several processes, matching, any figure that needs a second dump.
+ *
+ * Input is hostile. After dump_open succeeded every pointer, count and string handed out here is inside the file's
+ * mapping and properly terminated; whatever could not be trusted was left out and said in `problems`.
+ */
+#ifndef COMMTAP_LOAD_DUMP_H
+#define COMMTAP_LOAD_DUMP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim/format.h"
+
+#define DUMP_LANES_MAX 64u
+
+/* One thing wrong with one file. `text` needs no file name or offset: the printer adds them. */
+struct problem {
+    bool fatal; /* the file cannot be used at all */
+    uint64_t offset;
+    char text[160];
+};
+
+struct problems {
+    struct problem *items;
+    size_t count;
+    size_t dropped; /* beyond a fixed maximum */
+};
+
+/* A communicator, window or file as the dump defines it. Strings and members point into the mapping. */
+struct dump_communicator {
+    const struct communicator_definition *definition;
+    const struct member_run *runs; /* definition->run_count entries (checked) */
+    const char *name;              /* owned by the dump, terminated, "" when unnamed */
+    bool freed;
+    uint64_t freed_ticks;
+    const struct progress *progress; /* NULL when it has none (freed, or table full) */
+};
+
+struct dump_lane {
+    const struct lane_state *state; /* never NULL in a used lane */
+    const struct record *ring;      /* NULL when the lane has none */
+    uint32_t ring_records;          /* power of two */
+    const struct operation_row *operations;
+    uint32_t operation_count;
+    const struct site_row *sites;
+    uint32_t site_count;
+    const struct peer_row *peers;
+    uint32_t peer_count;
+    /* found by scanning commit words, not believed from `head` */
+    uint64_t first_ticket; /* oldest and one past the newest committed ticket in the ring */
+    uint64_t end_ticket;
+    uint64_t torn; /* slots in that range without a valid commit word */
+};
+
+struct dump {
+    char *path;
+    const uint8_t *base;
+    size_t bytes;
+    const struct dump_header *header;
+    char run_id[65], host[65], boot_id[41], command[513], library[193], launcher[33], trouble[129], writer[33];
+
+    const struct call_name *calls; /* by file order */
+    uint32_t call_count;
+    uint16_t call_index[65536 / 16]; /* id -> index into calls, valid for id < 4096 */
+
+    struct dump_communicator *communicators; /* by local index; definition NULL = never defined */
+    uint32_t communicator_count;
+
+    struct clock_anchor *anchors; /* sorted by ticks, sane ones only; owned */
+    size_t anchor_count;
+
+    const struct in_flight *in_flight;
+    uint32_t in_flight_count;
+    const struct pending *pending;
+    uint32_t pending_count;
+    const struct window_block *windows;
+    uint32_t window_count;
+    const struct epoch_definition **epochs; /* sorted by epoch; owned */
+    size_t epoch_count;
+
+    struct dump_lane lanes[DUMP_LANES_MAX];
+    uint32_t lane_count;
+
+    struct problems problems;
+};
+
+/* Maps and checks one dump file read-only. Returns a dump that the caller frees with dump_close, or NULL when memory
+ * is short. A file that cannot be used yields a dump whose problems hold a fatal one and whose header is NULL. */
+struct dump *dump_open(const char *path);
+
+/* The same over a buffer that outlives the dump and is aligned to 64 bytes (unit tests, fuzzing). `name` is copied. */
+struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes);
+
+void dump_close(struct dump *dump);
+
+/* Name row of a call id, NULL when the file does not list it. */
+const struct call_name *dump_call(const struct dump *dump, uint16_t id);
+
+/* The communicator with that local index, NULL for COMM_NONE, out of range or undefined. */
+const struct dump_communicator *dump_communicator(const struct dump *dump, uint32_t index);
+
+/* Expands members to world ranks: writes up to `capacity` of them in rank order and returns how many there are
+ * (definition->size, or 0 when they are not in this dump). */
+size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity);
+
+/* ---- walking records ------------------------------------------------------------------------------------ */
+
+/* Walks one lane's records in ticket order: first those kept in sampled windows, then the ring; each ticket once.
+ * Memory does not depend on the number of records. */
+struct record_cursor {
+    const struct dump *dump;
+    uint32_t lane;
+    uint64_t next_ticket;
+    /* private */
+    uint32_t *blocks; /* this lane's window blocks in ticket order */
+    size_t block_count, block, in_block;
+};
+
+/* Starts a walk over `lane`. Returns false when memory is short. record_cursor_end frees. */
+bool record_cursor_begin(struct record_cursor *cursor, const struct dump *dump, uint32_t lane);
+/* The next committed record, copied and checked against its commit word, or NULL at the end. The pointer is valid
+ * until the next call for this cursor. */
+const struct record *record_cursor_next(struct record_cursor *cursor);
+void record_cursor_end(struct record_cursor *cursor);
+
+/* Number of records of a lane that the ring overwrote and no window kept, and whether none are missing. */
+uint64_t dump_lane_lost(const struct dump *dump, uint32_t lane);
+/* True when every record ever written by this process is still there: percentiles and trimmed means are exact. */
+bool dump_records_complete(const struct dump *dump);
+
+/* ---- one process's clock ----------------------------------------------------------------------------------- */
+
+/* Ticks -> CLOCK_MONOTONIC nanoseconds, by linear interpolation between the nearest anchors (extrapolated outside).
+ * Monotone in `ticks`. */
+int64_t dump_monotonic_ns(const struct dump *dump, uint64_t ticks);
+/* Ticks -> CLOCK_REALTIME nanoseconds. */
+int64_t dump_realtime_ns(const struct dump *dump, uint64_t ticks);
+/* A length in ticks -> nanoseconds with the whole run's mean rate, rounded to nearest. */
+int64_t dump_duration_ns(const struct dump *dump, uint64_t ticks);
+
+/* ---- a directory of dumps ----------------------------------------------------------------------------------- */
+
+/* What stands for a dump that was staged on a node and not collected. */
+struct dump_stub {
+    char *path; /* of the stub */
+    char host[65], boot_id[41];
+    char *staged_path;
+    int32_t rank; /* RANK_UNKNOWN when the stub does not say */
+    int64_t pid;
+};
+
+struct dump_set {
+    char *directory;
+    struct dump **dumps; /* usable ones, sorted by (run, world, generation, rank, path) */
+    size_t count;
+    struct dump **unusable; /* with a fatal problem */
+    size_t unusable_count;
+    struct dump_stub *stubs; /* without the dump they stand for */
+    size_t stub_count;
+    bool *duplicate; /* per dump: another dump with the same identity comes before it; used by no analysis */
+};
+
+enum dump_set_result { DUMP_SET_OK = 0, DUMP_SET_NO_DIRECTORY, DUMP_SET_EMPTY, DUMP_SET_NO_MEMORY };
+
+/* Opens every *.ct below `directory` (not recursive) and reads stubs. On DUMP_SET_OK at least one dump is usable, or
+ * unusable files or stubs exist that the caller must report. Stubs whose staged file is on this very host (same boot
+ * id) and readable are opened in place. The caller frees with dump_set_close. */
+enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
+void dump_set_close(struct dump_set *set);
+
+#endif

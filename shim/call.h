@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What calls.def says about one intercepted function: the columns of THE table.
+ * Lives here: struct call, the kinds and byte formulas a row may name, the way a row is expanded.
+ * Must not live here: anything that records, or that knows a particular library's handles.
+ *
+ * Argument positions are 1-based, as the standard's bindings count them; 0 means "has none".
+ */
+#ifndef COMMTAP_CALL_H
+#define COMMTAP_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "format.h"
+
+/* How the shim treats a call. Each kind has one handler (wrap_mpi.c); a kind fixes the call's class, too. */
+enum call_kind {
+    KIND_PLAIN = 0,       /* counted and timed */
+    KIND_INIT,            /* Init, Init_thread, Session_init */
+    KIND_FINALIZE,        /* Finalize, Session_finalize */
+    KIND_ABORT,
+    KIND_COLLECTIVE,      /* blocking collective */
+    KIND_ICOLLECTIVE,     /* non-blocking: has `request` */
+    KIND_COLLECTIVE_INIT, /* makes a persistent request */
+    KIND_SEND,
+    KIND_RECV,
+    KIND_SENDRECV,
+    KIND_ISEND,
+    KIND_IRECV,
+    KIND_ISENDRECV,
+    KIND_SEND_INIT,
+    KIND_RECV_INIT,
+    KIND_START,    /* request */
+    KIND_STARTALL, /* n, requests */
+    KIND_WAIT,     /* request, status */
+    KIND_WAITALL,  /* n, requests, statuses */
+    KIND_WAITANY,  /* n, requests, index, status */
+    KIND_WAITSOME, /* n, requests, outcount, indices, statuses */
+    KIND_TEST,     /* request, flag, status */
+    KIND_TESTALL,  /* n, requests, flag, statuses */
+    KIND_TESTANY,  /* n, requests, index, flag, status */
+    KIND_TESTSOME, /* n, requests, outcount, indices, statuses */
+    KIND_REQUEST_FREE,
+    KIND_CANCEL,
+    KIND_PROBE,   /* peer, tag, comm, status */
+    KIND_IPROBE,  /* peer, tag, comm, flag, status */
+    KIND_MPROBE,  /* peer, tag, comm, message, status */
+    KIND_IMPROBE, /* peer, tag, comm, flag, message, status */
+    KIND_MRECV,
+    KIND_IMRECV,
+    KIND_COMM_CREATE,       /* new communicator at `output`, collective over `comm` */
+    KIND_COMM_CREATE_GROUP, /* collective over a group only: comm, group, tag, output */
+    KIND_COMM_FROM_GROUP,   /* no parent: group, string tag, output */
+    KIND_COMM_IDUP,         /* output is valid when request completes */
+    KIND_INTERCOMM_CREATE,
+    KIND_INTERCOMM_FROM_GROUPS,
+    KIND_COMM_FREE, /* output: the handle's address */
+    KIND_COMM_SET_NAME,
+    KIND_COMM_GET_PARENT,
+    KIND_TYPE_FREE, /* output: the handle's address */
+    KIND_WIN_CREATE,   /* collective over comm, window at output */
+    KIND_WIN_FREE,     /* output: the handle's address */
+    KIND_RMA,          /* one-sided: win, peer, count, type */
+    KIND_RMA_REQUEST,  /* ... with request */
+    KIND_RMA_SYNC,     /* Lock, Flush, Start, Post ...: not collective */
+    KIND_WIN_COLLECTIVE, /* Win_fence */
+    KIND_FILE_OPEN,    /* collective over comm, file at output */
+    KIND_FILE_CLOSE,   /* collective, output: the handle's address */
+    KIND_FILE_COLLECTIVE, /* file, collective */
+    KIND_FILE_IO,      /* file, independent */
+    KIND_FILE_IO_REQUEST, /* ... with request; collective when `flow` says so */
+    KIND_COUNT
+};
+
+/* Message size of one call (DESIGN's definition of bytes). c, t = `count`, `type`; c2, t2 = `count2`, `type2`. */
+enum byte_formula {
+    BYTES_ZERO = 0,     /* Barrier, Wait, Test: 0 */
+    BYTES_COUNT,        /* c * size(t) */
+    BYTES_COUNT_N,      /* c * size(t) * n */
+    BYTES_SUM,          /* sum(c[0..n-1]) * size(t): Allgatherv, Reduce_scatter */
+    BYTES_GATHER,       /* root: c2 * size(t2) * n, others c * size(t) * n; only these arguments are significant */
+    BYTES_SCATTER,      /* root: c * size(t) * n, others c2 * size(t2) * n */
+    BYTES_GATHERV,      /* root: sum(c2[]) * size(t2), others c * size(t) */
+    BYTES_SCATTERV,     /* root: sum(c[]) * size(t), others c2 * size(t2) */
+    BYTES_ALLTOALLV,    /* sum(c[]) * size(t); in place: c2[], t2 */
+    BYTES_ALLTOALLW,    /* sum(c[i] * size(t[i])) over c[i] > 0; in place: c2[], t2[] */
+    BYTES_NEIGHBOR,     /* c * size(t) * outdegree */
+    BYTES_NEIGHBOR_V,   /* sum(c[0..outdegree-1]) * size(t) */
+    BYTES_NEIGHBOR_W,   /* sum(c[i] * size(t[i])) over outdegree */
+    BYTES_PARTITIONED,  /* partitions (`count2`) * c * size(t) */
+    BYTES_FORMULAS
+};
+
+enum call_bits {
+    CALL_LARGE = 1u << 0,       /* counts are MPI_Count (64 bit), an `_c` function */
+    CALL_SYNCHRONOUS = 1u << 1, /* Ssend and its like */
+    CALL_UNORDERED = 1u << 2,   /* communicator creation that is not collective over all of `comm` */
+    CALL_COPIES_TOPOLOGY = 1u << 3,
+    CALL_COUNT_SENT = 1u << 4,  /* documentation only: the size is what this rank sends */
+};
+
+/* Virtual topology that a communicator creation attaches: decides how neighbours are counted. */
+enum topology { TOPOLOGY_NONE = 0, TOPOLOGY_CART, TOPOLOGY_GRAPH, TOPOLOGY_DIST_GRAPH };
+
+struct call {
+    uint16_t id; /* explicit, append-only, never reused; in every dump */
+    uint8_t api; /* enum api */
+    uint8_t arity;
+    uint8_t kind;  /* enum call_kind */
+    uint8_t bytes; /* enum byte_formula */
+    uint8_t flow;  /* enum flow: collectives only */
+    uint8_t busbw; /* enum busbw */
+    uint8_t bits;  /* enum call_bits */
+    uint8_t topology;
+
+    /* argument positions, 1-based */
+    uint8_t comm, win, file;
+    uint8_t count, type, count2, type2;
+    uint8_t inplace; /* buffer that may be MPI_IN_PLACE */
+    uint8_t root, peer, tag;
+    uint8_t peer2, tag2; /* Sendrecv: source and its tag */
+    uint8_t redop;
+    uint8_t request; /* MPI_Request *, or the array of them */
+    uint8_t n;       /* length of that array */
+    uint8_t status;  /* MPI_Status *, or the array of them */
+    uint8_t flag, index, outcount; /* outputs of Test*, Waitany ... (indices: `index`) */
+    uint8_t message; /* MPI_Message * */
+    uint8_t group;
+    uint8_t output; /* address of the created or freed handle */
+
+    const char *name;  /* "MPI_Allreduce" */
+    const char *torch; /* torch.distributed's name or NULL */
+};
+
+/* THE table, ordered as in calls.def (calls.c). */
+extern const struct call commtap_calls[];
+extern const unsigned commtap_call_count;
+
+/* Index of each row in commtap_calls, so that wrappers reach their row without a search. */
+enum call_index {
+#define CALL(id, name, arity, kind, ...) INDEX_##name,
+#include "calls.def"
+#undef CALL
+    CALL_INDEX_COUNT
+};
+
+/* Class the analyzer sees (format.h) for a kind, from the table in calls.c. */
+enum call_class commtap_call_class(const struct call *call);
+
+/* 1 when the call returns before its operation is complete. */
+int commtap_call_nonblocking(const struct call *call);
+
+#endif

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The on-disk contract between the shim (the only writer) and the analyzer.
+ * Lives here: every struct of a dump file, its enumerations and its commit rules. stdint only.
+ * Must not live here: code that writes or reads a dump, anything about the running job's libraries.
+ *
+ * A dump is one file per process: a header at offset 0, then sections. Sections start at multiples of
+ * SECTION_ALIGN (64 KiB, the largest page of the supported machines), are listed in the header's section
+ * table and are never moved; the file only grows. Everything is in the byte order and with the alignment of
+ * the machine that wrote it; `byte_order` tells.
+ *
+ * A process can die between any two stores. What a reader may trust is therefore always guarded:
+ *   - records: `commit` is 0 while a record is written and its ticket + 1 (released last) afterwards;
+ *   - aggregate rows, progress rows, clock anchors: `version` is odd while the row is written, 0 when unused;
+ *   - definitions: `commit` is released after the payload;
+ *   - the in-flight slot: `call` is released after the other fields and cleared when the call returns;
+ *   - the section table: `kind` is released after the other fields of the entry.
+ *
+ * Times are raw ticks of the clock named in the header; clock anchors map them to CLOCK_MONOTONIC and
+ * CLOCK_REALTIME nanoseconds. Device records (source GPU_EVENT, IN_KERNEL) hold device nanoseconds.
+ */
+#ifndef COMMTAP_FORMAT_H
+#define COMMTAP_FORMAT_H
+
+#include <stdint.h>
+
+#define FORMAT_MAGIC "COMMTAP\n" /* 8 bytes without the terminator */
+#define FORMAT_VERSION 1u
+#define FORMAT_BYTE_ORDER 0x01020304u
+#define FORMAT_FILE_PREFIX "commtap."
+#define FORMAT_FILE_SUFFIX ".ct"
+#define FORMAT_STUB_SUFFIX ".stub"
+#define SECTION_ALIGN 65536u
+#define SECTIONS_MAX 160u
+
+#define BYTES_UNKNOWN UINT64_MAX
+#define COMM_NONE UINT32_MAX  /* `comm` of calls that have no communicator */
+#define SEQ_NONE UINT32_MAX   /* `seq` of calls that are not numbered, or whose number is unknown */
+#define STACK_NONE 0u
+#define PEER_NONE INT32_MIN      /* `peer` of calls without a partner */
+#define PEER_ANY (INT32_MIN + 1) /* any source, not yet or never resolved */
+#define PEER_NULL (INT32_MIN + 2)
+#define PEER_ROOT (INT32_MIN + 3)  /* root argument MPI_ROOT on an intercommunicator */
+#define TAG_NONE INT32_MIN
+#define TAG_ANY (INT32_MIN + 1)
+#define RANK_UNKNOWN (-1)
+
+/* ---- header ------------------------------------------------------------------------------------------ */
+
+enum dump_state { /* bits of dump_header.state */
+    STATE_ACTIVE = 1u << 0,       /* set at activation */
+    STATE_INITIALISED = 1u << 1,  /* MPI_Init (or the first communicator) returned */
+    STATE_FINALISING = 1u << 2,   /* MPI_Finalize entered */
+    STATE_FINALISED = 1u << 3,    /* MPI_Finalize returned */
+    STATE_EXITED = 1u << 4,       /* the library's destructor ran: a normal exit */
+    STATE_ABORTING = 1u << 5,     /* MPI_Abort entered */
+    STATE_COPIED = 1u << 6,       /* this file is a copy made at exit (memory or staged original) */
+    STATE_SWITCHED_OFF = 1u << 7, /* internal trouble ended recording; `trouble` says which */
+    STATE_THREAD_MULTIPLE = 1u << 8,
+};
+
+enum clock_kind { CLOCK_KIND_TSC = 1, CLOCK_KIND_MONOTONIC = 2, CLOCK_KIND_CNTVCT = 3 };
+
+enum rank_source { RANK_FROM_NOWHERE = 0, RANK_FROM_LAUNCHER = 1, RANK_FROM_LIBRARY = 2 };
+
+enum section_kind {
+    SECTION_FREE = 0,
+    SECTION_CALLS = 1,       /* struct call_name[count]: the file's own call id -> name list */
+    SECTION_ANCHORS = 2,     /* struct clock_anchor[count] */
+    SECTION_IN_FLIGHT = 3,   /* struct in_flight[count]: one per live thread */
+    SECTION_PENDING = 4,     /* struct pending[count]: posted, not complete */
+    SECTION_PROGRESS = 5,    /* struct progress[count]: one per live communicator */
+    SECTION_DEFINITIONS = 6, /* append-only; may occur several times, in `index` order */
+    SECTION_WINDOWS = 7,     /* struct window_block[count] */
+    SECTION_LANES = 8,       /* struct lane_state[count] */
+    SECTION_RING = 9,        /* struct record[count], count a power of two; index = lane */
+    SECTION_OPERATIONS = 10, /* struct operation_row[count]; index = lane */
+    SECTION_SITES = 11,      /* struct site_row[count]; index = lane */
+    SECTION_PEERS = 12,      /* struct peer_row[count]; index = lane */
+};
+
+struct section {
+    uint32_t kind;  /* enum section_kind, released last */
+    uint32_t index; /* lane, or number of the definitions area */
+    uint64_t offset;
+    uint64_t bytes;       /* as laid out in the file, a multiple of SECTION_ALIGN */
+    uint32_t count;       /* items */
+    uint32_t item_bytes;  /* 1 for definitions */
+};
+
+/* What was lost. Every report shows these when they are not zero. Single counters, updated atomically. */
+struct losses {
+    uint64_t threads_without_slot;    /* threads that found no free in-flight slot */
+    uint64_t pending_untracked;       /* operations that found no free pending entry: completion unknown */
+    uint64_t communicators_untracked; /* communicators without a definition or progress row */
+    uint64_t ordinals_evicted;        /* point-to-point channels whose ordinal was forgotten */
+    uint64_t providers_handed_raw;    /* look-ups answered with the raw pointer of a further library copy */
+    uint64_t definitions_full;        /* definitions that found no room */
+    uint64_t epochs_merged;           /* epochs beyond the last number */
+    uint64_t nested_calls_unseen;     /* reserved for a count of calls made inside the library: kept 0 */
+    uint64_t reserved[8];
+};
+
+struct dump_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t byte_order;
+    uint32_t header_bytes; /* sizeof(struct dump_header) of the writer */
+    uint32_t section_bytes;
+    uint32_t record_bytes;
+    uint32_t state; /* enum dump_state bits */
+
+    /* identity: (run_id, world_id, generation, rank) */
+    char run_id[64];
+    uint64_t world_id;   /* hash of what the launcher calls this job step; equal on all its ranks */
+    uint32_t generation; /* elastic restart number, 0 when there is none */
+    int32_t rank;        /* world rank or RANK_UNKNOWN */
+    int32_t world_size;
+    int32_t local_rank;
+    int32_t local_size;
+    uint32_t rank_source; /* enum rank_source */
+
+    char host[64];
+    char boot_id[40]; /* text of /proc/sys/kernel/random/boot_id */
+    uint64_t time_namespace;
+    int64_t pid;
+    int64_t parent_pid;
+    uint64_t process_start_realtime_ns;
+    uint64_t activated_ticks;
+    uint64_t initialised_ticks; /* 0 = never */
+    uint64_t finalise_ticks;    /* entry of MPI_Finalize, 0 = never */
+    uint64_t finalised_ticks;
+    uint64_t exited_ticks;
+    char launcher[32];
+    char library[192]; /* path of the communication library that provides MPI */
+    char writer[32];   /* commtap's version */
+    char command[512]; /* arguments separated by blanks, cut to size */
+    char trouble[128]; /* why recording was switched off, empty otherwise */
+    uint32_t mpi_family; /* 1 Open MPI, 2 MPICH, 3 standard ABI, 0 none */
+    uint32_t ring_records;
+
+    uint32_t clock_kind;
+    uint32_t reserved0;
+    uint64_t tick_hz_hint; /* estimate at activation; anchors are better */
+
+    struct losses losses;
+    uint64_t reserved1[32];
+
+    uint32_t section_limit; /* SECTIONS_MAX of the writer */
+    uint32_t reserved2;
+    struct section sections[SECTIONS_MAX];
+};
+
+/* ---- the file's own list of calls ---------------------------------------------------------------------- */
+
+enum api { API_MPI = 1, API_NCCL = 2 };
+
+/* What a call is to the analyzer. Values are part of the format: append only. */
+enum call_class {
+    CLASS_OTHER = 0,        /* counted and timed, nothing more */
+    CLASS_COLLECTIVE = 1,   /* numbered per communicator */
+    CLASS_SEND = 2,
+    CLASS_RECV = 3,
+    CLASS_SENDRECV = 4,
+    CLASS_WAIT = 5,         /* Wait*, completes operations */
+    CLASS_TEST = 6,         /* Test*, may complete operations */
+    CLASS_PROBE = 7,
+    CLASS_START = 8,        /* Start, Startall of persistent operations */
+    CLASS_COMMUNICATOR = 9, /* creates or frees a communicator; numbered on the parent where collective */
+    CLASS_RMA = 10,         /* one-sided, not matched */
+    CLASS_RMA_SYNC = 11,
+    CLASS_FILE = 12,
+    CLASS_SETUP = 13,       /* Init, Finalize, Abort, Sessions */
+    CLASS_GROUP = 14,       /* an NCCL group of several operations */
+};
+
+/* Bandwidth convention (nccl-tests, doc/PERFORMANCE.md): busbw = algbw * factor(n). */
+enum busbw {
+    BUSBW_NONE = 0,      /* no bandwidth */
+    BUSBW_ONE = 1,       /* 1 */
+    BUSBW_ALLREDUCE = 2, /* 2(n-1)/n */
+    BUSBW_SHARE = 3,     /* (n-1)/n */
+};
+
+/* Who waits for whom in a collective: decides which wait states are possible. */
+enum flow {
+    FLOW_NONE = 0,
+    FLOW_ALL = 1,      /* N to N: nobody leaves before everybody entered */
+    FLOW_FROM_ROOT = 2,
+    FLOW_TO_ROOT = 3,
+    FLOW_PREFIX = 4,   /* Scan, Exscan */
+    FLOW_NEIGHBOURS = 5,
+};
+
+struct call_name {
+    uint16_t id;
+    uint8_t api;
+    uint8_t call_class;
+    uint8_t busbw;
+    uint8_t flow;
+    uint8_t nonblocking; /* 1: returns before the operation is complete */
+    uint8_t reserved;
+    char name[40];  /* "MPI_Allreduce" */
+    char torch[24]; /* torch.distributed's name for the operation, empty where there is none */
+};
+
+/* ---- clock ------------------------------------------------------------------------------------------------ */
+
+/* Not sorted: when the table is full every second anchor is dropped. Readers sort by ticks. */
+struct clock_anchor {
+    uint64_t version; /* odd = being written, 0 = unused */
+    uint64_t ticks;   /* middle of the two readings around the system clocks */
+    uint64_t monotonic_ns;
+    uint64_t realtime_ns;
+    uint64_t width_ticks; /* ticks between those two readings: the anchor's uncertainty */
+    uint64_t reserved[3];
+};
+
+/* ---- records ---------------------------------------------------------------------------------------------- */
+
+enum record_kind {
+    RECORD_CALL = 1,   /* a blocking call: t0 enter, t1 leave */
+    RECORD_POST = 2,   /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
+    RECORD_DONE = 3,   /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
+                          posting call's; bytes are the actual ones where known */
+    RECORD_GPU = 4,
+    RECORD_KERNEL = 5,
+    RECORD_PROXY = 6,
+    RECORD_GROUP = 7,
+    RECORD_MARK = 8,   /* MPI_Pcontrol: t0 = t1 = when, tag = level */
+    RECORD_THREAD = 9, /* a thread took over the ring: op = its tid */
+};
+
+enum record_flag {
+    FLAG_BYTES_POSTED = 1u << 0,     /* a receive: bytes are the posted size, the actual one is unknown */
+    FLAG_RECEIVE_HALF = 1u << 1,     /* second record of a Sendrecv: what was received; same `op` as the first */
+    FLAG_WILDCARD = 1u << 2,         /* posted with any source or any tag; peer and tag from the status if known */
+    FLAG_ORDINAL_UNKNOWN = 1u << 3,  /* seq is not the channel's ordinal (evicted, or after a wildcard) */
+    FLAG_CANCELLED = 1u << 4,
+    FLAG_FAILED = 1u << 5,           /* the call returned an error; `result` holds the low byte of the code */
+    FLAG_STARTED = 1u << 6,          /* posted by Start/Startall: `call` is the call that created the request */
+    FLAG_UNOBSERVED = 1u << 7,       /* DONE without a Wait or Test: freed, or its handle was handed out again */
+    FLAG_SEND = 1u << 8,             /* direction of point-to-point records */
+    FLAG_RECV = 1u << 9,
+    FLAG_COLLECTIVE = 1u << 10,      /* seq is a collective number on `comm` */
+    FLAG_ROOT = 1u << 11,            /* this process is the root */
+    FLAG_SYNCHRONOUS = 1u << 12,     /* synchronous send: completion implies that the receiver arrived */
+    FLAG_PARTITIONED = 1u << 13,
+    FLAG_UNMATCHED = 1u << 14,       /* one-sided: has no counterpart record */
+};
+
+/* seq: collective number on the communicator (0, 1, ...), or ordinal within the channel (communicator, source,
+ * destination, tag) counted separately for sends and receives; receives posted on a communicator after a wildcard
+ * carry FLAG_ORDINAL_UNKNOWN: their order is that of `op`. Started persistent collectives: seq is that of the
+ * initialising call, tag the ordinal of the start.
+ * op: process-wide number of the operation in posting order, 0 for calls that are no operation. */
+struct record {
+    uint64_t commit; /* ticket + 1, released last; 0 = unused or being written */
+    uint64_t t0;
+    uint64_t t1;
+    uint64_t bytes;
+    uint32_t seq;
+    uint32_t op;
+    uint32_t comm; /* local index of the communicator, window or file definition */
+    int32_t peer;  /* partner or root, a rank of that communicator (of the remote group where it is an inter-) */
+    int32_t tag;
+    uint32_t stack;
+    uint16_t call;
+    uint16_t flags;
+    uint8_t kind;
+    uint8_t dtype; /* enum datatype_code */
+    uint8_t redop; /* enum redop_code */
+    uint8_t result;
+};
+
+enum datatype_code {
+    DATATYPE_OTHER = 0, DATATYPE_BYTE, DATATYPE_CHAR, DATATYPE_INT, DATATYPE_UNSIGNED, DATATYPE_LONG,
+    DATATYPE_UNSIGNED_LONG, DATATYPE_FLOAT, DATATYPE_DOUBLE, DATATYPE_INT8, DATATYPE_UINT8, DATATYPE_INT16,
+    DATATYPE_UINT16, DATATYPE_INT32, DATATYPE_UINT32, DATATYPE_INT64, DATATYPE_UINT64, DATATYPE_HALF,
+    DATATYPE_BFLOAT16, DATATYPE_FP8_E4M3, DATATYPE_FP8_E5M2, DATATYPE_CODES
+};
+
+enum redop_code {
+    REDOP_NONE = 0, /* no reduction, or a user's operation */
+    REDOP_MAX, REDOP_MIN, REDOP_SUM, REDOP_PROD, REDOP_LAND, REDOP_BAND, REDOP_LOR, REDOP_BOR, REDOP_LXOR,
+    REDOP_BXOR, REDOP_MINLOC, REDOP_MAXLOC, REDOP_REPLACE, REDOP_NO_OP, REDOP_AVG, REDOP_CODES
+};
+
+/* ---- state outside the rings ------------------------------------------------------------------------------- */
+
+/* What one thread is doing right now. While `call` is 0 the thread is in user code since `last_leave`. */
+struct in_flight {
+    uint32_t call; /* call id, released last; cleared first at return */
+    uint32_t comm;
+    uint64_t enter;
+    uint64_t bytes;
+    uint32_t seq;
+    int32_t peer;
+    int32_t tag;
+    uint32_t stack;
+    uint32_t op;
+    uint32_t tid;        /* kernel thread id, 0 = slot free */
+    uint64_t last_leave; /* ticks, 0 = never */
+    uint32_t lane;
+    uint32_t flags; /* enum record_flag bits known at entry */
+};
+
+/* A posted operation that nobody has seen complete. */
+struct pending {
+    uint64_t request; /* handle, released last; 0 = free. Only meaningful inside the process. */
+    uint64_t t0;      /* enter of the posting call */
+    uint64_t bytes;
+    uint32_t seq;
+    uint32_t op;
+    uint32_t comm;
+    int32_t peer;
+    int32_t tag;
+    uint32_t stack;
+    uint16_t call;
+    uint16_t flags;
+    uint32_t tid;
+    uint32_t posting_ticks;
+    uint8_t dtype;
+    uint8_t redop;
+    uint8_t persistent; /* 1: an inactive or active persistent request; `active` tells */
+    uint8_t active;
+};
+
+#define PROGRESS_RECENT 64u /* h_k of the last 64 collectives: recent[k % 64] */
+#define PROGRESS_EVERY 64u  /* h_k at k = 64, 128, ...: every[(k / 64) % 64] */
+#define PROGRESS_POWERS 32u /* h_k at k = 1, 2, 4, ...: powers[log2(k)] */
+
+/* How far this process came on one communicator. h_0 = uid, h_k = mix(h_{k-1} ^ signature of collective k - 1);
+ * equal h_k means equal history. k is the number of collectives entered, so h_k covers seq 0 .. k - 1. */
+struct progress {
+    uint64_t version; /* odd = being written, 0 = unused */
+    uint32_t comm;    /* local index */
+    uint32_t last_call;
+    uint64_t enqueued;  /* collectives entered or posted */
+    uint64_t started;   /* of these, known to run (NCCL); MPI: = enqueued */
+    uint64_t completed; /* returned, or seen complete */
+    uint64_t last_enter; /* ticks */
+    uint64_t prefix_hash; /* h_enqueued */
+    uint64_t reserved;
+    uint64_t recent[PROGRESS_RECENT];
+    uint64_t every[PROGRESS_EVERY];
+    uint64_t powers[PROGRESS_POWERS];
+};
+
+/* One sampled stretch of one ring: records that were about to be overwritten and whose t0 lies in a kept window. */
+#define WINDOW_SECONDS 10u /* windows are numbered floor(REALTIME seconds / 10) */
+#define WINDOW_BLOCK_RECORDS 63u
+
+struct window_block {
+    uint64_t window; /* number + 1, released after the block was taken; 0 = free */
+    uint32_t lane;
+    uint32_t used; /* records copied so far; each still has its own commit word */
+    uint64_t reserved[6];
+    struct record records[WINDOW_BLOCK_RECORDS];
+};
+
+/* A lane is what one thread writes at a time: a ring and three tables. Lanes are reused when a thread ends; the last
+ * one may be shared by several threads. */
+struct lane_state {
+    uint64_t head;       /* tickets handed out; a reader recovers from commit words, not from this */
+    uint32_t owner_tid;  /* 0 = free */
+    uint32_t threads;    /* threads that have used it so far */
+    uint32_t shared;     /* 1: several writers; its rows are updated by atomic additions, versions do not move */
+    uint32_t reserved0;
+    uint64_t operations_lost;       /* calls that found no row in the operations table */
+    uint64_t operations_lost_ticks; /* ... and their time */
+    uint64_t operations_lost_bytes;
+    uint64_t sites_lost;
+    uint64_t peers_lost;
+    uint64_t windows_lost;    /* records of kept windows that found no room */
+    uint64_t window_level;    /* windows divisible by 2^level are kept */
+    uint64_t device;          /* 1: written by the GPU harvester */
+    uint64_t reserved[5];
+};
+
+/* ---- aggregates: all calls, exact --------------------------------------------------------------------------- */
+
+enum source { SOURCE_HOST = 1, SOURCE_GPU_EVENT = 2, SOURCE_IN_KERNEL = 3, SOURCE_INFERRED = 4 };
+
+enum peer_class { PEER_CLASS_NONE = 0, PEER_CLASS_RANK = 1, PEER_CLASS_SELF = 2, PEER_CLASS_NULL = 3, PEER_CLASS_ROOT = 4 };
+
+#define EXACT_SIZES 64u /* exact byte sizes per (call, communicator); further sizes share a class */
+#define EPOCHS_MAX 256u
+
+/* Histogram over ticks (device ns for GPU sources): 4 buckets per octave.
+ * bucket(t) = 0 for t < 2^HISTOGRAM_FIRST, else 4*(floor(log2 t) - HISTOGRAM_FIRST) + the next two bits of t,
+ * clamped to the last. Counters saturate at UINT32_MAX. */
+#define HISTOGRAM_FIRST 5u
+#define HISTOGRAM_BUCKETS 160u
+
+/* `sized`: rows of a size class (bytes = the class's lower bound, a power of two) have it 0, exact rows 1. */
+struct operation_row {
+    uint64_t version;
+    uint16_t call;
+    uint8_t source; /* enum source, low 4 bits; bit 7: a size class, not an exact size */
+    uint8_t peer_class;
+    uint32_t comm_epoch; /* communicator index in the low 24 bits (0xffffff = none), epoch in the high 8 */
+    uint64_t bytes;      /* BYTES_UNKNOWN is a value like any other */
+    uint64_t count;
+    uint64_t bytes_total; /* sum of known bytes */
+    uint64_t time_total;  /* blocking: leave - enter; non-blocking: posting to observed completion */
+    uint64_t time_min;    /* UINT64_MAX before the first */
+    uint64_t time_max;
+    uint64_t untimed;       /* of count: calls without a time (completion unobserved) */
+    uint64_t posting_total; /* ticks spent inside the posting calls */
+    uint64_t received_bytes; /* Sendrecv: what came back */
+    uint64_t failed;         /* of count: calls that returned an error */
+    uint64_t posted_size;    /* of count: receives whose actual size is unknown (the posted one is used) */
+    uint64_t reserved[3];
+    uint32_t histogram[HISTOGRAM_BUCKETS];
+};
+#define SOURCE_SIZE_CLASS 0x80u
+#define ROW_COMM_NONE 0xffffffu
+
+struct site_row {
+    uint64_t version;
+    uint32_t stack;
+    uint32_t comm_epoch;
+    uint16_t call;
+    uint16_t reserved0;
+    uint32_t reserved1;
+    uint64_t count;
+    uint64_t bytes_total;
+    uint64_t time_total;
+    uint64_t time_max;
+    uint64_t reserved;
+};
+
+struct peer_row {
+    uint64_t version;
+    uint32_t comm_epoch;
+    int32_t peer;
+    uint16_t call;
+    uint16_t direction; /* FLAG_SEND or FLAG_RECV */
+    uint32_t reserved0;
+    uint64_t count;
+    uint64_t bytes_total;
+    uint64_t time_total;
+    uint64_t time_max;
+    uint64_t wait_total; /* ticks inside Wait and Test calls that ended with this operation's completion */
+};
+
+/* ---- definitions: append-only -------------------------------------------------------------------------------- */
+
+enum definition_kind {
+    DEFINITION_COMMUNICATOR = 1,
+    DEFINITION_COMMUNICATOR_NAME = 2,
+    DEFINITION_COMMUNICATOR_FREED = 3,
+    DEFINITION_STACK = 4,
+    DEFINITION_MODULE = 5,
+    DEFINITION_STRING = 6,
+    DEFINITION_EPOCH = 7,
+};
+#define DEFINITION_MAGIC 0x43540000u /* high half of a committed definition's `commit` */
+
+/* Definitions follow each other at multiples of 16 bytes. `bytes` (this header included) is stored first, `commit`
+ * last. commit == 0 with bytes != 0 is a definition whose writer died: skip it. Both 0: skip 16 bytes and look again,
+ * up to the end of the area. */
+struct definition {
+    uint32_t commit; /* DEFINITION_MAGIC | enum definition_kind */
+    uint32_t bytes;  /* a multiple of 16 */
+};
+
+enum communicator_kind {
+    COMMUNICATOR_INTRA = 1,
+    COMMUNICATOR_INTER = 2,
+    COMMUNICATOR_WINDOW = 3, /* a window's or file's own collective sequence; parent_uid is the communicator */
+    COMMUNICATOR_FILE = 4,
+};
+
+enum communicator_flag {
+    COMMUNICATOR_FOREIGN = 1u << 0,     /* holds ranks of another world: uid is not comparable */
+    COMMUNICATOR_MEMBERS_ELSEWHERE = 1u << 1, /* irregular and long: members are in the dumps of ranks 0-3 */
+    COMMUNICATOR_UID_UNSURE = 1u << 2,  /* created unseen or after a lost ordinal: uid may differ between ranks */
+};
+
+struct member_run {
+    int32_t start; /* world rank */
+    uint32_t count;
+    int32_t stride;
+};
+
+struct communicator_definition {
+    struct definition head;
+    uint64_t uid; /* H(parent uid, creation ordinal, member world ranks): equal on all members */
+    uint64_t parent_uid;
+    uint64_t members_hash;
+    uint64_t created_ticks;
+    uint32_t index; /* local; what records call `comm` */
+    uint32_t kind;  /* enum communicator_kind */
+    uint32_t flags; /* enum communicator_flag */
+    uint32_t size;
+    int32_t my_rank;
+    uint32_t remote_size; /* intercommunicators */
+    uint32_t created_by;  /* call id, 0 = predefined or unseen */
+    uint32_t run_count;   /* member_run[] follows, the local group in rank order */
+};
+
+struct communicator_name_definition {
+    struct definition head;
+    uint32_t index;
+    uint32_t length;
+    char name[]; /* not terminated */
+};
+
+struct communicator_freed_definition {
+    struct definition head;
+    uint32_t index;
+    uint32_t reserved;
+    uint64_t freed_ticks;
+    uint64_t enqueued;
+    uint64_t completed;
+    uint64_t prefix_hash;
+};
+
+struct epoch_definition {
+    struct definition head;
+    uint32_t epoch;
+    uint32_t reserved;
+    uint64_t ticks;
+};
+
+/* ---- the stub that stands in the output directory for a dump staged elsewhere ----------------------------------- */
+
+/* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank. */
+
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+_Static_assert(sizeof(struct record) == 64, "a record is one cache line");
+_Static_assert(sizeof(struct in_flight) == 64, "an in-flight slot is one cache line");
+_Static_assert(sizeof(struct pending) == 64, "pending");
+_Static_assert(sizeof(struct section) == 32, "section");
+_Static_assert(sizeof(struct call_name) == 72, "call_name");
+_Static_assert(sizeof(struct clock_anchor) == 64, "clock_anchor");
+_Static_assert(sizeof(struct window_block) == 4096, "a window block is one page");
+_Static_assert(sizeof(struct lane_state) % 8 == 0, "lane_state");
+_Static_assert(sizeof(struct operation_row) == 128 + 4 * HISTOGRAM_BUCKETS, "operation_row");
+_Static_assert(sizeof(struct site_row) == 64, "site_row");
+_Static_assert(sizeof(struct peer_row) == 64, "peer_row");
+_Static_assert(sizeof(struct dump_header) <= SECTION_ALIGN, "the header fits the first section");
+#endif
+
+#endif
