@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The --rank, --comm and --op filters.
+ * Lives here: parsing and matching.
+ * Must not live here: option tables, anything that walks a dump.
+ */
+#include "analyzer/load/filter.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool parse_rank(const char **text, int32_t *rank) {
+    if (!isdigit((unsigned char)**text))
+        return false;
+    errno = 0;
+    char *end;
+    long value = strtol(*text, &end, 10);
+    if (errno != 0 || value > INT32_MAX)
+        return false;
+    *text = end;
+    *rank = (int32_t)value;
+    return true;
+}
+
+int filter_set_ranks(struct filter *filter, const char *text) {
+    size_t capacity = 1;
+    for (const char *p = text; *p; p++)
+        capacity += *p == ',';
+    struct rank_range *ranks = calloc(capacity, sizeof *ranks);
+    if (!ranks)
+        return -2;
+    size_t count = 0;
+    for (;; text++) {
+        struct rank_range range;
+        if (!parse_rank(&text, &range.first))
+            break;
+        range.last = range.first;
+        if (*text == '-') {
+            text++;
+            if (!parse_rank(&text, &range.last) || range.last < range.first)
+                break;
+        }
+        ranks[count++] = range;
+        if (*text == '\0') {
+            free(filter->ranks);
+            filter->ranks = ranks;
+            filter->rank_count = count;
+            return 0;
+        }
+        if (*text != ',')
+            break;
+    }
+    free(ranks);
+    return -1;
+}
+
+static int set_list(char **list, const char *text) {
+    if (*text == '\0')
+        return -1;
+    char *copy = strdup(text);
+    if (!copy)
+        return -2;
+    free(*list);
+    *list = copy;
+    return 0;
+}
+
+int filter_set_comm(struct filter *filter, const char *text) {
+    return set_list(&filter->comm, text);
+}
+
+int filter_set_op(struct filter *filter, const char *text) {
+    return set_list(&filter->op, text);
+}
+
+void filter_free(struct filter *filter) {
+    free(filter->ranks);
+    free(filter->comm);
+    free(filter->op);
+    memset(filter, 0, sizeof *filter);
+}
+
+bool filter_rank(const struct filter *filter, int32_t rank) {
+    for (size_t i = 0; i < filter->rank_count; i++)
+        if (rank >= filter->ranks[i].first && rank <= filter->ranks[i].last)
+            return true;
+    return filter->rank_count == 0;
+}
+
+/* Copies the next comma-separated item; items longer than the buffer match nothing. Returns false at the end. */
+static bool next_item(const char **list, char *item, size_t capacity) {
+    if (**list == '\0')
+        return false;
+    size_t length = strcspn(*list, ",");
+    size_t kept = length < capacity ? length : 0;
+    memcpy(item, *list, kept);
+    item[kept] = '\0';
+    *list += length;
+    if (**list == ',')
+        (*list)++;
+    return true;
+}
+
+bool filter_comm(const struct filter *filter, uint64_t uid, const char *name) {
+    if (!filter->comm)
+        return true;
+    char item[256];
+    for (const char *list = filter->comm; next_item(&list, item, sizeof item);) {
+        if (strlen(item) == 16 && strspn(item, "0123456789abcdefABCDEF") == 16 && strtoull(item, NULL, 16) == uid)
+            return true;
+        if (item[0] != '\0' && fnmatch(item, name, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool op_matches(const char *glob, const char *name) {
+    if (fnmatch(glob, name, FNM_CASEFOLD) == 0)
+        return true;
+    const char *bare = strncmp(name, "MPI_", 4) == 0 || strncmp(name, "nccl", 4) == 0 ? name + 4 : name;
+    return fnmatch(glob, bare, FNM_CASEFOLD) == 0;
+}
+
+bool filter_op(const struct filter *filter, const char *name) {
+    if (!filter->op)
+        return true;
+    bool any_positive = false, wanted = false;
+    char item[256];
+    for (const char *list = filter->op; next_item(&list, item, sizeof item);) {
+        if (item[0] == '!') {
+            if (op_matches(item + 1, name))
+                return false;
+        } else {
+            any_positive = true;
+            wanted |= op_matches(item, name);
+        }
+    }
+    return wanted || !any_positive;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap, the analyzer: picks the command and parses its options.
+ * Lives here: the table of commands.
+ * Must not live here: anything a command does.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/options.h"
+
+static const struct command *const commands[] = {
+    NULL,
+};
+
+static const struct command *find_command(const char *name) {
+    for (const struct command *const *command = commands; *command; command++)
+        if (strcmp((*command)->name, name) == 0)
+            return *command;
+    return NULL;
+}
+
+static int complain_unknown(const char *name) {
+    const char *names[sizeof commands / sizeof *commands];
+    size_t count = 0;
+    for (; commands[count]; count++)
+        names[count] = commands[count]->name;
+    const char *near = nearest_name(name, names, count);
+    fprintf(stderr, "commtap: unknown command '%s' (%s%s%s)\n", name, near ? "maybe: " : "see commtap --help",
+            near ? near : "", near ? "?" : "");
+    return EXIT_USAGE;
+}
+
+static int run_command(const struct command *command, int argc, char **argv) {
+    struct options options;
+    int code = options_parse(&options, command, argc, argv, stderr);
+    if (code == EXIT_FINE && options.help)
+        options_print_help(stdout, command);
+    else if (code == EXIT_FINE)
+        code = command->run(&options);
+    options_free(&options);
+    return code;
+}
+
+/* A full disk may show only when the last buffer is written. */
+static int flush_output(int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    if (code != EXIT_OUTPUT)
+        fprintf(stderr, "commtap: standard output: %s\n", strerror(errno));
+    return EXIT_OUTPUT;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        options_print_commands(stderr, commands);
+        return EXIT_USAGE;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        options_print_commands(stdout, commands);
+        return flush_output(EXIT_FINE);
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("commtap %s\n", COMMTAP_VERSION);
+        return flush_output(EXIT_FINE);
+    }
+    if (strcmp(name, "--completion") == 0) {
+        options_print_completion(stdout, commands);
+        return flush_output(EXIT_FINE);
+    }
+    const struct command *command = find_command(name);
+    return command ? flush_output(run_command(command, argc - 2, argv + 2)) : complain_unknown(name);
+}
