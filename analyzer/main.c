@@ -21,7 +21,7 @@ static const struct command *find_command(const char *name) {
 }
 
 static int complain_unknown(const char *name) {
-    const char *names[sizeof commands / sizeof *commands];
+    const char *names[sizeof commands / sizeof *commands] = {NULL};
     size_t count = 0;
     for (; commands[count]; count++)
         names[count] = commands[count]->name;

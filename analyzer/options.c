@@ -342,7 +342,7 @@ static enum format format_named(const char *name) {
     for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return (enum format)i;
-    return FORMAT_TEXT;
+    return OUTPUT_TEXT;
 }
 
 int output_open(struct output *output, const struct options *options) {

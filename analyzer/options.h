@@ -51,7 +51,7 @@ void options_print_completion(FILE *stream, const struct command *const *command
 /* Of the `count` names the one nearest to `name` by edit distance, NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names, size_t count);
 
-enum format { FORMAT_TEXT = 0, FORMAT_JSON, FORMAT_CSV, FORMAT_JSONL };
+enum format { OUTPUT_TEXT = 0, OUTPUT_JSON, OUTPUT_CSV, OUTPUT_JSONL };
 
 /* Where a command writes. */
 struct output {
