@@ -41,6 +41,7 @@ enum call_kind {
     KIND_TESTALL,  /* n, requests, flag, statuses */
     KIND_TESTANY,  /* n, requests, index, flag, status */
     KIND_TESTSOME, /* n, requests, outcount, indices, statuses */
+    KIND_POLL,     /* request by value (with `n`: the array), flag or outcount: completes nothing */
     KIND_REQUEST_FREE,
     KIND_CANCEL,
     KIND_PROBE,   /* peer, tag, comm, status */
@@ -51,13 +52,13 @@ enum call_kind {
     KIND_IMRECV,
     KIND_COMM_CREATE,       /* new communicator at `output`, collective over `comm` */
     KIND_COMM_CREATE_GROUP, /* collective over a group only: comm, group, tag, output */
-    KIND_COMM_FROM_GROUP,   /* no parent: group, string tag, output */
+    KIND_COMM_FROM_GROUP,   /* no parent: group, text (string tag), output */
     KIND_COMM_IDUP,         /* output is valid when request completes */
     KIND_INTERCOMM_CREATE,
     KIND_INTERCOMM_FROM_GROUPS,
     KIND_COMM_FREE, /* output: the handle's address */
     KIND_COMM_SET_NAME,
-    KIND_COMM_GET_PARENT,
+    KIND_COMM_GET_PARENT, /* a link to another world at `output`, no parent: Comm_get_parent, Comm_join */
     KIND_TYPE_FREE, /* output: the handle's address */
     KIND_WIN_CREATE,   /* collective over comm, window at output */
     KIND_WIN_FREE,     /* output: the handle's address */
@@ -68,7 +69,7 @@ enum call_kind {
     KIND_FILE_OPEN,    /* collective over comm, file at output */
     KIND_FILE_CLOSE,   /* collective, output: the handle's address */
     KIND_FILE_COLLECTIVE, /* file, collective */
-    KIND_FILE_IO,      /* file, independent */
+    KIND_FILE_IO,      /* file (none: File_delete), independent */
     KIND_FILE_IO_REQUEST, /* ... with request; collective when `flow` says so */
     KIND_COUNT
 };
@@ -77,6 +78,7 @@ enum call_kind {
 enum byte_formula {
     BYTES_ZERO = 0,     /* Barrier, Wait, Test: 0 */
     BYTES_COUNT,        /* c * size(t) */
+    BYTES_ELEMENT,      /* size(t): Fetch_and_op, Compare_and_swap */
     BYTES_COUNT_N,      /* c * size(t) * n */
     BYTES_SUM,          /* sum(c[0..n-1]) * size(t): Allgatherv, Reduce_scatter */
     BYTES_GATHER,       /* root: c2 * size(t2) * n, others c * size(t) * n; only these arguments are significant */
@@ -88,7 +90,7 @@ enum byte_formula {
     BYTES_NEIGHBOR,     /* c * size(t) * outdegree */
     BYTES_NEIGHBOR_V,   /* sum(c[0..outdegree-1]) * size(t) */
     BYTES_NEIGHBOR_W,   /* sum(c[i] * size(t[i])) over outdegree */
-    BYTES_PARTITIONED,  /* partitions (`count2`) * c * size(t) */
+    BYTES_PARTITIONED,  /* partitions (`count2`, an int) * c (an MPI_Count in every binding) * size(t) */
     BYTES_FORMULAS
 };
 
@@ -126,7 +128,8 @@ struct call {
     uint8_t status;  /* MPI_Status *, or the array of them */
     uint8_t flag, index, outcount; /* outputs of Test*, Waitany ... (indices: `index`) */
     uint8_t message; /* MPI_Message * */
-    uint8_t group;
+    uint8_t group, group2; /* group2: the remote group of Intercomm_create_from_groups */
+    uint8_t text;          /* const char *: a communicator's name, a string tag */
     uint8_t output; /* address of the created or freed handle */
 
     const char *name;  /* "MPI_Allreduce" */

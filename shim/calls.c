@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The table of intercepted functions as data.
+ * Lives here: the expansion of calls.def, and what a row's kind implies.
+ * Must not live here: anything that runs at a call, or that is more than a look-up.
+ */
+#include "shim/call.h"
+
+/* Two rows with one id are two enumerators with one name: the build stops here. */
+enum id_taken {
+#define CALL(id, name, arity, kind, ...) ID_TAKEN_##id = (id),
+#include "shim/calls.def"
+#undef CALL
+};
+
+/* The row's own columns come last. The prefix tells the interface: MPI_X, ncclX. */
+const struct call commtap_calls[] = {
+#define CALL(row_id, row_name, row_arity, row_kind, ...)                                                               \
+    {.id = ID_TAKEN_##row_id,                                                                                          \
+     .api = (#row_name)[0] == 'n' ? API_NCCL : API_MPI,                                                                \
+     .arity = row_arity,                                                                                               \
+     .kind = row_kind,                                                                                                 \
+     .name = #row_name,                                                                                                \
+     __VA_ARGS__},
+#include "shim/calls.def"
+#undef CALL
+};
+
+const unsigned commtap_call_count = CALL_INDEX_COUNT;
+
+_Static_assert(sizeof(commtap_calls) / sizeof(commtap_calls[0]) == CALL_INDEX_COUNT, "one index per row");
+
+struct kind_properties {
+    uint8_t call_class; /* enum call_class */
+    uint8_t nonblocking;
+};
+
+static const struct kind_properties kinds[KIND_COUNT] = {
+    [KIND_PLAIN] = {CLASS_OTHER, 0},
+    [KIND_INIT] = {CLASS_SETUP, 0},
+    [KIND_FINALIZE] = {CLASS_SETUP, 0},
+    [KIND_ABORT] = {CLASS_SETUP, 0},
+    [KIND_COLLECTIVE] = {CLASS_COLLECTIVE, 0},
+    [KIND_ICOLLECTIVE] = {CLASS_COLLECTIVE, 1},
+    [KIND_COLLECTIVE_INIT] = {CLASS_COLLECTIVE, 1},
+    [KIND_SEND] = {CLASS_SEND, 0},
+    [KIND_RECV] = {CLASS_RECV, 0},
+    [KIND_SENDRECV] = {CLASS_SENDRECV, 0},
+    [KIND_ISEND] = {CLASS_SEND, 1},
+    [KIND_IRECV] = {CLASS_RECV, 1},
+    [KIND_ISENDRECV] = {CLASS_SENDRECV, 1},
+    [KIND_SEND_INIT] = {CLASS_SEND, 1},
+    [KIND_RECV_INIT] = {CLASS_RECV, 1},
+    [KIND_START] = {CLASS_START, 0},
+    [KIND_STARTALL] = {CLASS_START, 0},
+    [KIND_WAIT] = {CLASS_WAIT, 0},
+    [KIND_WAITALL] = {CLASS_WAIT, 0},
+    [KIND_WAITANY] = {CLASS_WAIT, 0},
+    [KIND_WAITSOME] = {CLASS_WAIT, 0},
+    [KIND_TEST] = {CLASS_TEST, 0},
+    [KIND_TESTALL] = {CLASS_TEST, 0},
+    [KIND_TESTANY] = {CLASS_TEST, 0},
+    [KIND_TESTSOME] = {CLASS_TEST, 0},
+    [KIND_POLL] = {CLASS_TEST, 0},
+    [KIND_REQUEST_FREE] = {CLASS_OTHER, 0},
+    [KIND_CANCEL] = {CLASS_OTHER, 0},
+    [KIND_PROBE] = {CLASS_PROBE, 0},
+    [KIND_IPROBE] = {CLASS_PROBE, 0},
+    [KIND_MPROBE] = {CLASS_PROBE, 0},
+    [KIND_IMPROBE] = {CLASS_PROBE, 0},
+    [KIND_MRECV] = {CLASS_RECV, 0},
+    [KIND_IMRECV] = {CLASS_RECV, 1},
+    [KIND_COMM_CREATE] = {CLASS_COMMUNICATOR, 0},
+    [KIND_COMM_CREATE_GROUP] = {CLASS_COMMUNICATOR, 0},
+    [KIND_COMM_FROM_GROUP] = {CLASS_COMMUNICATOR, 0},
+    [KIND_COMM_IDUP] = {CLASS_COMMUNICATOR, 1},
+    [KIND_INTERCOMM_CREATE] = {CLASS_COMMUNICATOR, 0},
+    [KIND_INTERCOMM_FROM_GROUPS] = {CLASS_COMMUNICATOR, 0},
+    [KIND_COMM_FREE] = {CLASS_COMMUNICATOR, 0},
+    [KIND_COMM_SET_NAME] = {CLASS_OTHER, 0},
+    [KIND_COMM_GET_PARENT] = {CLASS_COMMUNICATOR, 0},
+    [KIND_TYPE_FREE] = {CLASS_OTHER, 0},
+    [KIND_WIN_CREATE] = {CLASS_RMA_SYNC, 0},
+    [KIND_WIN_FREE] = {CLASS_RMA_SYNC, 0},
+    [KIND_RMA] = {CLASS_RMA, 0},
+    [KIND_RMA_REQUEST] = {CLASS_RMA, 1},
+    [KIND_RMA_SYNC] = {CLASS_RMA_SYNC, 0},
+    [KIND_WIN_COLLECTIVE] = {CLASS_RMA_SYNC, 0},
+    [KIND_FILE_OPEN] = {CLASS_FILE, 0},
+    [KIND_FILE_CLOSE] = {CLASS_FILE, 0},
+    [KIND_FILE_COLLECTIVE] = {CLASS_FILE, 0},
+    [KIND_FILE_IO] = {CLASS_FILE, 0},
+    [KIND_FILE_IO_REQUEST] = {CLASS_FILE, 1},
+};
+
+enum call_class commtap_call_class(const struct call *call) {
+    return kinds[call->kind].call_class;
+}
+
+int commtap_call_nonblocking(const struct call *call) {
+    return kinds[call->kind].nonblocking;
+}
