@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command as a child: started, sent the signals meant for it, waited for.
+ * Lives here: process and signal handling of `commtap run`.
+ * Must not live here: what is in the environment, what happens afterwards.
+ */
+#include "analyzer/run/run.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+extern char **environ;
+
+static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+static int start(char *const *argv, const sigset_t *mask, pid_t *child) {
+    posix_spawnattr_t attributes;
+    int error = posix_spawnattr_init(&attributes);
+    if (error)
+        return error;
+    posix_spawnattr_setsigmask(&attributes, mask);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+    error = posix_spawnp(child, argv[0], NULL, &attributes, argv, environ);
+    posix_spawnattr_destroy(&attributes);
+    return error;
+}
+
+/* Waits for the child while handing on signals. All of `signals` are blocked. Returns its wait status. */
+static int attend(pid_t child, const sigset_t *signals) {
+    for (;;) {
+        int status;
+        pid_t ended = waitpid(child, &status, WNOHANG);
+        if (ended == child)
+            return status;
+        siginfo_t signal;
+        if (sigwaitinfo(signals, &signal) < 0 || signal.si_signo == SIGCHLD)
+            continue;
+        /* the terminal signals its whole foreground group, the command included: a second ^C means "kill now" to
+         * mpirun, so what came from the kernel is not repeated */
+        if (signal.si_code != SI_KERNEL)
+            kill(child, signal.si_signo);
+    }
+}
+
+int run_child(char *const *argv, const struct run_settings *settings, int *start_errno) {
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++)
+        sigaddset(&signals, forwarded[i]);
+    /* an inherited "ignore" would let the child's status be lost */
+    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    for (size_t i = 0; i < settings->count; i++)
+        setenv(settings->items[i].name, settings->items[i].value, 1);
+
+    pid_t child;
+    *start_errno = start(argv, &before, &child);
+    int status = *start_errno ? 0 : attend(child, &signals);
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (*start_errno)
+        return *start_errno == ENOENT ? 127 : 126;
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Launchers and the environment: who forwards what, and how to make them forward our settings.
+ * Lives here: recognising a launcher, rewriting its command line, recognising that we run under one.
+ * Must not live here: which settings there are, starting the command.
+ */
+#include "analyzer/run/run.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- which launcher -------------------------------------------------------------------------------------- */
+
+/* Names before a suffix such as ".openmpi" or ".hydra". LAUNCHER_NONE here: several launchers share the name, ask it.
+ */
+static const struct {
+    const char *name;
+    enum run_launcher launcher;
+} launcher_names[] = {
+    {"mpirun", LAUNCHER_NONE},      {"mpiexec", LAUNCHER_NONE},        {"orterun", LAUNCHER_OPEN_MPI},
+    {"prterun", LAUNCHER_OPEN_MPI}, {"prun", LAUNCHER_NONE},           {"oshrun", LAUNCHER_OPEN_MPI},
+    {"srun", LAUNCHER_SRUN},        {"deepspeed", LAUNCHER_DEEPSPEED},
+};
+
+static const struct {
+    const char *text; /* in the output of --version */
+    enum run_launcher launcher;
+} launcher_versions[] = {
+    {"Open MPI", LAUNCHER_OPEN_MPI}, {"OpenRTE", LAUNCHER_OPEN_MPI}, {"PRRTE", LAUNCHER_OPEN_MPI},
+    {"PRTE", LAUNCHER_OPEN_MPI},     {"HYDRA", LAUNCHER_HYDRA},      {"Intel(R) MPI", LAUNCHER_HYDRA},
+    {"MVAPICH", LAUNCHER_HYDRA},
+};
+
+/* First bytes of what `command --version` prints; empty where it cannot be run. */
+static void read_version(const char *command, char *text, size_t bytes) {
+    int ends[2];
+    text[0] = 0;
+    if (pipe2(ends, O_CLOEXEC))
+        return;
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+    char *argv[] = {(char *)command, "--version", NULL};
+    pid_t child;
+    int failed = posix_spawnp(&child, command, &actions, NULL, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    size_t used = 0;
+    for (ssize_t got; !failed && used < bytes - 1 && (got = read(ends[0], text + used, bytes - 1 - used)) > 0;)
+        used += (size_t)got;
+    text[used] = 0;
+    close(ends[0]);
+    if (!failed)
+        waitpid(child, NULL, 0);
+}
+
+enum run_launcher run_launcher_of(const char *command) {
+    const char *slash = strrchr(command, '/');
+    const char *name = slash ? slash + 1 : command;
+    size_t length = strcspn(name, ".-");
+    for (size_t i = 0; i < sizeof launcher_names / sizeof *launcher_names; i++) {
+        if (strlen(launcher_names[i].name) != length || strncmp(name, launcher_names[i].name, length))
+            continue;
+        if (launcher_names[i].launcher != LAUNCHER_NONE)
+            return launcher_names[i].launcher;
+        char version[2048];
+        read_version(command, version, sizeof version);
+        for (size_t k = 0; k < sizeof launcher_versions / sizeof *launcher_versions; k++)
+            if (strstr(version, launcher_versions[k].text))
+                return launcher_versions[k].launcher;
+    }
+    return LAUNCHER_NONE;
+}
+
+/* ---- an argument vector under construction ------------------------------------------------------------------ */
+
+struct vector {
+    char **items;
+    size_t count;
+    bool failed;
+};
+
+static void push_owned(struct vector *vector, char *item) {
+    char **items = item ? realloc(vector->items, (vector->count + 2) * sizeof *items) : NULL;
+    if (!items) {
+        free(item);
+        vector->failed = true;
+        return;
+    }
+    vector->items = items;
+    items[vector->count++] = item;
+    items[vector->count] = NULL;
+}
+
+static void push(struct vector *vector, const char *item) {
+    push_owned(vector, strdup(item));
+}
+
+void run_arguments_free(char **argv) {
+    for (size_t i = 0; argv && argv[i]; i++)
+        free(argv[i]);
+    free(argv);
+}
+
+static char **finish(struct vector *vector) {
+    if (!vector->failed)
+        return vector->items;
+    run_arguments_free(vector->items);
+    return NULL;
+}
+
+/* ---- Open MPI -------------------------------------------------------------------------------------------------- */
+
+/* Where the value of an `-x NAME[=VALUE]` at argv[i] stands, NULL when argv[i] is no -x. */
+static const char *exported_variable(char *const *argv, size_t i) {
+    return (!strcmp(argv[i], "-x") || !strcmp(argv[i], "--x")) ? argv[i + 1] : NULL;
+}
+
+/* True when `variable` ("NAME" or "NAME=VALUE") is `name`. */
+static bool names(const char *variable, const char *name) {
+    size_t length = strcspn(variable, "=");
+    return !strncmp(variable, name, length) && !name[length];
+}
+
+/* -x belongs to one application context; contexts are separated by ":". */
+static bool context_exports(char *const *argv, size_t from, const char *name) {
+    for (size_t i = from; argv[i] && strcmp(argv[i], ":"); i++) {
+        const char *variable = exported_variable(argv, i);
+        if (variable && names(variable, name))
+            return true;
+    }
+    return false;
+}
+
+static void export_settings(struct vector *out, char *const *argv, size_t from, const struct run_settings *settings) {
+    for (size_t i = 0; i < settings->count; i++) {
+        if (context_exports(argv, from, settings->items[i].name))
+            continue;
+        push(out, "-x");
+        push(out, settings->items[i].name);
+    }
+}
+
+/* What the user exports under one of our names: a library of their own stays behind ours, all else is replaced. */
+static char *merged_variable(const char *variable, const struct run_settings *settings) {
+    const char *equals = strchr(variable, '=');
+    for (size_t i = 0; equals && i < settings->count; i++) {
+        const struct run_setting *setting = &settings->items[i];
+        char *text = NULL;
+        if (!names(variable, setting->name))
+            continue;
+        if (!strcmp(setting->name, "LD_PRELOAD")) {
+            char *library = strndup(setting->value, strcspn(setting->value, ": "));
+            char *value = library ? run_preload_value(library, equals + 1) : NULL;
+            if (value && asprintf(&text, "LD_PRELOAD=%s", value) < 0)
+                text = NULL;
+            free(library);
+            free(value);
+            return text;
+        }
+        return asprintf(&text, "%s=%s", setting->name, setting->value) < 0 ? NULL : text;
+    }
+    return strdup(variable);
+}
+
+static char **open_mpi_arguments(char *const *argv, const struct run_settings *settings) {
+    struct vector out = {0};
+    push(&out, argv[0]);
+    export_settings(&out, argv, 1, settings);
+    for (size_t i = 1; argv[i]; i++) {
+        push(&out, argv[i]);
+        if (!strcmp(argv[i], ":"))
+            export_settings(&out, argv, i + 1, settings);
+        if (exported_variable(argv, i))
+            push_owned(&out, merged_variable(argv[++i], settings));
+    }
+    return finish(&out);
+}
+
+/* ---- the others ---------------------------------------------------------------------------------------------------
+ */
+
+static char **copy_arguments(char *const *argv) {
+    struct vector out = {0};
+    for (size_t i = 0; argv[i]; i++)
+        push(&out, argv[i]);
+    return finish(&out);
+}
+
+static char **hydra_arguments(char *const *argv, const struct run_settings *settings) {
+    static const char *const limits[] = {"-genvlist", "-genvnone", "-envlist", "-envnone"};
+    bool limited = false;
+    for (size_t i = 1; argv[i]; i++)
+        for (size_t k = 0; k < sizeof limits / sizeof *limits; k++)
+            limited |= !strcmp(argv[i], limits[k]);
+    if (!limited)
+        return copy_arguments(argv);
+    struct vector out = {0};
+    push(&out, argv[0]);
+    for (size_t i = 0; i < settings->count; i++) {
+        push(&out, "-genv");
+        push(&out, settings->items[i].name);
+        push(&out, settings->items[i].value);
+    }
+    for (size_t i = 1; argv[i]; i++)
+        push(&out, argv[i]);
+    return finish(&out);
+}
+
+/* True when an --export list (of srun, or SLURM_EXPORT_ENV) hands on everything. */
+static bool exports_all(const char *list) {
+    for (; *list; list += strcspn(list, ","), list += *list == ',')
+        if (!strncasecmp(list, "ALL", 3) && (!list[3] || list[3] == ','))
+            return true;
+    return false;
+}
+
+static char **srun_arguments(char *const *argv, struct run_notes *notes) {
+    const char *list = getenv("SLURM_EXPORT_ENV");
+    for (size_t i = 1; argv[i]; i++) {
+        if (!strncmp(argv[i], "--export=", 9))
+            list = argv[i] + 9;
+        else if (!strcmp(argv[i], "--export") && argv[i + 1])
+            list = argv[++i];
+    }
+    if (list && !exports_all(list))
+        run_note(notes,
+                 "srun hands on only the variables in --export=%s; add ALL, or LD_PRELOAD and the COMMTAP_ names",
+                 list);
+    return copy_arguments(argv);
+}
+
+static char **deepspeed_arguments(char *const *argv, const struct run_settings *settings, struct run_notes *notes) {
+    bool several_hosts = !access("/job/hostfile", R_OK);
+    for (size_t i = 1; argv[i]; i++)
+        several_hosts |= !strcmp(argv[i], "-H") || !strncmp(argv[i], "--hostfile", 10);
+    if (several_hosts) {
+        run_note(notes, "deepspeed hands variables to other hosts only through a file .deepspeed_env; it needs:");
+        for (size_t i = 0; i < settings->count; i++)
+            run_note(notes, "    %s=%s", settings->items[i].name, settings->items[i].value);
+    }
+    return copy_arguments(argv);
+}
+
+char **run_launcher_arguments(enum run_launcher launcher, char *const *argv, const struct run_settings *settings,
+                              struct run_notes *notes) {
+    switch (launcher) {
+    case LAUNCHER_OPEN_MPI:
+        return open_mpi_arguments(argv, settings);
+    case LAUNCHER_HYDRA:
+        return hydra_arguments(argv, settings);
+    case LAUNCHER_SRUN:
+        return srun_arguments(argv, notes);
+    case LAUNCHER_DEEPSPEED:
+        return deepspeed_arguments(argv, settings, notes);
+    case LAUNCHER_NONE:
+        break;
+    }
+    return copy_arguments(argv);
+}
+
+/* ---- under a launcher ---------------------------------------------------------------------------------------------
+ */
+
+/* `rank` holds the world rank; `also`, where given, must be set too for the launcher to be there. */
+static const struct {
+    const char *rank;
+    const char *also;
+} rank_variables[] = {
+    {"OMPI_COMM_WORLD_RANK", NULL}, {"PMIX_RANK", NULL},   {"PMI_RANK", NULL},      {"SLURM_PROCID", "SLURM_STEP_ID"},
+    {"FLUX_TASK_RANK", NULL},       {"PALS_RANKID", NULL}, {"RANK", "MASTER_ADDR"},
+};
+
+int run_rank_under_launcher(void) {
+    for (size_t i = 0; i < sizeof rank_variables / sizeof *rank_variables; i++) {
+        const char *rank = getenv(rank_variables[i].rank);
+        if (rank && *rank && (!rank_variables[i].also || getenv(rank_variables[i].also)))
+            return atoi(rank);
+    }
+    return -1;
+}

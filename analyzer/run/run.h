@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * run/: what `commtap run` does around a command: settings, the library, launchers, the child, collection.
+ * Lives here: everything that starts a job under commtap and tidies up behind it.
+ * Must not live here: option parsing and messages for the user (cmd_run.c), reading what a dump holds (load/).
+ */
+#ifndef COMMTAP_RUN_RUN_H
+#define COMMTAP_RUN_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- settings: environment variables the command is to see --------------------------------------------------- */
+
+struct run_setting {
+    char *name;
+    char *value;
+};
+
+/* In the order of first use; each name once. Zero-initialise; run_settings_free releases. */
+struct run_settings {
+    struct run_setting *items;
+    size_t count;
+};
+
+/* Sets `name`, replacing an earlier value. Both strings are copied. False when memory is short. */
+bool run_settings_set(struct run_settings *settings, const char *name, const char *value);
+/* The value of `name`, or NULL. Owned by `settings`. */
+const char *run_settings_get(const struct run_settings *settings, const char *name);
+void run_settings_free(struct run_settings *settings);
+
+/* A line of words for the user, NULL-terminated strings owned by the list. */
+struct run_notes {
+    char **items;
+    size_t count;
+};
+
+/* Appends a printf-formatted note. Notes are advice: when memory is short the note is dropped. */
+void run_note(struct run_notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void run_notes_free(struct run_notes *notes);
+
+/* ---- the library ----------------------------------------------------------------------------------------------- */
+
+/* Absolute path of libcommtap.so: COMMTAP_LIBRARY, else beside this program (a build tree), else ../lib/commtap or
+ * ../lib of it (an installation). NULL when none is readable; `tried` (at least 1 byte) then says where it was
+ * looked for. The caller frees. */
+char *run_library_path(char *tried, size_t tried_bytes);
+
+/* `library` in front of the LD_PRELOAD value `before` (NULL or "" = none), left out where it already comes first.
+ * Returns a string the caller frees, or NULL when memory is short. */
+char *run_preload_value(const char *library, const char *before);
+
+/* Why nothing can be preloaded into the program at `path`: it is statically linked, or runs with another user's
+ * rights. NULL when neither is the case or it is no program file. Static text. */
+const char *run_program_obstacle(const char *path);
+
+/* ---- launchers --------------------------------------------------------------------------------------------------- */
+
+enum run_launcher {
+    LAUNCHER_NONE = 0,  /* an ordinary command, or a launcher whose children inherit the environment everywhere */
+    LAUNCHER_OPEN_MPI,  /* needs -x NAME for every variable that shall reach other hosts */
+    LAUNCHER_HYDRA,     /* MPICH and its relatives: forwards unless told otherwise by -genvlist and the like */
+    LAUNCHER_SRUN,      /* forwards unless --export says otherwise */
+    LAUNCHER_DEEPSPEED, /* forwards a fixed set of prefixes and .deepspeed_env */
+};
+
+/* Which launcher `command` (argv[0] of what is to be run) is. Runs `command --version` where the name alone does not
+ * tell, which is the case for mpirun and mpiexec. */
+enum run_launcher run_launcher_of(const char *command);
+
+/* The argument vector that makes `launcher` hand every setting to all its processes. A value the user gives LD_PRELOAD
+ * on the launcher's own command line is kept behind ours. Notes say what could not be arranged. Returns a vector
+ * that run_arguments_free releases, or NULL when memory is short. */
+char **run_launcher_arguments(enum run_launcher launcher, char *const *argv, const struct run_settings *settings,
+                              struct run_notes *notes);
+void run_arguments_free(char **argv);
+
+/* Is this process itself one of a launcher's ranks? Returns its world rank, or -1 outside a launcher. */
+int run_rank_under_launcher(void);
+
+/* ---- DeepSpeed configuration ----------------------------------------------------------------------------------------
+ */
+
+/* Reads the comms_logger section of a DeepSpeed configuration and sets COMMTAP_ENABLE, COMMTAP_VERBOSE and COMMTAP_OPS
+ * accordingly. The section's mere presence enables nothing: `enabled` decides, false by default. Without a section
+ * nothing is set. Returns false with `error` filled ("FILE:LINE: what") when the file cannot be read, is no JSON, or
+ * holds a value of the wrong type. Notes say what the section asks for that is not available. */
+bool run_ds_config(const char *path, struct run_settings *settings, struct run_notes *notes, char *error,
+                   size_t error_bytes);
+
+/* ---- the child
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* Puts the settings into this process's environment, runs argv, hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
+ * SIGUSR2 (those that a terminal already sent to the whole process group are not repeated) and waits.
+ * Returns what a shell would: the exit status, or 128 + signal. When the command cannot be started returns 126 or 127
+ * and sets *start_errno (0 otherwise). */
+int run_child(char *const *argv, const struct run_settings *settings, int *start_errno);
+
+/* ---- collection
+ * ----------------------------------------------------------------------------------------------------------- */
+
+struct run_collection {
+    size_t dumps;         /* dump files of this run now in the directory */
+    size_t collected;     /* of these, copied here by this call */
+    size_t other_hosts;   /* stubs of dumps staged on other hosts */
+    size_t still_running; /* stubs whose process has not ended */
+};
+
+/* Brings dumps that were staged on this host into `directory` and counts what is there. Only files and stubs of
+ * `run_id` are looked at (NULL: all). Safe against other processes doing the same at the same time. Trouble with
+ * single files becomes notes. Returns false when the directory cannot be read. */
+bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes);
+
+#endif
