@@ -4,6 +4,7 @@
  * Lives here: the command's options, the settings they mean, the words on stderr before and after.
  * Must not live here: how launchers, processes and staged files are handled (run/), what dumps hold.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ extern char **environ;
 struct job {
     struct run_settings settings;
     struct run_notes notes;
+    time_t started;
     int rank;            /* of this process under a launcher, -1 = we stand around it */
     char *shown;         /* the output directory as the user may type it, NULL = not known here */
     bool made_directory; /* by us */
@@ -108,11 +110,23 @@ static int gather_settings(const struct options *options, struct job *job) {
 
 /* ---- run id and directory ---------------------------------------------------------------------------------------- */
 
+/* Run ids become file names: what the library would replace in one is replaced here already, for the collection. */
+static bool set_clean_run_id(struct job *job, const char *given) {
+    char id[64];
+    snprintf(id, sizeof id, "%s", given);
+    for (char *c = id; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("_-", *c) && (*c != '.' || c == id))
+            *c = '_';
+    return run_settings_set(&job->settings, "COMMTAP_RUN_ID", id);
+}
+
 /* Under a launcher every rank has a `commtap run` of its own and all must agree: the library derives the id from what
  * the launcher tells each of them. Around a launcher there is one of us, and any unique name does. */
 static bool choose_run_id(struct job *job) {
     const char *given = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
-    if ((given && *given) || job->rank >= 0)
+    if (given && *given)
+        return set_clean_run_id(job, given);
+    if (job->rank >= 0)
         return true;
     time_t now = time(NULL);
     struct tm local;
@@ -268,7 +282,13 @@ static void finish(struct job *job, char *const *argv) {
     const char *directory = run_settings_get(&job->settings, "COMMTAP_DIR");
     struct run_collection found = {0};
     if (!directory)
+        directory = job->shown = run_recent_directory(job->started);
+    if (!directory) {
+        print_notes(&job->notes);
+        if (job->rank == 0)
+            explain_nothing(job, argv);
         return;
+    }
     bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
     print_notes(&job->notes);
     if (job->rank > 0)
@@ -308,7 +328,7 @@ static int run_command(struct job *job, char **arguments) {
 }
 
 static int run(const struct options *options) {
-    struct job job = {.rank = run_rank_under_launcher()};
+    struct job job = {.started = time(NULL), .rank = run_rank_under_launcher()};
     int code = gather_settings(options, &job);
     if (code == EXIT_FINE && (!choose_run_id(&job) || !choose_directory(&job)))
         code = out_of_memory();

@@ -19,10 +19,12 @@
 
 #include "shim/format.h"
 
-#define COPY_BLOCK    SECTION_ALIGN
-#define NAME_BYTES    300
-#define GRACE_STEP_MS 50
-#define GRACE_MS      1000 /* ranks may outlive their launcher for a moment */
+#define COPY_BLOCK          SECTION_ALIGN
+#define HEX_DIGITS          16
+#define NAME_BYTES          300
+#define CLOCK_SLACK_SECONDS 60 /* file servers have clocks of their own */
+#define GRACE_STEP_MS       50
+#define GRACE_MS            1000 /* ranks may outlive their launcher for a moment */
 
 struct stub {
     char boot_id[41];
@@ -152,17 +154,13 @@ static void collect_one(int directory, const char *stub_name, const char *dump_n
         close(staged);
 }
 
-static bool has_suffix(const char *name, const char *suffix) {
-    size_t length = strlen(name), tail = strlen(suffix);
-    return length > tail && !strcmp(name + length - tail, suffix);
-}
-
-/* Is `name` a file of this run: "commtap.<run id>." in front? */
-static bool is_of_run(const char *name, const char *run_id) {
-    size_t prefix = strlen(FORMAT_FILE_PREFIX);
-    if (strncmp(name, FORMAT_FILE_PREFIX, prefix))
+/* Is `name` a file of this run: "commtap.<run id>.<16 hex><suffix>"? */
+static bool is_of_run(const char *name, const char *run_id, const char *suffix) {
+    size_t prefix = strlen(FORMAT_FILE_PREFIX), tail = 1 + HEX_DIGITS + strlen(suffix), length = strlen(name);
+    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) || length <= prefix + tail ||
+        strcmp(name + length - strlen(suffix), suffix))
         return false;
-    return !run_id || (!strncmp(name + prefix, run_id, strlen(run_id)) && name[prefix + strlen(run_id)] == '.');
+    return !run_id || (strlen(run_id) == length - prefix - tail && !strncmp(name + prefix, run_id, strlen(run_id)));
 }
 
 /* Counts by what can be done with them, and collects where `collect` is set. */
@@ -190,7 +188,7 @@ static bool visit_stubs(const char *path, const char *run_id, bool collect, stru
         return false;
     *result = (struct run_collection){0};
     for (struct dirent *entry; (entry = readdir(directory));)
-        if (is_of_run(entry->d_name, run_id) && has_suffix(entry->d_name, FORMAT_STUB_SUFFIX))
+        if (is_of_run(entry->d_name, run_id, FORMAT_STUB_SUFFIX))
             visit_stub(dirfd(directory), entry->d_name, collect, result, notes);
     closedir(directory);
     return true;
@@ -201,7 +199,7 @@ static bool count_dumps(const char *path, const char *run_id, struct run_collect
     if (!directory)
         return false;
     for (struct dirent *entry; (entry = readdir(directory));)
-        result->dumps += is_of_run(entry->d_name, run_id) && has_suffix(entry->d_name, FORMAT_FILE_SUFFIX);
+        result->dumps += is_of_run(entry->d_name, run_id, FORMAT_FILE_SUFFIX);
     closedir(directory);
     return true;
 }
@@ -215,4 +213,22 @@ bool run_collect(const char *directory, const char *run_id, struct run_collectio
         nanosleep(&(struct timespec){.tv_nsec = GRACE_STEP_MS * 1000000L}, NULL);
     }
     return visit_stubs(directory, run_id, true, result, notes) && count_dumps(directory, run_id, result);
+}
+
+char *run_recent_directory(time_t since) {
+    DIR *here = opendir(".");
+    char *recent = NULL;
+    time_t newest = since - CLOCK_SLACK_SECONDS;
+    for (struct dirent *entry; here && (entry = readdir(here));) {
+        struct stat status;
+        if (strncmp(entry->d_name, "commtap-", 8) || stat(entry->d_name, &status) || !S_ISDIR(status.st_mode) ||
+            status.st_mtime < newest)
+            continue;
+        newest = status.st_mtime;
+        free(recent);
+        recent = strdup(entry->d_name);
+    }
+    if (here)
+        closedir(here);
+    return recent;
 }

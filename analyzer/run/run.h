@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 /* ---- settings: environment variables the command is to see --------------------------------------------------- */
 
@@ -111,5 +112,10 @@ struct run_collection {
  * `run_id` are looked at (NULL: all). Safe against other processes doing the same at the same time. Trouble with
  * single files becomes notes. Returns false when the directory cannot be read. */
 bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes);
+
+/* The directory ./commtap-* that a job started at `since` most likely wrote to, where only the library knew its name:
+ * the one changed last, not before `since` (some slack for file servers' clocks). NULL when there is none. The caller
+ * frees. */
+char *run_recent_directory(time_t since);
 
 #endif
