@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The demo, the end-to-end tests and the programs they run, built once per MPI.
+# Must not live here: how the shim, the analyzer or the unit tests are built.
+
+PYTHON ?= /usr/bin/python3
+PROGRAMS := $(BUILD)/test/programs
+PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -pthread
+FORTRAN_BINDINGS := 1 2 3
+
+# built without MPI; with MPI's header only; twice, as a program and as its plugin
+PLAIN_PROGRAMS := absent weak
+UNLINKED_PROGRAMS := loaded plugin
+LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS),$(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
+
+.PHONY: deps demo programs check-e2e check-mpi4py
+deps:
+	@scripts/install-deps
+
+# $(1) = openmpi or mpich
+define programs_of
+programs-$(1): $$(LINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%) $$(UNLINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%) \
+    $$(PROGRAMS)/$(1)/plugin.so $$(FORTRAN_BINDINGS:%=$$(PROGRAMS)/$(1)/fortran-%)
+programs: programs-$(1)
+.PHONY: programs-$(1)
+
+$$(LINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%): $$(PROGRAMS)/$(1)/%: test/programs/%.c test/programs/expect.h
+	@mkdir -p $$(@D)
+	mpicc.$(1) $$(PROGRAM_CFLAGS) $$< -o $$@ -lm
+
+$$(UNLINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%): $$(PROGRAMS)/$(1)/%: test/programs/%.c test/programs/expect.h
+	@mkdir -p $$(@D)
+	mpicc.$(1) $$(PROGRAM_CFLAGS) -c $$< -o $$@.o
+	$$(CC) $$@.o -o $$@ -ldl
+
+$$(PROGRAMS)/$(1)/plugin.so: test/programs/plugin.c test/programs/expect.h
+	@mkdir -p $$(@D)
+	mpicc.$(1) $$(PROGRAM_CFLAGS) -DPLUGIN -fPIC -shared $$< -o $$@
+
+$$(PROGRAMS)/$(1)/fortran-%: test/programs/fortran.F90
+	@mkdir -p $$(@D)
+	mpif90.$(1) -DBINDING=$$* -O1 -g -w -fallow-argument-mismatch $$< -o $$@
+endef
+$(foreach mpi,openmpi mpich,$(eval $(call programs_of,$(mpi))))
+
+$(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
+	@mkdir -p $(@D)
+	$(CC) $(PROGRAM_CFLAGS) $< -o $@ -ldl
+programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%)
+
+# As root, on few cores, or on a machine full of other work: Open MPI starts all the same and its idle ranks yield.
+DEMO_ENVIRONMENT := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
+    OMPI_MCA_mpi_yield_when_idle=1
+DEMO := $(BUILD)/demo
+demo: deps
+	@$(MAKE) --no-print-directory all $(PROGRAMS)/openmpi/train
+	@rm -rf $(DEMO)
+	$(DEMO_ENVIRONMENT) $(BUILD)/commtap run -o $(DEMO) -- \
+	    mpirun.openmpi -n 4 $(PROGRAMS)/openmpi/train --slow-rank 2 --slow-ms 8
+	$(BUILD)/commtap report $(DEMO)
+
+check-e2e: all programs
+	$(PYTHON) -m pytest -q -p no:cacheprovider test/e2e
+
+# the whole of mpi4py's own test suite, four times: check-e2e runs a part of it
+check-mpi4py: all
+	COMMTAP_TEST_MPI4PY=all $(PYTHON) -m pytest -q -p no:cacheprovider test/e2e/test_mpi4py_suite.py

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Errors as a job sees them: return codes and classes, an error handler that longjmps, errno.
+ * Lives here: failing calls; prints everything that a tool might change. Must not live here: expectations on counts.
+ *
+ * The test compares the output with and without commtap.
+ */
+#include <errno.h>
+#include <mpi.h>
+#include <setjmp.h>
+#include <stdio.h>
+
+static jmp_buf back;
+
+static void show(const char *what, int code) {
+    int class = -1;
+    MPI_Error_class(code, &class);
+    printf("%s: code %d class %d\n", what, code, class);
+}
+
+static void returned(void) {
+    int value = 1;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status status;
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    show("count", MPI_Send(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD));
+    show("rank", MPI_Send(&value, 1, MPI_INT, 999, 0, MPI_COMM_WORLD));
+    show("tag", MPI_Send(&value, 1, MPI_INT, 0, -55, MPI_COMM_WORLD));
+    show("type", MPI_Send(&value, 1, MPI_DATATYPE_NULL, 0, 0, MPI_COMM_WORLD));
+    show("root", MPI_Bcast(&value, 1, MPI_INT, 999, MPI_COMM_WORLD));
+    show("op", MPI_Allreduce(&value, &value, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD));
+    show("comm", MPI_Allreduce(&value, &value, 1, MPI_INT, MPI_SUM, MPI_COMM_NULL));
+    show("irecv", MPI_Irecv(&value, -1, MPI_INT, 0, 0, MPI_COMM_WORLD, &request));
+    show("wait on null", MPI_Wait(&request, &status));
+}
+
+/* 8 integers into room for 1: the receive fails, its status says who sent. */
+static void truncated(void) {
+    int in[8] = {0}, out;
+    MPI_Request request;
+    MPI_Status status;
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Isend(in, 8, MPI_INT, 0, 3, MPI_COMM_SELF, &request);
+    show("truncated", MPI_Recv(&out, 1, MPI_INT, 0, 3, MPI_COMM_SELF, &status));
+    printf("source %d tag %d\n", status.MPI_SOURCE, status.MPI_TAG);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+}
+
+static void handler(MPI_Comm *comm, int *code, ...) {
+    (void)comm;
+    (void)code;
+    longjmp(back, 1);
+}
+
+/* The call never returns: it is left by longjmp, a thousand times, and calls after it must be seen as before. */
+static void jumped_out_of(void) {
+    MPI_Errhandler jumping;
+    volatile int jumps = 0;
+    int value = 1, sum = 0;
+    MPI_Comm_create_errhandler(handler, &jumping);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, jumping);
+    for (volatile int i = 0; i < 1000; i++) {
+        if (setjmp(back) == 0)
+            MPI_Send(&value, 1, MPI_INT, 999, 0, MPI_COMM_WORLD);
+        else
+            jumps++;
+    }
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    for (int i = 0; i < 77; i++)
+        MPI_Allreduce(&value, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("jumps %d, sum %d\n", jumps, sum);
+}
+
+static void errno_kept(void) {
+    double in = 1, out;
+    int flag;
+    MPI_Request request;
+    MPI_Status status;
+    errno = 4242;
+    MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF);
+    printf("errno %d\n", errno);
+    MPI_Irecv(&out, 1, MPI_DOUBLE, MPI_ANY_SOURCE, 1, MPI_COMM_SELF, &request);
+    printf("errno %d\n", errno);
+    MPI_Send(&in, 1, MPI_DOUBLE, 0, 1, MPI_COMM_SELF);
+    printf("errno %d\n", errno);
+    MPI_Test(&request, &flag, &status);
+    printf("errno %d flag %d\n", errno, flag);
+}
+
+int main(int argc, char **argv) {
+    int me;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    if (me == 0) {
+        returned();
+        truncated();
+        errno_kept();
+    }
+    jumped_out_of();
+    MPI_Finalize();
+    return 0;
+}
