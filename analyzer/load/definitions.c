@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The append-only areas of a dump: communicators, their names and ends, epochs.
+ * Lives here: walking and checking definitions, expanding members.
+ * Must not live here: progress, which sits outside these areas.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/load/private.h"
+
+enum { DEFINITION_STEP = 16 };
+/* Indices are handed out in order; a few may be missing where an area was full. */
+enum { INDEX_SLACK = 4096 };
+#define GROUP_SIZE_MAX (1u << 24)
+
+struct walk {
+    struct loaded *loaded;
+    uint64_t index_limit;
+    bool short_of_memory;
+};
+
+static struct dump_communicator *slot_at(struct walk *walk, uint32_t index, uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    if (index >= walk->index_limit) {
+        problem_add(dump, false, offset, "definition of communicator %u is beyond any number handed out", index);
+        return NULL;
+    }
+    if (index >= dump->communicator_count) {
+        uint32_t count = index + 1;
+        struct dump_communicator *items = realloc(dump->communicators, count * sizeof *items);
+        if (!items) {
+            walk->short_of_memory = true;
+            return NULL;
+        }
+        memset(items + dump->communicator_count, 0, (count - dump->communicator_count) * sizeof *items);
+        dump->communicators = items;
+        dump->communicator_count = count;
+    }
+    return &dump->communicators[index];
+}
+
+static bool runs_are_sound(const struct communicator_definition *definition, const struct member_run *runs) {
+    uint64_t members = 0;
+    for (uint32_t i = 0; i < definition->run_count; i++) {
+        int64_t last = runs[i].start + (int64_t)runs[i].stride * ((int64_t)runs[i].count - 1);
+        if (runs[i].count == 0 || runs[i].count > definition->size || runs[i].start < 0 || last < 0 || last > INT32_MAX)
+            return false;
+        members += runs[i].count;
+    }
+    return members == definition->size;
+}
+
+static void add_communicator(struct walk *walk, const struct communicator_definition *definition, uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    if (definition->size > GROUP_SIZE_MAX ||
+        (definition->my_rank != RANK_UNKNOWN &&
+         (definition->my_rank < 0 || definition->my_rank >= (int64_t)definition->size))) {
+        problem_add(dump, false, offset, "communicator %u: rank %d in a group of %u: ignored", definition->index,
+                    definition->my_rank, definition->size);
+        return;
+    }
+    struct dump_communicator *slot = slot_at(walk, definition->index, offset);
+    if (!slot)
+        return;
+    if (slot->definition) {
+        problem_add(dump, false, offset, "communicator %u is defined twice: the first counts", definition->index);
+        return;
+    }
+    slot->definition = definition;
+    const struct member_run *runs = (const struct member_run *)(definition + 1);
+    if ((uint64_t)definition->run_count * sizeof *runs > definition->head.bytes - sizeof *definition ||
+        (definition->run_count > 0 && !runs_are_sound(definition, runs)))
+        problem_add(dump, false, offset, "communicator %u: its list of members is not that of %u processes: ignored",
+                    definition->index, definition->size);
+    else if (definition->run_count > 0)
+        slot->runs = runs;
+}
+
+static void add_name(struct walk *walk, const struct communicator_name_definition *definition, uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    if (definition->length > definition->head.bytes - sizeof *definition) {
+        problem_add(dump, false, offset, "name of %u bytes in a definition of %u: ignored", definition->length,
+                    definition->head.bytes);
+        return;
+    }
+    struct dump_communicator *slot = slot_at(walk, definition->index, offset);
+    if (!slot)
+        return;
+    char *name = strndup(definition->name, definition->length);
+    if (!name) {
+        walk->short_of_memory = true;
+        return;
+    }
+    free((char *)slot->name);
+    slot->name = name;
+}
+
+static void add_freed(struct walk *walk, const struct communicator_freed_definition *definition, uint64_t offset) {
+    struct dump_communicator *slot = slot_at(walk, definition->index, offset);
+    if (!slot)
+        return;
+    slot->freed = true;
+    slot->freed_ticks = definition->freed_ticks;
+}
+
+static void add_epoch(struct walk *walk, const struct epoch_definition *definition, uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    if (definition->epoch >= EPOCHS_MAX || dump->epoch_count >= EPOCHS_MAX) {
+        problem_add(dump, false, offset, "epoch %u is beyond the last number: ignored", definition->epoch);
+        return;
+    }
+    const struct epoch_definition **epochs = realloc(dump->epochs, (dump->epoch_count + 1) * sizeof *epochs);
+    if (!epochs) {
+        walk->short_of_memory = true;
+        return;
+    }
+    dump->epochs = epochs;
+    size_t at = dump->epoch_count++;
+    for (; at > 0 && epochs[at - 1]->epoch > definition->epoch; at--)
+        epochs[at] = epochs[at - 1];
+    epochs[at] = definition;
+}
+
+static const uint32_t least_bytes[] = {
+    [DEFINITION_COMMUNICATOR] = sizeof(struct communicator_definition),
+    [DEFINITION_COMMUNICATOR_NAME] = sizeof(struct communicator_name_definition),
+    [DEFINITION_COMMUNICATOR_FREED] = sizeof(struct communicator_freed_definition),
+    [DEFINITION_EPOCH] = sizeof(struct epoch_definition),
+};
+
+static void add_definition(struct walk *walk, const struct definition *head, uint32_t commit, uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    uint32_t kind = commit & 0xffff;
+    if ((commit & 0xffff0000) != DEFINITION_MAGIC) {
+        problem_add(dump, false, offset, "definition with commit word 0x%08x: ignored", commit);
+        return;
+    }
+    if (kind < sizeof least_bytes / sizeof *least_bytes && head->bytes < least_bytes[kind]) {
+        problem_add(dump, false, offset, "definition of kind %u in only %u bytes: ignored", kind, head->bytes);
+        return;
+    }
+    switch (kind) {
+    case DEFINITION_COMMUNICATOR:
+        add_communicator(walk, (const struct communicator_definition *)head, offset);
+        break;
+    case DEFINITION_COMMUNICATOR_NAME:
+        add_name(walk, (const struct communicator_name_definition *)head, offset);
+        break;
+    case DEFINITION_COMMUNICATOR_FREED:
+        add_freed(walk, (const struct communicator_freed_definition *)head, offset);
+        break;
+    case DEFINITION_EPOCH:
+        add_epoch(walk, (const struct epoch_definition *)head, offset);
+        break;
+    default: /* stacks, modules, strings: not this reader's */
+        break;
+    }
+}
+
+static void walk_area(struct walk *walk, const struct area *area) {
+    size_t at = 0;
+    while (at + DEFINITION_STEP <= area->bytes) {
+        const struct definition *head = (const struct definition *)(area->base + at);
+        uint32_t commit = __atomic_load_n(&head->commit, __ATOMIC_ACQUIRE);
+        uint32_t bytes = __atomic_load_n(&head->bytes, __ATOMIC_RELAXED);
+        if (bytes == 0 && commit == 0) {
+            at += DEFINITION_STEP;
+            continue;
+        }
+        if (bytes < DEFINITION_STEP || bytes % DEFINITION_STEP != 0 || bytes > area->bytes - at) {
+            problem_add(&walk->loaded->dump, false, area->offset + at,
+                        "definition of %u bytes does not fit its area: what follows is ignored", bytes);
+            return;
+        }
+        if (commit != 0)
+            add_definition(walk, head, commit, area->offset + at);
+        at += bytes;
+    }
+}
+
+/* Local indices whose definition was lost keep what is known of them, but no definition: nothing may use them. */
+static bool finish_names(struct dump *dump) {
+    for (uint32_t i = 0; i < dump->communicator_count; i++)
+        if (!dump->communicators[i].name && !(dump->communicators[i].name = strdup("")))
+            return false;
+    return true;
+}
+
+bool definitions_load(struct loaded *loaded) {
+    struct walk walk = {.loaded = loaded, .index_limit = INDEX_SLACK};
+    for (size_t i = 0; i < loaded->area_count; i++)
+        walk.index_limit += loaded->areas[i].bytes / DEFINITION_STEP;
+    for (size_t i = 0; i < loaded->area_count && !walk.short_of_memory; i++)
+        walk_area(&walk, &loaded->areas[i]);
+    return !walk.short_of_memory && finish_names(&loaded->dump);
+}
+
+const struct dump_communicator *dump_communicator(const struct dump *dump, uint32_t index) {
+    if (index >= dump->communicator_count || !dump->communicators[index].definition)
+        return NULL;
+    return &dump->communicators[index];
+}
+
+size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
+    if (!communicator->runs)
+        return 0;
+    size_t count = 0;
+    for (uint32_t run = 0; run < communicator->definition->run_count; run++)
+        for (uint32_t i = 0; i < communicator->runs[run].count; i++, count++)
+            if (count < capacity)
+                ranks[count] = (int32_t)(communicator->runs[run].start + (int64_t)communicator->runs[run].stride * i);
+    return count;
+}

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One dump file: mapping it, checking header and sections, handing out safe pointers.
+ * Lives here: everything about the file's layout.
+ * Must not live here: definitions (definitions.c), rings (ring.c), ticks to time (clock.c), directories (set.c).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyzer/load/private.h"
+
+enum { PROBLEMS_MAX = 64 };
+#define RING_RECORDS_MAX (1u << 24)
+#define CALL_IDS         (sizeof((struct dump *)0)->call_index / sizeof(uint16_t))
+
+static const struct {
+    const char *name;
+    uint32_t item_bytes;
+} section_kinds[] = {
+    [SECTION_CALLS] = {"calls", sizeof(struct call_name)},
+    [SECTION_ANCHORS] = {"clock anchors", sizeof(struct clock_anchor)},
+    [SECTION_IN_FLIGHT] = {"in-flight slots", sizeof(struct in_flight)},
+    [SECTION_PENDING] = {"pending operations", sizeof(struct pending)},
+    [SECTION_PROGRESS] = {"progress rows", sizeof(struct progress)},
+    [SECTION_DEFINITIONS] = {"definitions", 1},
+    [SECTION_WINDOWS] = {"sampled windows", sizeof(struct window_block)},
+    [SECTION_LANES] = {"lanes", sizeof(struct lane_state)},
+    [SECTION_RING] = {"ring", sizeof(struct record)},
+    [SECTION_OPERATIONS] = {"operation rows", sizeof(struct operation_row)},
+    [SECTION_SITES] = {"site rows", sizeof(struct site_row)},
+    [SECTION_PEERS] = {"peer rows", sizeof(struct peer_row)},
+};
+enum { SECTION_KINDS = sizeof section_kinds / sizeof *section_kinds };
+
+/* A lane whose state the file does not have. */
+static const struct lane_state no_lane_state;
+
+void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *format, ...) {
+    struct problems *problems = &dump->problems;
+    struct problem *item = NULL;
+    if (problems->count < PROBLEMS_MAX) {
+        struct problem *items = realloc(problems->items, (problems->count + 1) * sizeof *items);
+        if (items) {
+            problems->items = items;
+            item = &items[problems->count++];
+        }
+    }
+    if (!item) {
+        problems->dropped++;
+        return;
+    }
+    item->fatal = fatal;
+    item->offset = offset;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(item->text, sizeof item->text, format, arguments);
+    va_end(arguments);
+}
+
+/* ---- header ------------------------------------------------------------------------------------------------ */
+
+static void fatal_problem(struct dump *dump, uint64_t offset, const char *text) {
+    problem_add(dump, true, offset, "%s", text);
+}
+
+static bool check_header(struct dump *dump) {
+    const struct dump_header *header = (const struct dump_header *)dump->base;
+    if (dump->bytes < sizeof *header) {
+        problem_add(dump, true, dump->bytes, "file ends after %zu bytes, inside the header of %zu", dump->bytes,
+                    sizeof *header);
+        return false;
+    }
+    if (memcmp(header->magic, FORMAT_MAGIC, sizeof header->magic) != 0)
+        fatal_problem(dump, offsetof(struct dump_header, magic), "not a commtap dump: wrong magic");
+    else if (header->byte_order == __builtin_bswap32(FORMAT_BYTE_ORDER))
+        fatal_problem(dump, offsetof(struct dump_header, byte_order),
+                      "written on a machine of the other byte order, which this commtap cannot read");
+    else if (header->byte_order != FORMAT_BYTE_ORDER)
+        problem_add(dump, true, offsetof(struct dump_header, byte_order), "invalid byte order mark 0x%08x",
+                    header->byte_order);
+    else if (header->version != FORMAT_VERSION)
+        problem_add(dump, true, offsetof(struct dump_header, version),
+                    "format version %u, this commtap reads version %u", header->version, FORMAT_VERSION);
+    else if (header->header_bytes != sizeof *header)
+        problem_add(dump, true, offsetof(struct dump_header, header_bytes), "header of %u bytes, not %zu",
+                    header->header_bytes, sizeof *header);
+    else if (header->section_bytes != sizeof(struct section))
+        problem_add(dump, true, offsetof(struct dump_header, section_bytes), "section entries of %u bytes, not %zu",
+                    header->section_bytes, sizeof(struct section));
+    else if (header->record_bytes != sizeof(struct record))
+        problem_add(dump, true, offsetof(struct dump_header, record_bytes), "records of %u bytes, not %zu",
+                    header->record_bytes, sizeof(struct record));
+    else
+        dump->header = header;
+    return dump->header != NULL;
+}
+
+static void copy_text(char *to, const char *from, size_t bytes) {
+    size_t length = strnlen(from, bytes);
+    memcpy(to, from, length);
+    to[length] = '\0';
+}
+
+static void copy_texts(struct dump *dump) {
+    const struct dump_header *header = dump->header;
+    copy_text(dump->run_id, header->run_id, sizeof header->run_id);
+    copy_text(dump->host, header->host, sizeof header->host);
+    copy_text(dump->boot_id, header->boot_id, sizeof header->boot_id);
+    copy_text(dump->command, header->command, sizeof header->command);
+    copy_text(dump->library, header->library, sizeof header->library);
+    copy_text(dump->launcher, header->launcher, sizeof header->launcher);
+    copy_text(dump->trouble, header->trouble, sizeof header->trouble);
+    copy_text(dump->writer, header->writer, sizeof header->writer);
+}
+
+/* ---- sections ---------------------------------------------------------------------------------------------- */
+
+/* A section that passed the checks: `items` of its items lie in the file. */
+struct view {
+    struct section section;
+    uint64_t entry; /* offset of its table entry */
+    const uint8_t *base;
+    uint32_t items;
+};
+
+struct views {
+    struct view items[SECTIONS_MAX];
+    size_t count;
+};
+
+static bool section_is_sound(struct dump *dump, const struct section *section, uint64_t entry) {
+    if (section->kind >= SECTION_KINDS || !section_kinds[section->kind].name) {
+        problem_add(dump, false, entry, "section of unknown kind %u is ignored", section->kind);
+        return false;
+    }
+    const char *name = section_kinds[section->kind].name;
+    if (section->item_bytes != section_kinds[section->kind].item_bytes)
+        problem_add(dump, false, entry, "%s: items of %u bytes, not %u: ignored", name, section->item_bytes,
+                    section_kinds[section->kind].item_bytes);
+    else if (section->offset % SECTION_ALIGN != 0 || section->offset < SECTION_ALIGN)
+        problem_add(dump, false, entry, "%s: offset %llu is no section boundary: ignored", name,
+                    (unsigned long long)section->offset);
+    else if ((uint64_t)section->count * section->item_bytes > section->bytes ||
+             section->bytes > UINT64_MAX - section->offset)
+        problem_add(dump, false, entry, "%s: %u items do not fit its %llu bytes: ignored", name, section->count,
+                    (unsigned long long)section->bytes);
+    else
+        return true;
+    return false;
+}
+
+static bool overlaps(const struct section *a, const struct section *b) {
+    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+static bool overlaps_any(struct dump *dump, const struct views *views, const struct section *section, uint64_t entry) {
+    for (size_t i = 0; i < views->count; i++)
+        if (overlaps(&views->items[i].section, section)) {
+            problem_add(dump, false, entry, "%s at %llu overlaps %s at %llu: ignored",
+                        section_kinds[section->kind].name, (unsigned long long)section->offset,
+                        section_kinds[views->items[i].section.kind].name,
+                        (unsigned long long)views->items[i].section.offset);
+            return true;
+        }
+    return false;
+}
+
+/* Fills `views` with the sections that can be used. */
+static void collect_sections(struct dump *dump, struct views *views) {
+    uint32_t limit = dump->header->section_limit;
+    if (limit > SECTIONS_MAX) {
+        problem_add(dump, false, offsetof(struct dump_header, section_limit), "section table of %u entries, not %u",
+                    limit, SECTIONS_MAX);
+        limit = SECTIONS_MAX;
+    }
+    for (uint32_t i = 0; i < limit; i++) {
+        const struct section *in_file = &dump->header->sections[i];
+        uint64_t entry = offsetof(struct dump_header, sections) + i * sizeof *in_file;
+        if (__atomic_load_n(&in_file->kind, __ATOMIC_ACQUIRE) == SECTION_FREE)
+            continue;
+        struct section section = *in_file;
+        if (!section_is_sound(dump, &section, entry) || overlaps_any(dump, views, &section, entry))
+            continue;
+        uint64_t available = section.offset < dump->bytes ? dump->bytes - section.offset : 0;
+        uint64_t items = available / section.item_bytes;
+        if (items < section.count)
+            problem_add(dump, false, dump->bytes, "file ends inside %s at %llu: %llu of %u items are there",
+                        section_kinds[section.kind].name, (unsigned long long)section.offset, (unsigned long long)items,
+                        section.count);
+        views->items[views->count++] = (struct view){section, entry, dump->base + (available ? section.offset : 0),
+                                                     items < section.count ? (uint32_t)items : section.count};
+    }
+}
+
+/* ---- what the sections hold --------------------------------------------------------------------------------- */
+
+static bool calls_terminated(const struct call_name *calls, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (!memchr(calls[i].name, 0, sizeof calls[i].name) || !memchr(calls[i].torch, 0, sizeof calls[i].torch))
+            return false;
+    return true;
+}
+
+static bool load_calls(struct loaded *loaded, const struct view *view) {
+    struct dump *dump = &loaded->dump;
+    dump->calls = (const struct call_name *)view->base;
+    dump->call_count = view->items < UINT16_MAX ? view->items : UINT16_MAX;
+    if (!calls_terminated(dump->calls, dump->call_count)) {
+        problem_add(dump, false, view->section.offset, "names of calls are not terminated");
+        loaded->own_calls = malloc(dump->call_count * sizeof *loaded->own_calls);
+        if (!loaded->own_calls)
+            return false;
+        memcpy(loaded->own_calls, dump->calls, dump->call_count * sizeof *loaded->own_calls);
+        for (uint32_t i = 0; i < dump->call_count; i++) {
+            loaded->own_calls[i].name[sizeof loaded->own_calls[i].name - 1] = '\0';
+            loaded->own_calls[i].torch[sizeof loaded->own_calls[i].torch - 1] = '\0';
+        }
+        dump->calls = loaded->own_calls;
+    }
+    for (uint32_t i = dump->call_count; i-- > 0;) /* backwards: of two rows with one id the first counts */
+        if (dump->calls[i].id < CALL_IDS)
+            dump->call_index[dump->calls[i].id] = (uint16_t)i;
+    return true;
+}
+
+static struct dump_lane *lane_at(struct dump *dump, const struct view *view) {
+    if (view->section.index >= DUMP_LANES_MAX) {
+        problem_add(dump, false, view->entry, "%s of lane %u, there are at most %u: ignored",
+                    section_kinds[view->section.kind].name, view->section.index, DUMP_LANES_MAX);
+        return NULL;
+    }
+    struct dump_lane *lane = &dump->lanes[view->section.index];
+    if (!lane->state)
+        lane->state = &no_lane_state;
+    if (view->section.index >= dump->lane_count)
+        dump->lane_count = view->section.index + 1;
+    return lane;
+}
+
+static void load_lanes(struct dump *dump, const struct view *view) {
+    uint32_t count = view->items < DUMP_LANES_MAX ? view->items : DUMP_LANES_MAX;
+    const struct lane_state *states = (const struct lane_state *)view->base;
+    for (uint32_t i = 0; i < count; i++)
+        dump->lanes[i].state = &states[i];
+    if (count > dump->lane_count)
+        dump->lane_count = count;
+}
+
+/* A ring that the file does not hold in full gets a zero-filled copy, so that slots can be indexed as usual. */
+static bool load_ring(struct loaded *loaded, const struct view *view) {
+    struct dump *dump = &loaded->dump;
+    uint32_t records = view->section.count;
+    if (records == 0 || (records & (records - 1)) != 0 || records > RING_RECORDS_MAX) {
+        problem_add(dump, false, view->entry, "ring of %u records, which is no power of two up to %u: ignored", records,
+                    RING_RECORDS_MAX);
+        return true;
+    }
+    struct dump_lane *lane = lane_at(dump, view);
+    if (!lane || view->items == 0)
+        return true;
+    uint32_t number = view->section.index;
+    const struct record *ring = (const struct record *)view->base;
+    if (view->items < records) {
+        void *region = mmap(NULL, (size_t)records * sizeof *ring, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (region == MAP_FAILED)
+            return false;
+        memcpy(region, ring, (size_t)view->items * sizeof *ring);
+        ring = loaded->own_rings[number] = region;
+    }
+    lane->ring = ring;
+    lane->ring_records = records;
+    loaded->ring_available[number] = view->items;
+    return true;
+}
+
+static bool add_area(struct loaded *loaded, const struct view *view) {
+    struct area *areas = realloc(loaded->areas, (loaded->area_count + 1) * sizeof *areas);
+    if (!areas)
+        return false;
+    loaded->areas = areas;
+    size_t at = loaded->area_count++;
+    for (; at > 0 && areas[at - 1].index > view->section.index; at--)
+        areas[at] = areas[at - 1];
+    areas[at] = (struct area){view->section.index, view->base, view->section.offset, view->items};
+    return true;
+}
+
+#define TAKE(FIELD, COUNT, TYPE)                                                                                       \
+    do {                                                                                                               \
+        (FIELD) = (const TYPE *)view->base;                                                                            \
+        (COUNT) = view->items;                                                                                         \
+    } while (0)
+
+static bool load_section(struct loaded *loaded, const struct view *view) {
+    struct dump *dump = &loaded->dump;
+    struct dump_lane *lane;
+    switch ((enum section_kind)view->section.kind) {
+    case SECTION_CALLS:
+        return load_calls(loaded, view);
+    case SECTION_ANCHORS:
+        return clock_load(loaded, (const struct clock_anchor *)view->base, view->items, view->section.offset);
+    case SECTION_IN_FLIGHT:
+        TAKE(dump->in_flight, dump->in_flight_count, struct in_flight);
+        return true;
+    case SECTION_PENDING:
+        TAKE(dump->pending, dump->pending_count, struct pending);
+        return true;
+    case SECTION_WINDOWS:
+        TAKE(dump->windows, dump->window_count, struct window_block);
+        return true;
+    case SECTION_LANES:
+        load_lanes(dump, view);
+        return true;
+    case SECTION_DEFINITIONS:
+        return add_area(loaded, view);
+    case SECTION_RING:
+        return load_ring(loaded, view);
+    case SECTION_OPERATIONS:
+        if ((lane = lane_at(dump, view)))
+            TAKE(lane->operations, lane->operation_count, struct operation_row);
+        return true;
+    case SECTION_SITES:
+        if ((lane = lane_at(dump, view)))
+            TAKE(lane->sites, lane->site_count, struct site_row);
+        return true;
+    case SECTION_PEERS:
+        if ((lane = lane_at(dump, view)))
+            TAKE(lane->peers, lane->peer_count, struct peer_row);
+        return true;
+    case SECTION_PROGRESS: /* needs the communicators: attach_progress */
+    case SECTION_FREE:
+        return true;
+    }
+    return true;
+}
+
+static void attach_progress(struct dump *dump, const struct view *view) {
+    const struct progress *rows = (const struct progress *)view->base;
+    for (uint32_t i = 0; i < view->items; i++) {
+        if (__atomic_load_n(&rows[i].version, __ATOMIC_ACQUIRE) == 0)
+            continue;
+        if (rows[i].comm >= dump->communicator_count || !dump->communicators[rows[i].comm].definition)
+            problem_add(dump, false, view->section.offset + i * sizeof *rows,
+                        "progress row of communicator %u, which is not defined", rows[i].comm);
+        else
+            dump->communicators[rows[i].comm].progress = &rows[i];
+    }
+}
+
+/* Sections that may occur only once, or once per lane: a second one is ignored. */
+static bool seen_before(struct dump *dump, const struct views *views, size_t at) {
+    const struct section *section = &views->items[at].section;
+    bool per_lane = section->kind >= SECTION_RING && section->kind <= SECTION_PEERS;
+    if (section->kind == SECTION_DEFINITIONS)
+        return false;
+    for (size_t i = 0; i < at; i++) {
+        const struct section *before = &views->items[i].section;
+        if (before->kind == section->kind && (!per_lane || before->index == section->index)) {
+            problem_add(dump, false, views->items[at].entry, "second section of %s: ignored",
+                        section_kinds[section->kind].name);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool load_sections(struct loaded *loaded) {
+    struct dump *dump = &loaded->dump;
+    struct views views = {.count = 0};
+    collect_sections(dump, &views);
+    const struct view *progress = NULL;
+    for (size_t i = 0; i < views.count; i++) {
+        if (seen_before(dump, &views, i))
+            continue;
+        if (!load_section(loaded, &views.items[i]))
+            return false;
+        if (views.items[i].section.kind == SECTION_PROGRESS)
+            progress = &views.items[i];
+    }
+    if (!loaded->clock.segments && !clock_load(loaded, NULL, 0, 0))
+        return false;
+    if (!definitions_load(loaded))
+        return false;
+    if (progress)
+        attach_progress(dump, progress);
+    for (size_t i = 0; i < views.count; i++) {
+        const struct section *section = &views.items[i].section;
+        if (section->kind == SECTION_RING && section->index < DUMP_LANES_MAX && dump->lanes[section->index].ring)
+            ring_scan(loaded, section->index, section->offset);
+    }
+    return true;
+}
+
+/* ---- opening and closing -------------------------------------------------------------------------------------- */
+
+static struct loaded *new_loaded(const char *path) {
+    struct loaded *loaded = calloc(1, sizeof *loaded);
+    if (!loaded)
+        return NULL;
+    loaded->dump.path = strdup(path);
+    if (!loaded->dump.path) {
+        free(loaded);
+        return NULL;
+    }
+    return loaded;
+}
+
+static struct dump *load(struct loaded *loaded) {
+    if (!check_header(&loaded->dump))
+        return &loaded->dump;
+    copy_texts(&loaded->dump);
+    bool enough_memory = load_sections(loaded);
+    free(loaded->areas);
+    loaded->areas = NULL;
+    if (!enough_memory) {
+        dump_close(&loaded->dump);
+        return NULL;
+    }
+    return &loaded->dump;
+}
+
+struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes) {
+    struct loaded *loaded = new_loaded(name);
+    if (!loaded)
+        return NULL;
+    loaded->dump.base = data;
+    loaded->dump.bytes = bytes;
+    return load(loaded);
+}
+
+/* Maps a regular file. Notes a fatal problem and returns false when it cannot. */
+static bool map_file(struct loaded *loaded) {
+    struct dump *dump = &loaded->dump;
+    struct stat status;
+    int fd = open(dump->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &status) != 0) {
+        problem_add(dump, true, 0, "cannot open: %s", strerror(errno));
+    } else if (!S_ISREG(status.st_mode)) {
+        problem_add(dump, true, 0, "is no regular file");
+    } else if (status.st_size == 0) {
+        problem_add(dump, true, 0, "is empty");
+    } else {
+        void *mapping = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+        if (mapping == MAP_FAILED) {
+            problem_add(dump, true, 0, "cannot map: %s", strerror(errno));
+        } else {
+            loaded->mapping = mapping;
+            dump->base = mapping;
+            dump->bytes = (size_t)status.st_size;
+        }
+    }
+    if (fd >= 0)
+        close(fd);
+    return loaded->mapping != NULL;
+}
+
+struct dump *dump_open(const char *path) {
+    struct loaded *loaded = new_loaded(path);
+    if (!loaded)
+        return NULL;
+    return map_file(loaded) ? load(loaded) : &loaded->dump;
+}
+
+void dump_close(struct dump *dump) {
+    if (!dump)
+        return;
+    struct loaded *loaded = loaded_of(dump);
+    for (uint32_t lane = 0; lane < DUMP_LANES_MAX; lane++)
+        if (loaded->own_rings[lane])
+            munmap(loaded->own_rings[lane], (size_t)dump->lanes[lane].ring_records * sizeof(struct record));
+    if (loaded->mapping)
+        munmap(loaded->mapping, dump->bytes);
+    for (uint32_t i = 0; i < dump->communicator_count; i++)
+        free((char *)dump->communicators[i].name);
+    free(dump->communicators);
+    free(dump->anchors);
+    free(dump->epochs);
+    free(dump->problems.items);
+    free(dump->path);
+    free(loaded->own_calls);
+    free(loaded->areas);
+    clock_free(&loaded->clock);
+    free(loaded);
+}
+
+const struct call_name *dump_call(const struct dump *dump, uint16_t id) {
+    if (id >= CALL_IDS || dump->call_index[id] >= dump->call_count)
+        return NULL;
+    const struct call_name *call = &dump->calls[dump->call_index[id]];
+    return call->id == id ? call : NULL;
+}

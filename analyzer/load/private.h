@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the loader's files share with each other and hide from everybody else.
+ * Lives here: the private part of a dump, how problems are noted.
+ * Must not live here: anything another stage needs (dump.h).
+ */
+#ifndef COMMTAP_LOAD_PRIVATE_H
+#define COMMTAP_LOAD_PRIVATE_H
+
+#include "analyzer/load/dump.h"
+
+/* Ticks -> ns from one anchor up to the next: ns + ((ticks - this.ticks) * rate >> RATE_SHIFT). */
+struct clock_segment {
+    uint64_t ticks;
+    uint64_t ns;
+    uint64_t rate;
+};
+
+struct clock_model {
+    struct clock_segment *segments; /* one per anchor; the last one's rate is the mean rate */
+    size_t segment_count;
+    uint64_t mean_rate;
+    uint32_t *grid; /* (ticks - first) >> grid_shift -> a segment that begins at or before */
+    unsigned grid_shift;
+};
+
+struct area {
+    uint32_t index;
+    const uint8_t *base;
+    uint64_t offset; /* in the file, for messages */
+    size_t bytes;
+};
+
+/* A dump as dump_open made it; struct dump is its first member. */
+struct loaded {
+    struct dump dump;
+    void *mapping;               /* NULL when the bytes belong to the caller */
+    struct call_name *own_calls; /* when the file's own names were not terminated */
+    struct area *areas;          /* definitions, by index; only while opening */
+    size_t area_count;
+    /* rings that go beyond the end of the file are copied into a zero-filled region of full size */
+    struct record *own_rings[DUMP_LANES_MAX];
+    uint32_t ring_available[DUMP_LANES_MAX]; /* slots that the file really has */
+    uint64_t ring_valid[DUMP_LANES_MAX];     /* committed records in [first_ticket, end_ticket) */
+    struct clock_model clock;
+};
+
+static inline struct loaded *loaded_of(const struct dump *dump) {
+    return (struct loaded *)dump;
+}
+
+/* Notes something wrong. The text is cut to size. */
+void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Walks the definition areas (sorted by index) into communicators, names and epochs. Returns false when memory is
+ * short. */
+bool definitions_load(struct loaded *loaded);
+
+/* Finds what a lane's ring holds, by its commit words. `offset` is the ring's place in the file. */
+void ring_scan(struct loaded *loaded, uint32_t lane, uint64_t offset);
+/* Gives back the pages of slots [first, last) of a lane's ring: they are read again from the file when needed. */
+void ring_release(const struct loaded *loaded, uint32_t lane, uint64_t first, uint64_t last);
+
+/* Copies the sane anchors of a section, sorts them and prepares the conversion. Returns false when memory is short. */
+bool clock_load(struct loaded *loaded, const struct clock_anchor *anchors, uint32_t count, uint64_t offset);
+void clock_free(struct clock_model *clock);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A directory of dumps: which files there are, in an order that does not depend on the file system, and what stands
+ * for dumps that were not collected.
+ * Lives here: listing, stubs, duplicates.
+ * Must not live here: what is inside a dump.
+ */
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/load/dump.h"
+
+enum { OPENERS_MAX = 8, STUB_BYTES_MAX = 16384 };
+
+struct names {
+    char **items; /* full paths */
+    size_t count;
+};
+
+static int compare_names(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static bool add_name(struct names *names, char *name) {
+    char **items = name ? realloc(names->items, (names->count + 1) * sizeof *items) : NULL;
+    if (!items) {
+        free(name);
+        return false;
+    }
+    names->items = items;
+    names->items[names->count++] = name;
+    return true;
+}
+
+static void free_names(struct names *names) {
+    for (size_t i = 0; i < names->count; i++)
+        free(names->items[i]);
+    free(names->items);
+}
+
+static char *join(const char *directory, const char *name) {
+    char *path;
+    return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
+}
+
+static bool ends_with(const char *text, const char *suffix) {
+    size_t length = strlen(text), end = strlen(suffix);
+    return length > end && strcmp(text + length - end, suffix) == 0;
+}
+
+static enum dump_set_result list_directory(const char *directory, struct names *dumps, struct names *stubs) {
+    DIR *stream = opendir(directory);
+    if (!stream)
+        return DUMP_SET_NO_DIRECTORY;
+    enum dump_set_result result = DUMP_SET_OK;
+    for (struct dirent *entry; result == DUMP_SET_OK && (entry = readdir(stream));) {
+        struct names *to = ends_with(entry->d_name, FORMAT_FILE_SUFFIX)   ? dumps
+                           : ends_with(entry->d_name, FORMAT_STUB_SUFFIX) ? stubs
+                                                                          : NULL;
+        if (to && !add_name(to, join(directory, entry->d_name)))
+            result = DUMP_SET_NO_MEMORY;
+    }
+    closedir(stream);
+    qsort(dumps->items, dumps->count, sizeof *dumps->items, compare_names);
+    qsort(stubs->items, stubs->count, sizeof *stubs->items, compare_names);
+    return result;
+}
+
+/* ---- stubs --------------------------------------------------------------------------------------------------------
+ */
+
+static void free_stub(struct dump_stub *stub) {
+    free(stub->path);
+    free(stub->staged_path);
+}
+
+static void take_stub_line(struct dump_stub *stub, char *line) {
+    char *value = strchr(line, '=');
+    if (!value)
+        return;
+    *value++ = '\0';
+    if (strcmp(line, "host") == 0)
+        snprintf(stub->host, sizeof stub->host, "%s", value);
+    else if (strcmp(line, "boot_id") == 0)
+        snprintf(stub->boot_id, sizeof stub->boot_id, "%s", value);
+    else if (strcmp(line, "pid") == 0)
+        stub->pid = strtoll(value, NULL, 10);
+    else if (strcmp(line, "rank") == 0)
+        stub->rank = *value ? (int32_t)strtol(value, NULL, 10) : RANK_UNKNOWN;
+    else if (strcmp(line, "path") == 0 && !stub->staged_path)
+        stub->staged_path = strdup(value);
+}
+
+/* Reads a stub; what it does not say stays unknown. Returns false when memory is short. */
+static bool read_stub(struct dump_stub *stub, const char *path) {
+    *stub = (struct dump_stub){.path = strdup(path), .rank = RANK_UNKNOWN};
+    char *text = calloc(1, STUB_BYTES_MAX + 1);
+    FILE *file = text ? fopen(path, "re") : NULL;
+    if (file) {
+        size_t bytes = fread(text, 1, STUB_BYTES_MAX, file);
+        text[bytes] = '\0';
+        fclose(file);
+        char *rest = text;
+        for (char *line; (line = strsep(&rest, "\n"));)
+            take_stub_line(stub, line);
+    }
+    free(text);
+    if (!stub->staged_path)
+        stub->staged_path = strdup("");
+    if (text && stub->path && stub->staged_path)
+        return true;
+    free_stub(stub);
+    return false;
+}
+
+static void read_boot_id(char boot_id[65]) {
+    boot_id[0] = '\0';
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (!file)
+        return;
+    if (fgets(boot_id, 65, file))
+        boot_id[strcspn(boot_id, "\n")] = '\0';
+    fclose(file);
+}
+
+/* The dump that a stub stands for was copied beside it. */
+static bool is_collected(const char *stub_path, const struct names *dumps) {
+    char *path = NULL;
+    int stem = (int)(strlen(stub_path) - strlen(FORMAT_STUB_SUFFIX));
+    if (asprintf(&path, "%.*s%s", stem, stub_path, FORMAT_FILE_SUFFIX) < 0)
+        return false;
+    bool found = bsearch(&path, dumps->items, dumps->count, sizeof path, compare_names) != NULL;
+    free(path);
+    return found;
+}
+
+/* Keeps stubs whose dump is elsewhere; those staged on this host join `staged`. */
+static bool read_stubs(struct dump_set *set, const struct names *stubs, const struct names *dumps,
+                       struct names *staged) {
+    char here[65];
+    read_boot_id(here);
+    set->stubs = calloc(stubs->count ? stubs->count : 1, sizeof *set->stubs);
+    if (!set->stubs)
+        return false;
+    for (size_t i = 0; i < stubs->count; i++) {
+        struct dump_stub stub;
+        if (is_collected(stubs->items[i], dumps))
+            continue;
+        if (!read_stub(&stub, stubs->items[i]))
+            return false;
+        if (here[0] && strcmp(stub.boot_id, here) == 0 && access(stub.staged_path, R_OK) == 0) {
+            char *path = stub.staged_path;
+            stub.staged_path = NULL;
+            free_stub(&stub);
+            if (!add_name(staged, path))
+                return false;
+        } else {
+            set->stubs[set->stub_count++] = stub;
+        }
+    }
+    return true;
+}
+
+/* ---- opening -------------------------------------------------------------------------------------------------------
+ */
+
+struct opening {
+    char **paths;
+    struct dump **dumps;
+    size_t count, next;
+};
+
+static void *open_some(void *argument) {
+    struct opening *opening = argument;
+    for (size_t i; (i = __atomic_fetch_add(&opening->next, 1, __ATOMIC_RELAXED)) < opening->count;)
+        opening->dumps[i] = dump_open(opening->paths[i]);
+    return NULL;
+}
+
+/* Opening scans every ring: as many at a time as there are processors. */
+static void open_all(struct opening *opening) {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t threads[OPENERS_MAX];
+    size_t started = 0;
+    size_t wanted = processors > OPENERS_MAX ? OPENERS_MAX : processors > 0 ? (size_t)processors : 1;
+    if (wanted > opening->count)
+        wanted = opening->count;
+    while (started + 1 < wanted && pthread_create(&threads[started], NULL, open_some, opening) == 0)
+        started++;
+    open_some(opening);
+    for (size_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static int compare_numbers(int64_t a, int64_t b) {
+    return a < b ? -1 : a > b;
+}
+
+static int compare_identity(const struct dump *a, const struct dump *b) {
+    int order = strcmp(a->run_id, b->run_id);
+    if (order == 0 && a->header->world_id != b->header->world_id)
+        order = a->header->world_id < b->header->world_id ? -1 : 1;
+    if (order == 0)
+        order = compare_numbers(a->header->generation, b->header->generation);
+    if (order == 0)
+        order = compare_numbers(a->header->rank, b->header->rank);
+    return order;
+}
+
+static int compare_dumps(const void *a, const void *b) {
+    const struct dump *left = *(struct dump *const *)a, *right = *(struct dump *const *)b;
+    int order = compare_identity(left, right);
+    return order != 0 ? order : strcmp(left->path, right->path);
+}
+
+/* Parts usable from unusable dumps and marks duplicates. `dumps` is in the order of the paths. */
+static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
+    set->dumps = calloc(count ? count : 1, sizeof *set->dumps);
+    set->unusable = calloc(count ? count : 1, sizeof *set->unusable);
+    set->duplicate = calloc(count ? count : 1, sizeof *set->duplicate);
+    bool complete = set->dumps && set->unusable && set->duplicate;
+    for (size_t i = 0; i < count; i++) {
+        if (!dumps[i] || !set->dumps || !set->unusable) {
+            complete = false;
+            dump_close(dumps[i]);
+        } else if (dumps[i]->header) {
+            set->dumps[set->count++] = dumps[i];
+        } else {
+            set->unusable[set->unusable_count++] = dumps[i];
+        }
+    }
+    if (!complete)
+        return false;
+    qsort(set->dumps, set->count, sizeof *set->dumps, compare_dumps);
+    for (size_t i = 1; i < set->count; i++)
+        set->duplicate[i] =
+            set->dumps[i]->header->rank != RANK_UNKNOWN && compare_identity(set->dumps[i - 1], set->dumps[i]) == 0;
+    return true;
+}
+
+static bool open_paths(struct dump_set *set, struct names *paths) {
+    struct opening opening = {.paths = paths->items, .count = paths->count};
+    opening.dumps = calloc(paths->count ? paths->count : 1, sizeof *opening.dumps);
+    if (!opening.dumps)
+        return false;
+    qsort(paths->items, paths->count, sizeof *paths->items, compare_names);
+    open_all(&opening);
+    bool complete = sort_out(set, opening.dumps, opening.count);
+    free(opening.dumps);
+    return complete;
+}
+
+/* Moves the names of `from` behind those of `to`. */
+static bool append_names(struct names *to, struct names *from) {
+    while (from->count > 0)
+        if (!add_name(to, from->items[--from->count]))
+            return false;
+    return true;
+}
+
+enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) {
+    struct names dumps = {0}, stubs = {0}, staged = {0};
+    *set = (struct dump_set){.directory = strdup(directory)};
+    enum dump_set_result result = set->directory ? list_directory(directory, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
+    if (result == DUMP_SET_OK &&
+        (!read_stubs(set, &stubs, &dumps, &staged) || !append_names(&dumps, &staged) || !open_paths(set, &dumps)))
+        result = DUMP_SET_NO_MEMORY;
+    if (result == DUMP_SET_OK && set->count + set->unusable_count + set->stub_count == 0)
+        result = DUMP_SET_EMPTY;
+    free_names(&dumps);
+    free_names(&stubs);
+    free_names(&staged);
+    if (result != DUMP_SET_OK)
+        dump_set_close(set);
+    return result;
+}
+
+void dump_set_close(struct dump_set *set) {
+    for (size_t i = 0; i < set->count; i++)
+        dump_close(set->dumps[i]);
+    for (size_t i = 0; i < set->unusable_count; i++)
+        dump_close(set->unusable[i]);
+    for (size_t i = 0; i < set->stub_count; i++)
+        free_stub(&set->stubs[i]);
+    free(set->dumps);
+    free(set->unusable);
+    free(set->stubs);
+    free(set->duplicate);
+    free(set->directory);
+    memset(set, 0, sizeof *set);
+}
