@@ -1,0 +1,46 @@
+# What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
+#
+#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,recorder,startup,tail,report] [ROUNDS=15]
+#
+# Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
+
+PYTHON ?= /usr/bin/python3
+ROUNDS ?= 15
+BENCH := $(BUILD)/test/bench
+BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
+BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
+    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/dumps
+
+.PHONY: bench
+bench: all $(BENCH_PROGRAMS)
+	@$(PYTHON) test/bench/bench.py --build $(abspath $(BUILD)) --rounds $(ROUNDS) --mpis "$(BENCH_MPIS)" \
+	    --only "$(BENCH_ONLY)" --mpip "$(MPIP_LIB)" --ipm "$(IPM_LIB)"
+
+$(BENCH)/percall.%: test/bench/percall.c
+	@mkdir -p $(@D)
+	mpicc.$* $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) $< -o $@
+
+$(BENCH)/floor.%.so: test/bench/floor.c
+	@mkdir -p $(@D)
+	mpicc.$* $(COMMON_CFLAGS) $(CFLAGS) -fPIC -shared $< -o $@
+
+$(BENCH)/empty.so:
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) -shared -x c /dev/null -o $@
+
+$(BENCH)/spawn: test/bench/spawn.c
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@
+
+# The recorder without the wrappers: an archive gives exactly what ring.c needs.
+$(BENCH)/librecorder.a: $(SHIM_OBJECTS)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+$(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
+	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -MMD -MP $^ -pthread -o $@
+
+$(BENCH)/dumps: test/bench/dumps.c test/unit/dump_builder.c
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $^ -o $@

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""make bench: runs the measurements and prints one markdown document.
+
+Lives here: repetition (rounds in which the variants take turns), medians, tables.
+Must not live here: what is measured (the C programs beside this file), limits that fail a build.
+"""
+import argparse
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
+SPAWN_ROUNDS = 300
+REPORT_RANKS = 60
+REPORT_RECORDS = [65536, 131072, 262144]  # per rank: about 0.25, 0.5 and 1 GB of dumps
+
+
+def run(command, environment=None, cwd=None):
+    """Standard output of a command as text; None when it fails."""
+    result = subprocess.run(command, env={**os.environ, **(environment or {})}, cwd=cwd, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    if result.returncode != 0:
+        print(f"bench: {command[0]}: status {result.returncode}: {result.stderr.strip()[-300:]}", file=sys.stderr)
+        return None
+    return result.stdout
+
+
+def figures(line):
+    """'name number name number ...' -> {name: number}"""
+    words = line.split()
+    return {name: float(value) for name, value in zip(words[0::2], words[1::2])}
+
+
+def last_figures(output, key):
+    for line in (output or "").splitlines():
+        if line.startswith(key + " "):
+            return figures(line)
+    return None
+
+
+def median(values):
+    return statistics.median(values) if values else None
+
+
+def show(value, digits=1, sign=False):
+    return "-" if value is None else f"{value:{'+' if sign else ''}.{digits}f}"
+
+
+def table(header, rows):
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"bench: {text}", file=sys.stderr)
+
+
+class Bench:
+    def __init__(self, options):
+        self.options = options
+        self.programs = os.path.join(options.build, "test", "bench")
+        self.library = os.path.join(options.build, "libcommtap.so")
+        self.scratch = tempfile.mkdtemp(prefix="commtap-bench.", dir=options.build)
+
+    def program(self, name):
+        return os.path.join(self.programs, name)
+
+    def empty_directory(self, name, base=None):
+        path = os.path.join(base or self.scratch, name)
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        return path
+
+    # ---- the cost of one call ------------------------------------------------------------------------------------
+
+    def serves(self, library, mpi):
+        """Is a tool's library built for this MPI?"""
+        needed = run(["ldd", library]) or ""
+        return ("libmpich." in needed) == (mpi == "mpich")
+
+    def variants(self, mpi):
+        dumps = os.path.join(self.scratch, "percall")
+        found = [("bare", {}), ("floor: 2 x time stamp counter", {"LD_PRELOAD": self.program(f"floor.{mpi}.so")}),
+                 ("commtap", {"LD_PRELOAD": self.library, "COMMTAP_DIR": dumps})]
+        if self.options.ipm and self.serves(self.options.ipm, mpi):
+            found.append(("IPM", {"LD_PRELOAD": self.options.ipm, "IPM_REPORT": "none", "IPM_LOG": "none"}))
+        if self.options.mpip and self.serves(self.options.mpip, mpi):
+            for name, arguments in (("mpiP -k 0", "-k 0"), ("mpiP", "")):
+                found.append((name, {"LD_PRELOAD": self.options.mpip, "MPIP": f"-o {arguments}".strip()}))
+        return found
+
+    def percall_rounds(self, mpi):
+        """variant -> list of figures, one per round."""
+        variants = self.variants(mpi)
+        results = {name: [] for name, _ in variants}
+        for number in range(self.options.rounds):
+            progress(f"{MPI_NAMES[mpi]}: round {number + 1} of {self.options.rounds}")
+            for name, environment in variants:
+                directory = self.empty_directory("percall")
+                measured = last_figures(run([self.program(f"percall.{mpi}")], environment, directory), "allreduce")
+                if measured:
+                    results[name].append(measured)
+        return results
+
+    def percall(self):
+        print("## One call on MPI_COMM_SELF, call sites off\n")
+        print("Nanoseconds, medians; added: to the bare program of the same round. exchange = Irecv + Isend + Waitall.\n")
+        rows = []
+        for mpi in self.options.mpis:
+            results = self.percall_rounds(mpi)
+            for name, measured in results.items():
+                row = [MPI_NAMES[mpi], name]
+                for key in ("allreduce", "exchange"):
+                    bare = [figure[key] for figure in results["bare"]]
+                    values = [figure[key] for figure in measured]
+                    added = median([value - before for value, before in zip(values, bare)])
+                    row += [show(median(values)), "" if name == "bare" else show(added, sign=True)]
+                init = median([figure["init"] for figure in measured])
+                rows.append(row + [show(init and init / 1e6)])
+        table(["MPI", "variant", "Allreduce 8 B", "added", "exchange 8 B", "added", "MPI_Init ms"], rows)
+        print("Goal: at most floor + 15 ns for the Allreduce, floor + 55 ns for the three calls of the exchange.\n")
+
+    # ---- the recorder ----------------------------------------------------------------------------------------------
+
+    def recorder(self):
+        print("## Recording\n")
+        rows = []
+        for label, records in (("16384 records (default)", "16384"), ("1M records", "1M")):
+            activation, first, one, two = [], [], [], []
+            for _ in range(5):
+                directory = self.empty_directory("ring")
+                output = run([self.program("ring"), "speed"], {"COMMTAP_DIR": directory, "COMMTAP_RING": records})
+                start, speed = last_figures(output, "activation"), last_figures(output, "write1")
+                if start and speed:
+                    activation.append(start["activation"] / 1e3)
+                    first.append(start["first"] / 1e3)
+                    one.append(speed["write1"])
+                    two.append(speed["write2"])
+            rows.append([label, show(median(one), 2), show(median(two), 2), show(median(activation), 2),
+                         show(median(first), 2)])
+        table(["ring", "ns a record, 1 thread", "2 threads", "activation ms", "a thread's lane ms"], rows)
+        print("Goal: at most 10 ns a record, activation (with the first thread's lane) at most 10 ms.\n")
+
+    # ---- start-up --------------------------------------------------------------------------------------------------
+
+    def startup(self):
+        print("## A process that never communicates: /bin/true\n")
+        rows = []
+        for label, library in (("empty library", self.program("empty.so")), ("commtap", self.library)):
+            measured = [last_figures(run([self.program("spawn"), library, str(SPAWN_ROUNDS)]), "bare") for _ in range(3)]
+            measured = [m for m in measured if m]
+            rows.append([label] + [show(median([m[key] for m in measured])) for key in ("bare", "preloaded")] +
+                        [show(median([m["added"] for m in measured]), sign=True)])
+        table(["preloaded", "bare us", "with it us", "added us"], rows)
+        print("Goal: at most 30 us. What an empty library costs is the loader's price for any preload.\n")
+
+    # ---- tail ------------------------------------------------------------------------------------------------------
+
+    def tail(self):
+        print("## Single record writes while other threads fsync\n")
+        rows = []
+        for label, base in (("build directory", None), ("/dev/shm", "/dev/shm")):
+            directory = self.empty_directory(f"commtap-bench-tail.{os.getpid()}", base)
+            output = run([self.program("ring"), "tail"], {"COMMTAP_DIR": directory})
+            kind = (run(["stat", "-f", "-c", "%T", directory]) or "?").strip()
+            shutil.rmtree(directory)
+            for line in (output or "").splitlines()[1:]:
+                values = figures(line.split(" ", 1)[1])
+                rows.append([f"{label} ({kind})", line.split()[0]] +
+                            [show(values[key], 0) for key in ("p50", "p99", "p999")] + [show(values["max"] / 1e3, 0)])
+        table(["dumps in", "load", "p50 ns", "p99 ns", "p99.9 ns", "max us"], rows)
+
+    # ---- the analyzer ----------------------------------------------------------------------------------------------
+
+    def measure_report(self, directory):
+        """(seconds, peak MiB of its own memory, peak MiB resident with the dumps' mapped pages) of one report."""
+        start = time.monotonic()
+        process = subprocess.Popen([os.path.join(self.options.build, "commtap"), "report", directory],
+                                   stdout=subprocess.DEVNULL)
+        own = 0
+        while True:
+            try:
+                with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+                    own = max([own] + [int(line.split()[1]) for line in status if line.startswith("RssAnon:")])
+            except OSError:
+                pass
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            time.sleep(0.005)
+        seconds = time.monotonic() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode not in (0, 1):
+            print(f"bench: commtap report: status {process.returncode}", file=sys.stderr)
+            return None
+        return seconds, own / 1024, usage.ru_maxrss / 1024
+
+    def report(self):
+        print("## commtap report\n")
+        rows = []
+        for records in REPORT_RECORDS:
+            directory = self.empty_directory("dumps")
+            run([self.program("dumps"), directory, str(REPORT_RANKS), str(records)])
+            size = sum(entry.stat().st_size for entry in os.scandir(directory))
+            measured = [self.measure_report(directory) for _ in range(4)][1:]  # the first one warms the page cache
+            measured = [m for m in measured if m]
+            rows.append([f"{size / 1e9:.2f}", f"{REPORT_RANKS * records / 1e6:.1f}",
+                         show(median([m[0] for m in measured]), 2)] +
+                        [show(median([m[i] for m in measured]), 0) for i in (1, 2)])
+            shutil.rmtree(directory)
+        table(["GB of dumps", "million records", "seconds, warm", "own memory, peak MiB", "with mapped dumps, MiB"], rows)
+        print("Goal: at most 2 s for 1 GB on 2 cores; memory does not grow with the number of events. Own memory does "
+              "not count the dumps' mapped pages, which the kernel may drop at any time.\n")
+
+    # ---- everything ------------------------------------------------------------------------------------------------
+
+    def machine(self):
+        model = "unknown processor"
+        with open("/proc/cpuinfo", encoding="utf-8") as info:
+            for line in info:
+                if line.startswith("model name"):
+                    model = line.split(":", 1)[1].strip()
+        versions = []
+        for mpi in self.options.mpis:
+            first = (run([f"mpirun.{mpi}", "--version"]) or "").split("\n")
+            number = first[0].split()[-1] if mpi == "openmpi" else first[1].split()[-1]
+            versions.append(f"{MPI_NAMES[mpi]} {number}")
+        print(f"# What commtap costs\n\n{model}, {os.cpu_count()} cores, Linux {platform.release()}, "
+              f"{' '.join(platform.libc_ver())}, {', '.join(versions)}. Load while measuring: "
+              f"{os.getloadavg()[0]:.1f}. {self.options.rounds} rounds, in each of which the variants take turns.\n")
+
+    def all(self):
+        parts = {"percall": self.percall, "recorder": self.recorder, "startup": self.startup, "tail": self.tail,
+                 "report": self.report}
+        try:
+            self.machine()
+            for name, part in parts.items():
+                if not self.options.only or name in self.options.only:
+                    part()
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--mpis", type=str.split, default=[])
+    parser.add_argument("--only", type=lambda text: [name for name in text.split(",") if name], default=[])
+    parser.add_argument("--mpip", default="")
+    parser.add_argument("--ipm", default="")
+    Bench(parser.parse_args()).all()
+
+
+if __name__ == "__main__":
+    main()

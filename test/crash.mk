@@ -1,0 +1,21 @@
+# Kills a program under the real shim at random moments and checks what is left.
+#
+#   make check-crash [KILLS=100] [SEED=n]
+
+KILLS ?= 100
+CRASH := $(BUILD)/test/crash
+CRASH_MPICC := $(firstword $(foreach c,mpicc.mpich mpicc.openmpi mpicc,$(shell command -v $(c))))
+CRASH_DIR := $(CRASH)/dumps
+
+.PHONY: check-crash
+check-crash: $(CRASH)/crash $(CRASH)/hammer $(BUILD)/libcommtap.so
+	@rm -rf $(CRASH_DIR)
+	$(CRASH)/crash $(abspath $(BUILD)/libcommtap.so) $(CRASH)/hammer $(KILLS) $(abspath $(CRASH_DIR)) $(SEED)
+
+$(CRASH)/hammer: test/crash/hammer.c test/crash/hammer.h
+	@mkdir -p $(@D)
+	$(CRASH_MPICC) $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) -pthread $< -o $@
+
+$(CRASH)/crash: test/crash/crash.c test/crash/check.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c))
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $^ -lm -o $@
