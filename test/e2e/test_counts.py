@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Counts and bytes in a report are exactly what the programs did, and their results bitwise what they are without.
+# Must not live here: how a program counts its own calls (test/programs/expect.h).
+import pytest
+
+import jobs
+
+# program, ranks, arguments
+PROGRAMS = [
+    ("collectives", 4, []),
+    ("collectives", 3, []),
+    ("pointtopoint", 4, []),
+    ("communicators", 4, ["1500"]),
+    ("insignificant", 4, []),
+    ("threads", 2, ["3000", "12"]),
+    ("large", 2, []),
+    ("pcontrol", 2, []),
+    ("forkexec", 2, []),
+]
+
+
+def run_with_ledger(mpi, ranks, command, tmp_path, **how):
+    """The job's report, its ledger and the digests of its results."""
+    ledgers, where = tmp_path / "ledgers", tmp_path / "dumps"
+    ledgers.mkdir()
+    jobs.run(mpi, ranks, command, where, environment={"EXPECT_DIR": str(ledgers)}, **how)
+    table, digests = jobs.ledger(ledgers)
+    return jobs.report(where), table, digests
+
+
+@pytest.mark.parametrize("name, ranks, arguments", PROGRAMS, ids=[f"{p[0]}-{p[1]}" for p in PROGRAMS])
+def test_counts_and_bytes_are_exact(mpi, name, ranks, arguments, tmp_path):
+    command = [jobs.program(mpi, name), *arguments]
+    result, ledger, digests = run_with_ledger(mpi, ranks, command, tmp_path)
+    assert jobs.seen(result) == ledger
+    assert result["job"]["ranks_seen"] == result["job"]["ranks_expected"] == ranks
+    assert len(digests) == ranks
+    assert digests == jobs.digests_without(mpi, ranks, tuple(command), str(tmp_path / "without"))
+
+
+@pytest.mark.parametrize("name", ["collectives", "pointtopoint"])
+def test_counts_through_commtap_run(mpi, name, tmp_path):
+    result, ledger, _ = run_with_ledger(mpi, 4, [jobs.program(mpi, name)], tmp_path, way="run")
+    assert jobs.seen(result) == ledger
+
+
+def test_library_found_with_dlopen_and_dlsym(mpi, tmp_path):
+    command = [jobs.program(mpi, "loaded"), jobs.LIBRARY[mpi]]
+    result, ledger, _ = run_with_ledger(mpi, 2, command, tmp_path)
+    assert jobs.seen(result) == ledger
+
+
+def test_plugin_that_brings_the_library(mpi, tmp_path):
+    command = [jobs.program(mpi, "plugin"), jobs.program(mpi, "plugin.so")]
+    result, ledger, _ = run_with_ledger(mpi, 2, command, tmp_path)
+    assert jobs.seen(result) == ledger
+
+
+def test_communicators_are_told_apart(mpi, tmp_path):
+    result, _, _ = run_with_ledger(mpi, 4, [jobs.program(mpi, "communicators"), "10"], tmp_path)
+    by_name = {row["comm_name"]: row for row in result["summary"] if row["op"] == "MPI_Allreduce" and row["comm_name"]}
+    sizes = {name: (row["bytes"], row["count"], row["comm_size"]) for name, row in by_name.items()}
+    assert sizes["duplicate"] == (4, 4, 4)
+    assert sizes["without zero"] == (12, 3, 3)
+    assert sizes["created"] == (20, 2, 2)
+    assert sizes["created by its group"] == (24, 2, 2)
+    assert sizes["grid"] == (32, 4, 4)
+    assert sizes["merged"] == (52, 4, 4)
+    halves = {row["comm"] for row in result["summary"] if row["op"] == "MPI_Allreduce" and row["bytes"] == 8}
+    assert len(halves) == 2
+    dups = {row["comm"] for row in result["summary"] if row["op"] == "MPI_Allreduce" and row["bytes"] == 56}
+    assert len(dups) == 5 + 4 * 5  # of MPI_COMM_WORLD, and of each rank's MPI_COMM_SELF
+
+
+def test_ops_globs_choose_what_is_recorded(mpi, where, tmp_path):
+    knobs = {"COMMTAP_OPS": "all*,!allgather*,bcast"}
+    jobs.run(mpi, 2, [jobs.program(mpi, "collectives")], where, knobs=knobs)
+    ops = {op for op, _ in jobs.seen(jobs.report(where)) if op not in ("MPI_Init", "MPI_Finalize")}
+    assert ops == {"MPI_Allreduce", "MPI_Alltoall", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Bcast"}
+
+
+def test_pcontrol_marks_steps(mpi, where):
+    jobs.run(mpi, 2, [jobs.program(mpi, "pcontrol")], where)
+    marks = [row for row in jobs.records(where) if row.get("kind", "").lower() == "mark"]
+    levels = sorted(row["tag"] for row in marks if row["tag"] >= 100)
+    assert levels == [100, 100, 101, 101, 102, 102, 103, 103]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The library itself: what it needs, what it exports, and that it tells the truth to those who look symbols up.
+# Must not live here: jobs with more than the calls such a check needs.
+import re
+import subprocess
+
+import jobs
+
+OLDEST = (2, 28)
+
+
+def preloaded(command, **variables):
+    environment = {**jobs.clean_environment(), "LD_PRELOAD": str(jobs.SHIM), **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_needs_no_newer_libc_than_promised():
+    symbols = subprocess.run(["objdump", "-T", str(jobs.SHIM)], capture_output=True, text=True, check=True).stdout
+    versions = {tuple(map(int, v.split("."))) for v in re.findall(r"\(?GLIBC_([\d.]+)\)?", symbols)}
+    assert versions and max(versions) <= OLDEST, sorted(versions)
+    assert "GLIBC_PRIVATE" not in symbols
+
+
+def test_needs_libc_only():
+    dynamic = subprocess.run(["objdump", "-p", str(jobs.SHIM)], capture_output=True, text=True, check=True).stdout
+    needed = set(re.findall(r"NEEDED\s+(\S+)", dynamic))
+    assert needed <= {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+
+def test_exports_hooks_only():
+    symbols = subprocess.run(["nm", "-D", "--defined-only", str(jobs.SHIM)], capture_output=True, text=True, check=True)
+    names = {line.split()[-1].split("@")[0] for line in symbols.stdout.splitlines()}
+    strangers = {name for name in names if not re.match(r"P?MPI_|nccl|ncclProfiler|dlv?sym$|InitializeInjection", name)}
+    assert strangers == set()
+
+
+def test_absent_libraries_stay_absent():
+    done = preloaded([str(jobs.PROGRAMS / "absent")])
+    assert done.returncode == 0 and done.stderr == ""
+    wrong = [line for line in done.stdout.splitlines() if not line.endswith((" absent", " right"))]
+    assert wrong == [] and len(done.stdout.splitlines()) > 30
+
+
+def test_weak_references_without_mpi():
+    done = preloaded([str(jobs.PROGRAMS / "weak")])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "no MPI here\n", "")
+
+
+def test_ctypes_sees_no_mpi_in_an_interpreter_without():
+    probe = "import ctypes; print(any(hasattr(ctypes.CDLL(None), n) for n in ('MPI_Init', 'MPI_Send', 'ncclAllReduce')))"
+    done = preloaded([jobs.PYTHON, "-c", probe])
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_errors_are_the_jobs_own(mpi, where):
+    """Codes, classes, statuses, errno and a handler that longjmps: the same words as without commtap."""
+    command = [jobs.program(mpi, "errors")]
+    without = jobs.run(mpi, 2, command, None, way="none")
+    done = jobs.run(mpi, 2, command, where)
+    assert sorted(done.stdout.splitlines()) == sorted(without.stdout.splitlines())
+    assert done.stderr == without.stderr
+    result = jobs.report(where)
+    after_the_jumps = sum(r["count"] for r in result["summary"] if r["op"] == "MPI_Allreduce" and r["comm_size"] == 2)
+    assert after_the_jumps >= 2 * 77
+
+
+def test_training_is_bitwise_the_same(mpi, where):
+    command = [jobs.program(mpi, "train"), "--steps", "60"]
+    without = jobs.run(mpi, 4, command, None, way="none")
+    for way in ("preload", "run"):
+        done = jobs.run(mpi, 4, command, where / way, way=way)
+        assert done.stdout == without.stdout
+        assert "final loss" in done.stdout
+
+
+def test_verbose_lines_are_whole_and_on_stderr(mpi, where):
+    command = [jobs.program(mpi, "train"), "--steps", "30"]
+    without = jobs.run(mpi, 4, command, None, way="none")
+    done = jobs.run(mpi, 4, command, where, knobs={"COMMTAP_VERBOSE": "ranks:1,3"})
+    assert done.stdout == without.stdout
+    line = re.compile(r"^.*rank=?\s*(\d+).*\| comm op: (\S+) \| time \(ms\): [\d.]+ \| msg size: [\d.]+ ?[KMG]?B"
+                      r" \| algbw \(Gbps\): [\d.]+ \| busbw \(Gbps\): [\d.]+\s*$")
+    matches = [line.match(text) for text in done.stderr.splitlines() if "Allreduce" in text]
+    assert all(matches), done.stderr[:2000]
+    assert len(matches) == 2 * 2 * 30
+    assert {match.group(1) for match in matches} == {"1", "3"}
+
+
+def test_children_do_not_write_into_the_parents_dump(mpi, where):
+    """Fork and exec in a rank: as many dumps as ranks, each sound."""
+    jobs.run(mpi, 2, [jobs.program(mpi, "forkexec")], where)
+    assert len(jobs.dumps(where)) == 2
+    jobs.commtap("check", where)
