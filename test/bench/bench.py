@@ -95,7 +95,7 @@ class Bench:
             found.append(("IPM", {"LD_PRELOAD": self.options.ipm, "IPM_REPORT": "none", "IPM_LOG": "none"}))
         if self.options.mpip and self.serves(self.options.mpip, mpi):
             for name, arguments in (("mpiP -k 0", "-k 0"), ("mpiP", "")):
-                found.append((name, {"LD_PRELOAD": self.options.mpip, "MPIP": f"-o {arguments}".strip()}))
+                found.append((name, {"LD_PRELOAD": self.options.mpip, "MPIP": arguments}))
         return found
 
     def percall_rounds(self, mpi):
