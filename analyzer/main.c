@@ -9,9 +9,15 @@
 
 #include "analyzer/options.h"
 
+/* clang-format off */
 static const struct command *const commands[] = {
+    &command_run,
+    &command_summary,
+    &command_check,
+    &command_env,
     NULL,
 };
+/* clang-format on */
 
 static const struct command *find_command(const char *name) {
     for (const struct command *const *command = commands; *command; command++)

@@ -145,7 +145,7 @@ bool clock_load(struct loaded *loaded, const struct clock_anchor *anchors, uint3
     }
     if (damaged)
         problem_add(dump, false, offset, "clock anchors that contradict the others are left out");
-    if (dump->anchor_count == 0)
+    if (dump->anchor_count == 0 && dump->header->state & STATE_INITIALISED) /* earlier there may be none yet */
         problem_add(dump, false, offset, "no clock anchors: times rest on the estimated tick rate");
     return build_segments(loaded);
 }
@@ -171,7 +171,7 @@ int64_t dump_monotonic_ns(const struct dump *dump, uint64_t ticks) {
 
 int64_t dump_realtime_ns(const struct dump *dump, uint64_t ticks) {
     int64_t monotonic = dump_monotonic_ns(dump, ticks);
-    if (dump->anchor_count == 0)
+    if (dump->anchor_count == 0 && dump->header->state & STATE_INITIALISED) /* earlier there may be none yet */
         return monotonic;
     size_t low = 0, high = dump->anchor_count; /* the last anchor at or before, or the first */
     while (high - low > 1) {

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the calls cost.
+ * Lives here: grouping rows of all dumps, sums, percentiles, bandwidth.
+ * Must not live here: anything that needs matched calls or clocks of several processes; printing.
+ */
+#include "analyzer/analyse/summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/load/rows.h"
+
+/* Exact percentiles keep every time; beyond this many the histograms do, so that memory stays bounded. */
+enum { SAMPLES_MAX = 2000000 };
+
+/* ---- strings that outlive the dumps -------------------------------------------------------------------------------
+ */
+
+struct string {
+    struct string *next;
+    char text[];
+};
+
+static const char *intern(struct summary *summary, const char *text) {
+    for (struct string *string = summary->strings; string; string = string->next)
+        if (strcmp(string->text, text) == 0)
+            return string->text;
+    struct string *string = malloc(sizeof *string + strlen(text) + 1);
+    if (!string)
+        return NULL;
+    strcpy(string->text, text);
+    string->next = summary->strings;
+    summary->strings = string;
+    return string->text;
+}
+
+/* ---- entries by key -------------------------------------------------------------------------------------------------
+ */
+
+/* A row of some dump's operation table: where an entry's histogram comes from. */
+struct row_reference {
+    struct row_reference *next;
+    const struct dump *dump;
+    const struct operation_row *row;
+};
+
+/* An entry while it is being summed up. */
+struct group {
+    struct summary_entry entry;
+    uint64_t hash;
+    struct row_reference *rows;
+    size_t sample_capacity;
+    uint64_t band_bytes, band_ns; /* calls with bytes, time and a bandwidth convention */
+    double bus_bytes;
+    bool bus_unknown;
+};
+
+struct build {
+    struct summary *summary;
+    const struct filter *filter;
+    unsigned by;
+    struct group **table; /* open addressing, a power of two */
+    size_t table_size;
+    struct group **groups; /* in order of appearance */
+    size_t count;
+    const char **call_names; /* of the dump at hand: call index -> interned name */
+};
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ (hash >> 29);
+}
+
+static uint64_t hash_key(const struct summary_entry *key) {
+    uint64_t hash = mix(key->api * 256u + key->source, (uintptr_t)key->op);
+    hash = mix(hash, key->has_comm ? key->comm : 1);
+    hash = mix(hash, key->bytes * 2 + key->size_class);
+    return mix(hash, (uint32_t)key->rank);
+}
+
+static bool same_key(const struct summary_entry *a, const struct summary_entry *b) {
+    return a->api == b->api && a->source == b->source && a->op == b->op && a->has_comm == b->has_comm &&
+           a->comm == b->comm && a->bytes == b->bytes && a->size_class == b->size_class && a->rank == b->rank;
+}
+
+static bool grow_table(struct build *build) {
+    size_t size = build->table_size ? build->table_size * 2 : 256;
+    struct group **table = calloc(size, sizeof *table);
+    struct group **groups = realloc(build->groups, size / 2 * sizeof *groups);
+    if (groups)
+        build->groups = groups;
+    if (!table || !groups) {
+        free(table);
+        return false;
+    }
+    for (size_t i = 0; i < build->count; i++) {
+        size_t at = build->groups[i]->hash & (size - 1);
+        while (table[at])
+            at = (at + 1) & (size - 1);
+        table[at] = build->groups[i];
+    }
+    free(build->table);
+    build->table = table;
+    build->table_size = size;
+    return true;
+}
+
+/* The group with that key; a new one is made when `create`. NULL when there is none or memory is short. */
+static struct group *find_group(struct build *build, const struct summary_entry *key, bool create) {
+    if (build->count * 2 >= build->table_size && !grow_table(build))
+        return NULL;
+    uint64_t hash = hash_key(key);
+    size_t at = hash & (build->table_size - 1);
+    for (; build->table[at]; at = (at + 1) & (build->table_size - 1))
+        if (same_key(&build->table[at]->entry, key))
+            return build->table[at];
+    struct group *group = create ? calloc(1, sizeof *group) : NULL;
+    if (!group)
+        return NULL;
+    group->entry = *key;
+    group->hash = hash;
+    build->table[at] = group;
+    build->groups[build->count++] = group;
+    return group;
+}
+
+/* ---- keys
+ * --------------------------------------------------------------------------------------------------------------- */
+
+const struct dump_communicator *summary_communicator(const struct dump *dump,
+                                                     const struct dump_communicator *communicator, uint64_t *uid) {
+    if (!communicator)
+        return NULL;
+    const struct communicator_definition *definition = communicator->definition;
+    *uid = definition->uid;
+    if (definition->kind != COMMUNICATOR_WINDOW && definition->kind != COMMUNICATOR_FILE)
+        return communicator;
+    *uid = definition->parent_uid;
+    for (uint32_t i = 0; i < dump->communicator_count; i++) {
+        const struct dump_communicator *candidate = dump_communicator(dump, i);
+        if (candidate && candidate->definition->uid == *uid && candidate->definition->kind != COMMUNICATOR_WINDOW &&
+            candidate->definition->kind != COMMUNICATOR_FILE)
+            return candidate;
+    }
+    return NULL;
+}
+
+static const char *name_of_call(struct build *build, const struct dump *dump, uint16_t id) {
+    const struct call_name *call = dump_call(dump, id);
+    if (!call) {
+        char text[32];
+        snprintf(text, sizeof text, "call %u", id);
+        return intern(build->summary, text);
+    }
+    const char **name = &build->call_names[call - dump->calls];
+    if (!*name)
+        *name = intern(build->summary, call->name);
+    return *name;
+}
+
+/* What a call is and on which communicator. */
+struct subject {
+    const struct call_name *call; /* NULL = the dump does not name it */
+    const struct dump_communicator *communicator;
+    bool has_comm;
+    uint64_t uid;
+    uint32_t size; /* of the communicator that the call was made on */
+};
+
+static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_t comm) {
+    struct subject subject = {.call = dump_call(dump, call)};
+    const struct dump_communicator *own = dump_communicator(dump, comm);
+    if (!own)
+        return subject;
+    subject.has_comm = true;
+    subject.size = own->definition->size;
+    subject.communicator = summary_communicator(dump, own, &subject.uid);
+    return subject;
+}
+
+/* Fills the key of a call. Returns 1, 0 when the filter leaves it out, -1 when memory is short. */
+static int make_key(struct build *build, const struct dump *dump, const struct subject *subject, uint16_t call,
+                    uint8_t source, uint64_t bytes, struct summary_entry *key) {
+    const char *name = name_of_call(build, dump, call);
+    if (!name)
+        return -1;
+    if (build->filter &&
+        (!filter_op(build->filter, name) ||
+         (build->filter->comm &&
+          (!subject->has_comm ||
+           !filter_comm(build->filter, subject->uid, subject->communicator ? subject->communicator->name : "")))))
+        return 0;
+    *key = (struct summary_entry){.bytes = BYTES_UNKNOWN, .rank = RANK_UNKNOWN};
+    if (build->by & SUMMARY_BY_OP) {
+        key->api = subject->call ? subject->call->api : 0;
+        key->source = source & ~SOURCE_SIZE_CLASS;
+        key->op = name;
+    }
+    if (build->by & SUMMARY_BY_BYTES) {
+        key->bytes = bytes;
+        key->size_class = (source & SOURCE_SIZE_CLASS) != 0;
+    }
+    if (build->by & SUMMARY_BY_COMM && subject->has_comm) {
+        key->has_comm = true;
+        key->comm = subject->uid;
+    }
+    if (build->by & SUMMARY_BY_RANK)
+        key->rank = dump->header->rank;
+    return 1;
+}
+
+/* What is told beside the key comes from the first dump that knows it. */
+static bool describe(struct build *build, struct group *group, const struct subject *subject) {
+    struct summary_entry *entry = &group->entry;
+    if (!entry->torch || !*entry->torch)
+        entry->torch = intern(build->summary, subject->call && entry->op ? subject->call->torch : "");
+    if (entry->has_comm && entry->comm_size == 0)
+        entry->comm_size = subject->communicator ? subject->communicator->definition->size : subject->size;
+    if (!entry->comm_name || !*entry->comm_name)
+        entry->comm_name =
+            intern(build->summary, entry->has_comm && subject->communicator ? subject->communicator->name : "");
+    return entry->torch && entry->comm_name;
+}
+
+/* ---- sums
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t to_ns(const struct dump *dump, uint8_t source, uint64_t time) {
+    bool device = source == SOURCE_GPU_EVENT || source == SOURCE_IN_KERNEL;
+    return device ? time : (uint64_t)dump_duration_ns(dump, time);
+}
+
+double busbw_factor(enum busbw kind, uint32_t n) {
+    switch (kind) {
+    case BUSBW_ONE:
+        return 1;
+    case BUSBW_ALLREDUCE:
+        return 2.0 * (n - 1) / n;
+    case BUSBW_SHARE:
+        return (double)(n - 1) / n;
+    case BUSBW_NONE:
+        break;
+    }
+    return -1;
+}
+
+static void add_bandwidth(struct group *group, const struct subject *subject, const struct operation_row *row,
+                          uint64_t ns) {
+    uint64_t timed = row->count - row->untimed;
+    if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || timed == 0)
+        return;
+    uint64_t bytes = row->bytes_total;
+    if (row->untimed > 0)
+        bytes = (uint64_t)((unsigned __int128)row->bytes_total * timed / row->count);
+    group->band_bytes += bytes;
+    group->band_ns += ns;
+    if (subject->call->busbw != BUSBW_ONE && subject->size == 0)
+        group->bus_unknown = true;
+    else
+        group->bus_bytes += (double)bytes * busbw_factor(subject->call->busbw, subject->size);
+}
+
+static bool add_row(struct build *build, const struct dump *dump, const struct operation_row *in_file,
+                    const struct operation_row *row) {
+    uint32_t comm = row->comm_epoch & 0xffffff;
+    struct subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
+    struct summary_entry key;
+    int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, &key);
+    if (wanted <= 0)
+        return wanted == 0;
+    struct group *group = find_group(build, &key, true);
+    struct row_reference *reference = malloc(sizeof *reference);
+    if (!group || !reference || !describe(build, group, &subject)) {
+        free(reference);
+        return false;
+    }
+    *reference = (struct row_reference){group->rows, dump, in_file};
+    group->rows = reference;
+    uint8_t source = row->source & ~SOURCE_SIZE_CLASS;
+    uint64_t ns = to_ns(dump, source, row->time_total);
+    struct summary_entry *entry = &group->entry;
+    bool timed = row->count > row->untimed, first = entry->count == entry->untimed;
+    uint64_t least = to_ns(dump, source, row->time_min);
+    if (timed && (first || least < entry->time_min_ns))
+        entry->time_min_ns = least;
+    if (timed && to_ns(dump, source, row->time_max) > entry->time_max_ns)
+        entry->time_max_ns = to_ns(dump, source, row->time_max);
+    entry->count += row->count;
+    entry->untimed += row->untimed;
+    entry->failed += row->failed;
+    entry->estimated_bytes += row->posted_size;
+    entry->bytes_total += row->bytes_total;
+    entry->received_bytes += row->received_bytes;
+    entry->time_total_ns += ns;
+    entry->posting_total_ns += to_ns(dump, source, row->posting_total);
+    add_bandwidth(group, &subject, row, ns);
+    return true;
+}
+
+static bool add_lane(struct build *build, const struct dump *dump, const struct dump_lane *lane) {
+    build->summary->calls_lost += lane->state->operations_lost;
+    for (uint32_t i = 0; i < lane->operation_count; i++) {
+        struct operation_row row;
+        enum row_state state = operation_row_read(&lane->operations[i], &row);
+        if (state == ROW_UNUSED)
+            continue;
+        build->summary->rows_torn += state == ROW_TORN;
+        if (row.untimed > row.count) /* a torn or damaged row: no more calls lack a time than there are */
+            row.untimed = row.count;
+        if (!add_row(build, dump, &lane->operations[i], &row))
+            return false;
+    }
+    return true;
+}
+
+/* Operations that were posted and not seen complete when the dump ended are calls all the same. */
+static bool add_pending(struct build *build, const struct dump *dump) {
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        const struct pending *pending = &dump->pending[i];
+        if (__atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) == 0 || (pending->persistent && !pending->active))
+            continue;
+        struct subject subject = subject_of(dump, pending->call, pending->comm);
+        struct summary_entry key;
+        int wanted = make_key(build, dump, &subject, pending->call, SOURCE_HOST, pending->bytes, &key);
+        if (wanted < 0)
+            return false;
+        if (wanted == 0)
+            continue;
+        struct group *group = find_group(build, &key, true);
+        if (!group || !describe(build, group, &subject))
+            return false;
+        group->entry.count++;
+        group->entry.untimed++;
+        group->entry.bytes_total += pending->bytes == BYTES_UNKNOWN ? 0 : pending->bytes;
+        build->summary->pending++;
+    }
+    return true;
+}
+
+static bool add_dump(struct build *build, const struct dump *dump) {
+    free(build->call_names);
+    build->call_names = calloc(dump->call_count + 1, sizeof *build->call_names);
+    if (!build->call_names)
+        return false;
+    for (uint32_t i = 0; i < dump->lane_count; i++)
+        if (dump->lanes[i].state && !add_lane(build, dump, &dump->lanes[i]))
+            return false;
+    return add_pending(build, dump);
+}
+
+/* ---- times of single calls
+ * ------------------------------------------------------------------------------------------------ */
+
+static bool add_sample(struct group *group, uint64_t ns, uint64_t count) {
+    struct summary_entry *entry = &group->entry;
+    if (entry->sample_count == group->sample_capacity) {
+        size_t capacity = group->sample_capacity ? group->sample_capacity * 2 : 16;
+        struct summary_sample *samples = realloc(entry->samples, capacity * sizeof *samples);
+        if (!samples)
+            return false;
+        entry->samples = samples;
+        group->sample_capacity = capacity;
+    }
+    entry->samples[entry->sample_count++] = (struct summary_sample){ns, count};
+    return true;
+}
+
+/* Records that stand for one timed call in an operation row. */
+static bool is_timed_call(const struct record *record) {
+    if (record->flags & (FLAG_RECEIVE_HALF | FLAG_UNOBSERVED) || record->t1 < record->t0)
+        return false;
+    return record->kind == RECORD_CALL || record->kind == RECORD_DONE;
+}
+
+static bool add_record(struct build *build, const struct dump *dump, const struct record *record) {
+    struct subject subject = subject_of(dump, record->call, record->comm);
+    struct summary_entry key;
+    int wanted = make_key(build, dump, &subject, record->call, SOURCE_HOST, record->bytes, &key);
+    if (wanted <= 0)
+        return wanted == 0;
+    struct group *group = find_group(build, &key, false); /* none: its row is a size class */
+    return !group || add_sample(group, to_ns(dump, SOURCE_HOST, record->t1 - record->t0), 1);
+}
+
+static bool add_records(struct build *build, const struct dump *dump) {
+    free(build->call_names);
+    build->call_names = calloc(dump->call_count + 1, sizeof *build->call_names);
+    if (!build->call_names)
+        return false;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        struct record_cursor cursor;
+        if (!record_cursor_begin(&cursor, dump, lane))
+            return false;
+        bool enough_memory = true;
+        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));)
+            enough_memory = !is_timed_call(record) || add_record(build, dump, record);
+        record_cursor_end(&cursor);
+        if (!enough_memory)
+            return false;
+    }
+    return true;
+}
+
+static bool is_counted(const struct build *build, const struct dump_set *set, size_t i) {
+    return !set->duplicate[i] && (!build->filter || filter_rank(build->filter, set->dumps[i]->header->rank));
+}
+
+/* Every record is there, and there are not too many to keep. */
+static bool records_can_tell(const struct build *build, const struct dump_set *set) {
+    uint64_t records = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        if (!is_counted(build, set, i))
+            continue;
+        if (!dump_records_complete(set->dumps[i]))
+            return false;
+        for (uint32_t lane = 0; lane < set->dumps[i]->lane_count; lane++)
+            records += set->dumps[i]->lanes[lane].end_ticket;
+    }
+    return records <= SAMPLES_MAX;
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const struct summary_sample *left = a, *right = b;
+    return left->ns < right->ns ? -1 : left->ns > right->ns;
+}
+
+static bool samples_from_histograms(struct group *group) {
+    group->entry.sample_count = 0;
+    for (const struct row_reference *reference = group->rows; reference; reference = reference->next)
+        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+            uint32_t count = reference->row->histogram[bucket];
+            uint8_t source = reference->row->source & ~SOURCE_SIZE_CLASS;
+            uint64_t ns = to_ns(reference->dump, source, histogram_middle(bucket));
+            if (ns < group->entry.time_min_ns)
+                ns = group->entry.time_min_ns;
+            if (ns > group->entry.time_max_ns)
+                ns = group->entry.time_max_ns;
+            if (count > 0 && !add_sample(group, ns, count))
+                return false;
+        }
+    return true;
+}
+
+/* Nearest rank: the least time that at least `percent` % of the calls do not exceed. */
+static uint64_t percentile(const struct summary_entry *entry, uint64_t total, unsigned percent) {
+    uint64_t wanted = (uint64_t)(((unsigned __int128)total * percent + 99) / 100), seen = 0;
+    for (size_t i = 0; i < entry->sample_count; i++) {
+        seen += entry->samples[i].count;
+        if (seen >= wanted)
+            return entry->samples[i].ns;
+    }
+    return 0;
+}
+
+static bool add_percentiles(struct group *group) {
+    struct summary_entry *entry = &group->entry;
+    uint64_t timed = entry->count - entry->untimed, total = 0;
+    entry->percentiles = timed == 0                     ? PERCENTILES_NONE
+                         : entry->sample_count == timed ? PERCENTILES_EXACT
+                                                        : PERCENTILES_APPROXIMATE;
+    if (entry->percentiles == PERCENTILES_NONE)
+        entry->sample_count = 0;
+    if (entry->percentiles == PERCENTILES_APPROXIMATE && !samples_from_histograms(group))
+        return false;
+    for (size_t i = 0; i < entry->sample_count; i++)
+        total += entry->samples[i].count;
+    if (total == 0) { /* rows without a histogram */
+        entry->percentiles = PERCENTILES_NONE;
+        return true;
+    }
+    qsort(entry->samples, entry->sample_count, sizeof *entry->samples, compare_samples);
+    entry->p50_ns = percentile(entry, total, 50);
+    entry->p95_ns = percentile(entry, total, 95);
+    entry->p99_ns = percentile(entry, total, 99);
+    return true;
+}
+
+/* ---- the result
+ * -------------------------------------------------------------------------------------------------------------- */
+
+static void add_rates(struct group *group) {
+    struct summary_entry *entry = &group->entry;
+    entry->algbw_bytes_per_s = entry->busbw_bytes_per_s = -1;
+    if (group->band_bytes == 0 || group->band_ns == 0)
+        return;
+    entry->algbw_bytes_per_s = (double)group->band_bytes * 1e9 / (double)group->band_ns;
+    if (!group->bus_unknown)
+        entry->busbw_bytes_per_s = group->bus_bytes * 1e9 / (double)group->band_ns;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b) {
+    return a < b ? -1 : a > b;
+}
+
+static int compare_entries(const void *a, const void *b) {
+    const struct summary_entry *left = &(*(struct group *const *)a)->entry,
+                               *right = &(*(struct group *const *)b)->entry;
+    int order = compare_numbers(right->time_total_ns, left->time_total_ns);
+    if (order == 0)
+        order = compare_numbers(left->api, right->api);
+    if (order == 0 && left->op && right->op)
+        order = strcmp(left->op, right->op);
+    if (order == 0)
+        order = left->has_comm - right->has_comm;
+    if (order == 0)
+        order = compare_numbers(left->comm, right->comm);
+    if (order == 0)
+        order = compare_numbers(left->bytes, right->bytes);
+    if (order == 0)
+        order = left->size_class - right->size_class;
+    if (order == 0)
+        order = compare_numbers(left->source, right->source);
+    return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+static bool finish(struct build *build) {
+    struct summary *summary = build->summary;
+    if (build->count > 0)
+        qsort(build->groups, build->count, sizeof *build->groups, compare_entries);
+    summary->entries = calloc(build->count + 1, sizeof *summary->entries);
+    if (!summary->entries)
+        return false;
+    for (size_t i = 0; i < build->count; i++) {
+        if (!add_percentiles(build->groups[i]))
+            return false;
+        add_rates(build->groups[i]);
+        summary->entries[summary->count++] = build->groups[i]->entry;
+        build->groups[i]->entry.samples = NULL;
+    }
+    return true;
+}
+
+static void free_build(struct build *build) {
+    for (size_t i = 0; i < build->count; i++) {
+        for (struct row_reference *row = build->groups[i]->rows, *next; row; row = next) {
+            next = row->next;
+            free(row);
+        }
+        free(build->groups[i]->entry.samples);
+        free(build->groups[i]);
+    }
+    free(build->groups);
+    free(build->table);
+    free(build->call_names);
+}
+
+bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by) {
+    *summary = (struct summary){.by = by};
+    struct build build = {.summary = summary, .filter = filter, .by = by};
+    bool enough_memory = true;
+    for (size_t i = 0; i < set->count && enough_memory; i++)
+        if (is_counted(&build, set, i))
+            enough_memory = add_dump(&build, set->dumps[i]);
+    if (enough_memory && records_can_tell(&build, set))
+        for (size_t i = 0; i < set->count && enough_memory; i++)
+            if (is_counted(&build, set, i))
+                enough_memory = add_records(&build, set->dumps[i]);
+    enough_memory = enough_memory && finish(&build);
+    free_build(&build);
+    if (!enough_memory)
+        summary_free(summary);
+    return enough_memory;
+}
+
+void summary_free(struct summary *summary) {
+    for (size_t i = 0; i < summary->count; i++)
+        free(summary->entries[i].samples);
+    free(summary->entries);
+    for (struct string *string = summary->strings, *next; string; string = next) {
+        next = string->next;
+        free(string);
+    }
+    memset(summary, 0, sizeof *summary);
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening a directory of dumps for a command.
+ * Lives here: messages about the input.
+ * Must not live here: anything about what the dumps hold.
+ */
+#include "analyzer/input.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyzer/command.h"
+#include "analyzer/render/escape.h"
+
+enum { LINES_MAX = 8 }; /* of one kind of message: `commtap check` lists them all */
+
+static void say_problem(const struct dump *dump, const struct problem *problem, const char *more) {
+    fputs("commtap: ", stderr);
+    escape_text(stderr, dump->path);
+    fprintf(stderr, ": offset %" PRIu64 ": %s%s\n", problem->offset, problem->text, more);
+}
+
+static void say_more(size_t count, const char *what, const char *directory) {
+    if (count <= LINES_MAX)
+        return;
+    fprintf(stderr, "commtap: %zu more %s: commtap check ", count - LINES_MAX, what);
+    escape_text(stderr, directory);
+    fputc('\n', stderr);
+}
+
+static void say_problems(const struct dump_set *set) {
+    size_t damaged = 0, duplicates = 0;
+    for (size_t i = 0; i < set->unusable_count && i < LINES_MAX; i++)
+        say_problem(set->unusable[i], &set->unusable[i]->problems.items[0], ": not used");
+    say_more(set->unusable_count, "unusable files", set->directory);
+    for (size_t i = 0; i < set->count; i++) {
+        const struct problems *problems = &set->dumps[i]->problems;
+        if (problems->count > 0 && ++damaged <= LINES_MAX)
+            say_problem(set->dumps[i], &problems->items[0], problems->count > 1 ? " (and more)" : "");
+        duplicates += set->duplicate[i];
+    }
+    say_more(damaged, "dumps with problems", set->directory);
+    if (duplicates > 0)
+        fprintf(stderr,
+                "commtap: %zu dumps have the same run, world, generation and rank as another and are left out\n",
+                duplicates);
+}
+
+static void say_stubs(const struct dump_set *set) {
+    for (size_t i = 0; i < set->stub_count && i < LINES_MAX; i++) {
+        fputs("commtap: not collected: ", stderr);
+        escape_text(stderr, set->stubs[i].host);
+        fputc(':', stderr);
+        escape_text(stderr, set->stubs[i].staged_path);
+        fputc('\n', stderr);
+    }
+    say_more(set->stub_count, "dumps that were not collected", set->directory);
+}
+
+int input_no_memory(void) {
+    fputs("commtap: out of memory\n", stderr);
+    return EXIT_OUTPUT;
+}
+
+int input_refuse(const char *directory, enum dump_set_result result) {
+    int error = errno;
+    if (result == DUMP_SET_NO_MEMORY)
+        return input_no_memory();
+    fputs("commtap: ", stderr);
+    escape_text(stderr, directory);
+    fprintf(stderr, ": %s\n", result == DUMP_SET_EMPTY ? "holds no dumps (commtap.*.ct)" : strerror(error));
+    return EXIT_UNUSABLE;
+}
+
+int input_open(const char *directory, struct dump_set *set) {
+    enum dump_set_result result = dump_set_open(directory, set);
+    if (result != DUMP_SET_OK)
+        return input_refuse(directory, result);
+    say_problems(set);
+    say_stubs(set);
+    if (set->count > 0)
+        return EXIT_FINE;
+    fputs("commtap: ", stderr);
+    escape_text(stderr, directory);
+    fputs(": no usable dump\n", stderr);
+    dump_set_close(set);
+    return EXIT_UNUSABLE;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The summary's columns.
+ * Lives here: keys and looks.
+ * Must not live here: sums.
+ */
+#include "analyzer/render/summary_table.h"
+
+const char *api_name(uint8_t api) {
+    static const char *const names[] = {[API_MPI] = "mpi", [API_NCCL] = "nccl"};
+    return api < sizeof names / sizeof *names ? names[api] : NULL;
+}
+
+const char *source_name(uint8_t source) {
+    static const char *const names[] = {[SOURCE_HOST] = "host",
+                                        [SOURCE_GPU_EVENT] = "gpu-event",
+                                        [SOURCE_IN_KERNEL] = "in-kernel",
+                                        [SOURCE_INFERRED] = "inferred"};
+    return source < sizeof names / sizeof *names ? names[source] : NULL;
+}
+
+static struct cell text_or_unknown(const char *text) {
+    return text ? cell_text(text) : cell_unknown();
+}
+
+#define VALUE(NAME, EXPRESSION)                                                                                        \
+    static struct cell NAME(const void *row) {                                                                         \
+        const struct summary_entry *entry = row;                                                                       \
+        return EXPRESSION;                                                                                             \
+    }
+#define TIMED            (entry->count > entry->untimed)
+#define RANKED           (entry->percentiles != PERCENTILES_NONE)
+#define MICROSECONDS(NS) cell_real((double)(NS) / 1e3)
+
+VALUE(api, text_or_unknown(api_name(entry->api)))
+VALUE(op, text_or_unknown(entry->op))
+VALUE(comm, entry->has_comm ? cell_hex(entry->comm) : cell_unknown())
+VALUE(comm_name, entry->has_comm && entry->comm_name[0] ? cell_text(entry->comm_name) : cell_unknown())
+VALUE(comm_size, entry->comm_size ? cell_unsigned(entry->comm_size) : cell_unknown())
+VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_unsigned(entry->bytes) : cell_unknown())
+VALUE(count, cell_unsigned(entry->count))
+VALUE(bytes_total, cell_unsigned(entry->bytes_total))
+VALUE(time_total, TIMED ? MICROSECONDS(entry->time_total_ns) : cell_unknown())
+VALUE(time_avg,
+      TIMED ? MICROSECONDS((double)entry->time_total_ns / (double)(entry->count - entry->untimed)) : cell_unknown())
+VALUE(time_min, TIMED ? MICROSECONDS(entry->time_min_ns) : cell_unknown())
+VALUE(time_max, TIMED ? MICROSECONDS(entry->time_max_ns) : cell_unknown())
+VALUE(time_p50, RANKED ? MICROSECONDS(entry->p50_ns) : cell_unknown())
+VALUE(time_p95, RANKED ? MICROSECONDS(entry->p95_ns) : cell_unknown())
+VALUE(time_p99, RANKED ? MICROSECONDS(entry->p99_ns) : cell_unknown())
+VALUE(algbw_gbps, entry->algbw_bytes_per_s >= 0 ? cell_real(entry->algbw_bytes_per_s * 8 / 1e9) : cell_unknown())
+VALUE(busbw_gbps, entry->busbw_bytes_per_s >= 0 ? cell_real(entry->busbw_bytes_per_s * 8 / 1e9) : cell_unknown())
+VALUE(algbw_gb, entry->algbw_bytes_per_s >= 0 ? cell_real(entry->algbw_bytes_per_s / 1e9) : cell_unknown())
+VALUE(busbw_gb, entry->busbw_bytes_per_s >= 0 ? cell_real(entry->busbw_bytes_per_s / 1e9) : cell_unknown())
+VALUE(source, text_or_unknown(source_name(entry->source)))
+VALUE(percentiles,
+      RANKED ? cell_text(entry->percentiles == PERCENTILES_EXACT ? "exact" : "approximate") : cell_unknown())
+VALUE(size_class, cell_switch(entry->size_class))
+VALUE(rank, entry->rank != RANK_UNKNOWN ? cell_integer(entry->rank) : cell_unknown())
+VALUE(untimed, cell_unsigned(entry->untimed))
+VALUE(failed, cell_unsigned(entry->failed))
+VALUE(posting, entry->posting_total_ns ? MICROSECONDS(entry->posting_total_ns) : cell_unknown())
+
+/* clang-format off */
+const struct column summary_columns[] = {
+    {"rank", "rank", .value = rank, .optional = true, .doc = "world rank (--by rank)"},
+    {"api", NULL, .value = api, .doc = "mpi or nccl"},
+    {"op", "op", .value = op, .left = true, .optional = true, .doc = "function"},
+    {"comm", "communicator", .value = comm, .left = true, .optional = true, .doc = "communicator's uid"},
+    {"comm_name", "name", .value = comm_name, .left = true, .optional = true, .doc = "communicator's name"},
+    {"comm_size", "procs", .value = comm_size, .optional = true, .doc = "processes in the communicator"},
+    {"bytes", "size", LOOK_SIZE, .value = bytes, .optional = true, .doc = "message size of one call"},
+    {"count", "count", .value = count, .doc = "calls, summed over ranks"},
+    {"bytes_total", NULL, LOOK_SIZE, .value = bytes_total, .doc = "bytes of all calls"},
+    {"time_total_us", "total", LOOK_MICROSECONDS, .value = time_total, .doc = "time inside, summed over ranks; non-blocking: post to observed completion"},
+    {"time_avg_us", "avg", LOOK_MICROSECONDS, .value = time_avg},
+    {"time_min_us", NULL, LOOK_MICROSECONDS, .value = time_min},
+    {"time_max_us", "max", LOOK_MICROSECONDS, .value = time_max},
+    {"time_p50_us", "p50", LOOK_MICROSECONDS, .value = time_p50, .optional = true},
+    {"time_p95_us", NULL, LOOK_MICROSECONDS, .value = time_p95},
+    {"time_p99_us", "p99", LOOK_MICROSECONDS, .value = time_p99, .optional = true},
+    {"algbw_gbps", NULL, .value = algbw_gbps, .doc = "algorithm bandwidth, Gbit/s"},
+    {"busbw_gbps", NULL, .value = busbw_gbps, .doc = "bus bandwidth, Gbit/s"},
+    {"algbw_gb_per_s", "algbw", LOOK_GB_PER_S, .value = algbw_gb, .optional = true, .doc = "algorithm bandwidth, 1e9 bytes/s"},
+    {"busbw_gb_per_s", "busbw", LOOK_GB_PER_S, .value = busbw_gb, .optional = true, .doc = "bus bandwidth, 1e9 bytes/s"},
+    {"source", "source", .value = source, .left = true, .optional = true, .doc = "where the times come from"},
+    {"percentiles", NULL, .value = percentiles, .doc = "exact, or approximate: from a histogram of 4 buckets per octave"},
+    {"size_class", NULL, .value = size_class, .doc = "bytes is the lower bound of a class of sizes"},
+    {"untimed", NULL, .value = untimed, .doc = "calls without a time: completion was not seen"},
+    {"failed", NULL, .value = failed, .doc = "calls that returned an error"},
+    {"posting_total_us", NULL, LOOK_MICROSECONDS, .value = posting, .doc = "time inside the posting calls"},
+    {NULL, NULL, .value = NULL},
+};
+/* clang-format on */
+
+struct table summary_table(const struct summary *summary) {
+    return (struct table){summary_columns, summary->entries, sizeof *summary->entries, summary->count};
+}

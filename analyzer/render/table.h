@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One table of columns drives a report's text, CSV and JSON, its help and what it can be sorted by.
+ * Lives here: the column, printing rows in each form.
+ * Must not live here: any particular report.
+ */
+#ifndef COMMTAP_RENDER_TABLE_H
+#define COMMTAP_RENDER_TABLE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum cell_kind {
+    CELL_UNKNOWN = 0, /* null in JSON, empty in CSV, "-" in text */
+    CELL_TEXT,
+    CELL_INTEGER,
+    CELL_UNSIGNED,
+    CELL_REAL,
+    CELL_SWITCH,
+    CELL_HEX, /* 16 digits, a string in JSON */
+};
+
+struct cell {
+    enum cell_kind kind;
+    union {
+        const char *text; /* from anywhere: escaped where it is printed */
+        int64_t integer;
+        uint64_t number; /* CELL_UNSIGNED, CELL_HEX */
+        double real;
+        bool on;
+    };
+};
+
+#define cell_unknown()       ((struct cell){.kind = CELL_UNKNOWN})
+#define cell_text(VALUE)     ((struct cell){.kind = CELL_TEXT, .text = (VALUE)})
+#define cell_integer(VALUE)  ((struct cell){.kind = CELL_INTEGER, .integer = (VALUE)})
+#define cell_unsigned(VALUE) ((struct cell){.kind = CELL_UNSIGNED, .number = (VALUE)})
+#define cell_real(VALUE)     ((struct cell){.kind = CELL_REAL, .real = (VALUE)})
+#define cell_switch(VALUE)   ((struct cell){.kind = CELL_SWITCH, .on = (VALUE)})
+#define cell_hex(VALUE)      ((struct cell){.kind = CELL_HEX, .number = (VALUE)})
+
+/* How a cell looks in text. CSV and JSON always have the raw value in the unit that the key names. */
+enum look {
+    LOOK_PLAIN = 0,
+    LOOK_SIZE,         /* bytes -> "6.0 MB" */
+    LOOK_MICROSECONDS, /* us -> "1.25 ms" */
+    LOOK_SECONDS,      /* s -> "1.25 ms" */
+    LOOK_GB_PER_S,     /* 1e9 bytes/s -> "12.34 GB/s" */
+    LOOK_PERCENT,      /* a share -> "12.3 %" */
+    LOOK_RATIO,        /* two decimals */
+};
+
+struct column {
+    const char *key;    /* JSON key and CSV header, as in DESIGN.md */
+    const char *header; /* text; NULL = not in text */
+    enum look look;
+    bool left;     /* text: left-aligned */
+    bool optional; /* text: left out when no row has a value */
+    struct cell (*value)(const void *row);
+    const char *doc; /* one phrase for help, NULL = none */
+};
+
+struct table {
+    const struct column *columns; /* ends with a NULL key */
+    const void *rows;
+    size_t row_bytes;
+    size_t count;
+};
+
+/* Text with a header line, columns as wide as their cells; no trailing blanks. `color` makes the header bold. Returns
+ * false when memory is short. */
+bool table_print_text(FILE *stream, const struct table *table, bool color);
+/* A header line of keys, then one line per row. */
+void table_print_csv(FILE *stream, const struct table *table);
+/* An array of objects, one per row, in the order of the columns. NULL when memory is short. */
+json_t *table_to_json(const struct table *table);
+/* One object per line. Returns false when memory is short. */
+bool table_print_jsonl(FILE *stream, const struct table *table);
+
+/* The column with that key, NULL when there is none. */
+const struct column *table_column(const struct column *columns, const char *key);
+/* Sorts rows in place by a column: numbers largest first, text ascending, unknown last; stable. Returns false when
+ * memory is short. */
+bool table_sort(void *rows, size_t row_bytes, size_t count, const struct column *column);
+
+/* Writes a JSON document and a newline; takes over the reference. Returns false when `json` is NULL (memory is short)
+ * or it could not be written. */
+bool json_print(FILE *stream, json_t *json);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers for people.
+ * Lives here: how one number is written.
+ * Must not live here: tables.
+ */
+#include "analyzer/render/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void units_size(char text[UNITS_TEXT], uint64_t bytes) {
+    static const char *const names[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
+    if (bytes == 0) {
+        strcpy(text, "0B");
+        return;
+    }
+    unsigned power = (63 - (unsigned)__builtin_clzll(bytes)) / 10;
+    char number[24];
+    snprintf(number, sizeof number, "%.2f", (double)bytes / (double)(UINT64_C(1) << (10 * power)));
+    size_t length = strlen(number);
+    if (number[length - 1] == '0')
+        number[length - 1] = '\0';
+    snprintf(text, UNITS_TEXT, "%s %s", number, names[power]);
+}
+
+void units_time(char text[UNITS_TEXT], uint64_t ns) {
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    if (ns < 1000) {
+        snprintf(text, UNITS_TEXT, "%u ns", (unsigned)ns);
+        return;
+    }
+    size_t unit = ns < 999500 ? 0 : ns < 999500000 ? 1 : 2; /* what would round to 1000 is 1.00 of the next */
+    double value = (double)ns / units[unit].ns;
+    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    snprintf(text, UNITS_TEXT, "%.*f %s", decimals, value, units[unit].name);
+}
+
+void units_rate(char text[UNITS_TEXT], double bytes_per_s) {
+    if (bytes_per_s >= 1e7)
+        snprintf(text, UNITS_TEXT, "%.2f GB/s", bytes_per_s / 1e9);
+    else if (bytes_per_s >= 1e4)
+        snprintf(text, UNITS_TEXT, "%.2f MB/s", bytes_per_s / 1e6);
+    else
+        snprintf(text, UNITS_TEXT, "%.2f kB/s", bytes_per_s / 1e3);
+}

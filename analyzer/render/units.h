@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers for people: sizes, times, rates.
+ * Lives here: how one number is written.
+ * Must not live here: tables.
+ */
+#ifndef COMMTAP_RENDER_UNITS_H
+#define COMMTAP_RENDER_UNITS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { UNITS_TEXT = 32 }; /* room for any of these */
+
+/* Bytes in base 1024 with up to two decimals, as DeepSpeed writes them: "0B", "8.0 B", "6.0 MB", "678.86 MB". */
+void units_size(char text[UNITS_TEXT], uint64_t bytes);
+/* A length of time with three significant digits and its unit: "0 ns", "812 ns", "1.25 us", "34.1 ms", "12.0 s". */
+void units_time(char text[UNITS_TEXT], uint64_t ns);
+/* Bytes per second in 1e9 bytes: "12.34 GB/s"; below 0.01 GB/s "5.1 MB/s" and so on, in powers of 1000. */
+void units_rate(char text[UNITS_TEXT], double bytes_per_s);
+
+#endif
