@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * align/: traces -> one clock for all hosts, with an error bound.
+ * Lives here: which dumps share a clock, the offset of every host, and how far it can be wrong.
+ * Must not live here: one process's clock (load/), what the times mean.
+ *
+ * Common time is CLOCK_MONOTONIC of the first host in nanoseconds. Dumps with equal boot id and time namespace share
+ * a clock exactly. Other hosts get one constant offset each: a start from CLOCK_REALTIME, then the median difference
+ * of the exits of collectives that nobody leaves before everybody entered.
+ */
+#ifndef COMMTAP_ALIGN_COMMON_CLOCK_H
+#define COMMTAP_ALIGN_COMMON_CLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/load/dump.h"
+
+/* Error of a host whose offset rests on CLOCK_REALTIME alone: nothing in the traces bounds it. */
+#define CLOCK_ERROR_UNKNOWN INT64_MAX
+
+struct clock_host {
+    const char *name;  /* of the first dump; points into the dump */
+    int64_t offset_ns; /* common = monotonic + offset */
+    int64_t error_ns;  /* bound of |common - true|, CLOCK_ERROR_UNKNOWN where there is none */
+    uint64_t samples;  /* exits that the offset rests on; 0 for the first host */
+    size_t first_dump, dump_count;
+};
+
+struct common_clock {
+    struct dump *const *dumps; /* not owned */
+    size_t dump_count;
+    struct clock_host *hosts; /* in order of their first dump */
+    size_t host_count;
+    uint32_t *host_of;      /* per dump */
+    int64_t *reading_error; /* per dump: how far one reading of its clock can be off */
+};
+
+/* Builds the clock of `count` >= 1 dumps, which must outlive it. Result does not depend on anything but the dumps and
+ * their order. Returns false when memory is short. The caller frees with common_clock_free. */
+bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, size_t count);
+void common_clock_free(struct common_clock *clock);
+
+/* Raw ticks of a dump -> common nanoseconds. Monotone in `ticks` for one dump. */
+static inline int64_t to_common(const struct common_clock *clock, size_t dump, uint64_t ticks) {
+    return dump_monotonic_ns(clock->dumps[dump], ticks) + clock->hosts[clock->host_of[dump]].offset_ns;
+}
+
+/* Bound of the error of a difference between times of two dumps, CLOCK_ERROR_UNKNOWN where there is none. */
+int64_t common_clock_error(const struct common_clock *clock, size_t dump_a, size_t dump_b);
+
+/* The largest error of any pair of dumps of this job. */
+int64_t common_clock_worst_error(const struct common_clock *clock);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which ranks are compared with each other.
+ * Lives here: sampling how often each communicator is used, and the choice.
+ * Must not live here: times.
+ */
+#include "analyzer/analyse/cohorts.h"
+
+#include <stdlib.h>
+
+enum { SAMPLES_IN_ALL = 1 << 20, SAMPLES_MOST = 2048, SAMPLES_LEAST = 64, USED_OFTEN = 16 };
+
+struct candidate {
+    uint32_t communicator;
+    uint32_t size;
+    uint64_t calls; /* estimated collectives per member */
+};
+
+static bool is_plain_collective(const struct match_directory *directory, size_t dump, const struct record *record) {
+    if (!(record->flags & FLAG_COLLECTIVE) || (record->flags & FLAG_STARTED) || record->seq == SEQ_NONE ||
+        (record->kind != RECORD_CALL && record->kind != RECORD_POST))
+        return false;
+    uint16_t call = match_call_of(directory, dump, record->call);
+    return call != CALL_UNKNOWN && directory->calls[call].name->call_class == CLASS_COLLECTIVE;
+}
+
+/* Looks at evenly spread records of every ring and adds their weight to the communicators' calls. */
+static void sample_dump(const struct match_directory *directory, size_t dump, uint64_t samples, uint64_t *calls) {
+    for (uint32_t l = 0; l < directory->dumps[dump]->lane_count; l++) {
+        const struct dump_lane *lane = &directory->dumps[dump]->lanes[l];
+        uint64_t records = lane->end_ticket - lane->first_ticket;
+        uint64_t stride = records / samples + 1;
+        for (uint64_t ticket = lane->first_ticket; ticket < lane->end_ticket; ticket += stride) {
+            struct record record = lane->ring[ticket & (lane->ring_records - 1)];
+            if (record.commit != ticket + 1 || !is_plain_collective(directory, dump, &record))
+                continue;
+            struct match_place place = match_place_of(directory, dump, record.comm);
+            if (place.communicator != NOWHERE)
+                calls[place.communicator] += stride;
+        }
+    }
+}
+
+static int compare_candidates(const void *a, const void *b) {
+    const struct candidate *left = a, *right = b;
+    bool left_often = left->calls >= USED_OFTEN, right_often = right->calls >= USED_OFTEN;
+    if (left_often != right_often)
+        return left_often ? -1 : 1;
+    if (left->size != right->size)
+        return left->size > right->size ? -1 : 1;
+    if (left->calls != right->calls)
+        return left->calls > right->calls ? -1 : 1;
+    return left->communicator < right->communicator ? -1 : left->communicator > right->communicator;
+}
+
+static size_t list_candidates(const struct match_directory *directory, const uint64_t *calls,
+                              struct candidate *candidates) {
+    size_t count = 0;
+    for (uint32_t c = 0; c < directory->communicator_count; c++) {
+        const struct match_communicator *communicator = &directory->communicators[c];
+        if (communicator->kind == COMMUNICATOR_INTRA && communicator->dump_count >= 2 && calls[c] > 0)
+            candidates[count++] = (struct candidate){c, communicator->dump_count, calls[c] / communicator->dump_count};
+    }
+    qsort(candidates, count, sizeof *candidates, compare_candidates);
+    return count;
+}
+
+static bool all_free(const struct cohorts *cohorts, const struct match_communicator *communicator) {
+    for (uint32_t i = 0; i < communicator->size; i++)
+        if (communicator->dump_of[i] != NOWHERE && cohorts->cohort_of[communicator->dump_of[i]] != NOWHERE)
+            return false;
+    return true;
+}
+
+static void take(struct cohorts *cohorts, const struct match_directory *directory, uint32_t chosen) {
+    const struct match_communicator *communicator = &directory->communicators[chosen];
+    for (uint32_t i = 0; i < communicator->size; i++) {
+        uint32_t dump = communicator->dump_of[i];
+        if (dump == NOWHERE)
+            continue;
+        cohorts->cohort_of[dump] = (uint32_t)cohorts->count;
+        for (uint32_t local = 0; local < directory->dumps[dump]->communicator_count; local++)
+            if (match_place_of(directory, dump, local).communicator == chosen)
+                cohorts->reference[dump] = local;
+    }
+    cohorts->communicators[cohorts->count++] = chosen;
+}
+
+bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *directory) {
+    size_t communicators = directory->communicator_count ? directory->communicator_count : 1;
+    uint64_t *calls = calloc(communicators, sizeof *calls);
+    struct candidate *candidates = calloc(communicators, sizeof *candidates);
+    *cohorts = (struct cohorts){
+        .communicators = calloc(communicators, sizeof *cohorts->communicators),
+        .cohort_of = malloc(directory->dump_count * sizeof *cohorts->cohort_of),
+        .reference = malloc(directory->dump_count * sizeof *cohorts->reference),
+    };
+    bool done = calls && candidates && cohorts->communicators && cohorts->cohort_of && cohorts->reference;
+    if (done) {
+        uint64_t samples = SAMPLES_IN_ALL / directory->dump_count;
+        samples = samples > SAMPLES_MOST ? SAMPLES_MOST : samples < SAMPLES_LEAST ? SAMPLES_LEAST : samples;
+        for (size_t d = 0; d < directory->dump_count; d++) {
+            cohorts->cohort_of[d] = NOWHERE;
+            cohorts->reference[d] = COMM_NONE;
+            sample_dump(directory, d, samples, calls);
+        }
+        size_t count = list_candidates(directory, calls, candidates);
+        for (size_t i = 0; i < count; i++)
+            if (all_free(cohorts, &directory->communicators[candidates[i].communicator]))
+                take(cohorts, directory, candidates[i].communicator);
+    }
+    free(calls);
+    free(candidates);
+    return done;
+}
+
+void cohorts_free(struct cohorts *cohorts) {
+    free(cohorts->communicators);
+    free(cohorts->cohort_of);
+    free(cohorts->reference);
+    *cohorts = (struct cohorts){0};
+}

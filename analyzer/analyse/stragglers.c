@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who makes the others wait.
+ * Lives here: running the walk, judging cohorts and hosts, and what makes a suspicion a claim.
+ * Must not live here: the statistics (significance.c), opening files, printing.
+ */
+#include "analyzer/analyse/stragglers.h"
+
+#include <stdlib.h>
+
+#include "analyzer/analyse/blocks.h"
+
+enum {
+    BINS_IN_ALL = 1 << 22,
+    BINS_MOST = 2048,
+    BINS_LEAST = 128,
+    MATERIAL_SHARE = 100, /* waits of at least one hundredth of the time looked at matter */
+    UNEVEN_SHARE = 3,     /* more than a third of the ranks slow: not stragglers */
+};
+
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
+
+struct worker {
+    struct straggler_analysis *analysis;
+    struct waits waits;
+};
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    waits_add(&((struct worker *)state)->waits, instance);
+}
+
+static void take_record(void *state, const struct match_record *item) {
+    struct straggler_analysis *analysis = ((struct worker *)state)->analysis;
+    const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
+    rank_times_add(&analysis->times[item->dump], item, call);
+}
+
+static bool walk(struct straggler_analysis *analysis, unsigned workers, struct match_sink *sink) {
+    struct worker work[MATCH_WORKERS_MAX] = {0};
+    void *states[MATCH_WORKERS_MAX];
+    workers = match_workers(workers);
+    bool done = waits_init(&analysis->waits, analysis->clock, analysis->directory);
+    for (unsigned w = 0; w < workers; w++) {
+        work[w].analysis = analysis;
+        states[w] = &work[w];
+        done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory);
+    }
+    sink->instance = take_instance;
+    sink->record = take_record;
+    done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
+    for (unsigned w = 0; w < workers; w++) {
+        if (done)
+            waits_merge(&analysis->waits, &work[w].waits);
+        waits_free(&work[w].waits);
+    }
+    return done;
+}
+
+static bool prepare(struct straggler_analysis *analysis) {
+    size_t count = analysis->directory->dump_count;
+    uint32_t bins = (uint32_t)(BINS_IN_ALL / count);
+    bins = bins > BINS_MOST ? BINS_MOST : bins < BINS_LEAST ? BINS_LEAST : bins;
+    analysis->times = calloc(count, sizeof *analysis->times);
+    analysis->ranks = calloc(count, sizeof *analysis->ranks);
+    if (!analysis->times || !analysis->ranks || !cohorts_choose(&analysis->cohorts, analysis->directory))
+        return false;
+    for (size_t d = 0; d < count; d++) {
+        analysis->ranks[d].p = 1;
+        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins))
+            return false;
+    }
+    return true;
+}
+
+static void measure(struct straggler_analysis *analysis) {
+    analysis->from_ns = INT64_MAX;
+    analysis->to_ns = INT64_MIN;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        struct rank_times *times = &analysis->times[d];
+        rank_times_finish(times);
+        if (times->from_ns > times->to_ns)
+            continue;
+        if (times->from_ns < analysis->from_ns)
+            analysis->from_ns = times->from_ns;
+        if (times->to_ns > analysis->to_ns)
+            analysis->to_ns = times->to_ns;
+        if (times->window_ns > analysis->window_ns)
+            analysis->window_ns = times->window_ns;
+    }
+}
+
+/* ---- hosts ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Columns of a cohort's table, by host. */
+struct host_column {
+    uint32_t host;
+    size_t *columns; /* indices into blocks.dumps */
+    size_t count;
+    struct significance verdict;
+};
+
+struct host_columns {
+    struct host_column *items;
+    size_t count;
+    size_t *columns; /* what items[].columns points into */
+};
+
+static bool group_by_host(struct host_columns *hosts, const struct straggler_analysis *analysis,
+                          const struct blocks *blocks) {
+    *hosts = (struct host_columns){.items = calloc(analysis->clock->host_count, sizeof *hosts->items),
+                                   .columns = calloc(blocks->dump_count, sizeof *hosts->columns)};
+    if (!hosts->items || !hosts->columns)
+        return false;
+    size_t used = 0;
+    for (uint32_t h = 0; h < analysis->clock->host_count; h++) {
+        struct host_column *column = &hosts->items[hosts->count];
+        *column = (struct host_column){.host = h, .columns = hosts->columns + used};
+        for (size_t i = 0; i < blocks->dump_count; i++)
+            if (analysis->clock->host_of[blocks->dumps[i]] == h)
+                column->columns[column->count++] = i;
+        used += column->count;
+        hosts->count += column->count > 0;
+    }
+    return true;
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* A host's time in a block is the median of its ranks'. */
+static int64_t host_time(const struct blocks *blocks, size_t block, const struct host_column *host, int64_t *scratch) {
+    for (size_t i = 0; i < host->count; i++)
+        scratch[i] = blocks->self_ns[block * blocks->dump_count + host->columns[i]];
+    qsort(scratch, host->count, sizeof *scratch, compare_times);
+    return scratch[(host->count - 1) / 2];
+}
+
+static bool judge_hosts(struct host_columns *hosts, const struct blocks *blocks) {
+    if (hosts->count < 2)
+        return true;
+    int64_t *table = calloc(blocks->count * hosts->count + 1, sizeof *table);
+    int64_t *scratch = calloc(blocks->dump_count, sizeof *scratch);
+    struct significance *verdicts = calloc(hosts->count, sizeof *verdicts);
+    struct significance **sorted = calloc(hosts->count, sizeof *sorted);
+    bool done = table && scratch && verdicts && sorted;
+    for (size_t b = 0; done && b < blocks->count; b++)
+        for (size_t h = 0; h < hosts->count; h++)
+            table[b * hosts->count + h] = host_time(blocks, b, &hosts->items[h], scratch);
+    if (done && significance_judge(table, blocks->count, hosts->count, verdicts) >= 0) {
+        for (size_t h = 0; h < hosts->count; h++) {
+            hosts->items[h].verdict = verdicts[h];
+            sorted[h] = &hosts->items[h].verdict;
+        }
+        done = significance_correct(sorted, hosts->count);
+    }
+    free(table);
+    free(scratch);
+    free(verdicts);
+    free(sorted);
+    return done;
+}
+
+/* ---- claims
+ * ---------------------------------------------------------------------------------------------------------- */
+
+/* Gathers what a straggler costs, and what mending it would give. */
+static void add_costs(const struct straggler_analysis *analysis, struct straggler *straggler) {
+    int64_t mended = 0, self = 0;
+    for (size_t i = 0; i < straggler->dump_count; i++) {
+        const struct rank_waits *waits = &analysis->waits.ranks[straggler->dumps[i]];
+        straggler->imposed_ns += waits->imposed_ns;
+        straggler->waited_for_ns += waits->waited_for_ns;
+        mended += waits->mended_ns;
+        if (analysis->times[straggler->dumps[i]].self_ns > self)
+            self = analysis->times[straggler->dumps[i]].self_ns;
+    }
+    /* ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead */
+    int64_t extra = (int64_t)((double)self * (1 - 1 / straggler->slowdown_ratio));
+    int64_t gain = straggler->kind == STRAGGLER_HOST || extra < mended ? extra : mended;
+    if (gain > straggler->waited_for_ns)
+        gain = straggler->waited_for_ns;
+    int64_t window = analysis->window_ns;
+    straggler->what_if_speedup = gain > 0 && gain < window ? (double)window / (double)(window - gain) : 1;
+}
+
+static struct straggler make_straggler(const struct straggler_analysis *analysis, enum straggler_kind kind,
+                                       const struct significance *verdict, const size_t *dumps, size_t count,
+                                       size_t blocks) {
+    struct straggler straggler = {.kind = kind,
+                                  .host = analysis->clock->host_of[dumps[0]],
+                                  .dumps = dumps,
+                                  .dump_count = count,
+                                  .slowdown_ratio = verdict->ratio > 1 ? verdict->ratio : 1,
+                                  .persistence = verdict->persistence,
+                                  .confidence = verdict->confidence,
+                                  .slowest = verdict->slowest,
+                                  .blocks = blocks};
+    add_costs(analysis, &straggler);
+    return straggler;
+}
+
+static bool is_material(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    int64_t cost = straggler->waited_for_ns > straggler->imposed_ns ? straggler->waited_for_ns : straggler->imposed_ns;
+    return straggler->slowdown_ratio >= SLOW_RATIO && cost >= analysis->window_ns / MATERIAL_SHARE && cost > 0;
+}
+
+/* A host is the answer when it is slow as a whole: most of its ranks are above their peers. */
+static bool is_slow_host(const struct straggler_analysis *analysis, const struct blocks *blocks,
+                         const struct host_column *host, size_t host_count) {
+    if (host_count < 2 || host->count < 2 || host->verdict.confidence < CONFIDENCE_CLAIM)
+        return false;
+    size_t slow = 0;
+    for (size_t i = 0; i < host->count; i++) {
+        const struct significance *rank = &analysis->ranks[blocks->dumps[host->columns[i]]];
+        slow += rank->ratio >= 1 + (SLOW_RATIO - 1) / 2 && rank->persistence >= 0.5;
+    }
+    return 4 * slow >= 3 * host->count;
+}
+
+/* Where a cohort's verdicts are gathered. */
+struct verdicts {
+    struct straggler_analysis *analysis;
+    const struct blocks *blocks;
+    size_t *lists;   /* next free place in dump_lists */
+    bool *explained; /* per dump: its host is named */
+};
+
+static void name_hosts(struct verdicts *verdicts, const struct host_columns *hosts) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    for (size_t h = 0; h < hosts->count; h++) {
+        const struct host_column *host = &hosts->items[h];
+        if (!is_slow_host(analysis, verdicts->blocks, host, hosts->count))
+            continue;
+        for (size_t i = 0; i < host->count; i++)
+            verdicts->lists[i] = verdicts->blocks->dumps[host->columns[i]];
+        struct straggler straggler = make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists,
+                                                    host->count, verdicts->blocks->count);
+        if (!is_material(analysis, &straggler))
+            continue;
+        for (size_t i = 0; i < host->count; i++)
+            verdicts->explained[verdicts->lists[i]] = true;
+        verdicts->lists += host->count;
+        analysis->stragglers[analysis->straggler_count++] = straggler;
+    }
+}
+
+static void name_ranks(struct verdicts *verdicts) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    size_t before = analysis->straggler_count;
+    for (size_t i = 0; i < verdicts->blocks->dump_count; i++) {
+        size_t dump = verdicts->blocks->dumps[i];
+        if (verdicts->explained[dump] || analysis->ranks[dump].confidence < CONFIDENCE_SUSPECT)
+            continue;
+        verdicts->lists[0] = dump;
+        struct straggler straggler = make_straggler(analysis, STRAGGLER_RANK, &analysis->ranks[dump], verdicts->lists,
+                                                    1, verdicts->blocks->count);
+        if (!is_material(analysis, &straggler))
+            continue;
+        verdicts->lists++;
+        if (straggler.confidence >= CONFIDENCE_CLAIM)
+            analysis->stragglers[analysis->straggler_count++] = straggler;
+        else
+            analysis->suspects[analysis->suspect_count++] = straggler;
+    }
+    size_t named = analysis->straggler_count - before;
+    size_t allowed = verdicts->blocks->dump_count / UNEVEN_SHARE;
+    if (named <= (allowed > 1 ? allowed : 1))
+        return;
+    for (size_t i = before; i < analysis->straggler_count; i++)
+        analysis->uneven[analysis->uneven_count++] = analysis->stragglers[i];
+    analysis->straggler_count = before;
+}
+
+/* ---- cohorts
+ * --------------------------------------------------------------------------------------------------------- */
+
+static size_t list_members(const struct straggler_analysis *analysis, size_t cohort, size_t *members) {
+    size_t count = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (analysis->cohorts.cohort_of[d] == cohort)
+            members[count++] = d;
+    return count;
+}
+
+static bool judge_columns(struct straggler_analysis *analysis, const struct blocks *blocks) {
+    struct significance *verdicts = calloc(blocks->dump_count, sizeof *verdicts);
+    if (!verdicts)
+        return false;
+    double independent = significance_judge(blocks->self_ns, blocks->count, blocks->dump_count, verdicts);
+    for (size_t i = 0; i < blocks->dump_count; i++)
+        analysis->ranks[blocks->dumps[i]] = verdicts[i];
+    if (blocks->count > analysis->blocks) {
+        analysis->blocks = blocks->count;
+        analysis->independent_blocks = independent;
+    }
+    free(verdicts);
+    return independent >= 0;
+}
+
+static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *blocks, size_t *members) {
+    for (size_t c = 0; c < analysis->cohorts.count; c++) {
+        size_t count = list_members(analysis, c, members);
+        if (!blocks_make(&blocks[c], analysis->times, members, count, BLOCKS_MOST))
+            return false;
+        if (blocks[c].dump_count >= 2 && !judge_columns(analysis, &blocks[c]))
+            return false;
+    }
+    struct significance **all = calloc(analysis->directory->dump_count, sizeof *all);
+    size_t judged = 0;
+    if (!all)
+        return false;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (analysis->ranks[d].ratio > 0)
+            all[judged++] = &analysis->ranks[d];
+    bool done = significance_correct(all, judged);
+    free(all);
+    return done;
+}
+
+static bool name_cohort(struct verdicts *verdicts) {
+    struct host_columns hosts;
+    bool done = group_by_host(&hosts, verdicts->analysis, verdicts->blocks) && judge_hosts(&hosts, verdicts->blocks);
+    if (done) {
+        name_hosts(verdicts, &hosts);
+        name_ranks(verdicts);
+    }
+    free(hosts.items);
+    free(hosts.columns);
+    return done;
+}
+
+static int compare_costs(const void *a, const void *b) {
+    const struct straggler *left = a, *right = b;
+    if (left->waited_for_ns != right->waited_for_ns)
+        return left->waited_for_ns > right->waited_for_ns ? -1 : 1;
+    return left->dumps[0] < right->dumps[0] ? -1 : left->dumps[0] > right->dumps[0];
+}
+
+static bool judge(struct straggler_analysis *analysis) {
+    size_t count = analysis->directory->dump_count;
+    struct blocks *blocks = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *blocks);
+    size_t *members = calloc(count, sizeof *members);
+    bool *explained = calloc(count, sizeof *explained);
+    analysis->stragglers = calloc(2 * count, sizeof *analysis->stragglers);
+    analysis->suspects = calloc(count, sizeof *analysis->suspects);
+    analysis->uneven = calloc(count, sizeof *analysis->uneven);
+    analysis->dump_lists = calloc(2 * count + 1, sizeof *analysis->dump_lists);
+    bool done = blocks && members && explained && analysis->stragglers && analysis->suspects && analysis->uneven &&
+                analysis->dump_lists && judge_cohorts(analysis, blocks, members);
+    struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
+    for (size_t c = 0; done && c < analysis->cohorts.count; c++) {
+        verdicts.blocks = &blocks[c];
+        if (blocks[c].dump_count >= 2)
+            done = name_cohort(&verdicts);
+    }
+    for (size_t c = 0; blocks && c < analysis->cohorts.count; c++)
+        blocks_free(&blocks[c]);
+    free(blocks);
+    free(members);
+    free(explained);
+    if (!done)
+        return false;
+    qsort(analysis->stragglers, analysis->straggler_count, sizeof *analysis->stragglers, compare_costs);
+    qsort(analysis->suspects, analysis->suspect_count, sizeof *analysis->suspects, compare_costs);
+    qsort(analysis->uneven, analysis->uneven_count, sizeof *analysis->uneven, compare_costs);
+    return true;
+}
+
+static enum judgement how_judged(const struct straggler_analysis *analysis) {
+    if (analysis->directory->dump_count < 2)
+        return JUDGED_ALONE;
+    if (analysis->cohorts.count == 0)
+        return JUDGED_NO_COLLECTIVE;
+    return analysis->blocks < BLOCKS_MIN ? JUDGED_TOO_SHORT : JUDGED;
+}
+
+bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
+                       const struct match_directory *directory, unsigned workers,
+                       void (*progress)(void *context, unsigned permille), void *progress_context) {
+    *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
+    struct match_sink sink = {.progress = progress, .progress_context = progress_context};
+    if (!prepare(analysis) || !walk(analysis, workers, &sink))
+        return false;
+    measure(analysis);
+    if (!judge(analysis))
+        return false;
+    analysis->judgement = how_judged(analysis);
+    return true;
+}
+
+void straggler_analysis_free(struct straggler_analysis *analysis) {
+    for (size_t d = 0; analysis->times && d < analysis->directory->dump_count; d++)
+        rank_times_free(&analysis->times[d]);
+    free(analysis->times);
+    free(analysis->ranks);
+    free(analysis->stragglers);
+    free(analysis->suspects);
+    free(analysis->uneven);
+    free(analysis->dump_lists);
+    waits_free(&analysis->waits);
+    if (analysis->directory)
+        cohorts_free(&analysis->cohorts);
+    *analysis = (struct straggler_analysis){0};
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who makes the others wait: the whole analysis from records to named ranks and hosts.
+ * Lives here: one walk over all dumps, what every rank lost and cost, and who is named for it.
+ * Must not live here: opening files, printing.
+ *
+ * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent blocks of the
+ * run that chance is ruled out (significance.h), its own work takes at least SLOW_RATIO times theirs, and the others
+ * waited for it at least a hundredth of the time looked at.
+ */
+#ifndef COMMTAP_ANALYSE_STRAGGLERS_H
+#define COMMTAP_ANALYSE_STRAGGLERS_H
+
+#include "analyzer/analyse/cohorts.h"
+#include "analyzer/analyse/ranks.h"
+#include "analyzer/analyse/significance.h"
+#include "analyzer/analyse/waits.h"
+
+enum straggler_kind { STRAGGLER_RANK, STRAGGLER_HOST };
+
+struct straggler {
+    enum straggler_kind kind;
+    uint32_t host;       /* index into the clock's hosts */
+    const size_t *dumps; /* whom it concerns: one rank, or the host's ranks; owned by the analysis */
+    size_t dump_count;
+    int64_t imposed_ns, waited_for_ns; /* sums over them */
+    double slowdown_ratio;             /* own self time / median of the others', >= 1 */
+    double persistence, confidence;    /* 0 .. 1 */
+    double slowest;                    /* share of blocks in which it was the slowest */
+    double what_if_speedup; /* >= 1: time looked at / that time less what the others could not go on for. A first
+                               estimate: waits that mending would only move elsewhere are not followed. */
+    size_t blocks;
+};
+
+/* Why nobody is named although nobody was cleared either. */
+enum judgement {
+    JUDGED = 0,
+    JUDGED_ALONE,         /* one rank: nobody to compare with */
+    JUDGED_NO_COLLECTIVE, /* no communicator whose collectives could be compared */
+    JUDGED_TOO_SHORT,     /* fewer than BLOCKS_MIN independent blocks */
+};
+
+struct straggler_analysis {
+    const struct common_clock *clock;
+    const struct match_directory *directory;
+    struct match_totals totals;
+    struct waits waits;         /* per dump: waits.ranks[] */
+    struct rank_times *times;   /* per dump */
+    struct significance *ranks; /* per dump; ratio 0 where it was not judged */
+    struct cohorts cohorts;
+    enum judgement judgement;
+    size_t blocks; /* of the largest cohort */
+    double independent_blocks;
+    int64_t from_ns, to_ns;       /* first and last record, common clock; from > to: none */
+    int64_t window_ns;            /* longest stretch of any rank: what "the time looked at" is */
+    struct straggler *stragglers; /* claimed, the costliest first */
+    size_t straggler_count;
+    struct straggler *suspects; /* confidence below CONFIDENCE_CLAIM, at least CONFIDENCE_SUSPECT */
+    size_t suspect_count;
+    struct straggler *uneven; /* when so many ranks are slow that it is how the work is dealt out */
+    size_t uneven_count;
+    size_t *dump_lists; /* private: what stragglers[].dumps points into */
+};
+
+/* Runs the analysis with `workers` threads; `progress` as in struct match_sink, or NULL. The result is the same for
+ * any number of workers. Clock and directory must outlive it. Returns false when memory is short; the caller frees
+ * with straggler_analysis_free in every case. */
+bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
+                       const struct match_directory *directory, unsigned workers,
+                       void (*progress)(void *context, unsigned permille), void *progress_context);
+void straggler_analysis_free(struct straggler_analysis *analysis);
+
+#endif

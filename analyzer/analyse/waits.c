@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What late arrivals cost.
+ * Lives here: one matched collective's waits, by how its data flows.
+ * Must not live here: matching, verdicts.
+ */
+#include "analyzer/analyse/waits.h"
+
+#include <stdlib.h>
+
+bool waits_init(struct waits *waits, const struct common_clock *clock, const struct match_directory *directory) {
+    *waits = (struct waits){.clock = clock, .directory = directory};
+    waits->ranks = calloc(directory->dump_count, sizeof *waits->ranks);
+    return waits->ranks != NULL;
+}
+
+void waits_free(struct waits *waits) {
+    free(waits->ranks);
+    waits->ranks = NULL;
+}
+
+/* The two members who came last; NOWHERE where there is none. Equal times: the lower rank came earlier. */
+struct latest {
+    uint32_t last, second;
+};
+
+/* `skip` is left out. */
+static struct latest find_latest(const struct match_instance *instance, uint32_t skip) {
+    struct latest found = {NOWHERE, NOWHERE};
+    const struct match_member *members = instance->members;
+    for (uint32_t i = 0; i < instance->communicator->size; i++) {
+        if (members[i].enter == MATCH_ABSENT || i == skip)
+            continue;
+        if (found.last == NOWHERE || members[i].enter >= members[found.last].enter) {
+            found.second = found.last;
+            found.last = i;
+        } else if (found.second == NOWHERE || members[i].enter >= members[found.second].enter) {
+            found.second = i;
+        }
+    }
+    return found;
+}
+
+static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
+    return common_clock_error(waits->clock, instance->communicator->dump_of[a], instance->communicator->dump_of[b]);
+}
+
+/* How long member i waited for member `cause`, 0 where the clocks cannot tell. */
+static int64_t wait_for(const struct waits *waits, const struct match_instance *instance, uint32_t i, uint32_t cause) {
+    const struct match_member *member = &instance->members[i];
+    int64_t until = instance->members[cause].enter < member->leave ? instance->members[cause].enter : member->leave;
+    int64_t wait = until - (member->wait > member->enter ? member->wait : member->enter);
+    return wait > 0 && wait > error_between(waits, instance, i, cause) ? wait : 0;
+}
+
+/* Adds what `cause` made the members in [from, to) wait; returns the sum and the longest. */
+static int64_t charge(struct waits *waits, const struct match_instance *instance, uint32_t cause, uint32_t from,
+                      uint32_t to, int64_t *longest) {
+    int64_t sum = 0;
+    const uint32_t *dump_of = instance->communicator->dump_of;
+    for (uint32_t i = from; i < to; i++) {
+        if (i == cause || instance->members[i].enter == MATCH_ABSENT)
+            continue;
+        int64_t wait = wait_for(waits, instance, i, cause);
+        waits->ranks[dump_of[i]].wait_ns += wait;
+        sum += wait;
+        if (wait > *longest)
+            *longest = wait;
+    }
+    waits->ranks[dump_of[cause]].waited_for_ns += sum;
+    return sum;
+}
+
+/* Adds the imposed wait of the last arriver; `waiters` are those who cannot go on without it. */
+static void impose(struct waits *waits, const struct match_instance *instance, struct latest latest, int64_t waiters,
+                   int64_t waited, int64_t longest) {
+    if (waited == 0)
+        return;
+    struct rank_waits *culprit = &waits->ranks[instance->communicator->dump_of[latest.last]];
+    int64_t late = instance->members[latest.last].enter - instance->members[latest.second].enter;
+    culprit->last++;
+    if (late <= error_between(waits, instance, latest.last, latest.second))
+        return;
+    int64_t imposed = late > waited / waiters ? waited : late * waiters;
+    culprit->imposed_ns += imposed < waited ? imposed : waited;
+    culprit->mended_ns += late < longest ? late : longest;
+}
+
+static void add_all_to_all(struct waits *waits, const struct match_instance *instance) {
+    struct latest latest = find_latest(instance, NOWHERE);
+    if (latest.second == NOWHERE)
+        return;
+    int64_t longest = 0;
+    int64_t waited = charge(waits, instance, latest.last, 0, instance->communicator->size, &longest);
+    impose(waits, instance, latest, (int64_t)instance->seen - 1, waited, longest);
+}
+
+static bool has_root(const struct match_instance *instance) {
+    return instance->root >= 0 && (uint32_t)instance->root < instance->communicator->size &&
+           instance->members[instance->root].enter != MATCH_ABSENT;
+}
+
+static void add_from_root(struct waits *waits, const struct match_instance *instance) {
+    if (!has_root(instance) || instance->seen < 2)
+        return;
+    uint32_t root = (uint32_t)instance->root;
+    int64_t longest = 0;
+    int64_t waited = charge(waits, instance, root, 0, instance->communicator->size, &longest);
+    struct latest latest = find_latest(instance, NOWHERE);
+    if (latest.last == root)
+        impose(waits, instance, latest, (int64_t)instance->seen - 1, waited, longest);
+}
+
+static void add_to_root(struct waits *waits, const struct match_instance *instance) {
+    if (!has_root(instance) || instance->seen < 2)
+        return;
+    uint32_t root = (uint32_t)instance->root;
+    uint32_t cause = find_latest(instance, root).last;
+    int64_t longest = 0;
+    int64_t waited = charge(waits, instance, cause, root, root + 1, &longest);
+    impose(waits, instance, find_latest(instance, NOWHERE), 1, waited, longest);
+}
+
+static void add_deepspeed(struct waits *waits, const struct match_instance *instance) {
+    int64_t least = INT64_MAX;
+    for (uint32_t i = 0; i < instance->communicator->size; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter != MATCH_ABSENT && member->leave - member->enter < least)
+            least = member->leave - member->enter;
+    }
+    for (uint32_t i = 0; i < instance->communicator->size; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter != MATCH_ABSENT)
+            waits->ranks[instance->communicator->dump_of[i]].deepspeed_ns += member->leave - member->enter - least;
+    }
+}
+
+static bool earlier(const struct first_mismatch *a, const struct first_mismatch *b) {
+    if (a->enter_ns != b->enter_ns)
+        return a->enter_ns < b->enter_ns;
+    if (a->communicator->uid != b->communicator->uid)
+        return a->communicator->uid < b->communicator->uid;
+    return a->seq < b->seq;
+}
+
+static void note_mismatch(struct waits *waits, const struct first_mismatch *mismatch) {
+    if (mismatch->any && (!waits->mismatch.any || earlier(mismatch, &waits->mismatch)))
+        waits->mismatch = *mismatch;
+}
+
+static void add_mismatch(struct waits *waits, const struct match_instance *instance) {
+    struct first_mismatch mismatch = {.any = true,
+                                      .enter_ns = INT64_MAX,
+                                      .communicator = instance->communicator,
+                                      .seq = instance->seq,
+                                      .others = instance->others,
+                                      .seen = instance->seen,
+                                      .other_position = instance->other_position,
+                                      .call = instance->call,
+                                      .other_call = instance->other_call};
+    for (uint32_t i = 0; i < instance->communicator->size; i++)
+        if (instance->members[i].enter != MATCH_ABSENT && instance->members[i].enter < mismatch.enter_ns)
+            mismatch.enter_ns = instance->members[i].enter;
+    note_mismatch(waits, &mismatch);
+}
+
+void waits_add(struct waits *waits, const struct match_instance *instance) {
+    if (instance->others > 0) {
+        add_mismatch(waits, instance);
+        return;
+    }
+    if (!instance->complete || instance->call == CALL_UNKNOWN)
+        return;
+    const struct call_name *call = waits->directory->calls[instance->call].name;
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC)
+        return;
+    waits->judged++;
+    add_deepspeed(waits, instance);
+    if (call->flow == FLOW_ALL)
+        add_all_to_all(waits, instance);
+    else if (call->flow == FLOW_FROM_ROOT)
+        add_from_root(waits, instance);
+    else if (call->flow == FLOW_TO_ROOT)
+        add_to_root(waits, instance);
+}
+
+void waits_merge(struct waits *into, const struct waits *from) {
+    for (size_t d = 0; d < into->directory->dump_count; d++) {
+        into->ranks[d].wait_ns += from->ranks[d].wait_ns;
+        into->ranks[d].imposed_ns += from->ranks[d].imposed_ns;
+        into->ranks[d].waited_for_ns += from->ranks[d].waited_for_ns;
+        into->ranks[d].mended_ns += from->ranks[d].mended_ns;
+        into->ranks[d].deepspeed_ns += from->ranks[d].deepspeed_ns;
+        into->ranks[d].last += from->ranks[d].last;
+    }
+    into->judged += from->judged;
+    note_mismatch(into, &from->mismatch);
+}

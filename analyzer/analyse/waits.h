@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What late arrivals cost: instances -> waits per rank.
+ * Lives here: wait, imposed wait and waited-for of one matched collective, and their sums.
+ * Must not live here: matching, who is to blame for certain.
+ *
+ * e = enter, x = leave, on the common clock. N to N: wait_i = min(x_i, last e) - e_i. From a root: min(x_i, e_root) -
+ * e_i. To a root: only the root waits, until the last other one entered. Of a non-blocking collective only what was
+ * spent inside Wait or Test counts. A wait below the clocks' error bound is none.
+ * Imposed wait of the last arriver = (n - 1) * (last e - second last e), at most what the others really waited.
+ */
+#ifndef COMMTAP_ANALYSE_WAITS_H
+#define COMMTAP_ANALYSE_WAITS_H
+
+#include "analyzer/match/match.h"
+
+struct rank_waits {
+    int64_t wait_ns;       /* this rank waited */
+    int64_t imposed_ns;    /* as the last arriver */
+    int64_t waited_for_ns; /* the others waited for this rank */
+    int64_t mended_ns;     /* sum of (last e - second last e), at most the longest wait: what the job would gain */
+    int64_t deepspeed_ns;  /* sum of (t - min t), t = x - e: DeepSpeed's straggler figure, which scores the victims */
+    uint64_t last;         /* times it was the last arriver of a collective that others waited in */
+};
+
+/* The first collective that members entered with different functions. */
+struct first_mismatch {
+    bool any;
+    int64_t enter_ns;
+    const struct match_communicator *communicator;
+    uint32_t seq, others, seen, other_position;
+    uint16_t call, other_call;
+};
+
+struct waits {
+    const struct common_clock *clock;
+    const struct match_directory *directory;
+    struct rank_waits *ranks; /* per dump */
+    uint64_t judged;          /* instances that entered the sums */
+    struct first_mismatch mismatch;
+};
+
+bool waits_init(struct waits *waits, const struct common_clock *clock, const struct match_directory *directory);
+void waits_free(struct waits *waits);
+
+/* Takes one instance. Incomplete and mismatched ones, and those of calls that are not communication, add no wait. */
+void waits_add(struct waits *waits, const struct match_instance *instance);
+/* Adds another worker's sums. */
+void waits_merge(struct waits *into, const struct waits *from);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is who across dumps: communicators by uid, calls by name.
+ * Lives here: sorting all definitions by uid, and merging the files' lists of calls.
+ * Must not live here: records.
+ */
+#include "analyzer/match/directory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALL_IDS = 4096, SIZE_MAX_MEMBERS = 1 << 24 };
+
+/* One dump's definition of one communicator. */
+struct claim {
+    uint64_t uid;
+    uint32_t dump, local;
+};
+
+static int compare_claims(const void *a, const void *b) {
+    const struct claim *left = a, *right = b;
+    if (left->uid != right->uid)
+        return left->uid < right->uid ? -1 : 1;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    return left->local < right->local ? -1 : left->local > right->local;
+}
+
+static bool can_match(const struct communicator_definition *definition) {
+    return definition && definition->kind != COMMUNICATOR_INTER && definition->size > 0 &&
+           definition->size <= SIZE_MAX_MEMBERS && definition->my_rank >= 0 &&
+           (uint32_t)definition->my_rank < definition->size &&
+           !(definition->flags & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE));
+}
+
+static size_t list_claims(struct match_directory *directory, struct claim *claims) {
+    size_t count = 0;
+    for (size_t d = 0; d < directory->dump_count; d++)
+        for (uint32_t local = 0; local < directory->dumps[d]->communicator_count; local++) {
+            const struct communicator_definition *definition = directory->dumps[d]->communicators[local].definition;
+            if (!can_match(definition))
+                continue;
+            if (claims)
+                claims[count] = (struct claim){definition->uid, (uint32_t)d, local};
+            count++;
+        }
+    return count;
+}
+
+static bool add_member(struct match_directory *directory, struct match_communicator *communicator,
+                       const struct claim *claim) {
+    const struct dump_communicator *local = &directory->dumps[claim->dump]->communicators[claim->local];
+    if (!communicator->dump_of) {
+        *communicator = (struct match_communicator){
+            .uid = claim->uid, .name = "", .kind = local->definition->kind, .size = local->definition->size};
+        communicator->dump_of = malloc(communicator->size * sizeof *communicator->dump_of);
+        if (!communicator->dump_of)
+            return false;
+        memset(communicator->dump_of, 0xff, communicator->size * sizeof *communicator->dump_of);
+    }
+    uint32_t position = (uint32_t)local->definition->my_rank;
+    if (local->definition->size != communicator->size || communicator->dump_of[position] != NOWHERE)
+        return true;
+    communicator->dump_of[position] = claim->dump;
+    communicator->dump_count++;
+    if (!communicator->name[0])
+        communicator->name = local->name;
+    directory->places[claim->dump][claim->local] =
+        (struct match_place){(uint32_t)(communicator - directory->communicators), position};
+    return true;
+}
+
+static bool join_communicators(struct match_directory *directory) {
+    size_t count = list_claims(directory, NULL);
+    struct claim *claims = malloc((count ? count : 1) * sizeof *claims);
+    directory->communicators = calloc(count ? count : 1, sizeof *directory->communicators);
+    bool done = claims && directory->communicators;
+    if (done) {
+        list_claims(directory, claims);
+        qsort(claims, count, sizeof *claims, compare_claims);
+    }
+    for (size_t i = 0; done && i < count; i++) {
+        if (i == 0 || claims[i].uid != claims[i - 1].uid)
+            directory->communicator_count++;
+        done = add_member(directory, &directory->communicators[directory->communicator_count - 1], &claims[i]);
+    }
+    free(claims);
+    return done;
+}
+
+static bool make_places(struct match_directory *directory) {
+    directory->places = calloc(directory->dump_count, sizeof *directory->places);
+    if (!directory->places)
+        return false;
+    for (size_t d = 0; d < directory->dump_count; d++) {
+        size_t count = directory->dumps[d]->communicator_count;
+        directory->places[d] = malloc((count ? count : 1) * sizeof **directory->places);
+        if (!directory->places[d])
+            return false;
+        for (size_t i = 0; i < count; i++)
+            directory->places[d][i] = (struct match_place){NOWHERE, 0};
+    }
+    return true;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+static size_t find_call(const struct match_directory *directory, const char *name, size_t length) {
+    size_t i = 0;
+    while (i < directory->call_count && (strnlen(directory->calls[i].name->name, 40) != length ||
+                                         memcmp(directory->calls[i].name->name, name, length) != 0))
+        i++;
+    return i;
+}
+
+static bool same_calls(const struct dump *a, const struct dump *b) {
+    return a->call_count == b->call_count &&
+           (a->call_count == 0 || memcmp(a->calls, b->calls, a->call_count * sizeof *a->calls) == 0);
+}
+
+static bool add_table(struct match_directory *directory, const struct dump *dump) {
+    uint16_t *table = malloc(CALL_IDS * sizeof *table);
+    struct match_call *calls =
+        realloc(directory->calls, (directory->call_count + dump->call_count + 1) * sizeof *calls);
+    if (calls)
+        directory->calls = calls;
+    if (!table || !calls) {
+        free(table);
+        return false;
+    }
+    directory->tables[directory->table_count++] = table;
+    memset(table, 0xff, CALL_IDS * sizeof *table);
+    for (uint32_t i = 0; i < dump->call_count; i++) {
+        const struct call_name *name = &dump->calls[i];
+        if (name->id >= CALL_IDS)
+            continue;
+        size_t at = find_call(directory, name->name, strnlen(name->name, sizeof name->name));
+        if (at >= CALL_UNKNOWN)
+            continue;
+        if (at == directory->call_count)
+            directory->calls[directory->call_count++].name = name;
+        table[name->id] = (uint16_t)at;
+    }
+    return true;
+}
+
+/* A member may use a function's large count twin where others use the plain one: that is no mismatch. */
+static void find_bases(struct match_directory *directory) {
+    for (size_t i = 0; i < directory->call_count; i++) {
+        const char *name = directory->calls[i].name->name;
+        size_t length = strnlen(name, sizeof directory->calls[i].name->name);
+        size_t base = i;
+        if (length > 2 && name[length - 2] == '_' && name[length - 1] == 'c')
+            base = find_call(directory, name, length - 2);
+        directory->calls[i].base = (uint16_t)(base < directory->call_count ? base : i);
+    }
+}
+
+static bool join_calls(struct match_directory *directory) {
+    directory->call_tables = calloc(directory->dump_count, sizeof *directory->call_tables);
+    directory->tables = calloc(directory->dump_count, sizeof *directory->tables);
+    size_t *first = calloc(directory->dump_count, sizeof *first); /* a dump with that table */
+    bool done = directory->call_tables && directory->tables && first;
+    for (size_t d = 0; done && d < directory->dump_count; d++) {
+        size_t t = 0;
+        while (t < directory->table_count && !same_calls(directory->dumps[first[t]], directory->dumps[d]))
+            t++;
+        if (t == directory->table_count) {
+            first[t] = d;
+            done = add_table(directory, directory->dumps[d]);
+        }
+        if (done)
+            directory->call_tables[d] = directory->tables[t];
+    }
+    free(first);
+    if (done)
+        find_bases(directory);
+    return done;
+}
+
+bool match_directory_build(struct match_directory *directory, struct dump *const *dumps, size_t count) {
+    *directory = (struct match_directory){.dumps = dumps, .dump_count = count};
+    return make_places(directory) && join_communicators(directory) && join_calls(directory);
+}
+
+void match_directory_free(struct match_directory *directory) {
+    for (size_t i = 0; directory->communicators && i < directory->communicator_count; i++)
+        free(directory->communicators[i].dump_of);
+    for (size_t d = 0; directory->places && d < directory->dump_count; d++)
+        free(directory->places[d]);
+    for (size_t t = 0; directory->tables && t < directory->table_count; t++)
+        free(directory->tables[t]);
+    free(directory->communicators);
+    free(directory->places);
+    free(directory->tables);
+    free(directory->call_tables);
+    free(directory->calls);
+    *directory = (struct match_directory){0};
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who is who across dumps: communicators by uid, calls by name.
+ * Lives here: joining every dump's own tables into one list of communicators and one list of calls.
+ * Must not live here: records.
+ */
+#ifndef COMMTAP_MATCH_DIRECTORY_H
+#define COMMTAP_MATCH_DIRECTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/load/dump.h"
+
+#define NOWHERE      UINT32_MAX /* no communicator, no dump */
+#define CALL_UNKNOWN UINT16_MAX
+
+struct match_communicator {
+    uint64_t uid;
+    const char *name; /* the first dump that names it; "" when none does */
+    uint32_t kind;    /* enum communicator_kind */
+    uint32_t size;
+    uint32_t *dump_of;   /* per rank of the communicator: index of its dump or NOWHERE */
+    uint32_t dump_count; /* members with a dump */
+};
+
+struct match_call {
+    const struct call_name *name; /* of the first dump that lists it */
+    uint16_t base;                /* index of the call without the "_c" of its large count twin, or its own */
+};
+
+/* What a dump's local communicator index means. */
+struct match_place {
+    uint32_t communicator; /* index into communicators, NOWHERE where it cannot be matched */
+    uint32_t position;     /* rank of the dump's process in it */
+};
+
+struct match_directory {
+    struct dump *const *dumps; /* not owned */
+    size_t dump_count;
+    struct match_communicator *communicators; /* sorted by uid */
+    size_t communicator_count;
+    struct match_call *calls;
+    size_t call_count;
+    /* private: reach through the functions below */
+    struct match_place **places;
+    uint16_t **call_tables; /* per dump; equal lists share one */
+    uint16_t **tables;      /* each once */
+    size_t table_count;
+};
+
+/* Left out of matching: intercommunicators, communicators whose uid may differ between ranks, and members that
+ * contradict each other (two dumps in one place, unequal sizes). Returns false when memory is short; the caller frees
+ * with match_directory_free in every case. */
+bool match_directory_build(struct match_directory *directory, struct dump *const *dumps, size_t count);
+void match_directory_free(struct match_directory *directory);
+
+/* Index into calls of a dump's call id, CALL_UNKNOWN when the dump does not list it. */
+static inline uint16_t match_call_of(const struct match_directory *directory, size_t dump, uint16_t id) {
+    return id < 4096 ? directory->call_tables[dump][id] : CALL_UNKNOWN;
+}
+
+static inline struct match_place match_place_of(const struct match_directory *directory, size_t dump, uint32_t local) {
+    if (local >= directory->dumps[dump]->communicator_count)
+        return (struct match_place){NOWHERE, 0};
+    return directory->places[dump][local];
+}
+
+#endif

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Matching collectives by (communicator, number) in one walk over all dumps.
+ * Lives here: the walk in time order, what a record says about an instance, the workers.
+ * Must not live here: the window of open instances (channel.c), what a late arrival costs.
+ */
+#include "analyzer/match/match.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "analyzer/match/channel.h"
+#include "analyzer/match/stream.h"
+
+enum {
+    BATCH = 128,     /* records of one dump between looks at the others */
+    DONES_MAX = 256, /* completions of one lane that wait for the record of their Wait call */
+    PROGRESS_BATCHES = 1024,
+};
+
+/* A completion whose Wait or Test call has not been recorded yet: that record follows. */
+struct completion {
+    struct channel *channel;
+    struct channel_arrival arrival;
+};
+
+struct walk_lane {
+    struct completion *completions; /* DONES_MAX, allocated at the first */
+    uint32_t count;
+    uint32_t passed; /* completions since the last settling, other workers' too: all settle at the same records */
+    int64_t wait_from, wait_to; /* the last Wait or Test call */
+};
+
+struct walk_dump {
+    struct record_stream stream;
+    struct walk_lane *lanes;
+    int64_t front; /* common ns */
+};
+
+struct walk {
+    const struct common_clock *clock;
+    struct channel_owner owner;
+    struct walk_dump *dumps;
+    uint32_t *heap; /* dumps that have records left, the earliest first */
+    size_t heap_count;
+    struct channel *channels; /* one per communicator */
+    struct channel **started; /* hash table of channels of persistent collectives, by (communicator, number) */
+    size_t started_count, started_capacity;
+    unsigned workers;
+    uint64_t total_records;
+    bool failed;
+    struct match_totals totals;
+};
+
+/* ---- which dump is next ------------------------------------------------------------------------------------------ */
+
+static bool before(const struct walk *walk, uint32_t a, uint32_t b) {
+    if (walk->dumps[a].front != walk->dumps[b].front)
+        return walk->dumps[a].front < walk->dumps[b].front;
+    return a < b;
+}
+
+static void sift_down(struct walk *walk, size_t at) {
+    uint32_t moving = walk->heap[at];
+    for (;;) {
+        size_t child = 2 * at + 1;
+        if (child >= walk->heap_count)
+            break;
+        if (child + 1 < walk->heap_count && before(walk, walk->heap[child + 1], walk->heap[child]))
+            child++;
+        if (!before(walk, walk->heap[child], moving))
+            break;
+        walk->heap[at] = walk->heap[child];
+        at = child;
+    }
+    walk->heap[at] = moving;
+}
+
+static int64_t front_of(const struct walk *walk, size_t dump) {
+    uint64_t ticks = record_stream_front(&walk->dumps[dump].stream);
+    return ticks == UINT64_MAX ? INT64_MAX : to_common(walk->clock, dump, ticks);
+}
+
+/* ---- channels ------------------------------------------------------------------------------------------------------
+ */
+
+static size_t started_slot(const struct channel *const *table, size_t capacity, const struct match_communicator *owner,
+                           uint32_t number) {
+    uint64_t hash = (owner->uid ^ number) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 32) & (capacity - 1);
+    while (table[at] && (table[at]->communicator != owner || table[at]->start_of != number))
+        at = (at + 1) & (capacity - 1);
+    return at;
+}
+
+static bool grow_started(struct walk *walk) {
+    size_t capacity = walk->started_capacity ? walk->started_capacity * 2 : 64;
+    struct channel **table = calloc(capacity, sizeof *table);
+    if (!table)
+        return false;
+    for (size_t i = 0; i < walk->started_capacity; i++)
+        if (walk->started[i])
+            table[started_slot((const struct channel *const *)table, capacity, walk->started[i]->communicator,
+                               walk->started[i]->start_of)] = walk->started[i];
+    free(walk->started);
+    walk->started = table;
+    walk->started_capacity = capacity;
+    return true;
+}
+
+/* The channel that counts the starts of one persistent collective. NULL when memory is short. */
+static struct channel *started_channel(struct walk *walk, const struct match_communicator *communicator,
+                                       uint32_t number) {
+    if (walk->started_count * 2 >= walk->started_capacity && !grow_started(walk))
+        return NULL;
+    size_t at =
+        started_slot((const struct channel *const *)walk->started, walk->started_capacity, communicator, number);
+    if (!walk->started[at]) {
+        struct channel *channel = malloc(sizeof *channel);
+        if (!channel)
+            return NULL;
+        channel_init(channel, communicator);
+        channel->started = true;
+        channel->start_of = number;
+        walk->started[at] = channel;
+        walk->started_count++;
+    }
+    return walk->started[at];
+}
+
+static void close_channels(struct walk *walk) {
+    for (size_t i = 0; i < walk->owner.directory->communicator_count; i++)
+        channel_close(&walk->channels[i], &walk->owner);
+    for (size_t i = 0; i < walk->started_capacity; i++)
+        if (walk->started[i])
+            channel_close(walk->started[i], &walk->owner);
+}
+
+/* ---- records
+ * --------------------------------------------------------------------------------------------------------- */
+
+/* Hands over the completions of a lane. Those inside [from, to] were waited for since `from`. */
+static void settle(struct walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
+    for (uint32_t i = 0; i < lane->count && !walk->failed; i++) {
+        struct completion *completion = &lane->completions[i];
+        struct match_member *member = &completion->arrival.member;
+        member->wait = member->leave;
+        if (from <= member->leave && member->leave <= to)
+            member->wait = from > member->enter ? from : member->enter;
+        walk->failed = !channel_arrive(completion->channel, &walk->owner, &completion->arrival);
+    }
+    lane->count = 0;
+    lane->passed = 0;
+}
+
+static void hold(struct walk *walk, struct walk_lane *lane, struct channel *channel,
+                 const struct channel_arrival *arrival) {
+    if (!lane->completions) {
+        lane->completions = malloc(DONES_MAX * sizeof *lane->completions);
+        if (!lane->completions) {
+            walk->failed = true;
+            return;
+        }
+    }
+    lane->completions[lane->count++] = (struct completion){channel, *arrival};
+    if (lane->wait_from <= arrival->member.leave && arrival->member.leave <= lane->wait_to)
+        settle(walk, lane, lane->wait_from, lane->wait_to);
+}
+
+/* Takes the part of a collective that a CALL or DONE record tells of. */
+static void take_collective(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+    const struct record *record = item->record;
+    struct match_place place = match_place_of(walk->owner.directory, item->dump, record->comm);
+    if (place.communicator == NOWHERE || record->seq == SEQ_NONE) {
+        walk->totals.collective += mine;
+        walk->totals.unmatchable += mine;
+        return;
+    }
+    struct channel *channel = &walk->channels[place.communicator];
+    uint32_t seq = record->seq;
+    if (record->flags & FLAG_STARTED) {
+        channel = started_channel(walk, channel->communicator, seq);
+        seq = (uint32_t)record->tag;
+        if (!channel) {
+            walk->failed = true;
+            return;
+        }
+    }
+    bool waited_for = record->kind == RECORD_DONE && !(record->flags & FLAG_UNOBSERVED);
+    channel_passed(channel, seq);
+    if (waited_for && ++lane->passed > DONES_MAX)
+        settle(walk, lane, INT64_MAX, INT64_MIN);
+    if (!channel_owns(&walk->owner, channel, seq))
+        return;
+    walk->totals.collective++;
+    struct channel_arrival arrival = {
+        .seq = seq,
+        .position = place.position,
+        .call = item->call,
+        .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->owner.directory->calls[item->call].base,
+        .root = record->peer,
+        .bytes = record->bytes,
+        .member = {.enter = to_common(walk->clock, item->dump, record->t0),
+                   .leave = to_common(walk->clock, item->dump, record->t1)},
+    };
+    arrival.member.wait = record->kind == RECORD_CALL ? arrival.member.enter : arrival.member.leave;
+    if (waited_for)
+        hold(walk, lane, channel, &arrival);
+    else
+        walk->failed |= !channel_arrive(channel, &walk->owner, &arrival);
+}
+
+/* A Wait or Test call tells since when the completions inside it were waited for; any other call ends the search. */
+static void note_wait(struct walk *walk, const struct match_record *item, struct walk_lane *lane) {
+    enum call_class class =
+        item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->owner.directory->calls[item->call].name->call_class;
+    if (class == CLASS_WAIT || class == CLASS_TEST) {
+        lane->wait_from = to_common(walk->clock, item->dump, item->record->t0);
+        lane->wait_to = to_common(walk->clock, item->dump, item->record->t1);
+        settle(walk, lane, lane->wait_from, lane->wait_to);
+    } else if (lane->passed > 0) {
+        settle(walk, lane, INT64_MAX, INT64_MIN);
+    }
+}
+
+static void take_record(struct walk *walk, size_t dump, const struct record *record) {
+    bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
+    struct record_stream *stream = &walk->dumps[dump].stream;
+    struct walk_lane *lane = &walk->dumps[dump].lanes[record_stream_lane(stream)];
+    struct match_record item = {.record = record,
+                                .dump = dump,
+                                .call = match_call_of(walk->owner.directory, dump, record->call),
+                                .gap = record_stream_gap(stream)};
+    if (record->kind == RECORD_CALL)
+        note_wait(walk, &item, lane);
+    if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
+        take_collective(walk, &item, lane, mine);
+    if (!mine)
+        return;
+    walk->totals.records++;
+    if (walk->owner.sink->record) {
+        item.t0 = to_common(walk->clock, dump, record->t0);
+        item.t1 = to_common(walk->clock, dump, record->t1);
+        walk->owner.sink->record(walk->owner.state, &item);
+    }
+}
+
+/* ---- the walk
+ * ---------------------------------------------------------------------------------------------------------- */
+
+static bool walk_begin(struct walk *walk) {
+    const struct match_directory *directory = walk->owner.directory;
+    walk->dumps = calloc(directory->dump_count, sizeof *walk->dumps);
+    walk->heap = calloc(directory->dump_count, sizeof *walk->heap);
+    walk->channels = calloc(directory->communicator_count ? directory->communicator_count : 1, sizeof *walk->channels);
+    if (!walk->dumps || !walk->heap || !walk->channels)
+        return false;
+    for (size_t i = 0; i < directory->communicator_count; i++)
+        channel_init(&walk->channels[i], &directory->communicators[i]);
+    for (size_t d = 0; d < directory->dump_count; d++) {
+        struct walk_dump *dump = &walk->dumps[d];
+        uint32_t lanes = directory->dumps[d]->lane_count;
+        dump->lanes = calloc(lanes ? lanes : 1, sizeof *dump->lanes);
+        if (!dump->lanes || !record_stream_begin(&dump->stream, directory->dumps[d]))
+            return false;
+        for (uint32_t l = 0; l < lanes; l++) {
+            dump->lanes[l].wait_from = INT64_MAX;
+            dump->lanes[l].wait_to = INT64_MIN;
+            walk->total_records +=
+                directory->dumps[d]->lanes[l].end_ticket - directory->dumps[d]->lanes[l].first_ticket;
+        }
+        dump->front = front_of(walk, d);
+        if (dump->front != INT64_MAX)
+            walk->heap[walk->heap_count++] = (uint32_t)d;
+    }
+    for (size_t i = walk->heap_count; i-- > 0;)
+        sift_down(walk, i);
+    return true;
+}
+
+static void walk_end(struct walk *walk) {
+    const struct match_directory *directory = walk->owner.directory;
+    for (size_t d = 0; walk->dumps && d < directory->dump_count; d++) {
+        record_stream_end(&walk->dumps[d].stream);
+        for (uint32_t l = 0; walk->dumps[d].lanes && l < directory->dumps[d]->lane_count; l++)
+            free(walk->dumps[d].lanes[l].completions);
+        free(walk->dumps[d].lanes);
+    }
+    for (size_t i = 0; walk->channels && i < directory->communicator_count; i++)
+        channel_free(&walk->channels[i]);
+    for (size_t i = 0; i < walk->started_capacity; i++)
+        if (walk->started[i]) {
+            channel_free(walk->started[i]);
+            free(walk->started[i]);
+        }
+    free(walk->started);
+    free(walk->channels);
+    free(walk->heap);
+    free(walk->dumps);
+}
+
+/* Up to BATCH records of the dump that is furthest behind. Returns how many. */
+static unsigned walk_batch(struct walk *walk) {
+    uint32_t dump = walk->heap[0];
+    struct record_stream *stream = &walk->dumps[dump].stream;
+    const struct record *record = NULL;
+    unsigned taken = 0;
+    while (taken < BATCH && !walk->failed && (record = record_stream_next(stream)) != NULL) {
+        take_record(walk, dump, record);
+        taken++;
+    }
+    if (taken == BATCH) {
+        walk->dumps[dump].front = front_of(walk, dump);
+    } else {
+        for (uint32_t l = 0; l < walk->owner.directory->dumps[dump]->lane_count; l++)
+            settle(walk, &walk->dumps[dump].lanes[l], INT64_MAX, INT64_MIN);
+        walk->heap[0] = walk->heap[--walk->heap_count];
+    }
+    if (walk->heap_count > 0)
+        sift_down(walk, 0);
+    return taken;
+}
+
+static void *walk_all(void *argument) {
+    struct walk *walk = argument;
+    const struct match_sink *sink = walk->owner.sink;
+    uint64_t done = 0;
+    for (uint64_t batch = 1; walk->heap_count > 0 && !walk->failed; batch++) {
+        done += walk_batch(walk);
+        if (sink->progress && walk->owner.worker == 0 && batch % PROGRESS_BATCHES == 0 && walk->total_records > 0)
+            sink->progress(sink->progress_context,
+                           done < walk->total_records ? (unsigned)(done * 1000 / walk->total_records) : 1000);
+    }
+    close_channels(walk);
+    return NULL;
+}
+
+static void add_totals(struct match_totals *sum, const struct match_totals *part) {
+    sum->records += part->records;
+    sum->collective += part->collective;
+    sum->matched += part->matched;
+    sum->unmatchable += part->unmatchable;
+    sum->instances += part->instances;
+    sum->partial += part->partial;
+    sum->stale += part->stale;
+    sum->mismatches += part->mismatches;
+}
+
+unsigned match_workers(unsigned wish) {
+    unsigned workers = 1;
+    while (workers * 2 <= wish && workers * 2 <= MATCH_WORKERS_MAX)
+        workers *= 2;
+    return workers;
+}
+
+bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
+               void *const *states, unsigned workers, struct match_totals *totals) {
+    struct walk walks[MATCH_WORKERS_MAX] = {0};
+    pthread_t threads[MATCH_WORKERS_MAX];
+    unsigned running = 0;
+    bool done = true;
+    workers = match_workers(workers);
+    *totals = (struct match_totals){0};
+    for (unsigned w = 0; w < workers; w++) {
+        walks[w].clock = clock;
+        walks[w].workers = workers;
+        walks[w].owner = (struct channel_owner){.worker = w,
+                                                .shift = (unsigned)__builtin_ctz(workers),
+                                                .directory = directory,
+                                                .sink = sink,
+                                                .state = states[w],
+                                                .totals = &walks[w].totals};
+        done = done && walk_begin(&walks[w]);
+    }
+    for (unsigned w = 1; done && w < workers; w++) {
+        done = pthread_create(&threads[w], NULL, walk_all, &walks[w]) == 0;
+        running += done;
+    }
+    if (done)
+        walk_all(&walks[0]);
+    for (unsigned w = 1; w <= running; w++)
+        pthread_join(threads[w], NULL);
+    for (unsigned w = 0; w < workers; w++) {
+        done = done && !walks[w].failed;
+        add_totals(totals, &walks[w].totals);
+        walk_end(&walks[w]);
+    }
+    return done;
+}

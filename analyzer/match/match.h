@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * match/: the same collective on all ranks. Traces -> instances.
+ * Lives here: the contract of matching collectives by (communicator, number), and of walking all records once.
+ * Must not live here: what a late arrival costs, who is to blame.
+ *
+ * All dumps are walked once, together, in time order. Memory is bounded by how far ranks are apart, not by the number
+ * of records. Several workers each walk everything and keep their share, so every worker takes the same decisions and
+ * the instances are the same for any number of them; only the order of delivery differs. What a consumer makes of
+ * instances and records must therefore not depend on their order between workers: sums, extremes, counts.
+ */
+#ifndef COMMTAP_MATCH_MATCH_H
+#define COMMTAP_MATCH_MATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/align/common_clock.h"
+#include "analyzer/match/directory.h"
+
+#define MATCH_ABSENT INT64_MIN
+
+/* One member's part in an instance, common ns. */
+struct match_member {
+    int64_t enter; /* MATCH_ABSENT: this member's record is missing */
+    int64_t leave; /* left the call; non-blocking: seen complete */
+    int64_t wait;  /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
+                      the completion, = leave where no such call is known */
+};
+
+struct match_instance {
+    const struct match_communicator *communicator;
+    uint32_t seq;
+    uint32_t start;                     /* ordinal of the start of a persistent collective, else 0 */
+    uint16_t call;                      /* index into the directory's calls: that of the member found first */
+    bool complete;                      /* every member that has a dump is here */
+    uint32_t others;                    /* members that called a different function: 0 = all agree */
+    uint16_t other_call;                /* of the first of them, where there are */
+    uint32_t other_position;            /* its rank in the communicator */
+    uint32_t seen;                      /* members present */
+    uint64_t bytes;                     /* largest of the members', BYTES_UNKNOWN where unknown */
+    int32_t root;                       /* rank of the communicator, PEER_NONE where the call has none */
+    const struct match_member *members; /* communicator->size of them, valid during the call */
+};
+
+/* One record with its times on the common clock. */
+struct match_record {
+    const struct record *record;
+    size_t dump;
+    uint16_t call; /* index into the directory's calls, CALL_UNKNOWN */
+    bool gap;      /* records before it are missing on its lane */
+    int64_t t0, t1;
+};
+
+/* Consumers; each may be NULL. `state` is the worker's own. Every record of one dump goes to one worker, in the
+ * dump's order (stream.h). */
+struct match_sink {
+    void (*instance)(void *state, const struct match_instance *instance);
+    void (*record)(void *state, const struct match_record *record);
+    /* Called now and then by the first worker with the share of the records done, in 1/1000. */
+    void (*progress)(void *context, unsigned permille);
+    void *progress_context;
+};
+
+struct match_totals {
+    uint64_t records;     /* all records walked */
+    uint64_t collective;  /* of these: parts of a collective that can be matched in principle (one per member) */
+    uint64_t matched;     /* of these: in complete instances */
+    uint64_t unmatchable; /* collective records on communicators that are never matched; in `collective` too */
+    uint64_t instances;   /* complete ones */
+    uint64_t partial;     /* instances closed with members missing */
+    uint64_t stale;       /* records too far behind the others, or twice in one place */
+    uint64_t mismatches;  /* instances whose members called different functions */
+};
+
+enum { MATCH_WORKERS_MAX = 8 };
+
+/* Walks all dumps of `clock` with `workers` (1 .. MATCH_WORKERS_MAX, rounded down to a power of two) threads; states[i]
+ * is handed to the consumers of worker i. Returns false when memory is short or a thread cannot start. */
+bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
+               void *const *states, unsigned workers, struct match_totals *totals);
+
+/* How many workers match_run will use for a wish. */
+unsigned match_workers(unsigned wish);
+
+#endif
