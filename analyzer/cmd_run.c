@@ -273,7 +273,7 @@ static void print_summary(const struct job *job, const struct run_collection *fo
     if (found->still_running)
         fprintf(stderr, ", %zu of processes still running", found->still_running);
     if (found->other_hosts)
-        fprintf(stderr, ", %zu still on other hosts", found->other_hosts);
+        fprintf(stderr, ", %zu still on other hosts (commtap-collect fetches them)", found->other_hosts);
     print_next_step(job->shown);
 }
 
