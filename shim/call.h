@@ -16,9 +16,9 @@
 
 /* How the shim treats a call. Each kind has one handler (wrap_mpi.c); a kind fixes the call's class, too. */
 enum call_kind {
-    KIND_PLAIN = 0,       /* counted and timed */
-    KIND_INIT,            /* Init, Init_thread, Session_init */
-    KIND_FINALIZE,        /* Finalize, Session_finalize */
+    KIND_PLAIN = 0, /* counted and timed */
+    KIND_INIT,      /* Init, Init_thread, Session_init */
+    KIND_FINALIZE,  /* Finalize, Session_finalize */
     KIND_ABORT,
     KIND_COLLECTIVE,      /* blocking collective */
     KIND_ICOLLECTIVE,     /* non-blocking: has `request` */
@@ -59,38 +59,38 @@ enum call_kind {
     KIND_COMM_FREE, /* output: the handle's address */
     KIND_COMM_SET_NAME,
     KIND_COMM_GET_PARENT, /* a link to another world at `output`, no parent: Comm_get_parent, Comm_join */
-    KIND_TYPE_FREE, /* output: the handle's address */
-    KIND_WIN_CREATE,   /* collective over comm, window at output */
-    KIND_WIN_FREE,     /* output: the handle's address */
-    KIND_RMA,          /* one-sided: win, peer, count, type */
-    KIND_RMA_REQUEST,  /* ... with request */
-    KIND_RMA_SYNC,     /* Lock, Flush, Start, Post ...: not collective */
-    KIND_WIN_COLLECTIVE, /* Win_fence */
-    KIND_FILE_OPEN,    /* collective over comm, file at output */
-    KIND_FILE_CLOSE,   /* collective, output: the handle's address */
+    KIND_TYPE_FREE,       /* output: the handle's address */
+    KIND_WIN_CREATE,      /* collective over comm, window at output */
+    KIND_WIN_FREE,        /* output: the handle's address */
+    KIND_RMA,             /* one-sided: win, peer, count, type */
+    KIND_RMA_REQUEST,     /* ... with request */
+    KIND_RMA_SYNC,        /* Lock, Flush, Start, Post ...: not collective */
+    KIND_WIN_COLLECTIVE,  /* Win_fence */
+    KIND_FILE_OPEN,       /* collective over comm, file at output */
+    KIND_FILE_CLOSE,      /* collective, output: the handle's address */
     KIND_FILE_COLLECTIVE, /* file, collective */
-    KIND_FILE_IO,      /* file (none: File_delete), independent */
+    KIND_FILE_IO,         /* file (none: File_delete), independent */
     KIND_FILE_IO_REQUEST, /* ... with request; collective when `flow` says so */
     KIND_COUNT
 };
 
 /* Message size of one call (DESIGN's definition of bytes). c, t = `count`, `type`; c2, t2 = `count2`, `type2`. */
 enum byte_formula {
-    BYTES_ZERO = 0,     /* Barrier, Wait, Test: 0 */
-    BYTES_COUNT,        /* c * size(t) */
-    BYTES_ELEMENT,      /* size(t): Fetch_and_op, Compare_and_swap */
-    BYTES_COUNT_N,      /* c * size(t) * n */
-    BYTES_SUM,          /* sum(c[0..n-1]) * size(t): Allgatherv, Reduce_scatter */
-    BYTES_GATHER,       /* root: c2 * size(t2) * n, others c * size(t) * n; only these arguments are significant */
-    BYTES_SCATTER,      /* root: c * size(t) * n, others c2 * size(t2) * n */
-    BYTES_GATHERV,      /* root: sum(c2[]) * size(t2), others c * size(t) */
-    BYTES_SCATTERV,     /* root: sum(c[]) * size(t), others c2 * size(t2) */
-    BYTES_ALLTOALLV,    /* sum(c[]) * size(t); in place: c2[], t2 */
-    BYTES_ALLTOALLW,    /* sum(c[i] * size(t[i])) over c[i] > 0; in place: c2[], t2[] */
-    BYTES_NEIGHBOR,     /* c * size(t) * outdegree */
-    BYTES_NEIGHBOR_V,   /* sum(c[0..outdegree-1]) * size(t) */
-    BYTES_NEIGHBOR_W,   /* sum(c[i] * size(t[i])) over outdegree */
-    BYTES_PARTITIONED,  /* partitions (`count2`, an int) * c (an MPI_Count in every binding) * size(t) */
+    BYTES_ZERO = 0,    /* Barrier, Wait, Test: 0 */
+    BYTES_COUNT,       /* c * size(t) */
+    BYTES_ELEMENT,     /* size(t): Fetch_and_op, Compare_and_swap */
+    BYTES_COUNT_N,     /* c * size(t) * n */
+    BYTES_SUM,         /* sum(c[0..n-1]) * size(t): Allgatherv, Reduce_scatter */
+    BYTES_GATHER,      /* root: c2 * size(t2) * n, others c * size(t) * n; only these arguments are significant */
+    BYTES_SCATTER,     /* root: c * size(t) * n, others c2 * size(t2) * n */
+    BYTES_GATHERV,     /* root: sum(c2[]) * size(t2), others c * size(t) */
+    BYTES_SCATTERV,    /* root: sum(c[]) * size(t), others c2 * size(t2) */
+    BYTES_ALLTOALLV,   /* sum(c[]) * size(t); in place: c2[], t2 */
+    BYTES_ALLTOALLW,   /* sum(c[i] * size(t[i])) over c[i] > 0; in place: c2[], t2[] */
+    BYTES_NEIGHBOR,    /* c * size(t) * outdegree */
+    BYTES_NEIGHBOR_V,  /* sum(c[0..outdegree-1]) * size(t) */
+    BYTES_NEIGHBOR_W,  /* sum(c[i] * size(t[i])) over outdegree */
+    BYTES_PARTITIONED, /* partitions (`count2`, an int) * c (an MPI_Count in every binding) * size(t) */
     BYTES_FORMULAS
 };
 
@@ -99,7 +99,7 @@ enum call_bits {
     CALL_SYNCHRONOUS = 1u << 1, /* Ssend and its like */
     CALL_UNORDERED = 1u << 2,   /* communicator creation that is not collective over all of `comm` */
     CALL_COPIES_TOPOLOGY = 1u << 3,
-    CALL_COUNT_SENT = 1u << 4,  /* documentation only: the size is what this rank sends */
+    CALL_COUNT_SENT = 1u << 4, /* documentation only: the size is what this rank sends */
 };
 
 /* Virtual topology that a communicator creation attaches: decides how neighbours are counted. */
@@ -123,14 +123,14 @@ struct call {
     uint8_t root, peer, tag;
     uint8_t peer2, tag2; /* Sendrecv: source and its tag */
     uint8_t redop;
-    uint8_t request; /* MPI_Request *, or the array of them */
-    uint8_t n;       /* length of that array */
-    uint8_t status;  /* MPI_Status *, or the array of them */
+    uint8_t request;               /* MPI_Request *, or the array of them */
+    uint8_t n;                     /* length of that array */
+    uint8_t status;                /* MPI_Status *, or the array of them */
     uint8_t flag, index, outcount; /* outputs of Test*, Waitany ... (indices: `index`) */
-    uint8_t message; /* MPI_Message * */
-    uint8_t group, group2; /* group2: the remote group of Intercomm_create_from_groups */
-    uint8_t text;          /* const char *: a communicator's name, a string tag */
-    uint8_t output; /* address of the created or freed handle */
+    uint8_t message;               /* MPI_Message * */
+    uint8_t group, group2;         /* group2: the remote group of Intercomm_create_from_groups */
+    uint8_t text;                  /* const char *: a communicator's name, a string tag */
+    uint8_t output;                /* address of the created or freed handle */
 
     const char *name;  /* "MPI_Allreduce" */
     const char *torch; /* torch.distributed's name or NULL */

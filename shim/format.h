@@ -24,39 +24,39 @@
 
 #include <stdint.h>
 
-#define FORMAT_MAGIC "COMMTAP\n" /* 8 bytes without the terminator */
-#define FORMAT_VERSION 1u
-#define FORMAT_BYTE_ORDER 0x01020304u
+#define FORMAT_MAGIC       "COMMTAP\n" /* 8 bytes without the terminator */
+#define FORMAT_VERSION     1u
+#define FORMAT_BYTE_ORDER  0x01020304u
 #define FORMAT_FILE_PREFIX "commtap."
 #define FORMAT_FILE_SUFFIX ".ct"
 #define FORMAT_STUB_SUFFIX ".stub"
-#define SECTION_ALIGN 65536u
-#define SECTIONS_MAX 160u
+#define SECTION_ALIGN      65536u
+#define SECTIONS_MAX       160u
 
 #define BYTES_UNKNOWN UINT64_MAX
-#define COMM_NONE UINT32_MAX  /* `comm` of calls that have no communicator */
-#define SEQ_NONE UINT32_MAX   /* `seq` of calls that are not numbered, or whose number is unknown */
-#define STACK_NONE 0u
-#define PEER_NONE INT32_MIN      /* `peer` of calls without a partner */
-#define PEER_ANY (INT32_MIN + 1) /* any source, not yet or never resolved */
-#define PEER_NULL (INT32_MIN + 2)
-#define PEER_ROOT (INT32_MIN + 3)  /* root argument MPI_ROOT on an intercommunicator */
-#define TAG_NONE INT32_MIN
-#define TAG_ANY (INT32_MIN + 1)
-#define RANK_UNKNOWN (-1)
+#define COMM_NONE     UINT32_MAX /* `comm` of calls that have no communicator */
+#define SEQ_NONE      UINT32_MAX /* `seq` of calls that are not numbered, or whose number is unknown */
+#define STACK_NONE    0u
+#define PEER_NONE     INT32_MIN       /* `peer` of calls without a partner */
+#define PEER_ANY      (INT32_MIN + 1) /* any source, not yet or never resolved */
+#define PEER_NULL     (INT32_MIN + 2)
+#define PEER_ROOT     (INT32_MIN + 3) /* root argument MPI_ROOT on an intercommunicator */
+#define TAG_NONE      INT32_MIN
+#define TAG_ANY       (INT32_MIN + 1)
+#define RANK_UNKNOWN  (-1)
 
 /* ---- header ------------------------------------------------------------------------------------------ */
 
-enum dump_state { /* bits of dump_header.state */
-    STATE_ACTIVE = 1u << 0,       /* set at activation */
-    STATE_INITIALISED = 1u << 1,  /* MPI_Init (or the first communicator) returned */
-    STATE_FINALISING = 1u << 2,   /* MPI_Finalize entered */
-    STATE_FINALISED = 1u << 3,    /* MPI_Finalize returned */
-    STATE_EXITED = 1u << 4,       /* the library's destructor ran: a normal exit */
-    STATE_ABORTING = 1u << 5,     /* MPI_Abort entered */
-    STATE_COPIED = 1u << 6,       /* this file is a copy made at exit (memory or staged original) */
-    STATE_SWITCHED_OFF = 1u << 7, /* internal trouble ended recording; `trouble` says which */
-    STATE_THREAD_MULTIPLE = 1u << 8,
+enum dump_state {                               /* bits of dump_header.state */
+                  STATE_ACTIVE = 1u << 0,       /* set at activation */
+                  STATE_INITIALISED = 1u << 1,  /* MPI_Init (or the first communicator) returned */
+                  STATE_FINALISING = 1u << 2,   /* MPI_Finalize entered */
+                  STATE_FINALISED = 1u << 3,    /* MPI_Finalize returned */
+                  STATE_EXITED = 1u << 4,       /* the library's destructor ran: a normal exit */
+                  STATE_ABORTING = 1u << 5,     /* MPI_Abort entered */
+                  STATE_COPIED = 1u << 6,       /* this file is a copy made at exit (memory or staged original) */
+                  STATE_SWITCHED_OFF = 1u << 7, /* internal trouble ended recording; `trouble` says which */
+                  STATE_THREAD_MULTIPLE = 1u << 8,
 };
 
 enum clock_kind { CLOCK_KIND_TSC = 1, CLOCK_KIND_MONOTONIC = 2, CLOCK_KIND_CNTVCT = 3 };
@@ -83,9 +83,9 @@ struct section {
     uint32_t kind;  /* enum section_kind, released last */
     uint32_t index; /* lane, or number of the definitions area */
     uint64_t offset;
-    uint64_t bytes;       /* as laid out in the file, a multiple of SECTION_ALIGN */
-    uint32_t count;       /* items */
-    uint32_t item_bytes;  /* 1 for definitions */
+    uint64_t bytes;      /* as laid out in the file, a multiple of SECTION_ALIGN */
+    uint32_t count;      /* items */
+    uint32_t item_bytes; /* 1 for definitions */
 };
 
 /* What was lost. Every report shows these when they are not zero. Single counters, updated atomically. */
@@ -132,10 +132,10 @@ struct dump_header {
     uint64_t finalised_ticks;
     uint64_t exited_ticks;
     char launcher[32];
-    char library[192]; /* path of the communication library that provides MPI */
-    char writer[32];   /* commtap's version */
-    char command[512]; /* arguments separated by blanks, cut to size */
-    char trouble[128]; /* why recording was switched off, empty otherwise */
+    char library[192];   /* path of the communication library that provides MPI */
+    char writer[32];     /* commtap's version */
+    char command[512];   /* arguments separated by blanks, cut to size */
+    char trouble[128];   /* why recording was switched off, empty otherwise */
     uint32_t mpi_family; /* 1 Open MPI, 2 MPICH, 3 standard ABI, 0 none */
     uint32_t ring_records;
 
@@ -157,21 +157,21 @@ enum api { API_MPI = 1, API_NCCL = 2 };
 
 /* What a call is to the analyzer. Values are part of the format: append only. */
 enum call_class {
-    CLASS_OTHER = 0,        /* counted and timed, nothing more */
-    CLASS_COLLECTIVE = 1,   /* numbered per communicator */
+    CLASS_OTHER = 0,      /* counted and timed, nothing more */
+    CLASS_COLLECTIVE = 1, /* numbered per communicator */
     CLASS_SEND = 2,
     CLASS_RECV = 3,
     CLASS_SENDRECV = 4,
-    CLASS_WAIT = 5,         /* Wait*, completes operations */
-    CLASS_TEST = 6,         /* Test*, may complete operations */
+    CLASS_WAIT = 5, /* Wait*, completes operations */
+    CLASS_TEST = 6, /* Test*, may complete operations */
     CLASS_PROBE = 7,
     CLASS_START = 8,        /* Start, Startall of persistent operations */
     CLASS_COMMUNICATOR = 9, /* creates or frees a communicator; numbered on the parent where collective */
     CLASS_RMA = 10,         /* one-sided, not matched */
     CLASS_RMA_SYNC = 11,
     CLASS_FILE = 12,
-    CLASS_SETUP = 13,       /* Init, Finalize, Abort, Sessions */
-    CLASS_GROUP = 14,       /* an NCCL group of several operations */
+    CLASS_SETUP = 13, /* Init, Finalize, Abort, Sessions */
+    CLASS_GROUP = 14, /* an NCCL group of several operations */
 };
 
 /* Bandwidth convention (nccl-tests, doc/PERFORMANCE.md): busbw = algbw * factor(n). */
@@ -185,10 +185,10 @@ enum busbw {
 /* Who waits for whom in a collective: decides which wait states are possible. */
 enum flow {
     FLOW_NONE = 0,
-    FLOW_ALL = 1,      /* N to N: nobody leaves before everybody entered */
+    FLOW_ALL = 1, /* N to N: nobody leaves before everybody entered */
     FLOW_FROM_ROOT = 2,
     FLOW_TO_ROOT = 3,
-    FLOW_PREFIX = 4,   /* Scan, Exscan */
+    FLOW_PREFIX = 4, /* Scan, Exscan */
     FLOW_NEIGHBOURS = 5,
 };
 
@@ -219,10 +219,10 @@ struct clock_anchor {
 /* ---- records ---------------------------------------------------------------------------------------------- */
 
 enum record_kind {
-    RECORD_CALL = 1,   /* a blocking call: t0 enter, t1 leave */
-    RECORD_POST = 2,   /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
-    RECORD_DONE = 3,   /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
-                          posting call's; bytes are the actual ones where known */
+    RECORD_CALL = 1, /* a blocking call: t0 enter, t1 leave */
+    RECORD_POST = 2, /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
+    RECORD_DONE = 3, /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
+                        posting call's; bytes are the actual ones where known */
     RECORD_GPU = 4,
     RECORD_KERNEL = 5,
     RECORD_PROXY = 6,
@@ -232,21 +232,21 @@ enum record_kind {
 };
 
 enum record_flag {
-    FLAG_BYTES_POSTED = 1u << 0,     /* a receive: bytes are the posted size, the actual one is unknown */
-    FLAG_RECEIVE_HALF = 1u << 1,     /* second record of a Sendrecv: what was received; same `op` as the first */
-    FLAG_WILDCARD = 1u << 2,         /* posted with any source or any tag; peer and tag from the status if known */
-    FLAG_ORDINAL_UNKNOWN = 1u << 3,  /* seq is not the channel's ordinal (evicted, or after a wildcard) */
+    FLAG_BYTES_POSTED = 1u << 0,    /* a receive: bytes are the posted size, the actual one is unknown */
+    FLAG_RECEIVE_HALF = 1u << 1,    /* second record of a Sendrecv: what was received; same `op` as the first */
+    FLAG_WILDCARD = 1u << 2,        /* posted with any source or any tag; peer and tag from the status if known */
+    FLAG_ORDINAL_UNKNOWN = 1u << 3, /* seq is not the channel's ordinal (evicted, or after a wildcard) */
     FLAG_CANCELLED = 1u << 4,
-    FLAG_FAILED = 1u << 5,           /* the call returned an error; `result` holds the low byte of the code */
-    FLAG_STARTED = 1u << 6,          /* posted by Start/Startall: `call` is the call that created the request */
-    FLAG_UNOBSERVED = 1u << 7,       /* DONE without a Wait or Test: freed, or its handle was handed out again */
-    FLAG_SEND = 1u << 8,             /* direction of point-to-point records */
+    FLAG_FAILED = 1u << 5,     /* the call returned an error; `result` holds the low byte of the code */
+    FLAG_STARTED = 1u << 6,    /* posted by Start/Startall: `call` is the call that created the request */
+    FLAG_UNOBSERVED = 1u << 7, /* DONE without a Wait or Test: freed, or its handle was handed out again */
+    FLAG_SEND = 1u << 8,       /* direction of point-to-point records */
     FLAG_RECV = 1u << 9,
-    FLAG_COLLECTIVE = 1u << 10,      /* seq is a collective number on `comm` */
-    FLAG_ROOT = 1u << 11,            /* this process is the root */
-    FLAG_SYNCHRONOUS = 1u << 12,     /* synchronous send: completion implies that the receiver arrived */
+    FLAG_COLLECTIVE = 1u << 10,  /* seq is a collective number on `comm` */
+    FLAG_ROOT = 1u << 11,        /* this process is the root */
+    FLAG_SYNCHRONOUS = 1u << 12, /* synchronous send: completion implies that the receiver arrived */
     FLAG_PARTITIONED = 1u << 13,
-    FLAG_UNMATCHED = 1u << 14,       /* one-sided: has no counterpart record */
+    FLAG_UNMATCHED = 1u << 14, /* one-sided: has no counterpart record */
 };
 
 /* seq: collective number on the communicator (0, 1, ...), or ordinal within the channel (communicator, source,
@@ -274,16 +274,48 @@ struct record {
 };
 
 enum datatype_code {
-    DATATYPE_OTHER = 0, DATATYPE_BYTE, DATATYPE_CHAR, DATATYPE_INT, DATATYPE_UNSIGNED, DATATYPE_LONG,
-    DATATYPE_UNSIGNED_LONG, DATATYPE_FLOAT, DATATYPE_DOUBLE, DATATYPE_INT8, DATATYPE_UINT8, DATATYPE_INT16,
-    DATATYPE_UINT16, DATATYPE_INT32, DATATYPE_UINT32, DATATYPE_INT64, DATATYPE_UINT64, DATATYPE_HALF,
-    DATATYPE_BFLOAT16, DATATYPE_FP8_E4M3, DATATYPE_FP8_E5M2, DATATYPE_CODES
+    DATATYPE_OTHER = 0,
+    DATATYPE_BYTE,
+    DATATYPE_CHAR,
+    DATATYPE_INT,
+    DATATYPE_UNSIGNED,
+    DATATYPE_LONG,
+    DATATYPE_UNSIGNED_LONG,
+    DATATYPE_FLOAT,
+    DATATYPE_DOUBLE,
+    DATATYPE_INT8,
+    DATATYPE_UINT8,
+    DATATYPE_INT16,
+    DATATYPE_UINT16,
+    DATATYPE_INT32,
+    DATATYPE_UINT32,
+    DATATYPE_INT64,
+    DATATYPE_UINT64,
+    DATATYPE_HALF,
+    DATATYPE_BFLOAT16,
+    DATATYPE_FP8_E4M3,
+    DATATYPE_FP8_E5M2,
+    DATATYPE_CODES
 };
 
 enum redop_code {
     REDOP_NONE = 0, /* no reduction, or a user's operation */
-    REDOP_MAX, REDOP_MIN, REDOP_SUM, REDOP_PROD, REDOP_LAND, REDOP_BAND, REDOP_LOR, REDOP_BOR, REDOP_LXOR,
-    REDOP_BXOR, REDOP_MINLOC, REDOP_MAXLOC, REDOP_REPLACE, REDOP_NO_OP, REDOP_AVG, REDOP_CODES
+    REDOP_MAX,
+    REDOP_MIN,
+    REDOP_SUM,
+    REDOP_PROD,
+    REDOP_LAND,
+    REDOP_BAND,
+    REDOP_LOR,
+    REDOP_BOR,
+    REDOP_LXOR,
+    REDOP_BXOR,
+    REDOP_MINLOC,
+    REDOP_MAXLOC,
+    REDOP_REPLACE,
+    REDOP_NO_OP,
+    REDOP_AVG,
+    REDOP_CODES
 };
 
 /* ---- state outside the rings ------------------------------------------------------------------------------- */
@@ -327,28 +359,29 @@ struct pending {
 };
 
 #define PROGRESS_RECENT 64u /* h_k of the last 64 collectives: recent[k % 64] */
-#define PROGRESS_EVERY 64u  /* h_k at k = 64, 128, ...: every[(k / 64) % 64] */
+#define PROGRESS_EVERY  64u /* h_k at k = 64, 128, ...: every[(k / 64) % 64] */
 #define PROGRESS_POWERS 32u /* h_k at k = 1, 2, 4, ...: powers[log2(k)] */
 
-/* How far this process came on one communicator. h_0 = uid, h_k = mix(h_{k-1} ^ signature of collective k - 1);
- * equal h_k means equal history. k is the number of collectives entered, so h_k covers seq 0 .. k - 1. */
+/* How far this process came on one communicator. h_0 = uid, h_k combines h_{k-1} with the signature of collective
+ * k - 1; equal h_k means equal history. A collective is hashed when its call returned (only then may its datatype be
+ * asked for its size); the one a process is stuck in stands in its in-flight slot. */
 struct progress {
     uint64_t version; /* odd = being written, 0 = unused */
     uint32_t comm;    /* local index */
     uint32_t last_call;
-    uint64_t enqueued;  /* collectives entered or posted */
-    uint64_t started;   /* of these, known to run (NCCL); MPI: = enqueued */
-    uint64_t completed; /* returned, or seen complete */
-    uint64_t last_enter; /* ticks */
-    uint64_t prefix_hash; /* h_enqueued */
-    uint64_t reserved;
+    uint64_t enqueued;    /* collectives entered or posted */
+    uint64_t started;     /* of these, known to run (NCCL); MPI: = enqueued */
+    uint64_t completed;   /* returned, or seen complete */
+    uint64_t last_enter;  /* ticks */
+    uint64_t prefix_hash; /* h_hashed */
+    uint64_t hashed;      /* collectives that the hash covers: seq 0 .. hashed - 1 */
     uint64_t recent[PROGRESS_RECENT];
     uint64_t every[PROGRESS_EVERY];
     uint64_t powers[PROGRESS_POWERS];
 };
 
 /* One sampled stretch of one ring: records that were about to be overwritten and whose t0 lies in a kept window. */
-#define WINDOW_SECONDS 10u /* windows are numbered floor(REALTIME seconds / 10) */
+#define WINDOW_SECONDS       10u /* windows are numbered floor(REALTIME seconds / 10) */
 #define WINDOW_BLOCK_RECORDS 63u
 
 struct window_block {
@@ -362,19 +395,19 @@ struct window_block {
 /* A lane is what one thread writes at a time: a ring and three tables. Lanes are reused when a thread ends; the last
  * one may be shared by several threads. */
 struct lane_state {
-    uint64_t head;       /* tickets handed out; a reader recovers from commit words, not from this */
-    uint32_t owner_tid;  /* 0 = free */
-    uint32_t threads;    /* threads that have used it so far */
-    uint32_t shared;     /* 1: several writers; its rows are updated by atomic additions, versions do not move */
+    uint64_t head;      /* tickets handed out; a reader recovers from commit words, not from this */
+    uint32_t owner_tid; /* 0 = free */
+    uint32_t threads;   /* threads that have used it so far */
+    uint32_t shared;    /* 1: several writers; its rows are updated by atomic additions, versions do not move */
     uint32_t reserved0;
     uint64_t operations_lost;       /* calls that found no row in the operations table */
     uint64_t operations_lost_ticks; /* ... and their time */
     uint64_t operations_lost_bytes;
     uint64_t sites_lost;
     uint64_t peers_lost;
-    uint64_t windows_lost;    /* records of kept windows that found no room */
-    uint64_t window_level;    /* windows divisible by 2^level are kept */
-    uint64_t device;          /* 1: written by the GPU harvester */
+    uint64_t windows_lost; /* records of kept windows that found no room */
+    uint64_t window_level; /* windows divisible by 2^level are kept */
+    uint64_t device;       /* 1: written by the GPU harvester */
     uint64_t reserved[5];
 };
 
@@ -382,15 +415,21 @@ struct lane_state {
 
 enum source { SOURCE_HOST = 1, SOURCE_GPU_EVENT = 2, SOURCE_IN_KERNEL = 3, SOURCE_INFERRED = 4 };
 
-enum peer_class { PEER_CLASS_NONE = 0, PEER_CLASS_RANK = 1, PEER_CLASS_SELF = 2, PEER_CLASS_NULL = 3, PEER_CLASS_ROOT = 4 };
+enum peer_class {
+    PEER_CLASS_NONE = 0,
+    PEER_CLASS_RANK = 1,
+    PEER_CLASS_SELF = 2,
+    PEER_CLASS_NULL = 3,
+    PEER_CLASS_ROOT = 4
+};
 
 #define EXACT_SIZES 64u /* exact byte sizes per (call, communicator); further sizes share a class */
-#define EPOCHS_MAX 256u
+#define EPOCHS_MAX  256u
 
 /* Histogram over ticks (device ns for GPU sources): 4 buckets per octave.
  * bucket(t) = 0 for t < 2^HISTOGRAM_FIRST, else 4*(floor(log2 t) - HISTOGRAM_FIRST) + the next two bits of t,
  * clamped to the last. Counters saturate at UINT32_MAX. */
-#define HISTOGRAM_FIRST 5u
+#define HISTOGRAM_FIRST   5u
 #define HISTOGRAM_BUCKETS 160u
 
 /* `sized`: rows of a size class (bytes = the class's lower bound, a power of two) have it 0, exact rows 1. */
@@ -406,8 +445,8 @@ struct operation_row {
     uint64_t time_total;  /* blocking: leave - enter; non-blocking: posting to observed completion */
     uint64_t time_min;    /* UINT64_MAX before the first */
     uint64_t time_max;
-    uint64_t untimed;       /* of count: calls without a time (completion unobserved) */
-    uint64_t posting_total; /* ticks spent inside the posting calls */
+    uint64_t untimed;        /* of count: calls without a time (completion unobserved) */
+    uint64_t posting_total;  /* ticks spent inside the posting calls */
     uint64_t received_bytes; /* Sendrecv: what came back */
     uint64_t failed;         /* of count: calls that returned an error */
     uint64_t posted_size;    /* of count: receives whose actual size is unknown (the posted one is used) */
@@ -415,7 +454,7 @@ struct operation_row {
     uint32_t histogram[HISTOGRAM_BUCKETS];
 };
 #define SOURCE_SIZE_CLASS 0x80u
-#define ROW_COMM_NONE 0xffffffu
+#define ROW_COMM_NONE     0xffffffu
 
 struct site_row {
     uint64_t version;
@@ -474,9 +513,9 @@ enum communicator_kind {
 };
 
 enum communicator_flag {
-    COMMUNICATOR_FOREIGN = 1u << 0,     /* holds ranks of another world: uid is not comparable */
+    COMMUNICATOR_FOREIGN = 1u << 0,           /* holds ranks of another world: uid is not comparable */
     COMMUNICATOR_MEMBERS_ELSEWHERE = 1u << 1, /* irregular and long: members are in the dumps of ranks 0-3 */
-    COMMUNICATOR_UID_UNSURE = 1u << 2,  /* created unseen or after a lost ordinal: uid may differ between ranks */
+    COMMUNICATOR_UID_UNSURE = 1u << 2,        /* created unseen or after a lost ordinal: uid may differ between ranks */
 };
 
 struct member_run {

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of aggregates.h: making rows, size classes, shared lanes.
+ */
+#include "shim/aggregates.h"
+
+#define OPERATION_ROWS 1024u
+#define PEER_ROWS      2048u
+#define SIZE_COUNTS    4096u /* (call, communicator) pairs whose distinct sizes are counted */
+
+/* How many exact sizes one (call, source, class, communicator, epoch) has; private memory, one table per lane. */
+struct size_count {
+    uint64_t key;
+    uint32_t sizes;
+    uint32_t used;
+};
+
+bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
+    lane->operations =
+        dumpfile_section(file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS, sizeof *lane->operations);
+    lane->peers = dumpfile_section(file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof *lane->peers);
+    lane->sizes = os_memory(SIZE_COUNTS * sizeof *lane->sizes);
+    lane->operation_mask = OPERATION_ROWS - 1;
+    lane->peer_mask = PEER_ROWS - 1;
+    return lane->operations && lane->peers && lane->sizes;
+}
+
+/* May this (call, communicator) have one more exact size? Threads of a shared lane may overshoot by a few. */
+static bool one_more_size(struct lane *lane, uint64_t key) {
+    uint32_t at = row_hash(key, 0);
+    for (uint32_t i = 0; i < SIZE_COUNTS; i++) {
+        struct size_count *entry = &lane->sizes[(at + i) % SIZE_COUNTS];
+        if (!entry->used) {
+            *entry = (struct size_count){.key = key, .sizes = 1, .used = 1};
+            return true;
+        }
+        if (entry->key == key)
+            return entry->sizes < EXACT_SIZES && ++entry->sizes;
+    }
+    return false;
+}
+
+static void fill_operation_row(struct operation_row *row, uint64_t key, uint64_t bytes) {
+    row->call = (uint16_t)key;
+    row->source = (uint8_t)(key >> 16);
+    row->peer_class = (uint8_t)(key >> 24);
+    row->comm_epoch = (uint32_t)(key >> 32);
+    row->bytes = bytes;
+    row->time_min = UINT64_MAX;
+}
+
+/* The row with that key, made when it is missing and `make` says so. */
+static struct operation_row *operations_probe(struct lane *lane, uint64_t key, uint64_t bytes, bool make) {
+    uint32_t at = row_hash(key, bytes);
+    for (uint32_t i = 0; i <= lane->operation_mask; i++) {
+        struct operation_row *row = &lane->operations[(at + i) & lane->operation_mask];
+        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
+        if (version && row->bytes == bytes && row_key(&row->call) == key)
+            return row;
+        if (version)
+            continue;
+        if (!make || lane->operations_used > lane->operation_mask / 8 * 7 ||
+            !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            return NULL;
+        __atomic_fetch_add(&lane->operations_used, 1, __ATOMIC_RELAXED);
+        fill_operation_row(row, key, bytes);
+        __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
+        return row;
+    }
+    return NULL;
+}
+
+struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes) {
+    struct operation_row *row = operations_probe(lane, key, bytes, false);
+    if (row)
+        return row;
+    if (bytes == BYTES_UNKNOWN || bytes == 0 || one_more_size(lane, key))
+        return operations_probe(lane, key, bytes, true);
+    uint64_t size_class = 1ull << (63 - __builtin_clzll(bytes));
+    return operations_probe(lane, key | (uint64_t)SOURCE_SIZE_CLASS << 16, size_class, true);
+}
+
+struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction) {
+    uint32_t at = row_hash(key, call * 4u + direction);
+    for (uint32_t i = 0; i <= lane->peer_mask; i++) {
+        struct peer_row *row = &lane->peers[(at + i) & lane->peer_mask];
+        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
+        if (version && row_key(&row->comm_epoch) == key && row->call == call && row->direction == direction)
+            return row;
+        if (version)
+            continue;
+        if (lane->peers_used > lane->peer_mask / 8 * 7 ||
+            !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            break;
+        __atomic_fetch_add(&lane->peers_used, 1, __ATOMIC_RELAXED);
+        row->comm_epoch = (uint32_t)key;
+        row->peer = (int32_t)(key >> 32);
+        row->call = call;
+        row->direction = direction;
+        __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
+        return row;
+    }
+    count_loss(&lane->state->peers_lost);
+    return NULL;
+}
+
+static void add(uint64_t *to, uint64_t value) {
+    __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
+}
+
+static void raise_to(uint64_t *to, uint64_t value) {
+    uint64_t seen = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (value > seen && !__atomic_compare_exchange_n(to, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+static void lower_to(uint64_t *to, uint64_t value) {
+    uint64_t seen = __atomic_load_n(to, __ATOMIC_RELAXED);
+    while (value < seen && !__atomic_compare_exchange_n(to, &seen, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+static void add_time(struct operation_row *row, uint64_t time) {
+    if (time == UINT64_MAX) {
+        add(&row->untimed, 1);
+        return;
+    }
+    add(&row->time_total, time);
+    lower_to(&row->time_min, time);
+    raise_to(&row->time_max, time);
+    uint32_t *bucket = &row->histogram[histogram_bucket(time)];
+    if (__atomic_load_n(bucket, __ATOMIC_RELAXED) != UINT32_MAX)
+        __atomic_fetch_add(bucket, 1, __ATOMIC_RELAXED);
+}
+
+void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *s) {
+    uint64_t known_bytes = s->bytes == BYTES_UNKNOWN ? 0 : s->bytes;
+    if (!row) {
+        add(&lane->state->operations_lost, 1);
+        add(&lane->state->operations_lost_bytes, known_bytes);
+        add(&lane->state->operations_lost_ticks, s->time == UINT64_MAX ? 0 : s->time);
+        return;
+    }
+    uint64_t version = row->version;
+    if (!lane->shared)
+        __atomic_store_n(&row->version, version + 1, __ATOMIC_RELEASE);
+    add(&row->count, 1);
+    add(&row->bytes_total, known_bytes);
+    add_time(row, s->time);
+    add(&row->posting_total, s->posting);
+    add(&row->received_bytes, s->received_bytes);
+    add(&row->failed, s->failed);
+    add(&row->posted_size, s->posted_size);
+    if (!lane->shared)
+        __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
+}
+
+void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
+    add(&row->count, 1);
+    add(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
+    add(&row->time_total, time);
+    raise_to(&row->time_max, time);
+    add(&row->wait_total, wait);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The marginal tables: every call is counted here, whatever the ring forgets.
+ * Lives here: finding and updating rows. Must not live here: what a call's bytes or peer are.
+ * Open addressing in the mapped file itself; a row, once made, stays. In a shared lane rows are updated by atomic
+ * additions instead of under their version word.
+ */
+#ifndef COMMTAP_AGGREGATES_H
+#define COMMTAP_AGGREGATES_H
+
+#include <stdint.h>
+
+#include "shim/format.h"
+#include "shim/recorder.h"
+
+/* What one finished call adds. Times in ticks. */
+struct operation_sample {
+    uint16_t call;
+    uint8_t peer_class;
+    uint32_t comm; /* local index or COMM_NONE */
+    uint64_t bytes;
+    uint64_t time; /* UINT64_MAX: none */
+    uint64_t posting;
+    uint64_t received_bytes;
+    bool failed;
+    bool posted_size;
+};
+
+/* Slow halves of the functions below. */
+struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes);
+struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction);
+void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *sample);
+void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait);
+
+/* Tables of a new lane. */
+bool aggregates_begin(struct lane *lane, struct dumpfile *file);
+
+static inline uint32_t comm_and_epoch(uint32_t comm) {
+    return (comm < ROW_COMM_NONE ? comm : ROW_COMM_NONE) | recorder.epoch_bits;
+}
+
+static inline uint32_t histogram_bucket(uint64_t t) {
+    if (t < 1u << HISTOGRAM_FIRST)
+        return 0;
+    unsigned octave = 63 - (unsigned)__builtin_clzll(t);
+    unsigned bucket = 4 * (octave - HISTOGRAM_FIRST) + (unsigned)(t >> (octave - 2) & 3);
+    return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+}
+
+/* The words after `version`: call, source, class, comm_epoch as one key. */
+static inline uint64_t operation_key(uint16_t call, uint8_t source, uint8_t peer_class, uint32_t comm_epoch) {
+    return (uint64_t)call | (uint64_t)source << 16 | (uint64_t)peer_class << 24 | (uint64_t)comm_epoch << 32;
+}
+
+static inline uint64_t row_key(const void *after_version) {
+    uint64_t key;
+    __builtin_memcpy(&key, after_version, sizeof key);
+    return key;
+}
+
+static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
+    return (uint32_t)((key ^ bytes * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u >> 40);
+}
+
+static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {
+    struct operation_row *row = &lane->operations[row_hash(key, bytes) & lane->operation_mask];
+    if (likely(row->bytes == bytes && row_key(&row->call) == key && row->version))
+        return row;
+    return operations_insert(lane, key, bytes);
+}
+
+static inline void operations_add(struct lane *lane, const struct operation_sample *s) {
+    uint64_t key = operation_key(s->call, SOURCE_HOST, s->peer_class, comm_and_epoch(s->comm));
+    struct operation_row *row = operations_find(lane, key, s->bytes);
+    if (unlikely(!row || lane->shared || s->failed || s->time == UINT64_MAX)) {
+        operation_add_rare(lane, row, s);
+        return;
+    }
+    uint64_t version = row->version;
+    __atomic_store_n(&row->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    row->count++;
+    row->bytes_total += s->bytes == BYTES_UNKNOWN ? 0 : s->bytes;
+    row->time_total += s->time;
+    if (s->time < row->time_min)
+        row->time_min = s->time;
+    if (s->time > row->time_max)
+        row->time_max = s->time;
+    uint32_t *bucket = &row->histogram[histogram_bucket(s->time)];
+    *bucket += *bucket != UINT32_MAX;
+    if (s->posting | s->received_bytes) {
+        row->posting_total += s->posting;
+        row->received_bytes += s->received_bytes;
+    }
+    if (s->posted_size)
+        row->posted_size++;
+    __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
+}
+
+/* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. */
+static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call, uint16_t direction,
+                             uint64_t bytes, uint64_t time, uint64_t wait) {
+    uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
+    struct peer_row *row = &lane->peers[row_hash(key, call * 4u + direction) & lane->peer_mask];
+    if (unlikely(row_key(&row->comm_epoch) != key || row->call != call || row->direction != direction || !row->version))
+        row = peers_insert(lane, key, call, direction);
+    if (unlikely(!row || lane->shared)) {
+        if (row)
+            peer_add_shared(row, bytes, time, wait);
+        return;
+    }
+    uint64_t version = row->version;
+    __atomic_store_n(&row->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    row->count++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->time_total += time;
+    if (time > row->time_max)
+        row->time_max = time;
+    row->wait_total += wait;
+    __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of communicators.h. Only local functions of the library are called, and only on handles that a
+ * successful call has just produced.
+ */
+#include "shim/communicators.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shim/mpi_library.h"
+#include "shim/os.h"
+
+#define POOL            4096u
+#define RUNS_LONG       1024u /* an irregular member list longer than this is written by few ranks only */
+#define RUNS_WRITERS    4
+#define GROUP_CREATIONS 512u
+
+static struct handle_maps nothing_known;
+struct handle_maps *handle_maps = &nothing_known;
+
+static struct communicator *pool;
+static struct communicator *free_list[POOL];
+static uint32_t pool_used, free_count, next_index;
+static uint32_t registering; /* one registration at a time; creations are rare and long */
+static uintptr_t world_group;
+static int keyval;
+static bool have_keyval;
+static struct progress spare_progress; /* shared by communicators beyond the table: counted, never read */
+
+/* Creations over a group: how many there were with the same parent, name and members. */
+static struct {
+    uint64_t key;
+    uint32_t count;
+} group_creations[GROUP_CREATIONS];
+
+/* ---- members ---------------------------------------------------------------------------------------------------- */
+
+struct members {
+    int *ranks; /* world ranks in rank order; MPI_UNDEFINED where the member is of another world */
+    uint32_t count;
+    uint64_t hash;
+    bool foreign;
+    void *memory;
+    size_t bytes;
+};
+
+/* The world ranks of a group; takes the group over. Without a world (sessions only) nobody has a world rank. False
+ * when there is no memory. */
+static bool members_of_group(uintptr_t group, struct members *m) {
+    int size = 0;
+    memset(m, 0, sizeof *m);
+    bool ok = mpi_library.Group_size(group, &size) == 0 && size >= 0;
+    m->count = (uint32_t)size;
+    if (ok && !world_group) {
+        m->foreign = true;
+        m->hash = hash_mix((uint64_t)size);
+        mpi_library.Group_free(&group);
+        return true;
+    }
+    m->bytes = ((size_t)size + 1) * 2 * sizeof(int);
+    m->memory = ok ? os_memory(m->bytes) : NULL;
+    if (m->memory) {
+        int *own = m->memory;
+        m->ranks = own + size + 1;
+        for (int i = 0; i < size; i++)
+            own[i] = i;
+        ok = size == 0 || mpi_library.Group_translate_ranks(group, size, own, world_group, m->ranks) == 0;
+        for (int i = 0; i < size; i++)
+            m->foreign |= m->ranks[i] < 0;
+        m->hash = hash_bytes((uint64_t)size, m->ranks, (size_t)size * sizeof(int));
+    }
+    mpi_library.Group_free(&group);
+    return ok && m->memory != NULL;
+}
+
+static void members_free(struct members *m) {
+    if (m->memory)
+        os_unmap(m->memory, m->bytes);
+}
+
+static uint32_t count_runs(const struct members *m, struct member_run *runs) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < m->count; count++) {
+        int stride = i + 1 < m->count ? m->ranks[i + 1] - m->ranks[i] : 1;
+        uint32_t length = 1;
+        while (i + length < m->count && m->ranks[i + length] - m->ranks[i + length - 1] == stride)
+            length++;
+        if (length == 2 && i + 2 < m->count) /* two are no pattern yet: the second may begin one */
+            length = 1;
+        if (runs)
+            runs[count] = (struct member_run){m->ranks[i], length, stride};
+        i += length;
+    }
+    return count;
+}
+
+/* ---- definitions ------------------------------------------------------------------------------------------------ */
+
+static void define(const struct communicator *c, const struct members *m, uint64_t parent_uid, uint16_t created_by) {
+    uint32_t runs = m->foreign ? 0 : count_runs(m, NULL), flags = c->flags;
+    if (runs > RUNS_LONG && c->rank >= RUNS_WRITERS) {
+        runs = 0;
+        flags |= COMMUNICATOR_MEMBERS_ELSEWHERE;
+    }
+    struct communicator_definition *d =
+        definitions_reserve(&recorder.definitions, sizeof *d + runs * sizeof(struct member_run));
+    if (!d)
+        return;
+    d->uid = c->uid;
+    d->parent_uid = parent_uid;
+    d->members_hash = m->hash;
+    d->created_ticks = ticks();
+    d->index = c->index;
+    d->kind = c->kind;
+    d->flags = flags;
+    d->size = c->size;
+    d->my_rank = c->rank;
+    d->remote_size = c->kind == COMMUNICATOR_INTER ? c->others : 0;
+    d->created_by = created_by;
+    d->run_count = runs;
+    if (runs)
+        count_runs(m, (struct member_run *)(d + 1));
+    definitions_commit(d, DEFINITION_COMMUNICATOR);
+}
+
+void communicator_set_name(const struct communicator *c, const char *name) {
+    uint32_t length = (uint32_t)strnlen(name, 256);
+    struct communicator_name_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + length);
+    if (!d)
+        return;
+    d->index = c->index;
+    d->length = length;
+    memcpy(d->name, name, length);
+    definitions_commit(d, DEFINITION_COMMUNICATOR_NAME);
+}
+
+static void define_freed(const struct communicator *c) {
+    struct communicator_freed_definition *d = definitions_reserve(&recorder.definitions, sizeof *d);
+    if (!d)
+        return;
+    d->index = c->index;
+    d->freed_ticks = ticks();
+    d->enqueued = c->progress->enqueued;
+    d->completed = c->progress->completed;
+    d->prefix_hash = c->progress->prefix_hash;
+    definitions_commit(d, DEFINITION_COMMUNICATOR_FREED);
+}
+
+/* ---- the pool --------------------------------------------------------------------------------------------------- */
+
+static struct progress *take_progress(const struct communicator *c) {
+    for (uint32_t i = 0; i < recorder.progress_count; i++) {
+        struct progress *p = &recorder.progress[i];
+        uint64_t unused = 0;
+        if (!__atomic_compare_exchange_n(&p->version, &unused, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        memset((char *)p + sizeof p->version, 0, sizeof *p - sizeof p->version);
+        p->comm = c->index;
+        p->prefix_hash = c->uid;
+        p->recent[0] = c->uid;
+        __atomic_store_n(&p->version, 2, __ATOMIC_RELEASE);
+        return p;
+    }
+    count_loss(&recorder.header->losses.communicators_untracked);
+    return &spare_progress;
+}
+
+static void wait_for_turn(void) {
+    while (__atomic_exchange_n(&registering, 1, __ATOMIC_ACQUIRE))
+        __asm__ volatile("" ::: "memory"); /* held for microseconds, and only around creations of communicators */
+}
+
+static void end_turn(void) {
+    __atomic_store_n(&registering, 0, __ATOMIC_RELEASE);
+}
+
+static struct communicator *take_from_pool(void) {
+    struct communicator *c = NULL;
+    wait_for_turn();
+    if (free_count)
+        c = free_list[--free_count];
+    else if (pool_used < POOL)
+        c = &pool[pool_used++];
+    if (c && next_index < ROW_COMM_NONE) {
+        memset(c, 0, sizeof *c);
+        c->index = next_index++;
+        c->outdegree = -1;
+    } else {
+        c = NULL;
+    }
+    end_turn();
+    if (!c)
+        count_loss(&recorder.header->losses.communicators_untracked);
+    return c;
+}
+
+void communicator_forget(struct handle_map *map, uintptr_t handle) {
+    if (!*recorder_armed)
+        return;
+    struct communicator *c = (struct communicator *)handle_map_get(map, handle);
+    if (!c)
+        return;
+    handle_map_remove(map, handle);
+    define_freed(c);
+    if (c->progress != &spare_progress)
+        __atomic_store_n(&c->progress->version, 0, __ATOMIC_RELEASE);
+    wait_for_turn();
+    free_list[free_count++] = c;
+    end_turn();
+}
+
+/* ---- attributes: the library tells us when a communicator goes ----------------------------------------------------
+ */
+
+static int never_copy(uintptr_t comm, int key, void *extra, void *in, void *out, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)in, (void)out;
+    *flag = 0;
+    return 0;
+}
+
+static int forget_attribute(uintptr_t comm, int key, void *value, void *extra) {
+    (void)key, (void)value, (void)extra;
+    communicator_forget(&handle_maps->communicators, mpi_handle(comm));
+    return 0;
+}
+
+bool communicators_are_watched(void) {
+    return have_keyval;
+}
+
+/* ---- registration -------------------------------------------------------------------------------------------------
+ */
+
+static bool ask_library(struct communicator *c) {
+    int size = 0, rank = 0, inter = 0, remote = 0;
+    if (mpi_library.Comm_size(c->handle, &size) || mpi_library.Comm_rank(c->handle, &rank) ||
+        mpi_library.Comm_test_inter(c->handle, &inter))
+        return false;
+    if (inter && mpi_library.Comm_remote_size(c->handle, &remote))
+        return false;
+    c->size = (uint32_t)size;
+    c->rank = rank;
+    c->kind = inter ? COMMUNICATOR_INTER : COMMUNICATOR_INTRA;
+    c->others = (uint32_t)(inter ? remote : size);
+    return true;
+}
+
+/* Local and, on an intercommunicator, remote members. The hash of both sides does not depend on which side asks. */
+static bool ask_members(struct communicator *c, struct members *local, uint64_t *both) {
+    struct members remote;
+    uintptr_t group;
+    if (mpi_library.Comm_group(c->handle, &group) || !members_of_group(group, local))
+        return false;
+    *both = local->hash;
+    if (c->kind != COMMUNICATOR_INTER)
+        return true;
+    if (mpi_library.Comm_remote_group(c->handle, &group) || !members_of_group(group, &remote))
+        return false;
+    *both = local->hash < remote.hash ? hash_combine(local->hash, remote.hash) : hash_combine(remote.hash, local->hash);
+    if (remote.foreign)
+        c->flags |= COMMUNICATOR_FOREIGN;
+    members_free(&remote);
+    return true;
+}
+
+static struct communicator *publish(struct communicator *c, struct handle_map *map, uintptr_t handle,
+                                    const struct members *m, uint64_t parent_uid, uint16_t call) {
+    if (m->foreign)
+        c->flags |= COMMUNICATOR_FOREIGN;
+    c->progress = take_progress(c);
+    define(c, m, parent_uid, call);
+    if (!handle_map_set(map, handle, (uintptr_t)c)) {
+        count_loss(&recorder.header->losses.communicators_untracked);
+        return NULL;
+    }
+    return c;
+}
+
+static uint32_t group_ordinal(uint64_t key) {
+    uint32_t ordinal = 0;
+    wait_for_turn();
+    for (uint32_t i = 0; i < GROUP_CREATIONS; i++) {
+        uint32_t at = (uint32_t)(key + i) % GROUP_CREATIONS;
+        if (group_creations[at].count && group_creations[at].key != key)
+            continue;
+        group_creations[at].key = key;
+        ordinal = group_creations[at].count++;
+        break;
+    }
+    end_turn();
+    return ordinal;
+}
+
+static struct communicator *register_handle(uintptr_t handle, const struct creation *creation, uint32_t ordinal,
+                                            bool find_ordinal, uint32_t flags) {
+    struct members m;
+    uint64_t both, parent_uid = creation->parent ? creation->parent->uid : 0;
+    if (handle == 0 || handle == mpi_abi.comm_null)
+        return NULL;
+    int saved = errno;
+    struct communicator *c = take_from_pool();
+    if (c) {
+        c->handle = handle;
+        c->flags = flags;
+        c->topology = creation->topology;
+        if (ask_library(c) && ask_members(c, &m, &both)) {
+            uint64_t key = hash_combine(hash_combine(parent_uid, creation->name), both);
+            if (find_ordinal)
+                ordinal = group_ordinal(key);
+            c->uid = hash_combine(key, ordinal);
+            c = publish(c, &handle_maps->communicators, handle, &m, parent_uid, creation->call);
+            members_free(&m);
+        } else {
+            c = NULL;
+        }
+    }
+    if (c && have_keyval)
+        mpi_library.Comm_set_attr(handle, keyval, c);
+    errno = saved;
+    return c;
+}
+
+uint32_t communicator_count_creation(struct communicator *parent) {
+    return parent ? count_up(&parent->creations) : 0;
+}
+
+struct communicator *communicator_register(uintptr_t handle, const struct creation *creation, uint32_t ordinal) {
+    return register_handle(handle, creation, ordinal, false, 0);
+}
+
+struct communicator *communicator_register_group(uintptr_t handle, const struct creation *creation) {
+    return register_handle(handle, creation, 0, true, 0);
+}
+
+struct communicator *communicator_register_unseen(uintptr_t handle) {
+    struct creation unseen = {0};
+    return register_handle(handle, &unseen, 0, true, COMMUNICATOR_UID_UNSURE);
+}
+
+struct communicator *sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
+                                       enum communicator_kind kind, uint16_t call) {
+    struct members m;
+    uint64_t both;
+    struct communicator *c = parent ? take_from_pool() : NULL;
+    if (!c)
+        return NULL;
+    int saved = errno;
+    c->handle = parent->handle;
+    c->size = parent->size;
+    c->others = parent->others;
+    c->rank = parent->rank;
+    c->kind = kind;
+    c->flags = parent->flags;
+    c->windows_of = parent->index;
+    c->uid = hash_combine(hash_combine(parent->uid, kind), communicator_count_creation(parent));
+    if (ask_members(c, &m, &both)) {
+        c = publish(c, map, handle, &m, parent->uid, call);
+        members_free(&m);
+    } else {
+        c = NULL;
+    }
+    errno = saved;
+    return c;
+}
+
+static struct communicator *register_predefined(uintptr_t handle, const char *name, uint64_t uid) {
+    struct members m;
+    uint64_t both;
+    struct communicator *c = take_from_pool();
+    if (!c)
+        return NULL;
+    c->handle = handle;
+    if (!ask_library(c) || !ask_members(c, &m, &both))
+        return NULL;
+    c->uid = hash_combine(hash_text(uid, name), both);
+    c = publish(c, &handle_maps->communicators, handle, &m, 0, 0);
+    members_free(&m);
+    if (c)
+        communicator_set_name(c, name);
+    return c;
+}
+
+static void start_over(void) {
+    pool_used = free_count = next_index = 0;
+    registering = 0;
+    world_group = 0;
+    have_keyval = false;
+    memset(group_creations, 0, sizeof group_creations);
+}
+
+bool communicators_begin(bool with_world) {
+    struct handle_maps *maps = os_memory(sizeof *maps);
+    pool = os_memory(POOL * sizeof *pool);
+    start_over();
+    if (!maps || !pool)
+        return false;
+    handle_maps = maps;
+    if (!with_world)
+        return true;
+    if (mpi_library.Comm_group(mpi_abi.comm_world, &world_group))
+        return false;
+    struct communicator *world = register_predefined(mpi_abi.comm_world, "MPI_COMM_WORLD", recorder.header->world_id);
+    if (!world)
+        return false;
+    recorder.header->world_size = (int32_t)world->size;
+    recorder.header->rank = world->rank;
+    recorder.header->rank_source = RANK_FROM_LIBRARY;
+    register_predefined(mpi_abi.comm_self, "MPI_COMM_SELF", world->uid);
+    have_keyval = mpi_library.Comm_create_keyval && mpi_library.Comm_set_attr &&
+                  !mpi_library.Comm_create_keyval((int (*)())never_copy, (int (*)())forget_attribute, &keyval, NULL);
+    return true;
+}
+
+void communicators_end(void) {
+    if (have_keyval && mpi_library.Comm_free_keyval)
+        mpi_library.Comm_free_keyval(&keyval); /* attributes still set go with their communicators */
+    have_keyval = false;
+    if (world_group)
+        mpi_library.Group_free(&world_group);
+    world_group = 0;
+}
+
+/* ---- topologies ---------------------------------------------------------------------------------------------------
+ */
+
+/* A grid's array entries come in pairs per dimension: the neighbour below, the neighbour above (MPI 4.0, 8.6). */
+static void ask_grid(struct communicator *c) {
+    int dimensions = 0, below, above;
+    if (!mpi_library.Cartdim_get || !mpi_library.Cart_shift || mpi_library.Cartdim_get(c->handle, &dimensions))
+        return;
+    c->neighbours = 2 * (uint32_t)dimensions;
+    for (int d = 0; d < dimensions && d < 32; d++) {
+        if (mpi_library.Cart_shift(c->handle, d, 1, &below, &above))
+            return;
+        c->missing |= (uint64_t)(below == mpi_abi.proc_null) << 2 * d;
+        c->missing |= (uint64_t)(above == mpi_abi.proc_null) << (2 * d + 1);
+    }
+}
+
+void communicator_ask_topology(struct communicator *c) {
+    int degree = 0, in = 0, weighted = 0;
+    if (c->outdegree >= 0)
+        return;
+    if (c->topology == TOPOLOGY_CART)
+        ask_grid(c);
+    else if (c->topology == TOPOLOGY_GRAPH && mpi_library.Graph_neighbors_count)
+        mpi_library.Graph_neighbors_count(c->handle, c->rank, &degree);
+    else if (c->topology == TOPOLOGY_DIST_GRAPH && mpi_library.Dist_graph_neighbors_count)
+        mpi_library.Dist_graph_neighbors_count(c->handle, &in, &degree, &weighted);
+    if (c->topology != TOPOLOGY_CART)
+        c->neighbours = (uint32_t)degree;
+    c->outdegree = (int32_t)c->neighbours - __builtin_popcountll(c->missing);
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communicators (and windows and files, which have a collective order of their own): identity without communication.
+ * uid = H(parent uid, per-parent creation ordinal, members as world ranks), so that all members agree.
+ * Lives here: registering, finding and forgetting them, their numbers and prefix hashes.
+ * Must not live here: records, requests, bytes.
+ */
+#ifndef COMMTAP_COMMUNICATORS_H
+#define COMMTAP_COMMUNICATORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/call.h"
+#include "shim/format.h"
+#include "shim/handle_map.h"
+#include "shim/mpi_abi.h"
+#include "shim/recorder.h"
+
+struct communicator {
+    uintptr_t handle;
+    uint64_t uid;
+    uint32_t index;  /* what records call `comm` */
+    uint32_t size;   /* of the local group */
+    uint32_t others; /* ranks a collective counts: size, or the remote group's on an intercommunicator */
+    int32_t rank;
+    uint32_t kind;       /* enum communicator_kind */
+    uint32_t flags;      /* enum communicator_flag */
+    uint32_t sequence;   /* number of the next collective */
+    uint32_t creations;  /* communicators, windows and files made from it */
+    uint32_t wildcards;  /* a receive with a wildcard was posted: later ordinals are the analyzer's to find */
+    uint32_t windows_of; /* windows, files: local index of the communicator */
+    uint8_t topology;
+    int32_t outdegree;   /* neighbours sent to, -1 before it was asked for */
+    uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
+    uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
+    struct progress *progress; /* never NULL: a spare row in private memory when the table is full */
+};
+
+struct handle_maps {
+    struct handle_map communicators, windows, files, messages;
+};
+extern struct handle_maps *handle_maps; /* empty before communicators_begin */
+
+/* After MPI_Init succeeded: registers MPI_COMM_WORLD and MPI_COMM_SELF and tells the header rank and size. With
+ * sessions alone there is no world: nobody has a world rank then. */
+bool communicators_begin(bool with_world);
+/* Before MPI_Finalize: gives back what begin took from the library. */
+void communicators_end(void);
+
+static inline struct communicator *communicator_find(uintptr_t argument) {
+    return (struct communicator *)handle_map_get(&handle_maps->communicators, mpi_handle(argument));
+}
+
+static inline struct communicator *window_find(uintptr_t argument) {
+    return (struct communicator *)handle_map_get(&handle_maps->windows, mpi_handle(argument));
+}
+
+static inline struct communicator *file_find(uintptr_t argument) {
+    return (struct communicator *)handle_map_get(&handle_maps->files, argument);
+}
+
+/* How a new communicator came about. */
+struct creation {
+    uint16_t call;
+    struct communicator *parent; /* NULL: none, or unknown */
+    uint64_t name;               /* what tells siblings apart besides the ordinal: a tag, a string; 0 */
+    bool collective_on_parent;   /* the parent's ordinal counts it */
+    uint8_t topology;
+};
+
+/* Counts a creation on `parent` and returns its ordinal; every member of the parent must come here. */
+uint32_t communicator_count_creation(struct communicator *parent);
+
+/* Registers a communicator handle that a creation returned (null handles are ignored). `ordinal` is the creation's. */
+struct communicator *communicator_register(uintptr_t handle, const struct creation *creation, uint32_t ordinal);
+
+/* For creations over a group: the ordinal among creations with the same parent, name and members is found here. */
+struct communicator *communicator_register_group(uintptr_t handle, const struct creation *creation);
+
+/* A communicator that appeared without our seeing its creation. */
+struct communicator *communicator_register_unseen(uintptr_t handle);
+
+/* A window or file over `parent`. */
+struct communicator *sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
+                                       enum communicator_kind kind, uint16_t call);
+
+/* True when the library itself tells us of freed communicators. */
+bool communicators_are_watched(void);
+
+/* Drops a handle; called when the library frees it. */
+void communicator_forget(struct handle_map *map, uintptr_t handle);
+
+void communicator_set_name(const struct communicator *c, const char *name);
+
+/* Finds outdegree, neighbours and missing of a communicator with a topology; 0 neighbours when it has none. */
+void communicator_ask_topology(struct communicator *c);
+
+/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+
+/* A collective was entered or posted: its number. */
+static inline uint32_t collective_enter(struct communicator *c, uint16_t call, uint64_t now) {
+    struct progress *p = c->progress;
+    uint32_t seq = c->sequence++;
+    p->last_call = call;
+    p->last_enter = now;
+    p->started = seq + 1;
+    __atomic_store_n(&p->enqueued, (uint64_t)seq + 1, __ATOMIC_RELEASE);
+    return seq;
+}
+
+/* Its call returned: the history now includes `signature`. */
+static inline void collective_hash(struct communicator *c, uint64_t signature) {
+    struct progress *p = c->progress;
+    uint64_t k = p->hashed + 1, version = p->version;
+    uint64_t h = hash_combine(p->prefix_hash, signature);
+    __atomic_store_n(&p->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    p->prefix_hash = h;
+    p->hashed = k;
+    p->recent[k % PROGRESS_RECENT] = h;
+    if (unlikely(k % 64 == 0))
+        p->every[k / 64 % PROGRESS_EVERY] = h;
+    if (unlikely((k & (k - 1)) == 0 && k >> PROGRESS_POWERS == 0))
+        p->powers[63 - __builtin_clzll(k)] = h;
+    __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
+}
+
+static inline void collective_complete(struct communicator *c) {
+    if (recorder.multithreaded)
+        __atomic_fetch_add(&c->progress->completed, 1, __ATOMIC_RELAXED);
+    else
+        c->progress->completed++;
+}
+
+#endif

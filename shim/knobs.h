@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The values of the environment variables in knobs.def.
+ * Lives here: reading and checking them once, in the constructor; complaints, told at activation.
+ * Must not live here: what a value means to the part that uses it.
+ */
+#ifndef COMMTAP_KNOBS_H
+#define COMMTAP_KNOBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef char knob_STRING[1024];
+typedef bool knob_SWITCH;
+typedef uint64_t knob_NUMBER;
+
+struct knobs {
+#define KNOB(field, name, type, fallback, doc) knob_##type field;
+#include "shim/knobs.def"
+#undef KNOB
+};
+
+/* Fills `knobs` from the environment; values that cannot be read keep their defaults. */
+void knobs_read(struct knobs *knobs);
+
+/* Writes one line per value that could not be read and per COMMTAP_ name that is no knob (with the nearest one). */
+void knobs_complain(void);
+
+/* True when `text` matches one of the comma-separated globs of `patterns` (COMMTAP_OPS): letters in either case, `api`
+ * prefixes MPI_ and nccl may be left out, a leading ! excludes; a list of exclusions only starts from everything. */
+bool knobs_match(const char *patterns, const char *text);
+
+#endif

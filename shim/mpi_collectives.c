@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives of all sorts: on communicators, windows and files; creations of these; what frees them.
+ * Must not live here: point-to-point, waiting.
+ */
+#include "shim/mpi_collectives.h"
+
+#include <string.h>
+
+/* ---- what all collectives share
+ * --------------------------------------------------------------------------------------- */
+
+static void find_root(struct call_frame *f) {
+    int32_t root = (int32_t)argument(f, f->call->root);
+    const struct communicator *comm = f->comm;
+    f->peer = root;
+    if (comm && comm->kind == COMMUNICATOR_INTER) {
+        f->root = root == mpi_abi.root;
+        if (root < 0)
+            f->peer = f->root ? PEER_ROOT : PEER_NULL;
+    } else {
+        f->root = comm && root == comm->rank;
+    }
+    if (f->root) {
+        f->flags |= FLAG_ROOT;
+        f->peer_class = PEER_CLASS_ROOT;
+    }
+}
+
+static uint64_t bytes_of(const struct call_frame *f, bool ask) {
+    if (f->peer == PEER_NULL) /* an intercommunicator's bystander: no argument but root is significant */
+        return 0;
+    return mpi_bytes(f->call, f->a, f->comm, f->root, ask);
+}
+
+static void number_collective(struct call_frame *f) {
+    f->flags |= FLAG_COLLECTIVE;
+    f->seq = collective_enter(f->comm, f->call->id, f->t0);
+}
+
+void collective_before(struct call_frame *f) {
+    const struct call *call = f->call;
+    frame_set_comm(f, frame_find_comm(f));
+    if (call->root)
+        find_root(f);
+    if (call->redop)
+        f->redop = (uint8_t)mpi_abi_redop(mpi_handle(argument(f, call->redop)));
+    if (call->bytes == BYTES_COUNT)
+        f->dtype = (uint8_t)mpi_datatype_code(argument(f, call->type));
+    f->bytes = bytes_of(f, false);
+    if (likely(f->comm))
+        number_collective(f);
+}
+
+/* What all ranks must agree on: the call, the root, a predefined reduction, the size where one size rules. */
+static uint64_t signature(const struct call_frame *f) {
+    static const bool same_everywhere[BYTES_FORMULAS] = {
+        [BYTES_ZERO] = true, [BYTES_COUNT] = true,  [BYTES_COUNT_N] = true,
+        [BYTES_SUM] = true,  [BYTES_GATHER] = true, [BYTES_SCATTER] = true};
+    uint64_t h = (uint64_t)f->call->id << 8 | f->redop;
+    if (f->comm->kind == COMMUNICATOR_INTRA) {
+        h ^= (uint64_t)(uint32_t)f->peer << 32;
+        if (same_everywhere[f->call->bytes])
+            h ^= f->bytes * 0x9e3779b97f4a7c15u;
+    }
+    return h;
+}
+
+/* After the call succeeded: an unknown communicator gets its number, unknown sizes may be asked for. */
+static void settle(struct call_frame *f) {
+    if (unlikely(!f->comm)) {
+        frame_find_unseen(f);
+        if (f->comm) {
+            if (f->call->root)
+                find_root(f);
+            number_collective(f);
+            f->bytes = BYTES_UNKNOWN;
+        }
+    }
+    if (unlikely(f->bytes == BYTES_UNKNOWN))
+        f->bytes = bytes_of(f, true);
+    if (likely(f->comm))
+        collective_hash(f->comm, signature(f));
+}
+
+void collective_after(struct call_frame *f) {
+    if (likely(!f->failed)) {
+        settle(f);
+        if (likely(f->comm))
+            collective_complete(f->comm);
+    }
+    emit_call(f);
+}
+
+void icollective_after(struct call_frame *f) {
+    if (f->failed) {
+        emit_call(f);
+        return;
+    }
+    settle(f);
+    operation_posted(f, &(struct request_private){.collective = true});
+}
+
+void collective_init_after(struct call_frame *f) {
+    if (f->failed) {
+        emit_call(f);
+        return;
+    }
+    settle(f);
+    if (f->comm)
+        collective_complete(f->comm);
+    operation_prepared(f, &(struct request_private){.collective = true, .wanted_seq = f->seq});
+}
+
+/* ---- creating communicators
+ * ------------------------------------------------------------------------------------------- */
+
+static uint8_t new_topology(const struct call_frame *f) {
+    if (f->call->bits & CALL_COPIES_TOPOLOGY)
+        return f->comm ? f->comm->topology : TOPOLOGY_NONE;
+    return f->call->topology;
+}
+
+void comm_create_before(struct call_frame *f) {
+    collective_before(f);
+    f->bytes = 0;
+    f->ordinal = communicator_count_creation(f->comm);
+}
+
+void comm_create_after(struct call_frame *f) {
+    if (!f->failed) {
+        struct creation creation = {.call = f->call->id, .parent = f->comm, .topology = new_topology(f)};
+        communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, f->ordinal);
+    }
+    collective_after(f);
+}
+
+/* Collective over a group of the communicator only: no number on it. */
+void comm_create_group_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    if (f->call->tag)
+        f->tag = (int32_t)argument(f, f->call->tag);
+}
+
+static void register_over_group(struct call_frame *f, struct communicator *parent, uint64_t name) {
+    struct creation creation = {.call = f->call->id, .parent = parent, .name = name};
+    if (!f->failed)
+        communicator_register_group(mpi_handle_at(argument(f, f->call->output), 0), &creation);
+    emit_call(f);
+}
+
+void comm_create_group_after(struct call_frame *f) {
+    register_over_group(f, f->comm, hash_mix((uint32_t)f->tag));
+}
+
+/* The two sides of an intercommunicator have different local communicators: neither is its parent. */
+void intercomm_create_after(struct call_frame *f) {
+    register_over_group(f, NULL, hash_mix(1ull << 32 | (uint32_t)f->tag));
+}
+
+void comm_from_group_after(struct call_frame *f) {
+    const char *text = (const char *)argument(f, f->call->text);
+    register_over_group(f, NULL, text ? hash_text(2, text) : 0);
+}
+
+void comm_idup_after(struct call_frame *f) {
+    if (f->failed) {
+        emit_call(f);
+        return;
+    }
+    settle(f);
+    operation_posted(f, &(struct request_private){.collective = true,
+                                                  .output = argument(f, f->call->output),
+                                                  .ordinal = f->ordinal,
+                                                  .topology = new_topology(f)});
+}
+
+void comm_get_parent_after(struct call_frame *f) {
+    emit_call(f);
+    if (f->failed)
+        return;
+    uintptr_t handle = mpi_handle_at(argument(f, f->call->output), 0);
+    if (!communicator_find(handle))
+        communicator_register_unseen(handle);
+}
+
+void comm_set_name_after(struct call_frame *f) {
+    const char *name = (const char *)argument(f, f->call->text);
+    if (!f->failed && f->comm && name)
+        communicator_set_name(f->comm, name);
+    emit_call(f);
+}
+
+/* ---- freeing: the history ends before the call, since afterwards the communicator is gone
+ * -------------------------------- */
+
+static void free_before(struct call_frame *f, struct communicator *comm) {
+    frame_set_comm(f, comm);
+    if (!comm)
+        return;
+    number_collective(f);
+    collective_hash(comm, signature(f));
+    collective_complete(comm);
+}
+
+void comm_free_before(struct call_frame *f) {
+    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
+    free_before(f, communicator_find(f->handle));
+}
+
+void comm_free_after(struct call_frame *f) {
+    if (!f->failed && !communicators_are_watched())
+        communicator_forget(&handle_maps->communicators, f->handle);
+    f->comm = NULL; /* the library has told us: it may already stand for another one */
+    emit_call(f);
+}
+
+void win_free_before(struct call_frame *f) {
+    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
+    free_before(f, window_find(f->handle));
+}
+
+void win_free_after(struct call_frame *f) {
+    emit_call(f);
+    if (!f->failed)
+        communicator_forget(&handle_maps->windows, f->handle);
+}
+
+/* MPI_File is a pointer in every MPI. */
+static uintptr_t file_handle(const struct call_frame *f) {
+    return *(const uintptr_t *)argument(f, f->call->output);
+}
+
+void file_close_before(struct call_frame *f) {
+    f->handle = file_handle(f);
+    free_before(f, file_find(f->handle));
+}
+
+void file_close_after(struct call_frame *f) {
+    emit_call(f);
+    if (!f->failed)
+        communicator_forget(&handle_maps->files, f->handle);
+}
+
+/* ---- windows and files
+ * --------------------------------------------------------------------------------------------------- */
+
+void win_create_after(struct call_frame *f) {
+    collective_after(f);
+    if (!f->failed)
+        sequence_register(&handle_maps->windows, mpi_handle_at(argument(f, f->call->output), 0), f->comm,
+                          COMMUNICATOR_WINDOW, f->call->id);
+}
+
+void file_open_after(struct call_frame *f) {
+    collective_after(f);
+    if (!f->failed)
+        sequence_register(&handle_maps->files, file_handle(f), f->comm, COMMUNICATOR_FILE, f->call->id);
+}
+
+static int32_t target(const struct call_frame *f) {
+    int32_t peer = (int32_t)argument(f, f->call->peer);
+    return peer == mpi_abi.proc_null ? PEER_NULL : peer;
+}
+
+/* One-sided and independent file operations: no number, no counterpart. */
+void independent_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    f->flags |= FLAG_UNMATCHED;
+    if (f->call->peer)
+        f->peer = target(f);
+    f->bytes = mpi_bytes(f->call, f->a, f->comm, false, false);
+}
+
+static void settle_independent(struct call_frame *f) {
+    if (!f->failed && f->bytes == BYTES_UNKNOWN)
+        f->bytes = mpi_bytes(f->call, f->a, f->comm, false, true);
+}
+
+void independent_after(struct call_frame *f) {
+    settle_independent(f);
+    emit_call(f);
+    if (f->call->bytes != BYTES_ZERO && f->peer >= 0 && !f->quiet && !f->failed)
+        peers_add(f->self->lane, f->comm_index, f->peer, f->call->id, FLAG_SEND, f->bytes, f->t1 - f->t0, 0);
+}
+
+void independent_request_before(struct call_frame *f) {
+    if (f->call->flow == FLOW_NONE)
+        independent_before(f);
+    else
+        collective_before(f);
+}
+
+void independent_request_after(struct call_frame *f) {
+    bool collective = f->call->flow != FLOW_NONE;
+    if (f->failed) {
+        emit_call(f);
+        return;
+    }
+    if (collective)
+        settle(f);
+    else
+        settle_independent(f);
+    operation_posted(f, &(struct request_private){.collective = collective});
+}

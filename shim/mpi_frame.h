@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One intercepted MPI call on its way through: what the handlers before and after the real function share.
+ * Lives here: the frame, the handler table's type, and the recording of a finished call.
+ * Must not live here: what a particular kind of call does (mpi_*.c).
+ */
+#ifndef COMMTAP_MPI_FRAME_H
+#define COMMTAP_MPI_FRAME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/aggregates.h"
+#include "shim/call.h"
+#include "shim/communicators.h"
+#include "shim/mpi_abi.h"
+#include "shim/mpi_bytes.h"
+#include "shim/recorder.h"
+#include "shim/requests.h"
+#include "shim/verbose.h"
+
+struct call_frame {
+    struct thread *self; /* NULL: this call is only forwarded */
+    const struct call *call;
+    uintptr_t *a; /* arguments; handlers may replace an ignored status by one of ours */
+    struct communicator *comm;
+    uint64_t t0, t1;
+    uint64_t bytes;
+    uint32_t comm_index;
+    uint32_t seq;
+    uint32_t op;
+    int32_t peer;
+    int32_t tag;
+    uint16_t flags;
+    uint8_t peer_class, dtype, redop, result;
+    bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
+    bool failed; /* the real function returned an error */
+    bool root;
+
+    /* kinds that need more */
+    uint32_t ordinal; /* creations: of the new object; Sendrecv: of the received message */
+    struct communicator *parent;
+    uintptr_t handle;   /* object or request named before the call, gone after it */
+    uintptr_t *handles; /* arrays of requests, copied: the call clears the job's */
+    uint32_t n;
+    uint64_t status[4]; /* stands in for an ignored status */
+};
+
+struct handler {
+    void (*before)(struct call_frame *f); /* before the in-flight slot is published and the clock read */
+    void (*after)(struct call_frame *f);  /* after it was read again */
+};
+
+/* By kind, wrap_mpi.c. */
+extern const struct handler mpi_handlers[KIND_COUNT];
+
+static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {
+    return f->a[position - 1];
+}
+
+/* The status argument, NULL when the job ignores it. */
+static inline const void *status_argument(const struct call_frame *f) {
+    uintptr_t status = f->call->status ? argument(f, f->call->status) : mpi_abi.status_ignore;
+    return status == mpi_abi.status_ignore ? NULL : (const void *)status;
+}
+
+/* Fills in what all calls on a communicator have. */
+static inline void frame_set_comm(struct call_frame *f, struct communicator *comm) {
+    f->comm = comm;
+    f->comm_index = comm ? comm->index : COMM_NONE;
+}
+
+/* Where windows and files are concerned, the object's own sequence; otherwise the communicator. */
+static inline struct communicator *frame_find_comm(const struct call_frame *f) {
+    const struct call *call = f->call;
+    if (likely(call->comm))
+        return communicator_find(argument(f, call->comm));
+    if (call->win)
+        return window_find(argument(f, call->win));
+    return call->file ? file_find(argument(f, call->file)) : NULL;
+}
+
+/* After success: a communicator we never saw being made is registered now. */
+void frame_find_unseen(struct call_frame *f);
+
+/* ---- recording ------------------------------------------------------------------------------------------------------
+ */
+
+static inline void fill_record(struct record *r, const struct call_frame *f, enum record_kind kind) {
+    r->t0 = f->t0;
+    r->t1 = f->t1;
+    r->bytes = f->bytes;
+    r->seq = f->seq;
+    r->op = f->op;
+    r->comm = f->comm_index;
+    r->peer = f->peer;
+    r->tag = f->tag;
+    r->stack = STACK_NONE;
+    r->call = f->call->id;
+    r->flags = f->flags;
+    r->kind = (uint8_t)kind;
+    r->dtype = f->dtype;
+    r->redop = f->redop;
+    r->result = f->result;
+}
+
+/* The ring's share of a finished call. */
+static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
+    uint64_t ticket;
+    struct record *r = ring_begin(f->self->lane, &ticket);
+    if (unlikely(!r))
+        return;
+    fill_record(r, f, kind);
+    ring_end(f->self->lane, r, ticket);
+}
+
+/* The aggregates' share of a finished blocking call. */
+static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
+    const struct operation_sample sample = {
+        .call = f->call->id,
+        .peer_class = f->peer_class,
+        .comm = f->comm_index,
+        .bytes = f->bytes,
+        .time = f->t1 - f->t0,
+        .received_bytes = received_bytes,
+        .failed = f->failed,
+        .posted_size = (f->flags & FLAG_BYTES_POSTED) != 0,
+    };
+    operations_add(f->self->lane, &sample);
+}
+
+/* Both, for a call that is complete. */
+static inline void emit_call(const struct call_frame *f) {
+    if (f->quiet)
+        return;
+    record_frame(f, RECORD_CALL);
+    aggregate_frame(f, 0);
+    if (unlikely(recorder.verbose))
+        verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
+}
+
+/* ---- operations that outlive their call (mpi_requests.c)
+ * -------------------------------------------------------------- */
+
+/* A non-blocking operation was posted: records it and follows its request. `extra` may be NULL. */
+void operation_posted(struct call_frame *f, const struct request_private *extra);
+
+/* A persistent request was made: nothing is in flight yet. */
+void operation_prepared(struct call_frame *f, const struct request_private *extra);
+
+#endif

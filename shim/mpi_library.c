@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of mpi_library.h.
+ */
+#include "shim/mpi_library.h"
+
+#include "shim/resolve.h"
+
+struct mpi_library mpi_library;
+
+bool mpi_library_resolve(const void *caller) {
+#define X(name, parameters) mpi_library.name = (int(*) parameters)resolve_name("PMPI_" #name, caller);
+    MPI_LIBRARY_FUNCTIONS(X)
+#undef X
+    return mpi_library.Initialized && mpi_library.Comm_size && mpi_library.Comm_rank && mpi_library.Comm_group &&
+           mpi_library.Group_translate_ranks && mpi_library.Group_free && mpi_library.Group_size &&
+           mpi_library.Comm_test_inter && mpi_library.Comm_remote_size && mpi_library.Comm_remote_group &&
+           mpi_library.Type_size && mpi_library.Get_count && mpi_library.Test_cancelled;
+}

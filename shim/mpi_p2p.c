@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Point-to-point calls: sends, receives, probes, matched probes; blocking, non-blocking and persistent.
+ * Must not live here: what happens when a request completes (mpi_requests.c).
+ */
+#include "shim/mpi_p2p.h"
+
+#include "shim/ordinals.h"
+
+static uint32_t next_op(void) {
+    return count_up(&recorder.next_op) + 1;
+}
+
+static uint8_t class_of(const struct call_frame *f, int32_t peer) {
+    if (peer == PEER_NULL)
+        return PEER_CLASS_NULL;
+    return f->comm && f->comm->kind == COMMUNICATOR_INTRA && peer == f->comm->rank ? PEER_CLASS_SELF : PEER_CLASS_RANK;
+}
+
+static void set_bytes(struct call_frame *f, bool ask) {
+    f->bytes = mpi_bytes(f->call, f->a, f->comm, false, ask);
+}
+
+/* ---- destinations and sources
+ * ------------------------------------------------------------------------------------------ */
+
+static void set_destination(struct call_frame *f) {
+    int32_t peer = (int32_t)argument(f, f->call->peer);
+    f->peer = peer == mpi_abi.proc_null ? PEER_NULL : peer;
+    f->tag = (int32_t)argument(f, f->call->tag);
+    f->peer_class = class_of(f, f->peer);
+    f->flags |= FLAG_SEND;
+    if (f->call->bits & CALL_SYNCHRONOUS)
+        f->flags |= FLAG_SYNCHRONOUS;
+}
+
+/* A receive's number in its channel. Behind a wildcard nobody can tell at posting which message it will get. */
+static uint32_t receive_ordinal(struct call_frame *f, int32_t peer, int32_t tag) {
+    if (!f->comm || peer == PEER_NULL)
+        return SEQ_NONE;
+    if (peer == PEER_ANY || tag == TAG_ANY)
+        f->comm->wildcards = 1;
+    if (f->comm->wildcards) {
+        f->flags |= FLAG_ORDINAL_UNKNOWN;
+        return SEQ_NONE;
+    }
+    return ordinal_next(f->comm_index, peer, tag, false);
+}
+
+static int32_t source_argument(const struct call_frame *f, uint8_t position) {
+    int32_t peer = (int32_t)argument(f, position);
+    return peer == mpi_abi.any_source ? PEER_ANY : peer == mpi_abi.proc_null ? PEER_NULL : peer;
+}
+
+static int32_t tag_argument(const struct call_frame *f, uint8_t position) {
+    int32_t tag = (int32_t)argument(f, position);
+    return tag == mpi_abi.any_tag ? TAG_ANY : tag;
+}
+
+static void set_source(struct call_frame *f, uint8_t peer, uint8_t tag) {
+    f->peer = source_argument(f, peer);
+    f->tag = tag_argument(f, tag);
+    f->peer_class = class_of(f, f->peer);
+    f->flags |= FLAG_RECV;
+    if (f->peer == PEER_ANY || (f->tag == TAG_ANY && f->peer != PEER_NULL))
+        f->flags |= FLAG_WILDCARD;
+}
+
+/* Only a status tells what a wildcard matched: an ignored one is replaced by ours. */
+static void want_status(struct call_frame *f) {
+    if (f->call->status && argument(f, f->call->status) == mpi_abi.status_ignore)
+        f->a[f->call->status - 1] = (uintptr_t)f->status;
+}
+
+static void take_source(struct call_frame *f, const void *status) {
+    int32_t source = mpi_status_source(status);
+    f->peer = source == mpi_abi.proc_null ? PEER_NULL : source;
+    f->tag = mpi_status_tag(status);
+    f->peer_class = class_of(f, f->peer);
+}
+
+/* What a finished blocking receive got. */
+static void take_received(struct call_frame *f) {
+    const void *status = status_argument(f);
+    if (f->failed)
+        return;
+    if (status && f->flags & FLAG_WILDCARD)
+        take_source(f, status);
+    if (f->peer == PEER_NULL)
+        f->bytes = 0;
+    else if (status)
+        f->bytes = mpi_bytes_received(status);
+    else {
+        if (f->bytes == BYTES_UNKNOWN)
+            set_bytes(f, true);
+        f->flags |= FLAG_BYTES_POSTED;
+    }
+}
+
+static void add_peer(const struct call_frame *f, uint16_t direction) {
+    if (!f->quiet && !f->failed && f->peer >= 0)
+        peers_add(f->self->lane, f->comm_index, f->peer, f->call->id, direction, f->bytes, f->t1 - f->t0, 0);
+}
+
+/* ---- blocking
+ * ------------------------------------------------------------------------------------------------------------ */
+
+void send_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    set_destination(f);
+    f->dtype = (uint8_t)mpi_datatype_code(argument(f, f->call->type));
+    set_bytes(f, false);
+    if (f->comm && f->peer >= 0)
+        f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
+}
+
+static void settle_bytes(struct call_frame *f) {
+    if (f->failed)
+        return;
+    if (unlikely(!f->comm))
+        frame_find_unseen(f);
+    if (unlikely(f->bytes == BYTES_UNKNOWN))
+        set_bytes(f, true);
+}
+
+void send_after(struct call_frame *f) {
+    settle_bytes(f);
+    emit_call(f);
+    add_peer(f, FLAG_SEND);
+}
+
+void recv_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    set_source(f, f->call->peer, f->call->tag);
+    f->op = next_op();
+    f->dtype = (uint8_t)mpi_datatype_code(argument(f, f->call->type));
+    set_bytes(f, false);
+    f->seq = receive_ordinal(f, f->peer, f->tag);
+    if (f->flags & FLAG_WILDCARD)
+        want_status(f);
+}
+
+void recv_after(struct call_frame *f) {
+    if (!f->failed && unlikely(!f->comm))
+        frame_find_unseen(f);
+    take_received(f);
+    emit_call(f);
+    add_peer(f, FLAG_RECV);
+}
+
+/* The sent half is the call's record; the received half follows as a record of its own with the same `op`. */
+void sendrecv_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    int32_t source = source_argument(f, f->call->peer2), tag = tag_argument(f, f->call->tag2);
+    f->ordinal = receive_ordinal(f, source, tag);
+    f->flags = 0;
+    set_destination(f);
+    f->op = next_op();
+    set_bytes(f, false);
+    if (f->comm && f->peer >= 0)
+        f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
+    if (source == PEER_ANY || tag == TAG_ANY)
+        want_status(f);
+}
+
+static struct call_frame received_half(const struct call_frame *f) {
+    struct call_frame half = *f;
+    half.flags = FLAG_RECEIVE_HALF;
+    set_source(&half, f->call->peer2, f->call->tag2);
+    half.seq = f->ordinal;
+    if (half.seq == SEQ_NONE)
+        half.flags |= FLAG_ORDINAL_UNKNOWN;
+    half.bytes = mpi_bytes_second(f->call, f->a, !f->failed);
+    return half;
+}
+
+void sendrecv_after(struct call_frame *f) {
+    settle_bytes(f);
+    struct call_frame half = received_half(f);
+    take_received(&half);
+    if (!f->quiet) {
+        record_frame(f, RECORD_CALL);
+        record_frame(&half, RECORD_CALL);
+        aggregate_frame(f, half.bytes == BYTES_UNKNOWN ? 0 : half.bytes);
+        if (recorder.verbose)
+            verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
+    }
+    add_peer(f, FLAG_SEND);
+    add_peer(&half, FLAG_RECV);
+}
+
+/* ---- non-blocking and persistent
+ * ------------------------------------------------------------------------------------------- */
+
+void isend_after(struct call_frame *f) {
+    settle_bytes(f);
+    if (f->failed)
+        emit_call(f);
+    else
+        operation_posted(f, &(struct request_private){.send = true});
+}
+
+void irecv_before(struct call_frame *f) {
+    recv_before(f);
+    f->op = 0; /* given when it is posted */
+}
+
+void irecv_after(struct call_frame *f) {
+    settle_bytes(f);
+    if (f->failed)
+        emit_call(f);
+    else
+        operation_posted(f, &(struct request_private){.receive = true});
+}
+
+void isendrecv_before(struct call_frame *f) {
+    sendrecv_before(f);
+    f->op = 0;
+}
+
+void isendrecv_after(struct call_frame *f) {
+    settle_bytes(f);
+    if (f->failed) {
+        emit_call(f);
+        return;
+    }
+    operation_posted(f, &(struct request_private){.send = true});
+    if (!f->quiet) {
+        struct call_frame half = received_half(f);
+        half.flags |= FLAG_BYTES_POSTED;
+        record_frame(&half, RECORD_POST);
+    }
+}
+
+void send_init_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    set_destination(f);
+    set_bytes(f, false);
+}
+
+void send_init_after(struct call_frame *f) {
+    settle_bytes(f);
+    if (f->failed)
+        emit_call(f);
+    else
+        operation_prepared(f, &(struct request_private){.send = true});
+}
+
+void recv_init_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    set_source(f, f->call->peer, f->call->tag);
+    set_bytes(f, false);
+}
+
+void recv_init_after(struct call_frame *f) {
+    settle_bytes(f);
+    if (f->failed)
+        emit_call(f);
+    else
+        operation_prepared(f, &(struct request_private){.receive = true});
+}
+
+/* ---- probes
+ * ---------------------------------------------------------------------------------------------------------------- */
+
+static bool flag_is_set(const struct call_frame *f) {
+    return !f->call->flag || *(const int *)argument(f, f->call->flag);
+}
+
+void probe_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    set_source(f, f->call->peer, f->call->tag);
+}
+
+/* A look that found nothing is counted, but does not push older records out of the ring. */
+void probe_after(struct call_frame *f) {
+    const void *status = status_argument(f);
+    bool found = !f->failed && flag_is_set(f);
+    if (found && status && f->flags & FLAG_WILDCARD)
+        take_source(f, status);
+    if (f->quiet)
+        return;
+    if (found || f->failed)
+        record_frame(f, RECORD_CALL);
+    aggregate_frame(f, 0);
+}
+
+/* From here on the order of receives is not the order of their posting. */
+void mprobe_before(struct call_frame *f) {
+    probe_before(f);
+    if (f->comm)
+        f->comm->wildcards = 1;
+}
+
+void mprobe_after(struct call_frame *f) {
+    uintptr_t message = mpi_handle_at(argument(f, f->call->message), 0);
+    if (!f->failed && flag_is_set(f) && f->comm && message != mpi_abi.message_no_proc)
+        handle_map_set(&handle_maps->messages, message, (uintptr_t)f->comm);
+    probe_after(f);
+}
+
+/* The message carries communicator, source and tag; only the status tells. */
+void mrecv_before(struct call_frame *f) {
+    f->handle = mpi_handle_at(argument(f, f->call->message), 0);
+    frame_set_comm(f, (struct communicator *)handle_map_get(&handle_maps->messages, f->handle));
+    f->peer = f->handle == mpi_abi.message_no_proc ? PEER_NULL : PEER_ANY;
+    f->tag = TAG_ANY;
+    f->flags |= FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN;
+    f->peer_class = class_of(f, f->peer);
+    f->op = f->call->request ? 0 : next_op();
+    set_bytes(f, false);
+    want_status(f);
+}
+
+void mrecv_after(struct call_frame *f) {
+    handle_map_remove(&handle_maps->messages, f->handle);
+    take_received(f);
+    emit_call(f);
+    add_peer(f, FLAG_RECV);
+}
+
+void imrecv_after(struct call_frame *f) {
+    handle_map_remove(&handle_maps->messages, f->handle);
+    irecv_after(f);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Requests: posting, starting, waiting, testing, freeing. Posting, waiting and completion are told apart: the posting
+ * call's record is POST, the Wait's or Test's own is CALL, and each operation seen complete gets a DONE.
+ */
+#include "shim/mpi_requests.h"
+
+#include <string.h>
+
+#include "shim/mpi_library.h"
+#include "shim/ordinals.h"
+
+static uint32_t saturate(uint64_t value) {
+    return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;
+}
+
+static bool is_null(uintptr_t handle) {
+    return handle == 0 || handle == mpi_abi.request_null;
+}
+
+static bool waits_for_any(const struct pending *e) {
+    return (e->flags & FLAG_WILDCARD) != 0;
+}
+
+static void count_wildcard(const struct pending *e, int change) {
+    if (waits_for_any(e))
+        __atomic_fetch_add(&requests_wildcards, (uint32_t)change, __ATOMIC_RELAXED);
+}
+
+/* ---- completion
+ * -------------------------------------------------------------------------------------------------------- */
+
+struct completion {
+    const void *status; /* NULL: none */
+    uint64_t t1;
+    uint64_t wait; /* ticks of the call that saw it */
+    bool observed;
+};
+
+static void take_status(struct pending *e, const struct request_private *p, const void *status) {
+    int cancelled = 0;
+    if (p->cancelled && mpi_library.Test_cancelled(status, &cancelled) == 0 && cancelled) {
+        e->flags |= FLAG_CANCELLED;
+        return;
+    }
+    if (!p->receive)
+        return;
+    if (waits_for_any(e)) {
+        int32_t source = mpi_status_source(status);
+        e->peer = source == mpi_abi.proc_null ? PEER_NULL : source;
+        e->tag = mpi_status_tag(status);
+    }
+    e->bytes = mpi_bytes_received(status);
+    e->flags &= (uint16_t)~FLAG_BYTES_POSTED;
+}
+
+static void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind) {
+    uint64_t ticket;
+    struct record *r = ring_begin(self->lane, &ticket);
+    if (unlikely(!r))
+        return;
+    r->t0 = e->t0;
+    r->t1 = t1;
+    r->bytes = e->bytes;
+    r->seq = e->seq;
+    r->op = e->op;
+    r->comm = e->comm;
+    r->peer = e->peer;
+    r->tag = e->tag;
+    r->stack = e->stack;
+    r->call = e->call;
+    r->flags = e->flags;
+    r->kind = (uint8_t)kind;
+    r->dtype = e->dtype;
+    r->redop = e->redop;
+    r->result = 0;
+    ring_end(self->lane, r, ticket);
+}
+
+static void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
+                           const struct completion *c) {
+    const struct operation_sample sample = {
+        .call = p->starting_call ? p->starting_call : e->call,
+        .peer_class = p->peer_class,
+        .comm = e->comm,
+        .bytes = e->bytes,
+        .time = c->observed ? c->t1 - e->t0 : UINT64_MAX,
+        .posting = e->posting_ticks,
+        .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0,
+    };
+    operations_add(self->lane, &sample);
+    if ((p->send || p->receive) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
+        peers_add(self->lane, e->comm, e->peer, sample.call, p->send ? FLAG_SEND : FLAG_RECV, e->bytes,
+                  c->observed ? c->t1 - e->t0 : 0, c->wait);
+}
+
+/* The communicator, unless it was freed and its place taken by another. */
+static struct communicator *live_comm(const struct pending *e, const struct request_private *p) {
+    return p->comm && p->comm->index == e->comm ? p->comm : NULL;
+}
+
+static void finish_creation(const struct pending *e, const struct request_private *p) {
+    struct creation creation = {.call = e->call, .parent = live_comm(e, p), .topology = p->topology};
+    communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal);
+}
+
+/* An entry that this thread has claimed is complete: records it and lets it go. */
+static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle, const struct completion *c) {
+    struct pending *e = request_entry(index);
+    struct request_private *p = request_private(index);
+    if (e->persistent && !e->active) {
+        request_publish(index, handle);
+        return;
+    }
+    count_wildcard(e, -1);
+    if (p->receive && e->peer == PEER_NULL)
+        e->bytes = 0;
+    else if (p->receive)
+        e->flags |= FLAG_BYTES_POSTED;
+    if (c->status)
+        take_status(e, p, c->status);
+    if (!c->observed)
+        e->flags |= FLAG_UNOBSERVED;
+    if (p->output)
+        finish_creation(e, p);
+    if (p->collective && live_comm(e, p))
+        collective_complete(p->comm);
+    record_entry(self, e, c->t1, RECORD_DONE);
+    aggregate_done(self, e, p, c);
+    if (!e->persistent) {
+        request_release(index);
+        return;
+    }
+    e->active = 0;
+    request_publish(index, handle);
+}
+
+/* ---- posting
+ * ------------------------------------------------------------------------------------------------------------ */
+
+static void fill_entry(uint32_t index, const struct call_frame *f, const struct request_private *extra) {
+    struct pending *e = request_entry(index);
+    struct request_private *p = request_private(index);
+    e->t0 = f->t0;
+    e->bytes = f->bytes;
+    e->seq = f->seq;
+    e->op = f->op;
+    e->comm = f->comm_index;
+    e->peer = f->peer;
+    e->tag = f->tag;
+    e->stack = STACK_NONE;
+    e->call = f->call->id;
+    e->flags = f->flags;
+    e->tid = f->self->tid;
+    e->posting_ticks = saturate(f->t1 - f->t0);
+    e->dtype = f->dtype;
+    e->redop = f->redop;
+    e->persistent = 0;
+    e->active = 1;
+    *p = *extra;
+    p->comm = f->comm;
+    p->peer_class = f->peer_class;
+}
+
+/* What the table has no room for is counted now, without a time. */
+static void aggregate_untracked(const struct call_frame *f) {
+    const struct operation_sample sample = {.call = f->call->id,
+                                            .peer_class = f->peer_class,
+                                            .comm = f->comm_index,
+                                            .bytes = f->bytes,
+                                            .time = UINT64_MAX,
+                                            .posting = f->t1 - f->t0};
+    operations_add(f->self->lane, &sample);
+}
+
+static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
+    uint32_t stale, index = request_take(handle, &stale);
+    if (unlikely(stale != REQUEST_NO_ENTRY)) {
+        struct completion c = {.t1 = f->t0, .observed = false};
+        if (request_entry(stale)->persistent)
+            request_release(stale);
+        else
+            complete_entry(f->self, stale, handle, &c);
+    }
+    return index;
+}
+
+void operation_posted(struct call_frame *f, const struct request_private *extra) {
+    uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
+    if (f->quiet && !extra->output)
+        return;
+    f->op = count_up(&recorder.next_op) + 1;
+    if (!f->quiet)
+        record_frame(f, RECORD_POST);
+    uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
+    if (unlikely(index == REQUEST_NO_ENTRY)) {
+        aggregate_untracked(f);
+        return;
+    }
+    fill_entry(index, f, extra);
+    count_wildcard(request_entry(index), +1);
+    request_publish(index, handle);
+    if (unlikely(recorder.verbose))
+        verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
+}
+
+void operation_prepared(struct call_frame *f, const struct request_private *extra) {
+    uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
+    uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
+    uint64_t bytes = f->bytes;
+    if (index != REQUEST_NO_ENTRY) {
+        fill_entry(index, f, extra);
+        request_entry(index)->persistent = 1;
+        request_entry(index)->active = 0;
+        request_private(index)->any_peer = f->peer;
+        request_private(index)->any_tag = f->tag;
+        request_private(index)->posted_bytes = bytes;
+        request_publish(index, handle);
+    }
+    f->bytes = 0; /* preparing moves nothing */
+    f->peer_class = PEER_CLASS_NONE;
+    emit_call(f);
+}
+
+/* ---- starting
+ * ------------------------------------------------------------------------------------------------------------- */
+
+static uint32_t start_ordinal(const struct pending *e, struct request_private *p) {
+    struct communicator *comm = live_comm(e, p);
+    if (p->collective)
+        return p->wanted_seq;
+    if (!comm || e->peer == PEER_NULL)
+        return SEQ_NONE;
+    if (p->receive && waits_for_any(e))
+        comm->wildcards = 1;
+    if (p->receive && comm->wildcards)
+        return SEQ_NONE;
+    return ordinal_next(e->comm, e->peer, e->tag, p->send);
+}
+
+static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t handle) {
+    struct pending *e = request_entry(index);
+    struct request_private *p = request_private(index);
+    e->peer = p->any_peer;
+    e->tag = p->collective ? (int32_t)p->ordinal++ : p->any_tag;
+    e->bytes = p->posted_bytes;
+    e->flags = (uint16_t)((e->flags & ~(FLAG_ORDINAL_UNKNOWN | FLAG_UNOBSERVED | FLAG_CANCELLED)) | FLAG_STARTED);
+    e->seq = start_ordinal(e, p);
+    if (p->receive && e->seq == SEQ_NONE)
+        e->flags |= FLAG_ORDINAL_UNKNOWN;
+    e->op = count_up(&recorder.next_op) + 1;
+    e->t0 = f->t0;
+    e->posting_ticks = saturate(f->t1 - f->t0);
+    e->tid = f->self->tid;
+    e->active = 1;
+    p->starting_call = f->call->id;
+    p->cancelled = false;
+    count_wildcard(e, +1);
+    if (!f->quiet)
+        record_entry(f->self, e, f->t1, RECORD_POST);
+    request_publish(index, handle);
+}
+
+static void start_handle(struct call_frame *f, uintptr_t handle) {
+    uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : request_claim(handle);
+    if (index != REQUEST_NO_ENTRY && request_entry(index)->persistent)
+        start_entry(f, index, handle);
+    else if (index != REQUEST_NO_ENTRY)
+        request_publish(index, handle);
+    else
+        aggregate_untracked(f);
+}
+
+void start_after(struct call_frame *f) {
+    if (f->failed)
+        emit_call(f);
+    else
+        start_handle(f, mpi_handle_at(argument(f, f->call->request), 0));
+}
+
+void startall_after(struct call_frame *f) {
+    int32_t n = (int32_t)argument(f, f->call->n);
+    if (f->failed)
+        emit_call(f);
+    for (int32_t i = 0; !f->failed && i < n; i++)
+        start_handle(f, mpi_handle_at(argument(f, f->call->request), (size_t)i));
+}
+
+/* ---- waiting and testing
+ * ---------------------------------------------------------------------------------------------------- */
+
+static uint32_t request_count(const struct call_frame *f) {
+    int32_t n = f->call->n ? (int32_t)argument(f, f->call->n) : 1;
+    return n > 0 ? (uint32_t)n : 0;
+}
+
+static bool returns_one_status(const struct call *call) {
+    return call->kind == KIND_WAIT || call->kind == KIND_TEST || call->kind == KIND_WAITANY ||
+           call->kind == KIND_TESTANY;
+}
+
+/* While wildcards are pending, ignored statuses are replaced: `room` is behind the copied handles. */
+static void want_statuses(struct call_frame *f, void *room) {
+    if (argument(f, f->call->status) == mpi_abi.status_ignore)
+        f->a[f->call->status - 1] = (uintptr_t)room;
+}
+
+void wait_before(struct call_frame *f) {
+    f->n = 1;
+    f->handle = mpi_handle_at(argument(f, f->call->request), 0);
+    f->handles = &f->handle;
+    if (unlikely(__atomic_load_n(&requests_wildcards, __ATOMIC_RELAXED)))
+        want_statuses(f, f->status);
+    uint32_t index = is_null(f->handle) ? REQUEST_NO_ENTRY : request_find(f->handle);
+    if (likely(index != REQUEST_NO_ENTRY))
+        f->op = request_entry(index)->op; /* what it waits for, should it never return */
+}
+
+void waits_before(struct call_frame *f) {
+    uint32_t n = request_count(f);
+    bool any = __atomic_load_n(&requests_wildcards, __ATOMIC_RELAXED) != 0;
+    size_t handles = ((size_t)n * sizeof *f->handles + 15) & ~(size_t)15;
+    size_t statuses = any ? (returns_one_status(f->call) ? 1u : (size_t)n) * mpi_abi.status_bytes : 0;
+    char *room = thread_scratch(f->self, handles + statuses + 64);
+    f->n = room ? n : 0;
+    f->handles = (uintptr_t *)room;
+    for (uint32_t i = 0; i < f->n; i++)
+        f->handles[i] = mpi_handle_at(argument(f, f->call->request), i);
+    if (any && room)
+        want_statuses(f, room + handles);
+}
+
+/* Which requests a returned call completed: how many, whether listed by `index`, and where their statuses lie. */
+struct completed {
+    uint32_t count;
+    const int32_t *indices; /* NULL: request i is i */
+    bool statuses_by_order; /* statuses follow the list, not the requests */
+};
+
+static struct completed find_completed(const struct call_frame *f) {
+    const struct call *call = f->call;
+    struct completed none = {0}, done = {0};
+    if (call->flag && !*(const int32_t *)argument(f, call->flag))
+        return none;
+    switch (call->kind) {
+    case KIND_WAITANY:
+    case KIND_TESTANY:
+        done.indices = (const int32_t *)argument(f, call->index);
+        done.count = 1;
+        done.statuses_by_order = true;
+        return done.indices[0] == mpi_abi.undefined ? none : done;
+    case KIND_WAITSOME:
+    case KIND_TESTSOME:
+        done.indices = (const int32_t *)argument(f, call->index);
+        done.statuses_by_order = true;
+        int32_t count = *(const int32_t *)argument(f, call->outcount);
+        done.count = count > 0 ? (uint32_t)count : 0;
+        return done;
+    default:
+        done.count = f->n;
+        return done;
+    }
+}
+
+static void complete_requests(struct call_frame *f, const struct completed *done) {
+    const char *statuses = status_argument(f);
+    struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true};
+    for (uint32_t k = 0; k < done->count; k++) {
+        uint32_t i = done->indices ? (uint32_t)done->indices[k] : k;
+        if (i >= f->n || is_null(f->handles[i]))
+            continue;
+        uint32_t index = request_claim(f->handles[i]);
+        if (index == REQUEST_NO_ENTRY)
+            continue;
+        if (statuses)
+            c.status = statuses + (size_t)(done->statuses_by_order ? k : i) * mpi_abi.status_bytes;
+        complete_entry(f->self, index, f->handles[i], &c);
+    }
+}
+
+/* After an error only requests whose handles are gone are known to be over. */
+static void complete_failed(struct call_frame *f) {
+    struct completion c = {.t1 = f->t1, .observed = true};
+    for (uint32_t i = 0; i < f->n; i++) {
+        if (is_null(f->handles[i]) || !is_null(mpi_handle_at(argument(f, f->call->request), i)))
+            continue;
+        uint32_t index = request_claim(f->handles[i]);
+        if (index != REQUEST_NO_ENTRY)
+            complete_entry(f->self, index, f->handles[i], &c);
+    }
+}
+
+void wait_after(struct call_frame *f) {
+    struct completed done = {0};
+    bool test = f->call->flag || f->call->kind == KIND_TESTSOME;
+    f->op = 0;
+    if (likely(!f->failed))
+        done = find_completed(f);
+    if (!f->quiet) {
+        if (!test || done.count || f->failed) /* a fruitless look is counted, not kept */
+            record_frame(f, RECORD_CALL);
+        aggregate_frame(f, 0);
+    }
+    if (unlikely(f->failed))
+        complete_failed(f);
+    else
+        complete_requests(f, &done);
+}
+
+/* ---- freeing, cancelling, looking
+ * ---------------------------------------------------------------------------------------------- */
+
+void request_free_before(struct call_frame *f) {
+    f->handle = mpi_handle_at(argument(f, f->call->request), 0);
+}
+
+void request_free_after(struct call_frame *f) {
+    struct completion c = {.t1 = f->t1, .observed = false};
+    uint32_t index = f->failed || is_null(f->handle) ? REQUEST_NO_ENTRY : request_claim(f->handle);
+    emit_call(f);
+    if (index == REQUEST_NO_ENTRY)
+        return;
+    bool persistent = request_entry(index)->persistent;
+    if (request_entry(index)->active)
+        complete_entry(f->self, index, f->handle, &c);
+    if (persistent)
+        request_release(index);
+}
+
+void cancel_after(struct call_frame *f) {
+    uint32_t index = f->failed ? REQUEST_NO_ENTRY : request_find(mpi_handle_at(argument(f, f->call->request), 0));
+    if (index != REQUEST_NO_ENTRY)
+        request_private(index)->cancelled = true;
+    emit_call(f);
+}
+
+void poll_after(struct call_frame *f) {
+    if (f->quiet)
+        return;
+    if (f->failed || (f->call->flag && *(const int32_t *)argument(f, f->call->flag)))
+        record_frame(f, RECORD_CALL);
+    aggregate_frame(f, 0);
+}

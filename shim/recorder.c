@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of recorder.h: activation, threads that come and go, the end.
+ */
+#include "shim/recorder.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shim/aggregates.h"
+#include "shim/identity.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+#define ANCHORS         512u
+#define PENDING_ENTRIES 4096u
+#define PROGRESS_ROWS   256u
+#define RING_MIN        16u
+#define RING_MAX        (16u << 20)
+#define RING_SMALL      1024u
+
+struct recorder recorder;
+__thread struct thread *this_thread;
+
+static const volatile uint32_t never_armed;
+const volatile uint32_t *recorder_armed = &never_armed;
+static volatile uint32_t *armed_page;
+static uint32_t activating;
+static os_pthread_key thread_key;
+static bool have_thread_key;
+
+/* ---- threads -------------------------------------------------------------------------------------------------- */
+
+static bool lane_open(struct lane *lane, uint32_t index) {
+    struct dumpfile *file = &recorder.file;
+    uint32_t records = recorder.header->ring_records;
+    lane->index = index;
+    lane->shared = index == LANES_EXCLUSIVE;
+    lane->state = &recorder.lane_states[index];
+    lane->state->shared = lane->shared;
+    lane->window = (struct window_writer){.lane = index, .state = lane->state};
+    lane->ring = dumpfile_section(file, SECTION_RING, index, records, sizeof *lane->ring);
+    lane->mask = records - 1;
+    if (!lane->ring || !aggregates_begin(lane, file))
+        return false;
+    __atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* An exclusive lane that nobody writes to, the first such; a lane whose sections could not be made stays taken. */
+static struct lane *take_exclusive_lane(uint32_t tid) {
+    for (uint32_t i = 0; i < LANES_EXCLUSIVE; i++) {
+        uint32_t nobody = 0;
+        if (!__atomic_compare_exchange_n(&recorder.lane_states[i].owner_tid, &nobody, tid, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        if (recorder.lanes[i].ready || lane_open(&recorder.lanes[i], i))
+            return &recorder.lanes[i];
+    }
+    return NULL;
+}
+
+static struct lane *take_shared_lane(uint32_t tid) {
+    struct lane *lane = &recorder.lanes[LANES_EXCLUSIVE];
+    uint32_t nobody = 0;
+    if (__atomic_compare_exchange_n(&recorder.lane_states[LANES_EXCLUSIVE].owner_tid, &nobody, tid, false,
+                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        lane_open(lane, LANES_EXCLUSIVE);
+    return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE) ? lane : NULL;
+}
+
+static struct thread *take_thread(uint32_t tid) {
+    for (uint32_t i = 0; i < THREAD_SLOTS; i++) {
+        uint32_t nobody = 0;
+        if (__atomic_compare_exchange_n(&recorder.slots[i].tid, &nobody, tid, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+            struct thread *thread = &recorder.threads[i];
+            thread->slot = &recorder.slots[i];
+            thread->pooled = true;
+            return thread;
+        }
+    }
+    count_loss(&recorder.header->losses.threads_without_slot);
+    struct thread *thread = os_memory(sizeof *thread);
+    if (thread)
+        thread->slot = &thread->spare_slot;
+    return thread;
+}
+
+static void release_thread(struct thread *thread) {
+    struct in_flight *slot = thread->slot;
+    if (thread->lane && !thread->lane->shared)
+        __atomic_store_n(&thread->lane->state->owner_tid, 0, __ATOMIC_RELEASE);
+    thread->lane = NULL;
+    thread->generation = 0;
+    if (thread->pooled) {
+        slot->call = 0;
+        slot->last_leave = 0;
+        __atomic_store_n(&slot->tid, 0, __ATOMIC_RELEASE);
+        return;
+    }
+    if (thread->scratch)
+        os_unmap(thread->scratch, thread->scratch_bytes);
+    os_unmap(thread, sizeof *thread);
+}
+
+/* Runs in the ending thread. Destructors of other keys may still communicate: they attach anew. */
+static void thread_ends(void *thread) {
+    this_thread = NULL;
+    if (*recorder_armed && ((struct thread *)thread)->generation == *recorder_armed)
+        release_thread(thread);
+}
+
+static void record_thread(struct thread *self) {
+    uint64_t ticket, now = ticks();
+    struct record *r = ring_begin(self->lane, &ticket);
+    if (!r)
+        return;
+    r->t0 = r->t1 = now;
+    r->bytes = 0;
+    r->seq = SEQ_NONE;
+    r->op = self->tid;
+    r->comm = COMM_NONE;
+    r->peer = PEER_NONE;
+    r->tag = TAG_NONE;
+    r->stack = STACK_NONE;
+    r->call = 0;
+    r->flags = 0;
+    r->kind = RECORD_THREAD;
+    r->dtype = r->redop = r->result = 0;
+    ring_end(self->lane, r, ticket);
+}
+
+struct thread *recorder_attach(void) {
+    int saved = errno;
+    uint32_t tid = (uint32_t)os_thread_id();
+    struct thread *self = take_thread(tid);
+    this_thread = NULL;
+    if (self) {
+        self->tid = tid;
+        self->outer = 0;
+        self->wait_ticks = 0;
+        self->lane = take_exclusive_lane(tid);
+        if (!self->lane)
+            self->lane = take_shared_lane(tid);
+    }
+    if (self && self->lane) {
+        self->slot->lane = self->lane->index;
+        __atomic_fetch_add(&self->lane->state->threads, 1, __ATOMIC_RELAXED);
+        self->generation = *recorder_armed;
+        this_thread = self;
+        if (have_thread_key)
+            os_pthread_setspecific(thread_key, self);
+        record_thread(self);
+    } else if (self) {
+        release_thread(self);
+        self = NULL;
+    }
+    errno = saved;
+    return self;
+}
+
+void *thread_scratch(struct thread *self, size_t bytes) {
+    if (bytes <= self->scratch_bytes)
+        return self->scratch;
+    size_t wanted = bytes < 65536 ? 65536 : bytes * 2;
+    void *memory = os_memory(wanted);
+    if (!memory)
+        return NULL;
+    if (self->scratch)
+        os_unmap(self->scratch, self->scratch_bytes);
+    self->scratch = memory;
+    self->scratch_bytes = wanted;
+    return memory;
+}
+
+struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
+    uint64_t mine = __atomic_fetch_add(&lane->state->head, 1, __ATOMIC_RELAXED);
+    struct record *record = &lane->ring[mine & lane->mask];
+    uint64_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
+    bool free = mine <= lane->mask ? commit == 0 : commit == mine - lane->mask;
+    if (free && commit && record->t0 >= lane->keep_from &&
+        !__atomic_exchange_n(&lane->window.busy, 1, __ATOMIC_ACQUIRE)) {
+        windows_keep(&recorder.windows, &lane->window, &recorder.anchors, record, &lane->keep_from);
+        __atomic_store_n(&lane->window.busy, 0, __ATOMIC_RELEASE);
+    }
+    /* The slot's last writer may be slower than a whole round: its record stays, this one is lost and shows as a gap.
+     */
+    if (!free || (commit &&
+                  !__atomic_compare_exchange_n(&record->commit, &commit, 0, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)))
+        return NULL;
+    *ticket = mine;
+    return record;
+}
+
+/* ---- activation ------------------------------------------------------------------------------------------------- */
+
+static uint32_t ring_records(void) {
+    uint64_t wanted = recorder.knobs.ring, records = RING_MIN;
+    while (records < wanted && records < RING_MAX)
+        records *= 2;
+    return (uint32_t)records;
+}
+
+static uint32_t window_blocks(uint32_t records) {
+    uint32_t blocks = records / 32; /* twice the ring */
+    return blocks < 4 ? 4 : blocks;
+}
+
+static uint64_t bytes_wanted(uint32_t records) {
+    return (uint64_t)records * sizeof(struct record) * 3 + (3u << 20);
+}
+
+static bool list_calls(void) {
+    struct call_name *names =
+        dumpfile_section(&recorder.file, SECTION_CALLS, 0, commtap_call_count, sizeof(struct call_name));
+    for (unsigned i = 0; names && i < commtap_call_count; i++) {
+        const struct call *call = &commtap_calls[i];
+        names[i].id = call->id;
+        names[i].api = call->api;
+        names[i].call_class = (uint8_t)commtap_call_class(call);
+        names[i].busbw = call->busbw;
+        names[i].flow = call->flow;
+        names[i].nonblocking = (uint8_t)commtap_call_nonblocking(call);
+        copy_text(names[i].name, sizeof names[i].name, call->name);
+        copy_text(names[i].torch, sizeof names[i].torch, call->torch);
+    }
+    return names != NULL;
+}
+
+static void fill_header(void) {
+    struct dump_header *h = recorder.header;
+    h->version = FORMAT_VERSION;
+    h->byte_order = FORMAT_BYTE_ORDER;
+    h->header_bytes = sizeof *h;
+    h->section_bytes = sizeof(struct section);
+    h->record_bytes = sizeof(struct record);
+    h->section_limit = SECTIONS_MAX;
+    h->clock_kind = clock_choose();
+    copy_text(h->writer, sizeof h->writer, COMMTAP_VERSION);
+}
+
+static bool open_sections(void) {
+    struct dumpfile *file = &recorder.file;
+    uint32_t blocks = window_blocks(recorder.header->ring_records);
+    struct clock_anchor *anchors = dumpfile_section(file, SECTION_ANCHORS, 0, ANCHORS, sizeof *anchors);
+    recorder.lane_states = dumpfile_section(file, SECTION_LANES, 0, LANES_MAX, sizeof *recorder.lane_states);
+    recorder.slots = dumpfile_section(file, SECTION_IN_FLIGHT, 0, THREAD_SLOTS, sizeof *recorder.slots);
+    recorder.threads = os_memory(THREAD_SLOTS * sizeof *recorder.threads);
+    recorder.pending = dumpfile_section(file, SECTION_PENDING, 0, PENDING_ENTRIES, sizeof *recorder.pending);
+    recorder.pending_count = PENDING_ENTRIES;
+    recorder.progress = dumpfile_section(file, SECTION_PROGRESS, 0, PROGRESS_ROWS, sizeof *recorder.progress);
+    recorder.progress_count = PROGRESS_ROWS;
+    if (!anchors || !recorder.lane_states || !recorder.slots || !recorder.threads || !recorder.pending ||
+        !recorder.progress || !list_calls())
+        return false;
+    anchors_begin(&recorder.anchors, anchors, ANCHORS);
+    recorder.header->tick_hz_hint = recorder.anchors.tick_hz;
+    definitions_begin(&recorder.definitions, file, &recorder.header->losses);
+    recorder.windows.blocks = dumpfile_section(file, SECTION_WINDOWS, 0, blocks, sizeof(struct window_block));
+    recorder.windows.count = recorder.windows.blocks ? blocks : 0;
+    return recorder.definitions.area_count > 0;
+}
+
+static void choose_directory(char *to, size_t size, const char *run_id) {
+    struct text t;
+    text_begin(&t, to, size);
+    text_add(&t, recorder.knobs.dir);
+    if (!*recorder.knobs.dir) {
+        text_add(&t, "commtap-");
+        text_add(&t, run_id);
+    }
+}
+
+/* Messages come from one process of the job: rank 0 as far as the launcher says, or a process of no launcher. */
+static void say(const struct dump_header *identity, const char *text) {
+    if (identity->rank <= 0)
+        message(text);
+}
+
+static void say_about(const struct dump_header *identity, const char *text, const char *directory) {
+    char line[1400];
+    struct text t;
+    text_begin(&t, line, sizeof line);
+    text_add(&t, text);
+    text_add(&t, " (");
+    text_add(&t, directory);
+    text_add(&t, "); nothing is recorded");
+    say(identity, line);
+}
+
+static bool open_dump(void) {
+    static struct dump_header identity; /* before there is a file to hold it */
+    char directory[1100];
+    const char *note, *trouble;
+    uint32_t records = ring_records();
+    memset(&identity, 0, sizeof identity);
+    identity_fill(&identity, recorder.knobs.run_id);
+    if (identity.rank <= 0)
+        knobs_complain();
+    choose_directory(directory, sizeof directory, identity.run_id);
+    trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
+    if (!trouble && note && records > RING_SMALL) { /* a disk nearly full may still hold a short ring */
+        os_unmap(recorder.file.header, SECTION_ALIGN);
+        records = RING_SMALL;
+        trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
+    }
+    if (trouble) {
+        say_about(&identity, trouble, directory);
+        return false;
+    }
+    if (note)
+        say(&identity, note);
+    recorder.header = recorder.file.header;
+    *recorder.header = identity;
+    recorder.header->ring_records = records;
+    fill_header();
+    if (!open_sections()) {
+        say_about(&identity, "no room for the dump", directory);
+        return false;
+    }
+    return true;
+}
+
+static void choose_calls(void) {
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        recorder.enabled[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name);
+}
+
+static bool make_armed_page(void) {
+    if (armed_page)
+        return true;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *memory = os_memory(page);
+    if (!memory || madvise(memory, page, MADV_WIPEONFORK) != 0)
+        return false;
+    armed_page = memory;
+    recorder_armed = memory;
+    return true;
+}
+
+static void arm(void) {
+    struct dump_header *h = recorder.header;
+    h->activated_ticks = ticks();
+    h->state = STATE_ACTIVE;
+    memcpy(h->magic, FORMAT_MAGIC, sizeof h->magic); /* a file without the magic is no dump yet */
+    if (recorder.file.place == PLACE_STAGED)
+        dumpfile_write_stub(&recorder.file);
+    if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific)
+        have_thread_key = os_pthread_key_create(&thread_key, thread_ends) == 0;
+    *armed_page = recorder.generation;
+}
+
+bool recorder_activate(void) {
+    uint32_t idle = 0;
+    if (!recorder.knobs.enable || recorder.gave_up ||
+        !__atomic_compare_exchange_n(&activating, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return false;
+    int saved = errno;
+    bool armed = *recorder_armed != 0;
+    if (!armed && make_armed_page()) {
+        struct recorder fresh = {.knobs = recorder.knobs, .generation = recorder.generation + 1};
+        recorder = fresh;
+        choose_calls();
+        if (open_dump()) {
+            arm();
+            armed = true;
+        }
+    }
+    recorder.gave_up = !armed;
+    __atomic_store_n(&activating, 0, __ATOMIC_RELEASE);
+    errno = saved;
+    return armed;
+}
+
+void recorder_switch_off(const char *why) {
+    if (!*recorder_armed)
+        return;
+    *armed_page = 0;
+    recorder.gave_up = true;
+    copy_text(recorder.header->trouble, sizeof recorder.header->trouble, why);
+    __atomic_fetch_or(&recorder.header->state, STATE_SWITCHED_OFF, __ATOMIC_RELEASE);
+    if (recorder.header->rank <= 0)
+        message(why);
+}
+
+void recorder_exit(void) {
+    if (!*recorder_armed)
+        return;
+    int saved = errno;
+    recorder.header->exited_ticks = ticks();
+    anchors_take(&recorder.anchors);
+    __atomic_fetch_or(&recorder.header->state, STATE_EXITED, __ATOMIC_RELEASE);
+    dumpfile_deliver(&recorder.file);
+    errno = saved;
+}

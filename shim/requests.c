@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of requests.h: buckets of eight keys, one cache line, apart from the entries they stand for; a full
+ * bucket spills into the next few.
+ */
+#include "shim/requests.h"
+
+#include "shim/os.h"
+#include "shim/recorder.h"
+
+#define KEYS  8u
+#define SPILL 8u /* buckets looked at after the first */
+#define BUSY  1u /* key of an entry that one thread works on; no library has a handle 1 */
+
+struct bucket {
+    uintptr_t keys[KEYS];
+};
+
+static struct bucket *buckets;
+static struct request_private *private_part;
+static uint8_t *spilled; /* per bucket: keys that belong here may stand further on */
+static uint32_t bucket_count;
+uint32_t requests_wildcards;
+
+bool requests_begin(void) {
+    bucket_count = recorder.pending_count / KEYS;
+    buckets = os_memory(bucket_count * sizeof *buckets);
+    private_part = os_memory(recorder.pending_count * sizeof *private_part);
+    spilled = os_memory(bucket_count);
+    requests_wildcards = 0;
+    return buckets && private_part && spilled;
+}
+
+struct pending *request_entry(uint32_t index) {
+    return &recorder.pending[index];
+}
+
+struct request_private *request_private(uint32_t index) {
+    return &private_part[index];
+}
+
+static uint32_t home(uintptr_t handle) {
+    return (uint32_t)((handle ^ handle >> 31) * 0x9e3779b97f4a7c15u >> 40) % bucket_count;
+}
+
+static bool claim_key(uintptr_t *key, uintptr_t expected) {
+    if (!recorder.multithreaded) {
+        if (*key != expected)
+            return false;
+        *key = BUSY;
+        return true;
+    }
+    return __atomic_compare_exchange_n(key, &expected, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static uint32_t search(uintptr_t handle, bool claim) {
+    uint32_t b = home(handle);
+    for (uint32_t hop = 0; hop <= SPILL; hop++, b = (b + 1) % bucket_count) {
+        for (uint32_t i = 0; i < KEYS; i++) {
+            uintptr_t *key = &buckets[b].keys[i];
+            if (__atomic_load_n(key, __ATOMIC_ACQUIRE) == handle && (!claim || claim_key(key, handle)))
+                return b * KEYS + i;
+        }
+        if (!spilled[b])
+            break;
+    }
+    return REQUEST_NO_ENTRY;
+}
+
+uint32_t request_find(uintptr_t handle) {
+    return search(handle, false);
+}
+
+uint32_t request_claim(uintptr_t handle) {
+    return search(handle, true);
+}
+
+uint32_t request_take(uintptr_t handle, uint32_t *stale) {
+    *stale = request_claim(handle);
+    uint32_t b = home(handle);
+    for (uint32_t hop = 0; hop <= SPILL; hop++, b = (b + 1) % bucket_count) {
+        for (uint32_t i = 0; i < KEYS; i++)
+            if (buckets[b].keys[i] == 0 && claim_key(&buckets[b].keys[i], 0))
+                return b * KEYS + i;
+        spilled[b] = 1;
+    }
+    count_loss(&recorder.header->losses.pending_untracked);
+    return REQUEST_NO_ENTRY;
+}
+
+void request_publish(uint32_t index, uintptr_t handle) {
+    __atomic_store_n(&recorder.pending[index].request, handle, __ATOMIC_RELEASE);
+    __atomic_store_n(&buckets[index / KEYS].keys[index % KEYS], handle, __ATOMIC_RELEASE);
+}
+
+void request_release(uint32_t index) {
+    __atomic_store_n(&recorder.pending[index].request, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&buckets[index / KEYS].keys[index % KEYS], 0, __ATOMIC_RELEASE);
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of resolve.h.
+ * Order for a real function: the next definer in link order (which also chains other tools); the pinned provider; the
+ * caller's own library and what it depends on (a module loaded RTLD_LOCAL); any loaded MPI library. dlopen is only ever
+ * asked for what is loaded already.
+ */
+#include "shim/resolve.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+#include "shim/os.h"
+#include "shim/recorder.h"
+#include "shim/tail_jump.h"
+
+extern void *os_dlopen(const char *, int) __attribute__((weak));
+extern int os_dladdr(const void *, Dl_info *) __attribute__((weak));
+__asm__(".symver os_dlopen,dlopen@" OLD_GLIBC);
+__asm__(".symver os_dladdr,dladdr@" OLD_GLIBC);
+
+typedef void *(*dlsym_function)(void *, const char *);
+typedef void *(*dlvsym_function)(void *, const char *, const char *);
+
+any_function real_functions[CALL_INDEX_COUNT];
+any_function real_profiling_functions[CALL_INDEX_COUNT];
+
+static dlsym_function real_dlsym;
+static dlvsym_function real_dlvsym;
+
+/* The library that provides the job's MPI, pinned at the first success. */
+static struct {
+    void *handle;
+    char path[512];
+} provider;
+
+/* ---- the dynamic linker's own functions ----------------------------------------------------------------------- */
+
+struct symbol_search {
+    const char *name;
+    void *found;
+};
+
+static const void *dynamic_address(const struct dl_phdr_info *info, uint64_t value) {
+    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
+}
+
+/* Looks a name up in one object's GNU hash table (the layout: "GNU Hash ELF Sections", Ali Bahrami). */
+static void *symbol_in_object(const struct dl_phdr_info *info, const char *name) {
+    const ElfW(Sym) *symbols = NULL;
+    const char *strings = NULL;
+    const uint32_t *hash = NULL;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+            continue;
+        const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        for (; d->d_tag != DT_NULL; d++) {
+            if (d->d_tag == DT_SYMTAB)
+                symbols = dynamic_address(info, d->d_un.d_ptr);
+            else if (d->d_tag == DT_STRTAB)
+                strings = dynamic_address(info, d->d_un.d_ptr);
+            else if (d->d_tag == DT_GNU_HASH)
+                hash = dynamic_address(info, d->d_un.d_ptr);
+        }
+    }
+    if (!symbols || !strings || !hash)
+        return NULL;
+    uint32_t buckets = hash[0], first = hash[1], bloom_words = hash[2], h = 5381;
+    const uint32_t *bucket = hash + 4 + bloom_words * (sizeof(size_t) / 4), *chain = bucket + buckets;
+    for (const char *c = name; *c; c++)
+        h = h * 33 + (unsigned char)*c;
+    uint32_t i = bucket[h % buckets];
+    if (i < first)
+        return NULL;
+    for (;; i++) {
+        uint32_t entry = chain[i - first];
+        if ((entry | 1) == (h | 1) && symbols[i].st_value && !strcmp(strings + symbols[i].st_name, name))
+            return (void *)(info->dlpi_addr + symbols[i].st_value);
+        if (entry & 1)
+            return NULL;
+    }
+}
+
+static bool is_libc(const char *path) {
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6) || !strncmp(base, "libdl.so", 8) ||
+           !strncmp(base, "libdl-2", 7);
+}
+
+static int search_libc(struct dl_phdr_info *info, size_t size, void *data) {
+    struct symbol_search *search = data;
+    (void)size;
+    if (is_libc(info->dlpi_name))
+        search->found = symbol_in_object(info, search->name);
+    return search->found != NULL;
+}
+
+static void *find_in_libc(const char *name) {
+    struct symbol_search search = {.name = name};
+    dl_iterate_phdr(search_libc, &search);
+    return search.found;
+}
+
+static dlsym_function get_dlsym(void) {
+    dlsym_function f = __atomic_load_n(&real_dlsym, __ATOMIC_ACQUIRE);
+    if (unlikely(!f)) {
+        f = (dlsym_function)find_in_libc("dlsym");
+        __atomic_store_n(&real_dlsym, f, __ATOMIC_RELEASE);
+    }
+    return f;
+}
+
+static dlvsym_function get_dlvsym(void) {
+    dlvsym_function f = __atomic_load_n(&real_dlvsym, __ATOMIC_ACQUIRE);
+    if (unlikely(!f)) {
+        f = (dlvsym_function)find_in_libc("dlvsym");
+        __atomic_store_n(&real_dlvsym, f, __ATOMIC_RELEASE);
+    }
+    return f;
+}
+
+/* ---- which library -------------------------------------------------------------------------------------------- */
+
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static bool is_ours(const void *address) {
+    return (const char *)address >= __ehdr_start && (const char *)address < _end;
+}
+
+static void *loaded(const char *path) {
+    return os_dlopen ? os_dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+static void pin_provider(const void *function) {
+    Dl_info info;
+    if (provider.handle || !os_dladdr || !os_dladdr(function, &info) || !info.dli_fname)
+        return;
+    copy_text(provider.path, sizeof provider.path, info.dli_fname);
+    provider.handle = loaded(info.dli_fname);
+}
+
+static void *in_callers_library(const char *name, const void *caller) {
+    Dl_info info;
+    if (!caller || !os_dladdr || !os_dladdr(caller, &info) || !info.dli_fname)
+        return NULL;
+    void *handle = loaded(info.dli_fname);
+    return handle ? get_dlsym()(handle, name) : NULL;
+}
+
+#define LIBRARIES_MAX 16
+struct library_list {
+    char paths[LIBRARIES_MAX][512];
+    int count;
+};
+
+static int collect_mpi_library(struct dl_phdr_info *info, size_t size, void *data) {
+    struct library_list *list = data;
+    (void)size;
+    const char *base = strrchr(info->dlpi_name, '/');
+    base = base ? base + 1 : info->dlpi_name;
+    if (!strncmp(base, "libmpi", 6) && list->count < LIBRARIES_MAX)
+        copy_text(list->paths[list->count++], sizeof list->paths[0], info->dlpi_name);
+    return 0;
+}
+
+static void *in_any_mpi_library(const char *name) {
+    struct library_list list;
+    list.count = 0;
+    dl_iterate_phdr(collect_mpi_library, &list);
+    for (int i = 0; i < list.count; i++) {
+        void *handle = loaded(list.paths[i]);
+        void *found = handle ? get_dlsym()(handle, name) : NULL;
+        if (found && !is_ours(found))
+            return found;
+    }
+    return NULL;
+}
+
+void *resolve_name(const char *name, const void *caller) {
+    if (!get_dlsym())
+        return NULL;
+    void *found = get_dlsym()(RTLD_NEXT, name);
+    if (!found && provider.handle)
+        found = get_dlsym()(provider.handle, name);
+    if (!found)
+        found = in_callers_library(name, caller);
+    if (!found || is_ours(found))
+        found = in_any_mpi_library(name);
+    if (found)
+        pin_provider(found);
+    return found;
+}
+
+void *resolve_in_provider(const char *name) {
+    void *found = get_dlsym() ? get_dlsym()(RTLD_DEFAULT, name) : NULL;
+    if ((!found || is_ours(found)) && provider.handle)
+        found = get_dlsym()(provider.handle, name);
+    return found && !is_ours(found) ? found : NULL;
+}
+
+const char *resolve_provider_path(void) {
+    return provider.path;
+}
+
+/* What a call without any provider returns: MPI_ERR_OTHER of Open MPI and the standard ABI; no MPI has it as success.
+ */
+static uintptr_t no_provider(void) {
+    return 16;
+}
+
+any_function resolve_call(unsigned index, bool profiling, const void *caller) {
+    char name[64] = "P";
+    any_function *slot = profiling ? &real_profiling_functions[index] : &real_functions[index];
+    any_function found = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    if (found)
+        return found;
+    copy_text(name + profiling, sizeof name - 1, commtap_calls[index].name);
+    found = (any_function)resolve_name(name, caller);
+    if (!found)
+        return (any_function)no_provider; /* not remembered: a library may still be loaded */
+    __atomic_store_n(slot, found, __ATOMIC_RELEASE);
+    return found;
+}
+
+/* ---- Fortran bindings ----------------------------------------------------------------------------------------- */
+
+static bool is_fortran_library(const char *path) {
+    static const char *const names[] = {"libmpi_mpifh", "libmpi_usempi", "libmpichfort", "libmpifort", "libmpichf90"};
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(base, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+/* mpi_send_, mpi_send__, MPI_Send_f08, mpi_send_f08ts_: bindings that live in other libraries (Cray and others). */
+static bool is_fortran_symbol(const char *name) {
+    if (!name || (strncmp(name, "mpi_", 4) && strncmp(name, "MPI_", 4) && strncmp(name, "pmpi_", 5)))
+        return false;
+    return strstr(name, "_f08") || name[strlen(name) - 1] == '_';
+}
+
+#define FORTRAN_CACHE 256u
+bool resolve_caller_is_fortran(const void *caller) {
+    /* Call sites repeat: address and verdict in one word (text addresses have the top bit clear). */
+    static uint64_t cache[FORTRAN_CACHE];
+    uint64_t *slot = &cache[hash_mix((uintptr_t)caller) % FORTRAN_CACHE];
+    uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    if (seen << 1 == (uint64_t)(uintptr_t)caller << 1 && seen)
+        return seen >> 63;
+    Dl_info info;
+    bool fortran = os_dladdr && os_dladdr(caller, &info) && info.dli_fname &&
+                   (is_fortran_library(info.dli_fname) || is_fortran_symbol(info.dli_sname));
+    __atomic_store_n(slot, (uint64_t)(uintptr_t)caller | (uint64_t)fortran << 63, __ATOMIC_RELAXED);
+    return fortran;
+}
+
+/* ---- the dlsym hook --------------------------------------------------------------------------------------------- */
+
+/* Hooks without a row in the table. */
+static const char *const other_hooks[] = {"MPI_Pcontrol", "MPI_Initialized"};
+
+/* Row of a hooked name, -1 for other hooks, -2 for names that are not ours. */
+static int hooked(const char *name) {
+    if (name[0] == 'P')
+        name++;
+    if (strncmp(name, "MPI_", 4))
+        return -2;
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        if (!strcmp(commtap_calls[i].name, name))
+            return (int)i;
+    for (size_t i = 0; i < sizeof other_hooks / sizeof *other_hooks; i++)
+        if (!strcmp(other_hooks[i], name))
+            return -1;
+    return -2;
+}
+
+/* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. */
+static void *answer(void *found, const char *name) {
+    int row = hooked(name);
+    if (row == -2 || !found)
+        return found;
+    void *next = get_dlsym()(RTLD_NEXT, name);
+    if (is_ours(found)) /* our mere presence must not make a library seem present; a failed look-up set dlerror */
+        return next || (provider.handle && get_dlsym()(provider.handle, name)) ? found : NULL;
+    if (row < 0 || name[0] == 'P')
+        return found;
+    /* A second copy of MPI in this process (a translation layer's, say): its calls must not run in the first. */
+    void *expected = next ? next : provider.handle ? get_dlsym()(provider.handle, name) : found;
+    if (expected != found) {
+        if (*recorder_armed)
+            count_loss(&recorder.header->losses.providers_handed_raw);
+        return found;
+    }
+    void *wrapper = get_dlsym()(RTLD_DEFAULT, name);
+    if (!wrapper || !is_ours(wrapper))
+        return found;
+    pin_provider(found);
+    any_function none = NULL;
+    __atomic_compare_exchange_n(&real_functions[row], &none, (any_function)found, false, __ATOMIC_RELEASE,
+                                __ATOMIC_RELAXED);
+    return wrapper;
+}
+
+static void *hooked_dlsym(void *handle, const char *name) {
+    return answer(get_dlsym()(handle, name), name);
+}
+
+static void *hooked_dlvsym(void *handle, const char *name, const char *version) {
+    return answer(get_dlvsym()(handle, name, version), name);
+}
+
+static bool is_candidate(const void *handle, const char *name) {
+    return handle != RTLD_NEXT && name && (name[0] == 'M' || name[0] == 'P') && strstr(name, "MPI_");
+}
+
+/* On a libc whose tables cannot be read every look-up fails; better than a jump to nowhere. */
+static void *finds_nothing(void) {
+    return NULL;
+}
+
+__attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name) {
+    if (!get_dlsym())
+        return (void *)finds_nothing;
+    return is_candidate(handle, name) ? (void *)hooked_dlsym : (void *)get_dlsym();
+}
+
+__attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name) {
+    if (!get_dlsym() || !get_dlvsym())
+        return (void *)finds_nothing;
+    return is_candidate(handle, name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
+}
+
+TAIL_JUMP(dlsym, choose_dlsym);
+TAIL_JUMP(dlvsym, choose_dlvsym);

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The wrappers of all MPI functions, expanded from calls.def, and the way every call takes through them.
+ * Lives here: the expansion, entering and leaving, the table of handlers by kind, Init and Finalize, and the two
+ * functions that need a hand-written body (Pcontrol, Initialized).
+ * Must not live here: what a kind of call does (mpi_*.c).
+ */
+#include "shim/mpi_collectives.h"
+#include "shim/mpi_frame.h"
+#include "shim/mpi_library.h"
+#include "shim/mpi_p2p.h"
+#include "shim/mpi_requests.h"
+#include "shim/ordinals.h"
+#include "shim/resolve.h"
+#include "shim/tail_jump.h"
+
+/* ---- coming up and going down
+ * --------------------------------------------------------------------------------------------- */
+
+static uint32_t library_generation; /* activation for which the library was asked for its world */
+static bool finalized;
+
+/* With MPI initialised: who we are, what its handles look like. Trouble here ends recording, not the job. */
+static void begin_library(bool with_world) {
+    int provided = 0;
+    if (library_generation == recorder.generation)
+        return;
+    library_generation = recorder.generation;
+    if (!mpi_library_resolve(NULL) || !mpi_abi_detect()) {
+        recorder_switch_off("this MPI library is not one commtap knows; nothing is recorded");
+        return;
+    }
+    /* Sessions may ask for threads without saying so here. */
+    recorder.multithreaded = !with_world || !mpi_library.Query_thread || mpi_library.Query_thread(&provided) != 0 ||
+                             provided == mpi_abi.thread_multiple;
+    if (!requests_begin() || !ordinals_begin() || !mpi_bytes_begin() || !communicators_begin(with_world)) {
+        recorder_switch_off("no memory for commtap's tables; nothing is recorded");
+        return;
+    }
+    copy_text(recorder.header->library, sizeof recorder.header->library, resolve_provider_path());
+    recorder.header->mpi_family = mpi_abi.family;
+    recorder.header->initialised_ticks = ticks();
+    __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED | (recorder.multithreaded ? STATE_THREAD_MULTIPLE : 0),
+                      __ATOMIC_RELEASE);
+    recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);
+}
+
+static bool mpi_is_initialised(const void *caller) {
+    int flag = 0, over = 0;
+    int (*initialized)(int *) = (int (*)(int *))resolve_name("PMPI_Initialized", caller);
+    int (*was_finalized)(int *) = (int (*)(int *))resolve_name("PMPI_Finalized", caller);
+    return initialized && initialized(&flag) == 0 && flag && was_finalized && was_finalized(&over) == 0 && !over;
+}
+
+/* A call in a process that does not record yet. Init may have been invisible: then the first call starts us. */
+static struct thread *wake(const struct call *call, const void *caller) {
+    if (recorder.gave_up || finalized || (call->kind != KIND_INIT && !mpi_is_initialised(caller)))
+        return NULL;
+    if (!recorder_activate())
+        return NULL;
+    if (call->kind != KIND_INIT)
+        begin_library(true);
+    return recorder_thread();
+}
+
+static void init_after(struct call_frame *f) {
+    int world = 0;
+    if (f->failed)
+        return;
+    if (!mpi_library_resolve(NULL) || mpi_library.Initialized(&world) != 0)
+        world = 0;
+    begin_library(world);
+    if (*recorder_armed)
+        emit_call(f);
+}
+
+static void finalize_before(struct call_frame *f) {
+    (void)f;
+    recorder.header->finalise_ticks = ticks();
+    __atomic_fetch_or(&recorder.header->state, STATE_FINALISING, __ATOMIC_RELEASE);
+    communicators_end();
+    anchors_take(&recorder.anchors);
+}
+
+static void finalize_after(struct call_frame *f) {
+    emit_call(f);
+    if (f->failed)
+        return;
+    recorder.header->finalised_ticks = f->t1;
+    __atomic_fetch_or(&recorder.header->state, STATE_FINALISED, __ATOMIC_RELEASE);
+    finalized = true;
+}
+
+/* It does not return: recorded on the way in. */
+static void abort_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+    f->t0 = f->t1 = ticks();
+    emit_call(f);
+    __atomic_fetch_or(&recorder.header->state, STATE_ABORTING, __ATOMIC_RELEASE);
+}
+
+/* ---- kinds with little to do
+ * ------------------------------------------------------------------------------------------------ */
+
+static void nothing(struct call_frame *f) {
+    (void)f;
+}
+
+static void plain_before(struct call_frame *f) {
+    frame_set_comm(f, frame_find_comm(f));
+}
+
+static void plain_after(struct call_frame *f) {
+    emit_call(f);
+}
+
+static void type_free_before(struct call_frame *f) {
+    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
+}
+
+static void type_free_after(struct call_frame *f) {
+    if (!f->failed)
+        mpi_bytes_forget_type(f->handle);
+    emit_call(f);
+}
+
+void frame_find_unseen(struct call_frame *f) {
+    if (f->call->comm && *recorder_armed && library_generation == recorder.generation)
+        frame_set_comm(f, communicator_register_unseen(mpi_handle(argument(f, f->call->comm))));
+}
+
+const struct handler mpi_handlers[KIND_COUNT] = {
+    [KIND_PLAIN] = {plain_before, plain_after},
+    [KIND_INIT] = {nothing, init_after},
+    [KIND_FINALIZE] = {finalize_before, finalize_after},
+    [KIND_ABORT] = {abort_before, nothing},
+    [KIND_COLLECTIVE] = {collective_before, collective_after},
+    [KIND_ICOLLECTIVE] = {collective_before, icollective_after},
+    [KIND_COLLECTIVE_INIT] = {collective_before, collective_init_after},
+    [KIND_SEND] = {send_before, send_after},
+    [KIND_RECV] = {recv_before, recv_after},
+    [KIND_SENDRECV] = {sendrecv_before, sendrecv_after},
+    [KIND_ISEND] = {send_before, isend_after},
+    [KIND_IRECV] = {irecv_before, irecv_after},
+    [KIND_ISENDRECV] = {isendrecv_before, isendrecv_after},
+    [KIND_SEND_INIT] = {send_init_before, send_init_after},
+    [KIND_RECV_INIT] = {recv_init_before, recv_init_after},
+    [KIND_START] = {nothing, start_after},
+    [KIND_STARTALL] = {nothing, startall_after},
+    [KIND_WAIT] = {wait_before, wait_after},
+    [KIND_WAITALL] = {waits_before, wait_after},
+    [KIND_WAITANY] = {waits_before, wait_after},
+    [KIND_WAITSOME] = {waits_before, wait_after},
+    [KIND_TEST] = {wait_before, wait_after},
+    [KIND_TESTALL] = {waits_before, wait_after},
+    [KIND_TESTANY] = {waits_before, wait_after},
+    [KIND_TESTSOME] = {waits_before, wait_after},
+    [KIND_REQUEST_FREE] = {request_free_before, request_free_after},
+    [KIND_CANCEL] = {nothing, cancel_after},
+    [KIND_POLL] = {nothing, poll_after},
+    [KIND_PROBE] = {probe_before, probe_after},
+    [KIND_IPROBE] = {probe_before, probe_after},
+    [KIND_MPROBE] = {mprobe_before, mprobe_after},
+    [KIND_IMPROBE] = {mprobe_before, mprobe_after},
+    [KIND_MRECV] = {mrecv_before, mrecv_after},
+    [KIND_IMRECV] = {mrecv_before, imrecv_after},
+    [KIND_COMM_CREATE] = {comm_create_before, comm_create_after},
+    [KIND_COMM_CREATE_GROUP] = {comm_create_group_before, comm_create_group_after},
+    [KIND_COMM_FROM_GROUP] = {nothing, comm_from_group_after},
+    [KIND_COMM_IDUP] = {comm_create_before, comm_idup_after},
+    [KIND_INTERCOMM_CREATE] = {comm_create_group_before, intercomm_create_after},
+    [KIND_INTERCOMM_FROM_GROUPS] = {nothing, comm_from_group_after},
+    [KIND_COMM_FREE] = {comm_free_before, comm_free_after},
+    [KIND_COMM_SET_NAME] = {plain_before, comm_set_name_after},
+    [KIND_COMM_GET_PARENT] = {nothing, comm_get_parent_after},
+    [KIND_TYPE_FREE] = {type_free_before, type_free_after},
+    [KIND_WIN_CREATE] = {collective_before, win_create_after},
+    [KIND_WIN_FREE] = {win_free_before, win_free_after},
+    [KIND_RMA] = {independent_before, independent_after},
+    [KIND_RMA_REQUEST] = {independent_before, independent_request_after},
+    [KIND_RMA_SYNC] = {independent_before, independent_after},
+    [KIND_WIN_COLLECTIVE] = {collective_before, collective_after},
+    [KIND_FILE_OPEN] = {collective_before, file_open_after},
+    [KIND_FILE_CLOSE] = {file_close_before, file_close_after},
+    [KIND_FILE_COLLECTIVE] = {collective_before, collective_after},
+    [KIND_FILE_IO] = {independent_before, independent_after},
+    [KIND_FILE_IO_REQUEST] = {independent_request_before, independent_request_after},
+};
+
+/* ---- in and out
+ * ----------------------------------------------------------------------------------------------------------- */
+
+static void publish_in_flight(const struct call_frame *f) {
+    struct in_flight *slot = f->self->slot;
+    slot->comm = f->comm_index;
+    slot->bytes = f->bytes;
+    slot->seq = f->seq;
+    slot->peer = f->peer;
+    slot->tag = f->tag;
+    slot->op = f->op;
+    slot->flags = f->flags;
+}
+
+static void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+    f->self = self;
+    f->call = call;
+    f->a = a;
+    f->comm = NULL;
+    f->bytes = 0;
+    f->comm_index = COMM_NONE;
+    f->seq = SEQ_NONE;
+    f->op = 0;
+    f->peer = PEER_NONE;
+    f->tag = TAG_NONE;
+    f->flags = 0;
+    f->peer_class = PEER_CLASS_NONE;
+    f->dtype = f->redop = f->result = 0;
+    f->failed = f->root = false;
+}
+
+/* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case. */
+static any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const void *caller) {
+    const struct call *call = &commtap_calls[index];
+    any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
+    struct thread *self = recorder_thread();
+    f->self = NULL;
+    if (unlikely(!real))
+        real = resolve_call(index, profiling, caller);
+    if (unlikely(!self) && !(self = wake(call, caller)))
+        return real;
+    /* Calls that the library makes itself are part of the outer one. A frame above the outer one's means that an
+     * exception or longjmp has left it without our seeing it. */
+    if (self->outer && (uintptr_t)f < self->outer)
+        return real;
+    self->outer = (uintptr_t)f;
+    begin_frame(f, call, a, self);
+    f->quiet = recorder.paused || !recorder.enabled[index];
+    mpi_handlers[call->kind].before(f);
+    publish_in_flight(f);
+    f->t0 = ticks();
+    self->slot->enter = f->t0;
+    __atomic_store_n(&self->slot->call, call->id, __ATOMIC_RELEASE);
+    return real;
+}
+
+static void leave(struct call_frame *f, uintptr_t result) {
+    struct thread *self = f->self;
+    f->t1 = ticks();
+    __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
+    self->slot->last_leave = f->t1;
+    if (unlikely((int)result != 0)) {
+        f->failed = true;
+        f->flags |= FLAG_FAILED;
+        f->result = (uint8_t)result;
+    }
+    mpi_handlers[f->call->kind].after(f);
+    if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
+        anchors_take(&recorder.anchors);
+    self->outer = 0;
+}
+
+/* ---- the wrappers
+ * ----------------------------------------------------------------------------------------------------------- */
+
+#define P0  void
+#define P1  uintptr_t a1
+#define P2  P1, uintptr_t a2
+#define P3  P2, uintptr_t a3
+#define P4  P3, uintptr_t a4
+#define P5  P4, uintptr_t a5
+#define P6  P5, uintptr_t a6
+#define P7  P6, uintptr_t a7
+#define P8  P7, uintptr_t a8
+#define P9  P8, uintptr_t a9
+#define P10 P9, uintptr_t a10
+#define P11 P10, uintptr_t a11
+#define P12 P11, uintptr_t a12
+#define P13 P12, uintptr_t a13
+#define V0  0
+#define V1  a1
+#define V2  V1, a2
+#define V3  V2, a3
+#define V4  V3, a4
+#define V5  V4, a5
+#define V6  V5, a6
+#define V7  V6, a7
+#define V8  V7, a8
+#define V9  V8, a9
+#define V10 V9, a10
+#define V11 V10, a11
+#define V12 V11, a12
+#define V13 V12, a13
+#define A0
+#define A1  a[0]
+#define A2  A1, a[1]
+#define A3  A2, a[2]
+#define A4  A3, a[3]
+#define A5  A4, a[4]
+#define A6  A5, a[5]
+#define A7  A6, a[6]
+#define A8  A7, a[7]
+#define A9  A8, a[8]
+#define A10 A9, a[9]
+#define A11 A10, a[10]
+#define A12 A11, a[11]
+#define A13 A12, a[12]
+
+#define EXPORTED __attribute__((visibility("default")))
+
+#define THROUGH(index, arity, profiling)                                                                               \
+    uintptr_t a[] = {V##arity};                                                                                        \
+    struct call_frame f;                                                                                               \
+    any_function real = enter(&f, index, profiling, a, __builtin_return_address(0));                                   \
+    uintptr_t result = real(A##arity);                                                                                 \
+    if (f.self)                                                                                                        \
+        leave(&f, result);                                                                                             \
+    return result;
+
+/* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */
+#define CALL(id, name, arity, kind, ...)                                                                               \
+    EXPORTED uintptr_t name(P##arity);                                                                                 \
+    EXPORTED uintptr_t P##name(P##arity);                                                                              \
+    uintptr_t name(P##arity){THROUGH(INDEX_##name, arity, false)} uintptr_t P##name(P##arity) {                        \
+        if (resolve_caller_is_fortran(__builtin_return_address(0))) {                                                  \
+            THROUGH(INDEX_##name, arity, true)                                                                         \
+        }                                                                                                              \
+        uintptr_t a[] = {V##arity};                                                                                    \
+        (void)a;                                                                                                       \
+        return resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                                \
+    }
+#include "shim/calls.def"
+#undef CALL
+
+/* ---- hand-written
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* MPI_Pcontrol is variadic: its arguments are never read, the real one is reached by a jump. */
+
+static void mark(struct thread *self, int level) {
+    struct call_frame f;
+    const struct call none = {.id = 0};
+    begin_frame(&f, &none, NULL, self);
+    f.t0 = f.t1 = ticks();
+    f.tag = level;
+    record_frame(&f, RECORD_MARK);
+}
+
+static void begin_epoch(void) {
+    if (recorder.epoch_bits >> 24 == EPOCHS_MAX - 1) {
+        count_loss(&recorder.header->losses.epochs_merged);
+        return;
+    }
+    recorder.epoch_bits += 1u << 24;
+    struct epoch_definition *d = definitions_reserve(&recorder.definitions, sizeof *d);
+    if (!d)
+        return;
+    d->epoch = recorder.epoch_bits >> 24;
+    d->ticks = ticks();
+    definitions_commit(d, DEFINITION_EPOCH);
+}
+
+static void control(int level) {
+    struct thread *self = recorder_thread();
+    if (!self || self->outer)
+        return;
+    if (level == 0 || level == 1)
+        recorder.paused = level == 0;
+    else if (level == 2)
+        begin_epoch();
+    if (level != 1 || !recorder.paused)
+        mark(self, level);
+}
+
+static int no_pcontrol(void) {
+    return 0;
+}
+
+__attribute__((visibility("hidden"), used)) void *choose_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
+                                                                  const void *caller) {
+    (void)a2, (void)a3;
+    control((int)level);
+    void *real = resolve_name("MPI_Pcontrol", caller);
+    return real ? real : (void *)no_pcontrol;
+}
+
+__attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
+                                                                            const void *caller) {
+    (void)a2, (void)a3;
+    if (resolve_caller_is_fortran(caller))
+        control((int)level);
+    void *real = resolve_name("PMPI_Pcontrol", caller);
+    return real ? real : (void *)no_pcontrol;
+}
+
+TAIL_JUMP(MPI_Pcontrol, choose_pcontrol);
+TAIL_JUMP(PMPI_Pcontrol, choose_profiling_pcontrol);
+
+/* Reached through a weak reference where no MPI was loaded: the truthful answer is "no". */
+EXPORTED uintptr_t MPI_Initialized(uintptr_t flag);
+uintptr_t MPI_Initialized(uintptr_t flag) {
+    static any_function known;
+    any_function real = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
+    if (!real) {
+        real = (any_function)resolve_name("MPI_Initialized", __builtin_return_address(0));
+        __atomic_store_n(&known, real, __ATOMIC_RELEASE);
+    }
+    if (real)
+        return real(flag);
+    *(int *)flag = 0;
+    return 0;
+}
