@@ -25,7 +25,7 @@ ANALYZER_OBJECTS := $(ANALYZER_SOURCES:%.c=$(BUILD)/%.o)
 ANALYZER_CFLAGS := $(COMMON_CFLAGS) -pthread
 ANALYZER_LIBS := -ljansson -lm
 
-.PHONY: all shim analyzer
+.PHONY: all shim analyzer check clean fmt fmt-check install help
 all: shim analyzer
 shim: $(BUILD)/libcommtap.so
 analyzer: $(BUILD)/commtap
@@ -45,4 +45,38 @@ $(BUILD)/commtap: $(ANALYZER_OBJECTS)
 	$(CC) $(CFLAGS) -pthread $(ANALYZER_OBJECTS) $(ANALYZER_LIBS) -o $@
 
 include $(wildcard test/*.mk)
+
+# Every test, set-up included; `deps` comes first also under -j.
+check: deps
+	$(MAKE) all
+	$(MAKE) check-calls
+	$(MAKE) check-unit
+	$(MAKE) check-crash
+	$(MAKE) check-stress
+	$(MAKE) check-e2e
+
+FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
+fmt:
+	clang-format -i $(FORMATTED)
+fmt-check:
+	clang-format --dry-run -Werror $(FORMATTED)
+
+install: all
+	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
+	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(PREFIX)/lib/commtap/libcommtap.so
+	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
+	install -D -m 644 scripts/modulefile $(DESTDIR)$(PREFIX)/share/commtap/modulefile
+	install -D -m 644 scripts/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/commtap
+
+clean:
+	rm -rf $(BUILD)
+
+help:
+	@echo 'demo         set up, build, run a small training job with a slow rank, print the report'
+	@echo 'check        set up, build, run every test'
+	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
+	@echo 'bench        what commtap costs, measured here'
+	@echo 'fuzz         the loader against random damage, for a minute'
+	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
+	@echo 'fmt          clang-format everything'
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

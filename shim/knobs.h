@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef char knob_STRING[1024];
+typedef char knob_STRING[4096];
 typedef bool knob_SWITCH;
 typedef uint64_t knob_NUMBER;
 

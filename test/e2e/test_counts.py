@@ -14,6 +14,7 @@ PROGRAMS = [
     ("communicators", 4, ["1500"]),
     ("insignificant", 4, []),
     ("threads", 2, ["3000", "12"]),
+    ("coverage", 2, []),
     ("large", 2, []),
     ("pcontrol", 2, []),
     ("forkexec", 2, []),
