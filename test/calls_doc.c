@@ -110,13 +110,11 @@ static const char preamble[] =
     "\n"
     "Generated from `shim/calls.def` by `make calls-doc`; a test fails when it is stale.\n"
     "\n"
-    "- **id**: the call's number in every dump; never reused. **_c**: the id of the large count twin of MPI 4.\n"
-    "- **bytes**: the message size that is counted, in the sense of nccl-tests; n is the size of the communicator (of "
-    "its\n"
-    "  remote group where it is an intercommunicator). A receive counts what arrived where that is known, else what "
-    "was\n"
-    "  posted. Sendrecv counts what is sent, and what came back beside it. A persistent operation counts at each "
-    "start.\n"
+    "- **id**: the call's number in every dump, never reused. **_c**: the id of MPI 4's large count twin.\n"
+    "- **bytes**: the message size that is counted, in the sense of nccl-tests; n is the size of the\n"
+    "  communicator, of the remote group where it is an intercommunicator. A receive counts what arrived\n"
+    "  where that is known, else what was posted. Sendrecv counts what is sent, and what came back beside\n"
+    "  it. Making a persistent operation counts 0: starting it is the operation and has that size.\n"
     "- **busbw**: the factor from algorithm to bus bandwidth; \"none\" where nccl-tests has no convention.\n"
     "- **matched**: how the analyzer finds the counterparts on other ranks.\n"
     "- **torch**: the name of the same operation in torch.distributed.\n"
@@ -163,8 +161,9 @@ static void print_document(void) {
     X(file)                                                                                                            \
     X(count)                                                                                                           \
     X(type)                                                                                                            \
-    X(count2) X(type2) X(inplace) X(root) X(peer) X(tag) X(peer2) X(tag2) X(redop) X(request) X(n) X(status) X(flag)   \
-        X(index) X(outcount) X(message) X(group) X(group2) X(text) X(output)
+    X(count2)                                                                                                          \
+    X(type2) X(inplace) X(root) X(peer) X(tag) X(peer2) X(tag2) X(redop) X(request) X(n) X(status) X(flag) X(index)    \
+        X(outcount) X(message) X(group) X(group2) X(text) X(output)
 
 static void print_columns(void) {
     fputs("name\tid\tarity\tkind\tbytes\tlarge", stdout);
