@@ -109,6 +109,10 @@ def report(directory):
     return json.loads(commtap("report", "--format", "json", directory).stdout)
 
 
+def summary(directory, *options):
+    return json.loads(commtap("summary", "--format", "json", *options, directory).stdout)
+
+
 def records(directory):
     """Every exported record: one JSON object per line."""
     lines = commtap("export", "--format", "jsonl", directory).stdout.splitlines()
@@ -120,7 +124,7 @@ def dumps(directory):
 
 
 def seen(result):
-    """(op, bytes of one call) -> calls of all ranks, as a report has them; unknown bytes stay None."""
+    """(op, bytes of one call) -> calls of all ranks, as a summary or a report has them; unknown bytes stay None."""
     table = collections.Counter()
     for row in result["summary"]:
         if row["op"] not in AUXILIARY:

@@ -48,7 +48,7 @@ def fortran_expected(n):
 def test_fortran(mpi, binding, ranks, where):
     done = jobs.run(mpi, ranks, [jobs.program(mpi, f"fortran-{BINDINGS[binding]}")], where)
     tests = sum(int(count) for count in re.findall(r"tests (\d+) rank", done.stdout))
-    assert jobs.seen(jobs.report(where)) == {**fortran_expected(ranks), ("MPI_Test", 0): tests}
+    assert jobs.seen(jobs.summary(where)) == {**fortran_expected(ranks), ("MPI_Test", 0): tests}
 
 
 def python_expected(n):
@@ -73,7 +73,7 @@ def python_expected(n):
 def test_mpi4py(mpi, where):
     environment = mpi4py_builds.environment(mpi)
     jobs.run(mpi, 4, [jobs.PYTHON, str(jobs.ROOT / "test/programs/counts.py")], where, environment=environment)
-    result = jobs.report(where)
+    result = jobs.summary(where)
     seen = jobs.seen(result)
     ours = {key: count for key, count in seen.items() if key[0] not in ("MPI_Init_thread", "MPI_Finalize")}
     assert ours == python_expected(4)

@@ -10,39 +10,44 @@ import pytest
 import jobs
 import mpi4py_builds
 
-# MPI, ranks, which tests. Spawning is for one rank on Open MPI only: more ranks hang in it without commtap as well,
-# and mpi4py skips it on MPICH.
-SUITES = [
-    ("openmpi", 1, ["-e", "spawn"]),
-    ("openmpi", 2, ["-e", "spawn"]),
-    ("openmpi", 1, ["-i", "spawn"]),
-    ("mpich", 1, ["-e", "spawn"]),
-    ("mpich", 2, ["-e", "spawn"]),
-]
+SUITES = [("openmpi", 1), ("openmpi", 2), ("mpich", 1), ("mpich", 2)]
 if os.environ.get("COMMTAP_TEST_MPI4PY") == "all":
-    SUITES += [("openmpi", 4, ["-e", "spawn"]), ("mpich", 4, ["-e", "spawn"]), ("mpich", 3, ["-e", "spawn"])]
-OUTCOME = re.compile(r"^(test\w+ \([\w.]+\)).*?\.\.\. .*?(ok|skipped .*|expected failure|FAIL|ERROR)$", re.M | re.S)
+    SUITES += [("openmpi", 4), ("mpich", 3), ("mpich", 4)]
+NOT_RUN = "spawn"  # hangs now and then on Open MPI without commtap as well; mpi4py itself skips it on MPICH
+NAME = re.compile(r"^(test\w+ \([\w.]+\))")
+OUTCOME = re.compile(r"(ok|skipped .*|expected failure|FAIL|ERROR)$")
 
 
-def outcomes(mpi, ranks, selection, directory, **how):
-    """[{test: outcome}] by rank. Each rank writes a file of its own, so that lines stay whole."""
+def parse(text):
+    """{test: outcome} of a verbose run; the outcome may stand on a later line than the name."""
+    found, name = {}, None
+    for line in text.splitlines():
+        started, ended = NAME.match(line), OUTCOME.search(line)
+        name = started.group(1) if started else name
+        if name and ended:
+            found[name], name = ended.group(1), None
+    return found
+
+
+def outcomes(mpi, ranks, directory, **how):
+    """The exit code, [{test: outcome}] by rank, the output. Each rank writes a file of its own: lines stay whole."""
     directory.mkdir()
     script = 'exec "$0" "$@" >"$OUTPUT.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" 2>&1'
-    tests = [jobs.PYTHON, str(mpi4py_builds.test_suite() / "runtests.py"), "--no-builddir", "-v", *selection]
+    tests = [jobs.PYTHON, str(mpi4py_builds.test_suite() / "runtests.py"), "--no-builddir", "-v", "-e", NOT_RUN]
     environment = {**mpi4py_builds.environment(mpi), "OUTPUT": str(directory / "rank")}
     done = jobs.run(mpi, ranks, ["sh", "-c", script, *tests], directory / "dumps", environment=environment,
                     check=False, **how)
     texts = [(directory / f"rank.{rank}").read_text() for rank in range(ranks)]
-    return done.returncode, [dict(OUTCOME.findall(text)) for text in texts], texts
+    return done.returncode, [parse(text) for text in texts], texts
 
 
-@pytest.mark.parametrize("mpi, ranks, selection", SUITES, ids=[f"{s[0]}-{s[1]}-{s[2][0][1]}-spawn" for s in SUITES])
-def test_the_suite_passes_as_without(mpi, ranks, selection, tmp_path):
-    code_without, without, _ = outcomes(mpi, ranks, selection, tmp_path / "without", way="none")
-    code, outcome, texts = outcomes(mpi, ranks, selection, tmp_path / "with")
-    assert len(without[0]) >= 40
+@pytest.mark.parametrize("mpi, ranks", SUITES)
+def test_the_suite_passes_as_without(mpi, ranks, tmp_path):
+    code_without, without, _ = outcomes(mpi, ranks, tmp_path / "without", way="none")
+    code, outcome, texts = outcomes(mpi, ranks, tmp_path / "with")
     for rank in range(ranks):
+        assert len(without[rank]) > 1000
         changed = {t: (o, outcome[rank].get(t)) for t, o in without[rank].items() if outcome[rank].get(t) != o}
-        assert not changed, f"rank {rank}: {changed}\n{texts[rank][-3000:]}"
+        assert not changed, f"rank {rank}: {changed}\n{texts[rank][-1000:]}"
     assert code == code_without
-    assert len(jobs.dumps(tmp_path / "with" / "dumps")) >= ranks
+    assert len(jobs.dumps(tmp_path / "with" / "dumps")) == ranks
