@@ -13,6 +13,7 @@
 static const struct command *const commands[] = {
     &command_run,
     &command_summary,
+    &command_export,
     &command_check,
     &command_env,
     NULL,

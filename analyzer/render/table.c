@@ -144,25 +144,32 @@ bool table_print_text(FILE *stream, const struct table *table, bool color) {
     return true;
 }
 
-void table_print_csv(FILE *stream, const struct table *table) {
-    for (const struct column *column = table->columns; column->key; column++)
-        fprintf(stream, "%s%s", column == table->columns ? "" : ",", column->key);
+void csv_print_header(FILE *stream, const struct column *columns) {
+    for (const struct column *column = columns; column->key; column++)
+        fprintf(stream, "%s%s", column == columns ? "" : ",", column->key);
     fputc('\n', stream);
-    for (size_t i = 0; i < table->count; i++) {
-        for (const struct column *column = table->columns; column->key; column++) {
-            struct cell cell = column->value(row_at(table, i));
-            char text[64];
-            if (column != table->columns)
-                fputc(',', stream);
-            if (cell.kind == CELL_TEXT) {
-                escape_csv(stream, cell.text);
-            } else {
-                plain(cell, text);
-                fputs(text, stream);
-            }
+}
+
+void csv_print_row(FILE *stream, const struct column *columns, const void *row) {
+    for (const struct column *column = columns; column->key; column++) {
+        struct cell cell = column->value(row);
+        char text[64];
+        if (column != columns)
+            fputc(',', stream);
+        if (cell.kind == CELL_TEXT) {
+            escape_csv(stream, cell.text);
+        } else {
+            plain(cell, text);
+            fputs(text, stream);
         }
-        fputc('\n', stream);
     }
+    fputc('\n', stream);
+}
+
+void table_print_csv(FILE *stream, const struct table *table) {
+    csv_print_header(stream, table->columns);
+    for (size_t i = 0; i < table->count; i++)
+        csv_print_row(stream, table->columns, row_at(table, i));
 }
 
 static json_t *cell_to_json(struct cell cell) {
@@ -207,15 +214,13 @@ json_t *table_to_json(const struct table *table) {
     return array;
 }
 
-bool table_print_jsonl(FILE *stream, const struct table *table) {
-    for (size_t i = 0; i < table->count; i++) {
-        json_t *object = row_to_json(table->columns, row_at(table, i));
-        if (!object)
-            return false;
-        json_dumpf(object, stream, JSON_COMPACT | JSON_FORM);
-        fputc('\n', stream);
-        json_decref(object);
-    }
+bool jsonl_print_row(FILE *stream, const struct column *columns, const void *row) {
+    json_t *object = row_to_json(columns, row);
+    if (!object)
+        return false;
+    json_dumpf(object, stream, JSON_COMPACT | JSON_FORM);
+    fputc('\n', stream);
+    json_decref(object);
     return true;
 }
 

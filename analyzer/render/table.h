@@ -77,8 +77,11 @@ bool table_print_text(FILE *stream, const struct table *table, bool color);
 void table_print_csv(FILE *stream, const struct table *table);
 /* An array of objects, one per row, in the order of the columns. NULL when memory is short. */
 json_t *table_to_json(const struct table *table);
-/* One object per line. Returns false when memory is short. */
-bool table_print_jsonl(FILE *stream, const struct table *table);
+
+/* The same in parts, for rows that are never all in memory. */
+void csv_print_header(FILE *stream, const struct column *columns);
+void csv_print_row(FILE *stream, const struct column *columns, const void *row);
+bool jsonl_print_row(FILE *stream, const struct column *columns, const void *row); /* false: memory is short */
 
 /* The column with that key, NULL when there is none. */
 const struct column *table_column(const struct column *columns, const char *key);

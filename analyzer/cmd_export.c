@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap export: what the dumps hold, row by row, for other programs.
+ * Lives here: walking all dumps for one table, filters.
+ * Must not live here: columns (render/export_table).
+ */
+#include <string.h>
+
+#include "analyzer/input.h"
+#include "analyzer/load/rows.h"
+#include "analyzer/options.h"
+#include "analyzer/render/export_table.h"
+
+struct export {
+    const struct filter *filter;
+    const struct column *columns;
+    FILE *stream;
+    bool csv;
+};
+
+/* Prints a row that passes the filter. Returns false when memory is short. */
+static bool emit(const struct export *export, const struct export_row *row, bool has_call) {
+    const struct call_name *call = has_call ? dump_call(row->dump, row->call) : NULL;
+    if (has_call && !filter_op(export->filter, call ? call->name : ""))
+        return true;
+    const struct dump_communicator *communicator = row->communicator;
+    if (export->filter->comm &&
+        (!communicator || !filter_comm(export->filter, communicator->definition->uid, communicator->name)))
+        return true;
+    if (!export->csv)
+        return jsonl_print_row(export->stream, export->columns, row);
+    csv_print_row(export->stream, export->columns, row);
+    return true;
+}
+
+static const struct dump_communicator *communicator_of_row(const struct dump *dump, uint32_t comm_epoch) {
+    return dump_communicator(dump, comm_epoch & ROW_COMM_NONE);
+}
+
+static bool walk_records(const struct export *export, const struct dump *dump) {
+    bool enough_memory = true;
+    for (uint32_t lane = 0; lane < dump->lane_count && enough_memory; lane++) {
+        struct record_cursor cursor;
+        if (!record_cursor_begin(&cursor, dump, lane))
+            return false;
+        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));) {
+            const struct export_row row = {.dump = dump,
+                                           .lane = lane,
+                                           .call = record->call,
+                                           .communicator = dump_communicator(dump, record->comm),
+                                           .peer = record->peer,
+                                           .record = record};
+            enough_memory = emit(export, &row, true);
+        }
+        record_cursor_end(&cursor);
+    }
+    return enough_memory;
+}
+
+static bool walk_operations(const struct export *export, const struct dump *dump) {
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
+            struct operation_row operation;
+            enum row_state state = operation_row_read(&dump->lanes[lane].operations[i], &operation);
+            const struct export_row row = {.dump = dump,
+                                           .lane = lane,
+                                           .call = operation.call,
+                                           .communicator = communicator_of_row(dump, operation.comm_epoch),
+                                           .peer = PEER_NONE,
+                                           .operation = &operation,
+                                           .torn = state == ROW_TORN};
+            if (state != ROW_UNUSED && !emit(export, &row, true))
+                return false;
+        }
+    return true;
+}
+
+static bool walk_peers(const struct export *export, const struct dump *dump) {
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        for (uint32_t i = 0; i < dump->lanes[lane].peer_count; i++) {
+            const struct peer_row *peer = &dump->lanes[lane].peers[i];
+            const struct export_row row = {.dump = dump,
+                                           .lane = lane,
+                                           .call = peer->call,
+                                           .communicator = communicator_of_row(dump, peer->comm_epoch),
+                                           .peer = peer->peer,
+                                           .peer_row = peer};
+            if (__atomic_load_n(&peer->version, __ATOMIC_ACQUIRE) != 0 && !emit(export, &row, true))
+                return false;
+        }
+    return true;
+}
+
+static bool walk_communicators(const struct export *export, const struct dump *dump) {
+    for (uint32_t i = 0; i < dump->communicator_count; i++) {
+        const struct export_row row = {.dump = dump, .communicator = dump_communicator(dump, i), .peer = PEER_NONE};
+        if (row.communicator && !emit(export, &row, false))
+            return false;
+    }
+    return true;
+}
+
+static const struct walk {
+    const struct export_table *table;
+    bool (*walk)(const struct export *export, const struct dump *dump);
+} walks[] = {
+    {&export_records, walk_records},
+    {&export_operations, walk_operations},
+    {&export_peers, walk_peers},
+    {&export_communicators, walk_communicators},
+};
+
+static const struct walk *find_walk(const char *name) {
+    const struct walk *walk = walks;
+    while (strcmp(walk->table->name, name) != 0) /* --table's choices are these names */
+        walk++;
+    return walk;
+}
+
+static int print(const struct options *options, const struct dump_set *set, const struct filter *filter) {
+    const struct walk *walk = find_walk(option_text(options, "table"));
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    const struct export export = {filter, walk->table->columns, output.stream, output.format == OUTPUT_CSV};
+    if (export.csv)
+        csv_print_header(export.stream, export.columns);
+    bool enough_memory = true;
+    for (size_t i = 0; i < set->count && enough_memory && !ferror(output.stream); i++)
+        if (!set->duplicate[i] && filter_rank(filter, set->dumps[i]->header->rank))
+            enough_memory = walk->walk(&export, set->dumps[i]);
+    return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
+}
+
+static int run(const struct options *options) {
+    struct filter filter;
+    struct dump_set set;
+    int code = options_filter(options, &filter);
+    if (code != EXIT_FINE)
+        return code;
+    code = input_open(options->arguments[0], &set);
+    if (code == EXIT_FINE) {
+        code = print(options, &set, &filter);
+        dump_set_close(&set);
+    }
+    filter_free(&filter);
+    return code;
+}
+
+static const struct option option_rows[] = {
+    {.name = "table",
+     .argument = "TABLE",
+     .choices = "records|operations|peers|communicators",
+     .fallback = "records",
+     .doc = "what to write"},
+    {.name = "format", .argument = "FORMAT", .choices = "csv|jsonl", .fallback = "csv", .doc = "form of the output"},
+    OPTION_OUTPUT,
+    OPTION_RANK,
+    OPTION_COMM,
+    OPTION_OP,
+    OPTION_END,
+};
+
+const struct command command_export = {
+    .name = "export",
+    .summary = "every record of every rank, or a table of sums, for other programs",
+    .arguments = "DIR",
+    .details =
+        "Times: start_ns and end_ns are CLOCK_REALTIME of the rank's host, durations nanoseconds. Empty (csv) or null\n"
+        "(jsonl) is unknown. Columns keep their names; new ones are added at the end.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = option_rows,
+    .run = run,
+};

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks, stragglers and findings as tables and JSON.
+ * Lives here: keys and looks of the ranks' columns, the JSON of stragglers and findings, findings as text.
+ * Must not live here: figures, sentences.
+ */
+#include "analyzer/render/straggler_table.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/render/escape.h"
+
+enum { SCREEN = 100, EVIDENCE = 512 };
+
+double seconds_of(int64_t ns) {
+    return (double)ns / 1e9;
+}
+
+/* ---- ranks ------------------------------------------------------------------------------------------------------- */
+
+#define ROW ((const struct rank_row *)row)
+#define VALUE(NAME, CELL)                                                                                              \
+    static struct cell NAME(const void *row) { return CELL; }
+#define WAIT(FIELD) (ROW->waits ? cell_real(seconds_of(ROW->waits->FIELD)) : cell_unknown())
+#define TIME(FIELD)                                                                                                    \
+    (ROW->times->from_ns <= ROW->times->to_ns ? cell_real(seconds_of(ROW->times->FIELD)) : cell_unknown())
+VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
+VALUE(host, cell_text(ROW->host))
+VALUE(comm, TIME(comm_ns))
+VALUE(wait, WAIT(wait_ns))
+VALUE(imposed, WAIT(imposed_ns))
+VALUE(waited_for, WAIT(waited_for_ns))
+VALUE(window, TIME(window_ns))
+VALUE(self_ratio, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->ratio) : cell_unknown())
+VALUE(self, TIME(self_ns))
+VALUE(deepspeed, WAIT(deepspeed_ns))
+VALUE(last, ROW->waits ? cell_unsigned(ROW->waits->last) : cell_unknown())
+VALUE(persistence, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->persistence) : cell_unknown())
+VALUE(confidence, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->confidence) : cell_unknown())
+VALUE(end, cell_text(ROW->end))
+
+/* clang-format off */
+const struct column rank_columns[] = {
+    {"rank", "rank", .value = rank, .doc = "world rank"},
+    {"host", "host", .left = true, .value = host},
+    {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
+    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting in collectives for a later one"},
+    {"imposed_wait_seconds", "imposed", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited"},
+    {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank"},
+    {"window_seconds", "window", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover"},
+    {"self_ratio", "self", LOOK_RATIO, .value = self_ratio, .doc = "own time between collectives / median of the others', median over the run"},
+    {"self_seconds", NULL, LOOK_SECONDS, .value = self, .doc = "time outside of calls"},
+    {"deepspeed_straggler_seconds", NULL, LOOK_SECONDS, .value = deepspeed, .doc = "DeepSpeed's figure, sum(t - min t): high for those who wait, not for the cause"},
+    {"times_last", NULL, .value = last, .doc = "collectives in which it was the one that others waited for"},
+    {"persistence", NULL, LOOK_PERCENT, .value = persistence, .doc = "share of the run's parts in which it was slower than the others by 5 %"},
+    {"confidence", NULL, LOOK_RATIO, .value = confidence, .doc = "that it is slower than the others: 0.9 = one false alarm in a hundred jobs"},
+    {"state", "ended", .left = true, .value = end, .doc = "how the process ended"},
+    {NULL, NULL, .value = NULL},
+};
+/* clang-format on */
+
+static const char *end_name(enum rank_end end) {
+    static const char *const names[] = {[END_FINALISED] = "finalised", [END_RUNNING] = "running",
+                                        [END_IN_INIT] = "in init",     [END_IN_FINALIZE] = "in finalize",
+                                        [END_ABORTED] = "aborted",     [END_EXITED] = "no finalize",
+                                        [END_KILLED] = "killed"};
+    return names[end];
+}
+
+struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis) {
+    struct rank_row *rows = calloc(job->count, sizeof *rows);
+    for (size_t d = 0; rows && d < job->count; d++)
+        rows[d] = (struct rank_row){
+            .rank = job->dumps[d]->header->rank,
+            .host = job->dumps[d]->host,
+            .times = &analysis->times[d],
+            .waits = analysis->waits.judged > 0 ? &analysis->waits.ranks[d] : NULL,
+            .verdict = &analysis->ranks[d],
+            .end = end_name(job->ends[d]),
+        };
+    return rows;
+}
+
+/* ---- stragglers and findings as JSON -------------------------------------------------------------------------------
+ */
+
+static json_t *rank_to_json(const struct straggler_analysis *analysis, size_t dump) {
+    int32_t rank = analysis->clock->dumps[dump]->header->rank;
+    return rank >= 0 ? json_integer(rank) : json_null();
+}
+
+static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    char evidence[EVIDENCE];
+    const char *host = analysis->clock->hosts[straggler->host].name;
+    json_t *ranks = json_array();
+    for (size_t i = 0; i < straggler->dump_count; i++)
+        json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));
+    findings_evidence(analysis, straggler, evidence, sizeof evidence);
+    bool host_only = straggler->kind == STRAGGLER_HOST;
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:[o], s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "kind", host_only ? "host" : "rank",
+        "rank", host_only ? json_null() : rank_to_json(analysis, straggler->dumps[0]), "ranks", ranks, "host",
+        escape_json(host), "hosts", escape_json(host), "link", "imposed_wait_seconds",
+        seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns), "slowdown_ratio",
+        straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence", straggler->confidence,
+        "what_if_speedup", straggler->what_if_speedup, "evidence", escape_json(evidence));
+}
+
+json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers,
+                           size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < count; i++)
+        if (json_array_append_new(array, straggler_to_json(analysis, &stragglers[i])) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    return array;
+}
+
+json_t *findings_to_json(const struct findings *findings) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        json_t *item = json_pack("{s:s, s:s, s:o}", "severity", severity_name(finding->severity), "code", finding->code,
+                                 "text", escape_json(finding->text));
+        if (json_array_append_new(array, item) != 0) {
+            json_decref(array);
+            return NULL;
+        }
+    }
+    return array;
+}
+
+/* ---- text ----------------------------------------------------------------------------------------------------------
+ */
+
+void print_wrapped(FILE *stream, const char *text, unsigned column, unsigned indent) {
+    char word[256];
+    bool first = true;
+    while (*text) {
+        text += strspn(text, " ");
+        size_t length = strcspn(text, " ");
+        if (length == 0)
+            break;
+        size_t kept = length < sizeof word ? length : sizeof word - 1;
+        memcpy(word, text, kept);
+        word[kept] = '\0';
+        text += kept;
+        size_t width = escape_text(NULL, word);
+        if (!first && column + 1 + width > SCREEN) {
+            fprintf(stream, "\n%*s", (int)indent, "");
+            column = indent;
+            first = true;
+        }
+        if (!first)
+            fputc(' ', stream);
+        column += (unsigned)(escape_text(stream, word) + !first);
+        first = false;
+    }
+    fputc('\n', stream);
+}
+
+void findings_print(FILE *stream, const struct findings *findings, bool color) {
+    static const struct {
+        const char *word, *start;
+    } looks[] = {[SEVERITY_INFO] = {"note", "\033[2m"},
+                 [SEVERITY_WARNING] = {"warning", "\033[1;33m"},
+                 [SEVERITY_ERROR] = {"error", "\033[1;31m"}};
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        fprintf(stream, "%s%-7s%s  ", color ? looks[finding->severity].start : "", looks[finding->severity].word,
+                color ? "\033[0m" : "");
+        print_wrapped(stream, finding->text, 9, 9);
+    }
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks, stragglers and findings as tables and JSON.
+ * Lives here: keys and looks of the ranks' columns, the JSON of stragglers and findings, findings as text.
+ * Must not live here: figures, sentences.
+ */
+#ifndef COMMTAP_RENDER_STRAGGLER_TABLE_H
+#define COMMTAP_RENDER_STRAGGLER_TABLE_H
+
+#include "analyzer/analyse/findings.h"
+#include "analyzer/render/table.h"
+
+/* One rank's row. */
+struct rank_row {
+    int32_t rank;
+    const char *host;
+    const struct rank_times *times;
+    const struct rank_waits *waits; /* NULL: nothing was matched, waits are unknown */
+    const struct significance *verdict;
+    const char *end; /* how it ended */
+};
+
+/* Columns over struct rank_row; keys as in DESIGN's report.ranks, further ones after them. */
+extern const struct column rank_columns[];
+
+/* Rows of all ranks in their order. NULL when memory is short; the caller frees. */
+struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis);
+
+/* report.stragglers and report.findings. NULL when memory is short. */
+json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers, size_t count);
+json_t *findings_to_json(const struct findings *findings);
+
+/* One paragraph per finding, wrapped for a screen of 100 columns. */
+void findings_print(FILE *stream, const struct findings *findings, bool color);
+
+/* Escaped text wrapped at blanks to 100 columns, further lines indented by `indent`; the first line starts at
+ * `column`. */
+void print_wrapped(FILE *stream, const char *text, unsigned column, unsigned indent);
+
+/* A number of nanoseconds as seconds. */
+double seconds_of(int64_t ns);
+
+#endif
