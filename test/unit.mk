@@ -15,8 +15,9 @@ UNIT_PROGRAMS := $(UNIT_TESTS:%.c=$(SAN)/%)
 
 .PHONY: check-unit
 check-unit: $(UNIT_PROGRAMS) $(SAN)/commtap
-	@set -e; for program in $(UNIT_PROGRAMS); do echo "$$program"; \
-	    COMMTAP_BINARY=$(SAN)/commtap CMOCKA_MESSAGE_OUTPUT=stdout $$program; done
+	@failed=; for program in $(UNIT_PROGRAMS); do echo "$$program"; \
+	    COMMTAP_BINARY=$(SAN)/commtap $$program 2>&1 || failed="$$failed $$program"; done; \
+	if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
 $(SAN)/%.o: %.c
 	@mkdir -p $(@D)

@@ -25,6 +25,11 @@ static int compare_names(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+static void sort_names(struct names *names) {
+    if (names->count > 0)
+        qsort(names->items, names->count, sizeof *names->items, compare_names);
+}
+
 static bool add_name(struct names *names, char *name) {
     char **items = name ? realloc(names->items, (names->count + 1) * sizeof *items) : NULL;
     if (!items) {
@@ -65,8 +70,8 @@ static enum dump_set_result list_directory(const char *directory, struct names *
             result = DUMP_SET_NO_MEMORY;
     }
     closedir(stream);
-    qsort(dumps->items, dumps->count, sizeof *dumps->items, compare_names);
-    qsort(stubs->items, stubs->count, sizeof *stubs->items, compare_names);
+    sort_names(dumps);
+    sort_names(stubs);
     return result;
 }
 
@@ -129,7 +134,9 @@ static void read_boot_id(char boot_id[65]) {
 
 /* The dump that a stub stands for was copied beside it. */
 static bool is_collected(const char *stub_path, const struct names *dumps) {
-    char *path = NULL;
+    char *path;
+    if (dumps->count == 0)
+        return false;
     int stem = (int)(strlen(stub_path) - strlen(FORMAT_STUB_SUFFIX));
     if (asprintf(&path, "%.*s%s", stem, stub_path, FORMAT_FILE_SUFFIX) < 0)
         return false;
@@ -247,7 +254,7 @@ static bool open_paths(struct dump_set *set, struct names *paths) {
     opening.dumps = calloc(paths->count ? paths->count : 1, sizeof *opening.dumps);
     if (!opening.dumps)
         return false;
-    qsort(paths->items, paths->count, sizeof *paths->items, compare_names);
+    sort_names(paths);
     open_all(&opening);
     bool complete = sort_out(set, opening.dumps, opening.count);
     free(opening.dumps);

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Directories of dumps: order, duplicates, stubs, files that are none.
+ * Lives here: real files in a directory of their own.
+ * Must not live here: what is inside a dump.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "analyzer/load/dump.h"
+#include "test/unit/dump_builder.h"
+
+static char directory[64];
+
+static int make_directory(void **state) {
+    (void)state;
+    strcpy(directory, "/tmp/commtap-test-XXXXXX");
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int remove_directory(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command);
+}
+
+static const char *path_of(const char *name) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return path;
+}
+
+static void write_dump(const char *name, int32_t rank, size_t bytes) {
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = rank, .world_size = 4});
+    assert_int_equal(dump_builder_write(builder, path_of(name), bytes), 0);
+    dump_builder_free(builder);
+}
+
+static void write_text(const char *name, const char *text) {
+    FILE *file = fopen(path_of(name), "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void dumps_are_sorted_by_identity_not_by_name(void **state) {
+    (void)state;
+    struct dump_set set;
+    write_dump("commtap.r.a.ct", 3, 0);
+    write_dump("commtap.r.b.ct", 1, 0);
+    write_dump("commtap.r.c.ct", 2, 0);
+    write_dump("commtap.r.d.ct", 1, 0);
+    write_text("notes.txt", "no dump");
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    assert_int_equal(set.count, 4);
+    static const int32_t ranks[] = {1, 1, 2, 3};
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(set.dumps[i]->header->rank, ranks[i]);
+        assert_int_equal(set.duplicate[i], i == 1);
+    }
+    assert_non_null(strstr(set.dumps[0]->path, ".b.ct"));
+    dump_set_close(&set);
+}
+
+static void unknown_ranks_are_no_duplicates(void **state) {
+    (void)state;
+    struct dump_set set;
+    write_dump("commtap.r.a.ct", RANK_UNKNOWN, 0);
+    write_dump("commtap.r.b.ct", RANK_UNKNOWN, 0);
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    assert_false(set.duplicate[0] || set.duplicate[1]);
+    dump_set_close(&set);
+}
+
+static void unusable_files_are_kept_apart(void **state) {
+    (void)state;
+    struct dump_set set;
+    write_dump("commtap.r.a.ct", 0, 0);
+    write_dump("commtap.r.b.ct", 1, 100);
+    write_text("commtap.r.c.ct", "");
+    assert_int_equal(mkdir(path_of("commtap.r.d.ct"), 0700), 0);
+    assert_int_equal(mkfifo(path_of("commtap.r.e.ct"), 0600), 0);
+    assert_int_equal(symlink("/nonexistent/dump", path_of("commtap.r.f.ct")), 0);
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.unusable_count, 5);
+    for (size_t i = 0; i < set.unusable_count; i++) {
+        assert_int_equal(set.unusable[i]->problems.count, 1);
+        assert_true(set.unusable[i]->problems.items[0].fatal);
+    }
+    dump_set_close(&set);
+}
+
+static void nothing_there_is_said(void **state) {
+    (void)state;
+    struct dump_set set;
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_EMPTY);
+    assert_int_equal(dump_set_open(path_of("missing"), &set), DUMP_SET_NO_DIRECTORY);
+    write_text("file", "text");
+    assert_int_equal(dump_set_open(path_of("file"), &set), DUMP_SET_NO_DIRECTORY);
+}
+
+static void stubs_stand_for_what_was_not_collected(void **state) {
+    (void)state;
+    struct dump_set set;
+    write_dump("commtap.r.aa.ct", 0, 0);
+    write_text("commtap.r.aa.stub", "host=here\nboot_id=x\npath=/nonexistent/a\npid=1\nrank=0\n"); /* collected */
+    write_text("commtap.r.bb.stub", "host=node7\nboot_id=other\npath=/dev/shm/b.ct\npid=77\nrank=1\nlater=1\n");
+    write_text("commtap.r.cc.stub", "nonsense");
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.stub_count, 2);
+    assert_string_equal(set.stubs[0].host, "node7");
+    assert_string_equal(set.stubs[0].staged_path, "/dev/shm/b.ct");
+    assert_int_equal(set.stubs[0].rank, 1);
+    assert_int_equal(set.stubs[0].pid, 77);
+    assert_int_equal(set.stubs[1].rank, RANK_UNKNOWN);
+    dump_set_close(&set);
+}
+
+static void what_was_staged_on_this_host_is_read_in_place(void **state) {
+    (void)state;
+    struct dump_set set;
+    char boot_id[64] = "", text[256];
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (!file || !fgets(boot_id, sizeof boot_id, file))
+        skip();
+    fclose(file);
+    assert_int_equal(mkdir(path_of("staged"), 0700), 0);
+    write_dump("staged/commtap.r.aa.ct", 2, 0);
+    snprintf(text, sizeof text, "host=here\nboot_id=%spath=%s\npid=1\nrank=2\n", boot_id,
+             path_of("staged/commtap.r.aa.ct"));
+    write_text("commtap.r.aa.stub", text);
+    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    assert_int_equal(set.count, 1);
+    assert_int_equal(set.stub_count, 0);
+    assert_int_equal(set.dumps[0]->header->rank, 2);
+    dump_set_close(&set);
+}
+
+#define IN_DIRECTORY(TEST) cmocka_unit_test_setup_teardown(TEST, make_directory, remove_directory)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        IN_DIRECTORY(dumps_are_sorted_by_identity_not_by_name),
+        IN_DIRECTORY(unknown_ranks_are_no_duplicates),
+        IN_DIRECTORY(unusable_files_are_kept_apart),
+        IN_DIRECTORY(nothing_there_is_said),
+        IN_DIRECTORY(stubs_stand_for_what_was_not_collected),
+        IN_DIRECTORY(what_was_staged_on_this_host_is_read_in_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

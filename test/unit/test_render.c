@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Escaping, numbers for people, tables in their three forms.
+ * Lives here: hostile names and what may become of them, layouts written out.
+ * Must not live here: figures.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/render/escape.h"
+#include "analyzer/render/summary_table.h"
+#include "analyzer/render/table.h"
+#include "analyzer/render/units.h"
+
+/* What `print` writes, as a string that the caller frees. */
+struct capture {
+    char *text;
+    size_t bytes;
+    FILE *stream;
+};
+
+static FILE *capture_begin(struct capture *capture) {
+    capture->stream = open_memstream(&capture->text, &capture->bytes);
+    assert_non_null(capture->stream);
+    return capture->stream;
+}
+
+static void assert_captured(struct capture *capture, const char *expected) {
+    fclose(capture->stream);
+    assert_string_equal(capture->text, expected);
+    free(capture->text);
+}
+
+static void control_characters_do_not_reach_the_terminal(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"plain", "plain"},
+        {"\033[31mred\a", "\\x1b[31mred\\x07"},
+        {"two\nlines\r\t", "two\\x0alines\\x0d\\x09"},
+        {"\x7f", "\\x7f"},
+        {"\xc2\x9b"
+         "0m",
+         "\\u{009b}0m"},                              /* a C1 control sequence introducer */
+        {"gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f"}, /* letters stay */
+        {"\xff\xc3", "\\xff\\xc3"},                   /* no UTF-8, and a cut character */
+        {"\xe2\x80\xae"
+         "evil",
+         "\\u{202e}evil"},                   /* right-to-left override */
+        {"\xc0\xaf", "\\xc0\\xaf"},          /* overlong */
+        {"\xed\xa0\x80", "\\xed\\xa0\\x80"}, /* surrogate */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct capture capture;
+        escape_text(capture_begin(&capture), cases[i].from);
+        assert_captured(&capture, cases[i].to);
+    }
+    assert_int_equal(escape_text(NULL, "gr\xc3\xbc\n"), 7);
+}
+
+static void csv_fields_are_quoted_and_no_formulas(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"plain", "plain"},        {"a,b", "\"a,b\""}, {"say \"no\"", "\"say \"\"no\"\"\""},
+        {"=cmd()", "\"'=cmd()\""}, {"-1", "\"'-1\""},  {"@x", "\"'@x\""},
+        {"a\nb", "a\\x0ab"},       {"", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct capture capture;
+        escape_csv(capture_begin(&capture), cases[i].from);
+        assert_captured(&capture, cases[i].to);
+    }
+}
+
+static void json_strings_hold_any_bytes(void **state) {
+    (void)state;
+    json_t *json = escape_json("a\xff\033");
+    assert_non_null(json);
+    char *text = json_dumps(json, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    assert_string_equal(text, "\"a\\uFFFD\\u001B\"");
+    free(text);
+    json_decref(json);
+}
+
+static void sizes_are_as_deepspeed_writes_them(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {{0, "0B"},
+                 {1, "1.0 B"},
+                 {1023, "1023.0 B"},
+                 {2048, "2.0 KB"},
+                 {6 << 20, "6.0 MB"},
+                 {711833272, "678.86 MB"},
+                 {1536, "1.5 KB"},
+                 {UINT64_C(1) << 40, "1.0 TB"},
+                 {UINT64_MAX, "16.0 EB"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[UNITS_TEXT];
+        units_size(text, cases[i].bytes);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void times_have_three_digits(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t ns;
+        const char *text;
+    } cases[] = {{0, "0 ns"},           {999, "999 ns"},       {1000, "1.00 us"},       {9994, "9.99 us"},
+                 {9996, "10.0 us"},     {99960, "100 us"},     {999499, "999 us"},      {999500, "1.00 ms"},
+                 {34100000, "34.1 ms"}, {999600000, "1.00 s"}, {12000000000, "12.0 s"}, {360000000000, "360 s"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[UNITS_TEXT];
+        units_time(text, cases[i].ns);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------------
+ */
+
+struct row {
+    const char *name;
+    uint64_t bytes;
+    double us;
+    bool known;
+};
+
+static struct cell name(const void *row) {
+    return cell_text(((const struct row *)row)->name);
+}
+
+static struct cell bytes(const void *row) {
+    return cell_unsigned(((const struct row *)row)->bytes);
+}
+
+static struct cell us(const void *row) {
+    return ((const struct row *)row)->known ? cell_real(((const struct row *)row)->us) : cell_unknown();
+}
+
+static struct cell never(const void *row) {
+    (void)row;
+    return cell_unknown();
+}
+
+static const struct column columns[] = {
+    {"name", "name", .value = name, .left = true},
+    {"bytes", "size", LOOK_SIZE, .value = bytes},
+    {"time_us", "time", LOOK_MICROSECONDS, .value = us},
+    {"hidden", NULL, .value = never},
+    {"nothing", "nothing", .value = never, .optional = true},
+    {NULL, NULL, .value = NULL},
+};
+
+static const struct row rows[] = {{"one", 2048, 1.5, true},
+                                  {"gr\xc3\xbc\xc3\x9f"
+                                   "e\n",
+                                   8, 0, false}};
+static const struct table table = {columns, rows, sizeof *rows, 2};
+
+static void text_tables_are_aligned(void **state) {
+    (void)state;
+    struct capture capture;
+    assert_true(table_print_text(capture_begin(&capture), &table, false));
+    assert_captured(&capture, "name         size     time\n"
+                              "one        2.0 KB  1.50 us\n"
+                              "gr\xc3\xbc\xc3\x9f"
+                              "e\\x0a   8.0 B        -\n");
+}
+
+static void csv_tables_have_raw_values_under_keys(void **state) {
+    (void)state;
+    struct capture capture;
+    table_print_csv(capture_begin(&capture), &table);
+    assert_captured(&capture, "name,bytes,time_us,hidden,nothing\none,2048,1.5,,\ngr\xc3\xbc\xc3\x9f"
+                              "e\\x0a,8,,,\n");
+}
+
+static void json_tables_say_null_for_unknown(void **state) {
+    (void)state;
+    json_t *json = table_to_json(&table), *second = json_array_get(json, 1);
+    assert_int_equal(json_array_size(json), 2);
+    assert_int_equal(json_integer_value(json_object_get(second, "bytes")), 8);
+    assert_true(json_is_null(json_object_get(second, "time_us")));
+    assert_string_equal(json_string_value(json_object_get(second, "name")), "gr\xc3\xbc\xc3\x9f"
+                                                                            "e\n");
+    json_decref(json);
+}
+
+static void rows_sort_by_any_column(void **state) {
+    (void)state;
+    struct row some[] = {{"b", 1, 2, true}, {"a", 3, 0, false}, {"c", 3, 9, true}};
+    assert_true(table_sort(some, sizeof *some, 3, table_column(columns, "bytes")));
+    assert_string_equal(some[0].name, "a"); /* stable: before c */
+    assert_string_equal(some[2].name, "b");
+    assert_true(table_sort(some, sizeof *some, 3, table_column(columns, "time_us")));
+    assert_string_equal(some[0].name, "c");
+    assert_string_equal(some[2].name, "a"); /* unknown last */
+    assert_true(table_sort(some, sizeof *some, 3, table_column(columns, "name")));
+    assert_string_equal(some[0].name, "a");
+    assert_null(table_column(columns, "size"));
+}
+
+static void the_summary_has_the_keys_others_rely_on(void **state) {
+    (void)state;
+    static const char *const keys[] = {"api",         "op",          "comm",           "comm_name",      "comm_size",
+                                       "bytes",       "count",       "bytes_total",    "time_total_us",  "time_avg_us",
+                                       "time_min_us", "time_max_us", "time_p50_us",    "time_p95_us",    "time_p99_us",
+                                       "algbw_gbps",  "busbw_gbps",  "algbw_gb_per_s", "busbw_gb_per_s", "source"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_non_null(table_column(summary_columns, keys[i]));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(csv_fields_are_quoted_and_no_formulas),
+        cmocka_unit_test(json_strings_hold_any_bytes),
+        cmocka_unit_test(sizes_are_as_deepspeed_writes_them),
+        cmocka_unit_test(times_have_three_digits),
+        cmocka_unit_test(text_tables_are_aligned),
+        cmocka_unit_test(csv_tables_have_raw_values_under_keys),
+        cmocka_unit_test(json_tables_say_null_for_unknown),
+        cmocka_unit_test(rows_sort_by_any_column),
+        cmocka_unit_test(the_summary_has_the_keys_others_rely_on),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
