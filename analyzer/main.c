@@ -12,6 +12,8 @@
 /* clang-format off */
 static const struct command *const commands[] = {
     &command_run,
+    &command_report,
+    &command_stragglers,
     &command_summary,
     &command_export,
     &command_check,

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sentences about the job.
+ * Lives here: when something is worth saying, and how it is said.
+ * Must not live here: layout; any figure that was not computed before.
+ */
+#include "analyzer/analyse/findings.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIST_TEXT = 160, SENTENCE = 512 };
+
+const char *severity_name(enum severity severity) {
+    static const char *const names[] = {"info", "warning", "error"};
+    return names[severity];
+}
+
+__attribute__((format(printf, 4, 5))) static void add(struct findings *findings, enum severity severity,
+                                                      const char *code, const char *format, ...) {
+    char text[SENTENCE * 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct finding *items = realloc(findings->items, (findings->count + 1) * sizeof *items);
+    if (items)
+        findings->items = items;
+    char *copy = strdup(text);
+    if (!items || !copy) {
+        free(copy);
+        findings->no_memory = true;
+        return;
+    }
+    findings->items[findings->count++] = (struct finding){severity, code, copy};
+}
+
+void findings_free(struct findings *findings) {
+    for (size_t i = 0; i < findings->count; i++)
+        free(findings->items[i].text);
+    free(findings->items);
+    *findings = (struct findings){0};
+}
+
+/* ---- words ----------------------------------------------------------------------------------------------------------
+ */
+
+static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more"; ranks ascend, an unknown rank is "?". */
+static void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count) {
+    snprintf(text, size, count == 1 ? "rank " : "ranks ");
+    for (size_t i = 0; i < count;) {
+        size_t end = i + 1;
+        while (end < count && ranks[end] >= 0 && ranks[end] == ranks[end - 1] + 1)
+            end++;
+        if (strlen(text) + 48 > size) {
+            append(text, size, " and %zu more", count - i);
+            return;
+        }
+        append(text, size, i ? ", " : "");
+        if (end - i == 2) /* two neighbours read better apart */
+            end = i + 1;
+        if (ranks[i] < 0)
+            append(text, size, "?");
+        else if (end - i > 1)
+            append(text, size, "%" PRId32 "-%" PRId32, ranks[i], ranks[end - 1]);
+        else
+            append(text, size, "%" PRId32, ranks[i]);
+        i = end;
+    }
+}
+
+static void say_dumps(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count) {
+    int32_t *ranks = malloc((count ? count : 1) * sizeof *ranks);
+    if (!ranks) {
+        snprintf(text, size, "%zu ranks", count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        ranks[i] = clock->dumps[dumps[i]]->header->rank;
+    say_ranks(text, size, ranks, count);
+    free(ranks);
+}
+
+static void say_seconds(char *text, size_t size, int64_t ns) {
+    double seconds = (double)ns / 1e9;
+    if (seconds >= 100)
+        snprintf(text, size, "%.0f s", seconds);
+    else if (seconds >= 1)
+        snprintf(text, size, "%.1f s", seconds);
+    else if (seconds >= 1e-3)
+        snprintf(text, size, "%.1f ms", seconds * 1e3);
+    else
+        snprintf(text, size, "%.0f us", seconds * 1e6);
+}
+
+static const char *communicator_name(const struct match_communicator *communicator, char *text, size_t size) {
+    if (communicator->name[0])
+        snprintf(text, size, "%.64s", communicator->name);
+    else
+        snprintf(text, size, "communicator %016" PRIx64, communicator->uid);
+    return text;
+}
+
+/* ---- stragglers
+ * -------------------------------------------------------------------------------------------------------- */
+
+static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
+                    const struct straggler *straggler) {
+    const char *host = analysis->clock->hosts[straggler->host].name;
+    char ranks[LIST_TEXT];
+    say_dumps(ranks, sizeof ranks, analysis->clock, straggler->dumps, straggler->dump_count);
+    if (straggler->kind == STRAGGLER_HOST)
+        snprintf(text, size, "host %s (%s)", host, ranks);
+    else
+        snprintf(text, size, "%s on %s", ranks, host);
+}
+
+void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
+                       size_t size) {
+    char waited[32], window[32];
+    say_seconds(waited, sizeof waited, straggler->waited_for_ns);
+    say_seconds(window, sizeof window, analysis->window_ns);
+    snprintf(text, size,
+             "between collectives it takes %.2f times as long as the others; slowest in %.0f of %zu parts of the run; "
+             "the others waited %s for it in all, in %s looked at",
+             straggler->slowdown_ratio, straggler->slowest * (double)straggler->blocks, straggler->blocks, waited,
+             window);
+}
+
+static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
+                          const struct straggler *straggler, bool claimed) {
+    char who[256], evidence[SENTENCE], gain[64] = "";
+    say_who(who, sizeof who, analysis, straggler);
+    findings_evidence(analysis, straggler, evidence, sizeof evidence);
+    if (straggler->what_if_speedup >= 1.005)
+        snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
+    if (claimed)
+        add(findings, SEVERITY_WARNING, "straggler", "%s makes the others wait: %s (confidence %.2f).%s", who, evidence,
+            straggler->confidence, gain);
+    else
+        add(findings, SEVERITY_INFO, "suspect",
+            "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
+            straggler->confidence, evidence);
+}
+
+static void add_uneven(struct findings *findings, const struct straggler_analysis *analysis) {
+    if (analysis->uneven_count == 0)
+        return;
+    size_t *dumps = malloc(analysis->uneven_count * sizeof *dumps);
+    double most = 1;
+    if (!dumps) {
+        findings->no_memory = true;
+        return;
+    }
+    size_t count = 0; /* in the order of ranks, which is that of the dumps */
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        for (size_t i = 0; i < analysis->uneven_count; i++)
+            if (analysis->uneven[i].dumps[0] == d) {
+                dumps[count++] = d;
+                if (analysis->uneven[i].slowdown_ratio > most)
+                    most = analysis->uneven[i].slowdown_ratio;
+            }
+    char who[LIST_TEXT];
+    say_dumps(who, sizeof who, analysis->clock, dumps, count);
+    add(findings, SEVERITY_WARNING, "uneven",
+        "the work is dealt out unevenly: %s take up to %.2f times as long between collectives as the others. So many "
+        "are no stragglers.",
+        who, most);
+    free(dumps);
+}
+
+static void add_verdict(struct findings *findings, const struct straggler_analysis *analysis) {
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        add_straggler(findings, analysis, &analysis->stragglers[i], true);
+    add_uneven(findings, analysis);
+    for (size_t i = 0; i < analysis->suspect_count; i++)
+        add_straggler(findings, analysis, &analysis->suspects[i], false);
+    if (analysis->judgement == JUDGED_TOO_SHORT)
+        add(findings, SEVERITY_INFO, "too_short",
+            "too short to judge who is slow: %zu comparable steps are on record, %d are needed.", analysis->blocks,
+            BLOCKS_MIN);
+    else if (analysis->judgement == JUDGED_NO_COLLECTIVE)
+        add(findings, SEVERITY_INFO, "no_collectives",
+            "no collective that several of the recorded ranks take part in: who is slow cannot be judged.");
+}
+
+static void add_desync(struct findings *findings, const struct straggler_analysis *analysis) {
+    const struct first_mismatch *first = &analysis->waits.mismatch;
+    if (!first->any)
+        return;
+    const struct match_call *calls = analysis->directory->calls;
+    char name[80];
+    const char *call = first->call == CALL_UNKNOWN ? "an unknown call" : calls[first->call].name->name;
+    const char *other = first->other_call == CALL_UNKNOWN ? "an unknown call" : calls[first->other_call].name->name;
+    uint32_t dump = first->communicator->dump_of[first->other_position];
+    add(findings, SEVERITY_ERROR, "desync",
+        "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s, %" PRIu32 " of %" PRIu32
+        " members called %s (%" PRIu64 " such collectives).",
+        first->seq, communicator_name(first->communicator, name, sizeof name),
+        analysis->clock->dumps[dump]->header->rank, other, first->seen - first->others, first->seen, call,
+        analysis->totals.mismatches);
+}
+
+/* ---- how the job ended ----------------------------------------------------------------------------------------------
+ */
+
+/* What the first busy thread of a rank is doing. Equal keys: the same thing. */
+struct doing {
+    size_t dump;
+    const char *call;      /* NULL: its own code */
+    uint64_t communicator; /* uid, 0 = none */
+    const char *communicator_name;
+    uint32_t seq;
+    int32_t peer;
+    int64_t since_ns; /* common */
+};
+
+static struct doing find_doing(const struct straggler_analysis *analysis, size_t d) {
+    const struct dump *dump = analysis->clock->dumps[d];
+    struct doing doing = {.dump = d, .seq = SEQ_NONE, .peer = PEER_NONE, .communicator_name = "", .since_ns = -1};
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        struct in_flight slot = dump->in_flight[i];
+        if (slot.tid == 0)
+            continue;
+        const struct call_name *call =
+            slot.call && slot.call <= UINT16_MAX ? dump_call(dump, (uint16_t)slot.call) : NULL;
+        if (!call) {
+            if (!doing.call && slot.last_leave && to_common(analysis->clock, d, slot.last_leave) > doing.since_ns)
+                doing.since_ns = to_common(analysis->clock, d, slot.last_leave);
+            continue;
+        }
+        if (doing.call)
+            continue;
+        const struct dump_communicator *communicator = dump_communicator(dump, slot.comm);
+        doing.call = call->name;
+        doing.since_ns = to_common(analysis->clock, d, slot.enter);
+        doing.seq = slot.flags & FLAG_COLLECTIVE ? slot.seq : SEQ_NONE;
+        doing.peer = slot.peer;
+        if (communicator) {
+            doing.communicator = communicator->definition->uid;
+            doing.communicator_name = communicator->name;
+        }
+    }
+    return doing;
+}
+
+static bool same_doing(const struct doing *a, const struct doing *b) {
+    if (!a->call || !b->call)
+        return a->call == b->call;
+    return strcmp(a->call, b->call) == 0 && a->communicator == b->communicator && a->seq == b->seq &&
+           (a->seq != SEQ_NONE || a->peer == b->peer);
+}
+
+static void say_doing(char *text, size_t size, const struct doing *doing, bool plural, int64_t start_ns) {
+    char since[32];
+    say_seconds(since, sizeof since, doing->since_ns > start_ns ? doing->since_ns - start_ns : 0);
+    if (!doing->call) {
+        snprintf(text, size, "%s in %s own code", plural ? "were" : "was", plural ? "their" : "its");
+        if (doing->since_ns >= 0)
+            append(text, size, " since %s into the job", since);
+        return;
+    }
+    snprintf(text, size, "%s inside %.40s", plural ? "were" : "was", doing->call);
+    if (doing->seq != SEQ_NONE)
+        append(text, size, " #%" PRIu32, doing->seq);
+    if (doing->peer >= 0 && doing->seq == SEQ_NONE)
+        append(text, size, " with rank %" PRId32, doing->peer);
+    if (doing->communicator_name[0])
+        append(text, size, " on %.64s", doing->communicator_name);
+    else if (doing->communicator)
+        append(text, size, " on communicator %016" PRIx64, doing->communicator);
+    append(text, size, ", entered %s into the job", since);
+}
+
+struct group_of_ranks {
+    const struct job *job;
+    const struct straggler_analysis *analysis;
+    int64_t start_ns;
+    size_t *dumps; /* scratch: as many as there are dumps */
+    bool *said;
+};
+
+/* For the dumps listed in `of`: who was doing what, the same things together, at most `most` phrases. */
+static void say_all_doing(char *text, size_t size, struct group_of_ranks *group, const size_t *of, size_t count,
+                          unsigned most) {
+    memset(group->said, 0, group->job->count * sizeof *group->said);
+    for (size_t i = 0; i < count; i++) {
+        if (group->said[i])
+            continue;
+        if (most-- == 0) {
+            append(text, size, "; ...");
+            return;
+        }
+        struct doing doing = find_doing(group->analysis, of[i]);
+        size_t same = 0;
+        for (size_t j = i; j < count; j++) {
+            struct doing other = find_doing(group->analysis, of[j]);
+            if (group->said[j] || !same_doing(&doing, &other))
+                continue;
+            group->said[j] = true;
+            group->dumps[same++] = of[j];
+            if (other.since_ns < doing.since_ns)
+                doing.since_ns = other.since_ns;
+        }
+        char who[LIST_TEXT], what[256];
+        say_dumps(who, sizeof who, group->analysis->clock, group->dumps, same);
+        say_doing(what, sizeof what, &doing, same > 1, group->start_ns);
+        append(text, size, "%s%s %s", i ? "; " : "", who, what);
+    }
+}
+
+static const struct {
+    enum rank_end end;
+    enum severity severity;
+    const char *code;
+    const char *one, *many;
+} endings[] = {
+    {END_ABORTED, SEVERITY_ERROR, "aborted", "called MPI_Abort", "called MPI_Abort"},
+    {END_IN_INIT, SEVERITY_ERROR, "hang_init", "never returned from MPI_Init", "never returned from MPI_Init"},
+    {END_KILLED, SEVERITY_ERROR, "killed", "was killed or crashed before MPI_Finalize",
+     "were killed or crashed before MPI_Finalize"},
+    {END_IN_FINALIZE, SEVERITY_ERROR, "killed", "was killed or crashed inside MPI_Finalize",
+     "were killed or crashed inside MPI_Finalize"},
+    {END_EXITED, SEVERITY_WARNING, "no_finalize", "exited without MPI_Finalize", "exited without MPI_Finalize"},
+    {END_RUNNING, SEVERITY_INFO, "running", "is still running: these are the figures so far",
+     "are still running: these are the figures so far"},
+};
+
+static void add_endings(struct findings *findings, struct group_of_ranks *group) {
+    size_t *of = calloc(group->job->count, sizeof *of);
+    if (!of) {
+        findings->no_memory = true;
+        return;
+    }
+    for (size_t e = 0; e < sizeof endings / sizeof endings[0]; e++) {
+        size_t count = 0;
+        for (size_t d = 0; d < group->job->count; d++)
+            if (group->job->ends[d] == endings[e].end)
+                of[count++] = d;
+        if (count == 0)
+            continue;
+        char who[LIST_TEXT], what[SENTENCE] = "";
+        say_dumps(who, sizeof who, group->analysis->clock, of, count);
+        if (endings[e].end != END_EXITED)
+            say_all_doing(what, sizeof what, group, of, count, 4);
+        add(findings, endings[e].severity, endings[e].code, "%s%s %s%s%s.", who,
+            count == group->job->count && count > 1 ? " (all that left a dump)" : "",
+            count > 1 ? endings[e].many : endings[e].one, what[0] ? "; when last seen, " : "", what);
+    }
+    free(of);
+}
+
+/* ---- what is not there
+ * ------------------------------------------------------------------------------------------------- */
+
+static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {
+    char who[LIST_TEXT];
+    if (job->missing_count > 0) {
+        say_ranks(who, sizeof who, job->missing, job->missing_count);
+        add(findings, SEVERITY_WARNING, "missing_ranks",
+            "%s left no dump here (%" PRId32 " expected, %zu seen): what they did, and what the others waited for "
+            "them, is not known.",
+            who, job->ranks_expected, job->count);
+    }
+    if (set->stub_count > 0)
+        add(findings, SEVERITY_WARNING, "uncollected",
+            "%zu dump%s still on the node%s where %s written (first: %.64s:%.200s). Collect with commtap-collect.",
+            set->stub_count, set->stub_count > 1 ? "s are" : " is", set->stub_count > 1 ? "s" : "",
+            set->stub_count > 1 ? "they were" : "it was", set->stubs[0].host, set->stubs[0].staged_path);
+    if (set->unusable_count > 0)
+        add(findings, SEVERITY_WARNING, "unusable_files", "%zu file%s cannot be used (first: %.200s: %.160s).",
+            set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
+            set->unusable[0]->problems.count ? set->unusable[0]->problems.items[0].text : "damaged");
+    size_t damaged = 0;
+    for (size_t d = 0; d < job->count; d++)
+        damaged += job->dumps[d]->problems.count > 0;
+    if (damaged > 0)
+        add(findings, SEVERITY_INFO, "damaged_files",
+            "%zu dump%s damage; what is sound in them is used (commtap check says what).", damaged,
+            damaged > 1 ? "s show" : " shows");
+    if (job->duplicates > 0)
+        add(findings, SEVERITY_WARNING, "duplicates",
+            "%zu dump%s the same run, generation and rank as another and %s left out.", job->duplicates,
+            job->duplicates > 1 ? "s have" : " has", job->duplicates > 1 ? "are" : "is");
+}
+
+static void add_choice(struct findings *findings, const struct job *job) {
+    const struct dump *dump = job->dumps[0];
+    if (job->runs > 1)
+        add(findings, SEVERITY_INFO, "several_runs",
+            "%zu runs lie in this directory; this is the newest or the one asked for, %s (--run ID shows another).",
+            job->runs, dump->run_id);
+    if (job->generations > 1)
+        add(findings, SEVERITY_INFO, "several_generations",
+            "the run was restarted: %zu generations are on record, this is number %" PRIu32 ".", job->generations,
+            dump->header->generation);
+    if (job->worlds > 1)
+        add(findings, SEVERITY_INFO, "several_worlds",
+            "%zu programs ran side by side in this run; this is the one with the most ranks.", job->worlds);
+}
+
+static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
+    const struct dump *first_off = NULL;
+    size_t off = 0;
+    for (size_t d = 0; d < job->count; d++)
+        if (job->dumps[d]->header->state & STATE_SWITCHED_OFF) {
+            first_off = first_off ? first_off : job->dumps[d];
+            off++;
+        }
+    if (off > 0)
+        add(findings, SEVERITY_WARNING, "switched_off",
+            "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
+            off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
+    if (job->events_lost > 0)
+        add(findings, SEVERITY_INFO, "events_lost",
+            "%" PRIu64 " of %" PRIu64
+            " events were overwritten: totals are exact, waits and stragglers are judged from "
+            "the rest (COMMTAP_RING holds more).",
+            job->events_lost, job->events);
+    const struct match_totals *totals = &analysis->totals;
+    if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)
+        add(findings, SEVERITY_INFO, "unmatched",
+            "only %.0f %% of the recorded collectives were found on all recorded ranks: waits are known for these "
+            "only.",
+            100.0 * (double)totals->matched / (double)totals->collective);
+    if (common_clock_worst_error(analysis->clock) == CLOCK_ERROR_UNKNOWN)
+        add(findings, SEVERITY_INFO, "clocks",
+            "the clocks of some hosts cannot be compared (no common collectives): waits between them are not known.");
+}
+
+static int compare_findings(const void *a, const void *b) {
+    const struct finding *left = a, *right = b;
+    return (int)right->severity - (int)left->severity;
+}
+
+/* Sorts by severity, keeping the order within one. */
+static void sort_findings(struct findings *findings) {
+    for (size_t i = 1; i < findings->count; i++) {
+        struct finding moving = findings->items[i];
+        size_t at = i;
+        for (; at > 0 && compare_findings(&findings->items[at - 1], &moving) > 0; at--)
+            findings->items[at] = findings->items[at - 1];
+        findings->items[at] = moving;
+    }
+}
+
+void findings_collect(struct findings *findings, const struct dump_set *set, const struct job *job,
+                      const struct straggler_analysis *analysis) {
+    *findings = (struct findings){0};
+    int64_t end_ns;
+    struct group_of_ranks group = {.job = job,
+                                   .analysis = analysis,
+                                   .dumps = calloc(job->count, sizeof *group.dumps),
+                                   .said = calloc(job->count, sizeof *group.said)};
+    if (!group.dumps || !group.said) {
+        findings->no_memory = true;
+    } else {
+        job_span(job, analysis->clock, &group.start_ns, &end_ns);
+        add_desync(findings, analysis);
+        add_endings(findings, &group);
+        add_verdict(findings, analysis);
+        add_absent(findings, set, job);
+        add_recording(findings, job, analysis);
+        add_choice(findings, job);
+        sort_findings(findings);
+    }
+    free(group.dumps);
+    free(group.said);
+}

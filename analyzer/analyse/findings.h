@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a report says first: sentences about the job, worst first.
+ * Lives here: turning the job's state and the straggler analysis into findings.
+ * Must not live here: layout; any figure that was not computed before.
+ *
+ * Texts hold names that come from the job (hosts, communicators): printers escape them.
+ */
+#ifndef COMMTAP_ANALYSE_FINDINGS_H
+#define COMMTAP_ANALYSE_FINDINGS_H
+
+#include "analyzer/analyse/job.h"
+#include "analyzer/analyse/stragglers.h"
+
+enum severity { SEVERITY_INFO = 0, SEVERITY_WARNING, SEVERITY_ERROR };
+
+struct finding {
+    enum severity severity;
+    const char *code; /* a fixed word: "straggler", "killed", "desync" ... */
+    char *text;       /* one or two sentences without a final newline */
+};
+
+struct findings {
+    struct finding *items;
+    size_t count;
+    bool no_memory; /* some could not be added */
+};
+
+/* Everything worth saying, errors first, each severity in a fixed order. `set` is the whole directory. Check no_memory
+ * afterwards; the caller frees with findings_free. */
+void findings_collect(struct findings *findings, const struct dump_set *set, const struct job *job,
+                      const struct straggler_analysis *analysis);
+void findings_free(struct findings *findings);
+
+/* What is known against one straggler, in one phrase, cut to `size`. */
+void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
+                       size_t size);
+
+const char *severity_name(enum severity severity);
+
+#endif

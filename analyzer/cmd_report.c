@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap report: the one-page answer.
+ * Lives here: the command's options, which figures make the page and the JSON, in which order.
+ * Must not live here: figures, sentences (analyse/findings), tables (render/).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/analyse/summary.h"
+#include "analyzer/input.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/straggler_table.h"
+#include "analyzer/render/summary_table.h"
+#include "analyzer/render/units.h"
+#include "analyzer/session.h"
+
+enum { OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
+
+struct report {
+    const struct session *session;
+    const struct summary *summary;
+    struct rank_row *ranks;
+    const char *directory;
+};
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+static json_t *seconds_or_null(bool known, int64_t ns) {
+    return known ? json_real(seconds_of(ns)) : json_null();
+}
+
+static json_t *job_to_json(const struct session *session) {
+    const struct job *job = &session->job;
+    int64_t error = common_clock_worst_error(&session->clock);
+    json_t *hosts = json_array();
+    for (size_t h = 0; h < session->clock.host_count; h++)
+        json_array_append_new(hosts, escape_json(session->clock.hosts[h].name));
+    json_t *missing = json_array();
+    for (size_t i = 0; i < job->missing_count; i++)
+        json_array_append_new(missing, json_integer(job->missing[i]));
+    return json_pack(
+        "{s:o, s:o, s:I, s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "run_id", escape_json(job->dumps[0]->run_id),
+        "ranks_expected", job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen",
+        (json_int_t)job->count, "hosts", hosts, "generations", (json_int_t)job->generations, "wall_seconds",
+        seconds_or_null(session->end_ns >= session->start_ns, session->end_ns - session->start_ns), "events",
+        (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
+        error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "missing_ranks", missing,
+        "generation", (json_int_t)job->dumps[0]->header->generation, "command", escape_json(job->dumps[0]->command));
+}
+
+static json_t *coverage_to_json(const struct session *session) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    const struct match_totals *totals = &analysis->totals;
+    bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
+    return json_pack(
+        "{s:o, s:o, s:o, s:I, s:I, s:I}", "from_seconds", seconds_or_null(known, analysis->from_ns - session->start_ns),
+        "to_seconds", seconds_or_null(known, analysis->to_ns - session->start_ns), "matched_share",
+        totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
+        "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
+        "collectives_mismatched", (json_int_t)totals->mismatches);
+}
+
+static bool print_json(FILE *stream, const struct report *report) {
+    const struct straggler_analysis *analysis = &report->session->analysis;
+    struct table summary = summary_table(report->summary);
+    struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->session->job.count};
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1", "job",
+                                job_to_json(report->session), "coverage", coverage_to_json(report->session), "summary",
+                                table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
+                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
+                                "findings", findings_to_json(&report->session->findings)));
+}
+
+/* ---- the page ------------------------------------------------------------------------------------------------------
+ */
+
+static void print_heading(const struct output *output, const char *text) {
+    fprintf(output->stream, "\n%s%s%s\n", output->color ? "\033[1m" : "", text, output->color ? "\033[0m" : "");
+}
+
+static void print_job(const struct output *output, const struct session *session) {
+    const struct job *job = &session->job;
+    char wall[UNITS_TEXT];
+    units_time(wall, session->end_ns > session->start_ns ? (uint64_t)(session->end_ns - session->start_ns) : 0);
+    print_heading(output, "Job");
+    fputs("  ", output->stream);
+    escape_text(output->stream, job->dumps[0]->command[0] ? job->dumps[0]->command : "(command unknown)");
+    fprintf(output->stream, "\n  %zu", job->count);
+    if (job->ranks_expected > 0 && (size_t)job->ranks_expected != job->count)
+        fprintf(output->stream, " of %" PRId32, job->ranks_expected);
+    fprintf(output->stream, " rank%s on %zu host%s, %s, %" PRIu64 " events", job->count == 1 ? "" : "s",
+            session->clock.host_count, session->clock.host_count == 1 ? "" : "s", wall, job->events);
+    fputs(", run ", output->stream);
+    escape_text(output->stream, job->dumps[0]->run_id);
+    fputc('\n', output->stream);
+}
+
+static bool print_operations(const struct output *output, const struct report *report) {
+    static const char *const keys[] = {"op",          "comm_name",   "comm_size",     "bytes", "count", "time_total_us",
+                                       "time_avg_us", "time_max_us", "busbw_gb_per_s"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    struct column columns[KEYS + 1] = {0};
+    for (size_t i = 0; i < KEYS; i++)
+        columns[i] = *table_column(summary_columns, keys[i]);
+    size_t shown = report->summary->count < OPERATIONS_SHOWN ? report->summary->count : OPERATIONS_SHOWN;
+    struct table table = {columns, report->summary->entries, sizeof *report->summary->entries, shown};
+    print_heading(output, "Operations that took longest (times summed over ranks)");
+    if (!table_print_text(output->stream, &table, output->color))
+        return false;
+    if (report->summary->count > shown)
+        fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary->count - shown);
+    return true;
+}
+
+/* What makes a rank worth a line: what it cost the others, else what it waited. */
+static int64_t rank_weight(const struct rank_row *row) {
+    return row->waits ? row->waits->waited_for_ns : 0;
+}
+
+static int compare_rows(const void *a, const void *b) {
+    const struct rank_row *left = a, *right = b;
+    if (rank_weight(left) != rank_weight(right))
+        return rank_weight(left) > rank_weight(right) ? -1 : 1;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static bool print_ranks(const struct output *output, const struct report *report) {
+    size_t count = report->session->job.count, shown = count < RANKS_SHOWN ? count : RANKS_SHOWN;
+    struct rank_row *rows = malloc(count * sizeof *rows);
+    if (!rows)
+        return false;
+    memcpy(rows, report->ranks, count * sizeof *rows);
+    if (shown < count)
+        qsort(rows, count, sizeof *rows, compare_rows);
+    print_heading(output, shown < count ? "Ranks that the others waited for most" : "Ranks");
+    struct table table = {rank_columns, rows, sizeof *rows, shown};
+    bool done = table_print_text(output->stream, &table, output->color);
+    if (shown < count)
+        fprintf(output->stream, "... and %zu more: commtap stragglers\n", count - shown);
+    free(rows);
+    return done;
+}
+
+static void print_coverage(const struct output *output, const struct session *session) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    const struct match_totals *totals = &analysis->totals;
+    int64_t error = common_clock_worst_error(&session->clock);
+    char from[UNITS_TEXT], to[UNITS_TEXT], within[UNITS_TEXT];
+    print_heading(output, "Coverage");
+    fputs("  totals hold every call", output->stream);
+    if (analysis->from_ns <= analysis->to_ns) {
+        int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
+        units_time(from, start > 0 ? (uint64_t)start : 0);
+        units_time(to, end > 0 ? (uint64_t)end : 0);
+        fprintf(output->stream, "; waits are from the events of %s to %s", from, to);
+    }
+    if (totals->collective > 0)
+        fprintf(output->stream, ", %.1f %% of their collectives matched",
+                100.0 * (double)totals->matched / (double)totals->collective);
+    if (session->job.events_lost > 0)
+        fprintf(output->stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
+                session->job.events);
+    if (session->clock.host_count > 1 && error != CLOCK_ERROR_UNKNOWN) {
+        units_time(within, (uint64_t)error);
+        fprintf(output->stream, "; clocks agree within %s", within);
+    }
+    fputc('\n', output->stream);
+}
+
+static void print_nobody(const struct output *output, const struct straggler_analysis *analysis) {
+    if (analysis->straggler_count + analysis->suspect_count + analysis->uneven_count > 0)
+        return;
+    if (analysis->judgement == JUDGED)
+        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)\n",
+                analysis->blocks);
+    else if (analysis->judgement == JUDGED_ALONE)
+        fputs("one rank: there is nobody to wait for\n", output->stream);
+}
+
+static bool print_text(const struct output *output, const struct report *report) {
+    const struct session *session = report->session;
+    findings_print(output->stream, &session->findings, output->color);
+    print_nobody(output, &session->analysis);
+    print_job(output, session);
+    if (report->summary->count > 0 && !print_operations(output, report))
+        return false;
+    if (!print_ranks(output, report))
+        return false;
+    print_coverage(output, session);
+    fprintf(output->stream, "\nnext: commtap %s ", session->analysis.straggler_count > 0 ? "stragglers" : "summary");
+    escape_text(output->stream, report->directory);
+    fputc('\n', output->stream);
+    return true;
+}
+
+/* ---- command
+ * --------------------------------------------------------------------------------------------------------- */
+
+static int print(const struct options *options, const struct report *report) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = output.format == OUTPUT_JSON ? print_json(output.stream, report) : print_text(&output, report);
+    return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
+}
+
+static int run(const struct options *options) {
+    struct session session;
+    struct summary summary;
+    int code = session_open(&session, options);
+    if (code != EXIT_FINE)
+        return code;
+    if (!summary_build(&summary, &session.job.selected, NULL, SUMMARY_BY_DEFAULT)) {
+        session_close(&session);
+        return input_no_memory();
+    }
+    struct report report = {.session = &session,
+                            .summary = &summary,
+                            .ranks = rank_rows(&session.job, &session.analysis),
+                            .directory = options->arguments[0]};
+    code = report.ranks ? print(options, &report) : input_no_memory();
+    free(report.ranks);
+    summary_free(&summary);
+    session_close(&session);
+    return code;
+}
+
+static const struct option report_options[] = {
+    OPTION_FORMAT("text|json"), OPTION_OUTPUT, OPTION_COLOR, OPTION_FAIL_ON, OPTION_RUN, OPTION_THREADS, OPTION_END};
+
+const struct command command_report = {
+    .name = "report",
+    .summary = "the one-page answer: what is wrong, who makes the others wait, what communication costs",
+    .arguments = "DIR",
+    .details = "Findings come first, the worst on top. A rank is named as a straggler only where chance is ruled out\n"
+               "(one false alarm in a hundred jobs in which nobody is slow), it is slower than the others by 5 %, and\n"
+               "they waited for it at least a hundredth of the time looked at.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = report_options,
+    .run = run,
+};

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap stragglers: who made whom wait.
+ * Lives here: the command's options, the order of what it shows.
+ * Must not live here: figures, sentences (analyse/findings), tables (render/).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/input.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/straggler_table.h"
+#include "analyzer/session.h"
+
+static bool print_json(FILE *stream, const struct session *session, const struct table *ranks) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    int64_t error = common_clock_worst_error(&session->clock);
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.stragglers/1",
+                                "run_id", escape_json(session->job.dumps[0]->run_id), "blocks",
+                                (json_int_t)analysis->blocks, "independent_blocks", analysis->independent_blocks,
+                                "window_seconds", seconds_of(analysis->window_ns), "clock_error_us",
+                                error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks",
+                                table_to_json(ranks), "stragglers",
+                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
+                                "suspects", stragglers_to_json(analysis, analysis->suspects, analysis->suspect_count),
+                                "findings", findings_to_json(&session->findings)));
+}
+
+/* The findings that are about slow ranks. */
+static void print_verdict(const struct output *output, const struct session *session) {
+    static const char *const codes[] = {"straggler", "suspect", "uneven", "too_short", "no_collectives"};
+    bool any = false;
+    for (size_t i = 0; i < session->findings.count; i++)
+        for (size_t c = 0; c < sizeof codes / sizeof *codes; c++)
+            if (strcmp(session->findings.items[i].code, codes[c]) == 0) {
+                findings_print(output->stream, &(struct findings){.items = &session->findings.items[i], .count = 1},
+                               output->color);
+                any = true;
+            }
+    if (!any)
+        fputs(session->analysis.judgement == JUDGED_ALONE ? "one rank: there is nobody to wait for\n"
+                                                          : "nobody makes the others wait beyond chance\n",
+              output->stream);
+    fputc('\n', output->stream);
+}
+
+static bool print_text(const struct output *output, const struct session *session, const struct table *ranks,
+                       const char *directory) {
+    static const char *const keys[] = {"rank",
+                                       "host",
+                                       "imposed_wait_seconds",
+                                       "waited_for_seconds",
+                                       "wait_seconds",
+                                       "comm_seconds",
+                                       "self_ratio",
+                                       "times_last",
+                                       "persistence",
+                                       "confidence",
+                                       "deepspeed_straggler_seconds"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    struct column columns[KEYS + 1] = {0};
+    for (size_t i = 0; i < KEYS; i++) {
+        columns[i] = *table_column(rank_columns, keys[i]);
+        if (!columns[i].header)
+            columns[i].header = strcmp(keys[i], "deepspeed_straggler_seconds") == 0 ? "DeepSpeed" : keys[i];
+    }
+    struct table shown = {columns, ranks->rows, ranks->row_bytes, ranks->count};
+    print_verdict(output, session);
+    if (!table_print_text(output->stream, &shown, output->color))
+        return false;
+    fputs("\nimposed: as the last to arrive; waited for: sum of the others' waits for it; self: own time between\n"
+          "collectives, relative to the others; DeepSpeed: its straggler figure, high for those who wait.\n"
+          "next: commtap summary --by rank,op ",
+          output->stream);
+    escape_text(output->stream, directory);
+    fputc('\n', output->stream);
+    return true;
+}
+
+static int print(const struct options *options, const struct session *session, const struct table *ranks) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = true;
+    if (output.format == OUTPUT_JSON)
+        done = print_json(output.stream, session, ranks);
+    else if (output.format == OUTPUT_CSV)
+        table_print_csv(output.stream, ranks);
+    else
+        done = print_text(&output, session, ranks, options->arguments[0]);
+    return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
+}
+
+static int run(const struct options *options) {
+    const char *sort = option_text(options, "sort");
+    const struct column *column = sort ? table_column(rank_columns, sort) : NULL;
+    if (sort && !column) {
+        fprintf(stderr, "commtap stragglers: no column is called '%s'\n", sort);
+        return EXIT_USAGE;
+    }
+    struct session session;
+    int code = session_open(&session, options);
+    if (code != EXIT_FINE)
+        return code;
+    struct rank_row *rows = rank_rows(&session.job, &session.analysis);
+    struct table ranks = {rank_columns, rows, sizeof *rows, session.job.count};
+    if (rows && (!column || table_sort(rows, sizeof *rows, ranks.count, column)))
+        code = print(options, &session, &ranks);
+    else
+        code = input_no_memory();
+    free(rows);
+    session_close(&session);
+    return code;
+}
+
+static const struct option straggler_options[] = {
+    OPTION_FORMAT("text|json|csv"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    {.name = "sort",
+     .argument = "KEY",
+     .doc = "order of the ranks by a column's JSON key, largest first; default: rank"},
+    OPTION_FAIL_ON,
+    OPTION_RUN,
+    OPTION_THREADS,
+    OPTION_END};
+
+const struct command command_stragglers = {
+    .name = "stragglers",
+    .summary = "who made whom wait, rank by rank",
+    .arguments = "DIR",
+    .details =
+        "In each collective the one who arrives last makes the others wait. A rank is named only where chance is\n"
+        "ruled out; weaker suspicions are findings.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = straggler_options,
+    .run = run,
+};

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a judged job.
+ * Lives here: running the stages, whether a recorded process is alive, progress, --fail-on.
+ * Must not live here: the stages, printing of results.
+ */
+#include "analyzer/session.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/input.h"
+#include "analyzer/render/escape.h"
+
+/* ---- is it still running --------------------------------------------------------------------------------------------
+ */
+
+static bool read_text(const char *path, char *text, size_t size) {
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, text, size - 1);
+    close(fd);
+    if (length <= 0)
+        return false;
+    text[length] = '\0';
+    return true;
+}
+
+/* Seconds after boot at which a process started, negative when there is none. */
+static double started_after_boot(int64_t pid) {
+    char path[64], text[1024];
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
+    if (!read_text(path, text, sizeof text))
+        return -1;
+    char *field = strrchr(text, ')'); /* the name before it may hold anything */
+    for (int i = 2; field && i < 22; i++)
+        field = strchr(field + 1, ' ');
+    return field ? strtod(field, NULL) / (double)sysconf(_SC_CLK_TCK) : -1;
+}
+
+/* A process of this host with that number and about that start. */
+static bool is_alive(const struct dump *dump) {
+    char text[128];
+    if (!read_text("/proc/sys/kernel/random/boot_id", text, sizeof text))
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    if (strcmp(text, dump->boot_id) != 0 || dump->header->pid <= 0 || dump->header->pid > INT32_MAX ||
+        (kill((pid_t)dump->header->pid, 0) != 0 && errno != EPERM))
+        return false;
+    double started = started_after_boot(dump->header->pid);
+    struct timespec boot, real;
+    clock_gettime(CLOCK_BOOTTIME, &boot);
+    clock_gettime(CLOCK_REALTIME, &real);
+    double now = (double)real.tv_sec - (double)boot.tv_sec + started;
+    double difference = now - (double)dump->header->process_start_realtime_ns / 1e9;
+    return started >= 0 && difference < 5 && difference > -5; /* the dump knows it to about a second */
+}
+
+/* ---- the stages -----------------------------------------------------------------------------------------------------
+ */
+
+static void show_progress(void *context, unsigned permille) {
+    unsigned *shown = context;
+    if (permille / 10 == *shown)
+        return;
+    *shown = permille / 10;
+    fprintf(stderr, "\rcommtap: reading %u %%", *shown);
+    fflush(stderr);
+}
+
+static unsigned worker_count(const struct options *options) {
+    const char *text = option_text(options, "threads");
+    long count = text ? strtol(text, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
+}
+
+static int run_stages(struct session *session, const struct options *options) {
+    int selected = job_select(&session->job, &session->set, option_text(options, "run"), is_alive);
+    if (selected == -1) {
+        fputs("commtap: no dump of run '", stderr);
+        escape_text(stderr, option_text(options, "run"));
+        fputs("' in ", stderr);
+        escape_text(stderr, options->arguments[0]);
+        fputc('\n', stderr);
+        return EXIT_UNUSABLE;
+    }
+    unsigned shown = 0;
+    bool terminal = isatty(STDERR_FILENO);
+    bool done = selected == 0 && common_clock_build(&session->clock, session->job.dumps, session->job.count) &&
+                match_directory_build(&session->directory, session->job.dumps, session->job.count) &&
+                straggler_analyse(&session->analysis, &session->clock, &session->directory, worker_count(options),
+                                  terminal ? show_progress : NULL, &shown);
+    if (terminal && shown > 0)
+        fputs("\r\033[K", stderr);
+    if (done) {
+        job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
+        findings_collect(&session->findings, &session->set, &session->job, &session->analysis);
+    }
+    return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
+}
+
+int session_open(struct session *session, const struct options *options) {
+    *session = (struct session){0};
+    int code = session_check_options(options);
+    if (code != EXIT_FINE)
+        return code;
+    code = input_open(options->arguments[0], &session->set);
+    if (code != EXIT_FINE)
+        return code;
+    code = run_stages(session, options);
+    if (code != EXIT_FINE)
+        session_close(session);
+    return code;
+}
+
+void session_close(struct session *session) {
+    findings_free(&session->findings);
+    straggler_analysis_free(&session->analysis);
+    match_directory_free(&session->directory);
+    common_clock_free(&session->clock);
+    job_free(&session->job);
+    dump_set_close(&session->set);
+}
+
+/* ---- options --------------------------------------------------------------------------------------------------------
+ */
+
+static bool find_severity(const char *text, enum severity *severity) {
+    for (int i = SEVERITY_INFO; i <= SEVERITY_ERROR; i++)
+        if (strcmp(text, severity_name((enum severity)i)) == 0) {
+            *severity = (enum severity)i;
+            return true;
+        }
+    return false;
+}
+
+static bool is_word(const char *text) {
+    size_t i = 0;
+    while (islower((unsigned char)text[i]) || text[i] == '_')
+        i++;
+    return i > 0 && text[i] == '\0';
+}
+
+int session_check_options(const struct options *options) {
+    size_t position = 0;
+    const char *what;
+    while ((what = option_next(options, "fail-on", &position)) != NULL)
+        if (!is_word(what)) {
+            fprintf(stderr, "commtap %s: --fail-on takes a severity or a finding's code\n", options->command->name);
+            return EXIT_USAGE;
+        }
+    const char *threads = option_text(options, "threads");
+    if (threads && (!isdigit((unsigned char)threads[0]) || strtol(threads, NULL, 10) < 1)) {
+        fprintf(stderr, "commtap %s: --threads takes a number from 1 up\n", options->command->name);
+        return EXIT_USAGE;
+    }
+    return EXIT_FINE;
+}
+
+int session_verdict(const struct session *session, const struct options *options) {
+    size_t position = 0;
+    const char *what;
+    while ((what = option_next(options, "fail-on", &position)) != NULL)
+        for (size_t i = 0; i < session->findings.count; i++) {
+            const struct finding *finding = &session->findings.items[i];
+            enum severity least;
+            if (find_severity(what, &least) ? finding->severity >= least : strcmp(what, finding->code) == 0)
+                return EXIT_FINDINGS;
+        }
+    return EXIT_FINE;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a judged job: what `report` and `stragglers` do before they print.
+ * Lives here: running the stages one after the other, with progress on a terminal.
+ * Must not live here: the stages, printing of results.
+ */
+#ifndef COMMTAP_SESSION_H
+#define COMMTAP_SESSION_H
+
+#include "analyzer/analyse/findings.h"
+#include "analyzer/options.h"
+
+struct session {
+    struct dump_set set;
+    struct job job;
+    struct common_clock clock;
+    struct match_directory directory;
+    struct straggler_analysis analysis;
+    struct findings findings;
+    int64_t start_ns, end_ns; /* of the job, common clock */
+};
+
+#define OPTION_RUN                                                                                                     \
+    { .name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest" }
+#define OPTION_THREADS                                                                                                 \
+    { .name = "threads", .argument = "N", .doc = "worker threads; the result does not depend on them" }
+#define OPTION_FAIL_ON                                                                                                 \
+    {                                                                                                                  \
+        .name = "fail-on", .argument = "WHAT", .repeats = true,                                                        \
+        .doc = "exit with 1 on findings: a severity (info, warning, error: that or worse) or a finding's code"         \
+    }
+
+/* Opens and judges the directory that is the first argument. Returns EXIT_FINE; otherwise a message was printed and
+ * nothing is left open. The caller ends with session_close. */
+int session_open(struct session *session, const struct options *options);
+void session_close(struct session *session);
+
+/* EXIT_FINDINGS where --fail-on asks for it, else EXIT_FINE. */
+int session_verdict(const struct session *session, const struct options *options);
+/* Checks --fail-on and --threads before any work. Returns EXIT_FINE, or EXIT_USAGE after one message. */
+int session_check_options(const struct options *options);
+
+#endif
