@@ -39,8 +39,8 @@ $(BENCH)/librecorder.a: $(SHIM_OBJECTS)
 	$(AR) rcs $@ $^
 
 $(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
-	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -MMD -MP $^ -pthread -o $@
+	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@
 
 $(BENCH)/dumps: test/bench/dumps.c test/unit/dump_builder.c
 	@mkdir -p $(@D)
-	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $^ -o $@
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c,$^) -o $@

@@ -18,4 +18,4 @@ $(CRASH)/hammer: test/crash/hammer.c test/crash/hammer.h
 
 $(CRASH)/crash: test/crash/crash.c test/crash/check.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c))
 	@mkdir -p $(@D)
-	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $^ -lm -o $@
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm -o $@
