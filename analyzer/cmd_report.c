@@ -40,14 +40,16 @@ static json_t *job_to_json(const struct session *session) {
     json_t *missing = json_array();
     for (size_t i = 0; i < job->missing_count; i++)
         json_array_append_new(missing, json_integer(job->missing[i]));
-    return json_pack(
-        "{s:o, s:o, s:I, s:o, s:I, s:o, s:I, s:I, s:o, s:o, s:I, s:o}", "run_id", escape_json(job->dumps[0]->run_id),
-        "ranks_expected", job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen",
-        (json_int_t)job->count, "hosts", hosts, "generations", (json_int_t)job->generations, "wall_seconds",
-        seconds_or_null(session->end_ns >= session->start_ns, session->end_ns - session->start_ns), "events",
-        (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
-        error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "missing_ranks", missing,
-        "generation", (json_int_t)job->dumps[0]->header->generation, "command", escape_json(job->dumps[0]->command));
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:I, s:o}", "run_id",
+                     escape_json(job->dumps[0]->run_id), "ranks_expected",
+                     job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen",
+                     (json_int_t)job->count, "hosts", (json_int_t)session->clock.host_count, "generations",
+                     (json_int_t)job->generations, "wall_seconds",
+                     seconds_or_null(session->end_ns >= session->start_ns, session->end_ns - session->start_ns),
+                     "events", (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
+                     error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "host_names", hosts,
+                     "missing_ranks", missing, "generation", (json_int_t)job->dumps[0]->header->generation, "command",
+                     escape_json(job->dumps[0]->command));
 }
 
 static json_t *coverage_to_json(const struct session *session) {

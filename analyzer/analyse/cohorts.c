@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-enum { SAMPLES_IN_ALL = 1 << 20, SAMPLES_MOST = 2048, SAMPLES_LEAST = 64, USED_OFTEN = 16 };
+/* Neighbouring records are looked at in runs: each run touches one page, so that little of a large ring is read. */
+enum { RUN = 32, RUNS_IN_ALL = 1 << 15, RUNS_MOST = 32, RUNS_LEAST = 2, USED_OFTEN = 16 };
 
 struct candidate {
     uint32_t communicator;
@@ -24,20 +25,24 @@ static bool is_plain_collective(const struct match_directory *directory, size_t 
     return call != CALL_UNKNOWN && directory->calls[call].name->call_class == CLASS_COLLECTIVE;
 }
 
-/* Looks at evenly spread records of every ring and adds their weight to the communicators' calls. */
-static void sample_dump(const struct match_directory *directory, size_t dump, uint64_t samples, uint64_t *calls) {
+static void sample_record(const struct match_directory *directory, size_t dump, const struct dump_lane *lane,
+                          uint64_t ticket, uint64_t weight, uint64_t *calls) {
+    struct record record = lane->ring[ticket & (lane->ring_records - 1)];
+    if (record.commit != ticket + 1 || !is_plain_collective(directory, dump, &record))
+        return;
+    struct match_place place = match_place_of(directory, dump, record.comm);
+    if (place.communicator != NOWHERE)
+        calls[place.communicator] += weight;
+}
+
+/* Looks at evenly spread runs of records of every ring and adds their weight to the communicators' calls. */
+static void sample_dump(const struct match_directory *directory, size_t dump, uint64_t runs, uint64_t *calls) {
     for (uint32_t l = 0; l < directory->dumps[dump]->lane_count; l++) {
         const struct dump_lane *lane = &directory->dumps[dump]->lanes[l];
-        uint64_t records = lane->end_ticket - lane->first_ticket;
-        uint64_t stride = records / samples + 1;
-        for (uint64_t ticket = lane->first_ticket; ticket < lane->end_ticket; ticket += stride) {
-            struct record record = lane->ring[ticket & (lane->ring_records - 1)];
-            if (record.commit != ticket + 1 || !is_plain_collective(directory, dump, &record))
-                continue;
-            struct match_place place = match_place_of(directory, dump, record.comm);
-            if (place.communicator != NOWHERE)
-                calls[place.communicator] += stride;
-        }
+        uint64_t weight = (lane->end_ticket - lane->first_ticket) / (runs * RUN) + 1;
+        for (uint64_t start = lane->first_ticket; start < lane->end_ticket; start += weight * RUN)
+            for (uint64_t ticket = start; ticket < start + RUN && ticket < lane->end_ticket; ticket++)
+                sample_record(directory, dump, lane, ticket, weight, calls);
     }
 }
 
@@ -97,12 +102,12 @@ bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *direc
     };
     bool done = calls && candidates && cohorts->communicators && cohorts->cohort_of && cohorts->reference;
     if (done) {
-        uint64_t samples = SAMPLES_IN_ALL / directory->dump_count;
-        samples = samples > SAMPLES_MOST ? SAMPLES_MOST : samples < SAMPLES_LEAST ? SAMPLES_LEAST : samples;
+        uint64_t runs = RUNS_IN_ALL / directory->dump_count;
+        runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
         for (size_t d = 0; d < directory->dump_count; d++) {
             cohorts->cohort_of[d] = NOWHERE;
             cohorts->reference[d] = COMM_NONE;
-            sample_dump(directory, d, samples, calls);
+            sample_dump(directory, d, runs, calls);
         }
         size_t count = list_candidates(directory, calls, candidates);
         for (size_t i = 0; i < count; i++)

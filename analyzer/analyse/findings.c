@@ -148,7 +148,7 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
     if (claimed)
         add(findings, SEVERITY_WARNING, "straggler", "%s makes the others wait: %s (confidence %.2f).%s", who, evidence,
-            straggler->confidence, gain);
+            straggler->confidence > 0.99 ? 0.99 : straggler->confidence, gain);
     else
         add(findings, SEVERITY_INFO, "suspect",
             "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
