@@ -4,8 +4,11 @@
  */
 #include "shim/aggregates.h"
 
+#include <errno.h>
+
 #define OPERATION_ROWS 1024u
 #define PEER_ROWS      2048u
+#define ROWS_MAX       65536u
 #define SIZE_COUNTS    4096u /* (call, communicator) pairs whose distinct sizes are counted */
 
 /* How many exact sizes one (call, source, class, communicator, epoch) has; private memory, one table per lane. */
@@ -16,14 +19,72 @@ struct size_count {
 };
 
 bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
-    lane->operations =
-        dumpfile_section(file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS, sizeof *lane->operations);
-    lane->peers = dumpfile_section(file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof *lane->peers);
+    struct operation_table *operations = os_memory(sizeof *operations);
+    struct peer_table *peers = os_memory(sizeof *peers);
     lane->sizes = os_memory(SIZE_COUNTS * sizeof *lane->sizes);
-    lane->operation_mask = OPERATION_ROWS - 1;
-    lane->peer_mask = PEER_ROWS - 1;
-    return lane->operations && lane->peers && lane->sizes;
+    if (!operations || !peers || !lane->sizes)
+        return false;
+    operations->rows =
+        dumpfile_section(file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS, sizeof *operations->rows);
+    operations->mask = OPERATION_ROWS - 1;
+    peers->rows = dumpfile_section(file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof *peers->rows);
+    peers->mask = PEER_ROWS - 1;
+    lane->operations = operations;
+    lane->peers = peers;
+    return operations->rows && peers->rows;
 }
+
+/* ---- further tables ------------------------------------------------------------------------------------------------
+ */
+
+static bool is_full(uint32_t used, uint32_t mask) {
+    return used > mask / 8 * 7;
+}
+
+/* Rows of the next table; 0 when there may be no more. Whoever brings the count to three quarters makes it, so that
+ * other threads of a shared lane still find room meanwhile. */
+static uint32_t next_rows(uint32_t used, uint32_t mask) {
+    return used == (mask + 1) / 4 * 3 && mask + 1 < ROWS_MAX ? (mask + 1) * 4 : 0;
+}
+
+static void *further_section(struct lane *lane, enum section_kind kind, uint32_t rows, uint32_t row_bytes) {
+    uint32_t index = LANES_MAX + __atomic_fetch_add(&recorder.extensions, 1, __ATOMIC_RELAXED);
+    if (index >= LANE_STATES)
+        return NULL;
+    void *section = dumpfile_section(&recorder.file, kind, index, rows, row_bytes);
+    if (section) {
+        recorder.lane_states[index].shared = lane->shared;
+        recorder.lane_states[index].extends = lane->index + 1;
+    }
+    return section;
+}
+
+static void grow_operations(struct lane *lane, uint32_t rows) {
+    int saved = errno;
+    struct operation_table *table = os_memory(sizeof *table);
+    if (table)
+        table->rows = further_section(lane, SECTION_OPERATIONS, rows, sizeof *table->rows);
+    if (table && table->rows) {
+        table->mask = rows - 1;
+        __atomic_store_n(&lane->operations, table, __ATOMIC_RELEASE);
+    }
+    errno = saved;
+}
+
+static void grow_peers(struct lane *lane, uint32_t rows) {
+    int saved = errno;
+    struct peer_table *table = os_memory(sizeof *table);
+    if (table)
+        table->rows = further_section(lane, SECTION_PEERS, rows, sizeof *table->rows);
+    if (table && table->rows) {
+        table->mask = rows - 1;
+        __atomic_store_n(&lane->peers, table, __ATOMIC_RELEASE);
+    }
+    errno = saved;
+}
+
+/* ---- rows
+ * -------------------------------------------------------------------------------------------------------------- */
 
 /* May this (call, communicator) have one more exact size? Threads of a shared lane may overshoot by a few. */
 static bool one_more_size(struct lane *lane, uint64_t key) {
@@ -51,20 +112,23 @@ static void fill_operation_row(struct operation_row *row, uint64_t key, uint64_t
 
 /* The row with that key, made when it is missing and `make` says so. */
 static struct operation_row *operations_probe(struct lane *lane, uint64_t key, uint64_t bytes, bool make) {
+    struct operation_table *table = lane->operations;
     uint32_t at = row_hash(key, bytes);
-    for (uint32_t i = 0; i <= lane->operation_mask; i++) {
-        struct operation_row *row = &lane->operations[(at + i) & lane->operation_mask];
+    for (uint32_t i = 0; i <= table->mask; i++) {
+        struct operation_row *row = &table->rows[(at + i) & table->mask];
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
         if (version && row->bytes == bytes && row_key(&row->call) == key)
             return row;
         if (version)
             continue;
-        if (!make || lane->operations_used > lane->operation_mask / 8 * 7 ||
+        if (!make || is_full(table->used, table->mask) ||
             !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             return NULL;
-        __atomic_fetch_add(&lane->operations_used, 1, __ATOMIC_RELAXED);
+        uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
         fill_operation_row(row, key, bytes);
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
+        if (rows)
+            grow_operations(lane, rows);
         return row;
     }
     return NULL;
@@ -81,23 +145,26 @@ struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_
 }
 
 struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction) {
+    struct peer_table *table = lane->peers;
     uint32_t at = row_hash(key, call * 4u + direction);
-    for (uint32_t i = 0; i <= lane->peer_mask; i++) {
-        struct peer_row *row = &lane->peers[(at + i) & lane->peer_mask];
+    for (uint32_t i = 0; i <= table->mask; i++) {
+        struct peer_row *row = &table->rows[(at + i) & table->mask];
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
         if (version && row_key(&row->comm_epoch) == key && row->call == call && row->direction == direction)
             return row;
         if (version)
             continue;
-        if (lane->peers_used > lane->peer_mask / 8 * 7 ||
+        if (is_full(table->used, table->mask) ||
             !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             break;
-        __atomic_fetch_add(&lane->peers_used, 1, __ATOMIC_RELAXED);
+        uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
         row->comm_epoch = (uint32_t)key;
         row->peer = (int32_t)(key >> 32);
         row->call = call;
         row->direction = direction;
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
+        if (rows)
+            grow_peers(lane, rows);
         return row;
     }
     count_loss(&lane->state->peers_lost);

@@ -13,6 +13,17 @@
 #include "shim/format.h"
 #include "shim/recorder.h"
 
+/* Rows of one table; a power of two of them. A full table is followed by a larger one in a lane of its own: keys may
+ * then stand in several tables, and readers add them up. */
+struct operation_table {
+    struct operation_row *rows;
+    uint32_t mask, used;
+};
+struct peer_table {
+    struct peer_row *rows;
+    uint32_t mask, used;
+};
+
 /* What one finished call adds. Times in ticks. */
 struct operation_sample {
     uint16_t call;
@@ -63,7 +74,8 @@ static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
 }
 
 static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {
-    struct operation_row *row = &lane->operations[row_hash(key, bytes) & lane->operation_mask];
+    const struct operation_table *table = lane->operations;
+    struct operation_row *row = &table->rows[row_hash(key, bytes) & table->mask];
     if (likely(row->bytes == bytes && row_key(&row->call) == key && row->version))
         return row;
     return operations_insert(lane, key, bytes);
@@ -101,7 +113,8 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
 static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call, uint16_t direction,
                              uint64_t bytes, uint64_t time, uint64_t wait) {
     uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
-    struct peer_row *row = &lane->peers[row_hash(key, call * 4u + direction) & lane->peer_mask];
+    const struct peer_table *table = lane->peers;
+    struct peer_row *row = &table->rows[row_hash(key, call * 4u + direction) & table->mask];
     if (unlikely(row_key(&row->comm_epoch) != key || row->call != call || row->direction != direction || !row->version))
         row = peers_insert(lane, key, call, direction);
     if (unlikely(!row || lane->shared)) {

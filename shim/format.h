@@ -72,7 +72,7 @@ enum section_kind {
     SECTION_PROGRESS = 5,    /* struct progress[count]: one per live communicator */
     SECTION_DEFINITIONS = 6, /* append-only; may occur several times, in `index` order */
     SECTION_WINDOWS = 7,     /* struct window_block[count] */
-    SECTION_LANES = 8,       /* struct lane_state[count] */
+    SECTION_LANES = 8,       /* struct lane_state[count], at most 64 */
     SECTION_RING = 9,        /* struct record[count], count a power of two; index = lane */
     SECTION_OPERATIONS = 10, /* struct operation_row[count]; index = lane */
     SECTION_SITES = 11,      /* struct site_row[count]; index = lane */
@@ -408,7 +408,8 @@ struct lane_state {
     uint64_t windows_lost; /* records of kept windows that found no room */
     uint64_t window_level; /* windows divisible by 2^level are kept */
     uint64_t device;       /* 1: written by the GPU harvester */
-    uint64_t reserved[5];
+    uint64_t extends;      /* lane + 1 whose full tables go on here; such a lane has no ring. 0: a lane of its own */
+    uint64_t reserved[4];
 };
 
 /* ---- aggregates: all calls, exact --------------------------------------------------------------------------- */

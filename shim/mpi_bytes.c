@@ -144,8 +144,9 @@ uint64_t mpi_bytes(const struct call *call, const uintptr_t *arguments, struct c
         return scalar(&first, ask);
     case BYTES_ELEMENT:
         return type_size(arguments[call->type - 1], ask);
-    case BYTES_PARTITIONED:
-        return multiplied(scalar(&first, ask), (uint64_t)scalar_count(&second));
+    case BYTES_PARTITIONED: /* the count of one partition is an MPI_Count also without _c */
+        return multiplied(times((int64_t)arguments[call->count - 1], type_size(arguments[call->type - 1], ask)),
+                          (uint64_t)scalar_count(&second));
     default:
         break;
     }
@@ -154,8 +155,8 @@ uint64_t mpi_bytes(const struct call *call, const uintptr_t *arguments, struct c
     switch (call->bytes) {
     case BYTES_COUNT_N:
         return multiplied(scalar(&first, ask), n);
-    case BYTES_SUM:
-        return sum(&first, n, 0, ask);
+    case BYTES_SUM: /* a reduction is scattered over the local group, a gather collects from the other one */
+        return sum(&first, call->redop ? comm->size : n, 0, ask);
     case BYTES_GATHER:
         return multiplied(scalar(root ? &second : &first, ask), n);
     case BYTES_SCATTER:

@@ -64,12 +64,16 @@ static struct lane *take_exclusive_lane(uint32_t tid) {
     return NULL;
 }
 
-static struct lane *take_shared_lane(uint32_t tid) {
-    struct lane *lane = &recorder.lanes[LANES_EXCLUSIVE];
+void recorder_expect_threads(void) {
     uint32_t nobody = 0;
-    if (__atomic_compare_exchange_n(&recorder.lane_states[LANES_EXCLUSIVE].owner_tid, &nobody, tid, false,
-                                    __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        lane_open(lane, LANES_EXCLUSIVE);
+    if (__atomic_compare_exchange_n(&recorder.lane_states[LANES_EXCLUSIVE].owner_tid, &nobody, (uint32_t)os_thread_id(),
+                                    false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        lane_open(&recorder.lanes[LANES_EXCLUSIVE], LANES_EXCLUSIVE);
+}
+
+static struct lane *shared_lane(void) {
+    struct lane *lane = &recorder.lanes[LANES_EXCLUSIVE];
+    recorder_expect_threads();
     return __atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE) ? lane : NULL;
 }
 
@@ -146,7 +150,7 @@ struct thread *recorder_attach(void) {
         self->wait_ticks = 0;
         self->lane = take_exclusive_lane(tid);
         if (!self->lane)
-            self->lane = take_shared_lane(tid);
+            self->lane = shared_lane();
     }
     if (self && self->lane) {
         self->slot->lane = self->lane->index;
@@ -248,7 +252,7 @@ static bool open_sections(void) {
     struct dumpfile *file = &recorder.file;
     uint32_t blocks = window_blocks(recorder.header->ring_records);
     struct clock_anchor *anchors = dumpfile_section(file, SECTION_ANCHORS, 0, ANCHORS, sizeof *anchors);
-    recorder.lane_states = dumpfile_section(file, SECTION_LANES, 0, LANES_MAX, sizeof *recorder.lane_states);
+    recorder.lane_states = dumpfile_section(file, SECTION_LANES, 0, LANE_STATES, sizeof *recorder.lane_states);
     recorder.slots = dumpfile_section(file, SECTION_IN_FLIGHT, 0, THREAD_SLOTS, sizeof *recorder.slots);
     recorder.threads = os_memory(THREAD_SLOTS * sizeof *recorder.threads);
     recorder.pending = dumpfile_section(file, SECTION_PENDING, 0, PENDING_ENTRIES, sizeof *recorder.pending);

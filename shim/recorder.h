@@ -20,6 +20,7 @@
 
 #define LANES_EXCLUSIVE 7u /* one writer each; the next one is shared by all further threads */
 #define LANES_MAX       (LANES_EXCLUSIVE + 1u)
+#define LANE_STATES     64u /* the others hold further tables of lanes whose first ones are full */
 #define THREAD_SLOTS    256u
 
 struct lane {
@@ -28,12 +29,8 @@ struct lane {
     uint64_t head;      /* next ticket (exclusive lanes) */
     uint64_t keep_from; /* records about to be overwritten are offered to a sampled window from this t0 on */
     struct lane_state *state;
-    struct operation_row *operations;
-    uint32_t operation_mask;
-    uint32_t operations_used;
-    struct peer_row *peers;
-    uint32_t peer_mask;
-    uint32_t peers_used;
+    struct operation_table *operations; /* aggregates.h */
+    struct peer_table *peers;
     struct size_count *sizes; /* distinct sizes per (call, communicator), aggregates.c */
     uint32_t index;
     bool shared;
@@ -61,6 +58,7 @@ struct recorder {
     struct anchors anchors;
     struct lane lanes[LANES_MAX];
     struct lane_state *lane_states;
+    uint32_t extensions; /* lane states taken for further tables */
     struct in_flight *slots;
     struct thread *threads; /* THREAD_SLOTS of them, thread i owns slot i */
     struct pending *pending;
@@ -96,6 +94,9 @@ void recorder_switch_off(const char *why);
 
 /* At the library's end: marks the normal exit and delivers a staged dump. */
 void recorder_exit(void);
+
+/* Makes the shared lane ahead of need, so that no thread finds it half made. */
+void recorder_expect_threads(void);
 
 /* Gives the calling thread a lane and a slot. NULL when there is no memory. */
 struct thread *recorder_attach(void);

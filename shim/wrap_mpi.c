@@ -37,6 +37,8 @@ static void begin_library(bool with_world) {
         recorder_switch_off("no memory for commtap's tables; nothing is recorded");
         return;
     }
+    if (recorder.multithreaded)
+        recorder_expect_threads();
     copy_text(recorder.header->library, sizeof recorder.header->library, resolve_provider_path());
     recorder.header->mpi_family = mpi_abi.family;
     recorder.header->initialised_ticks = ticks();
