@@ -5,8 +5,6 @@
  */
 #include "shim/mpi_requests.h"
 
-#include <string.h>
-
 #include "shim/mpi_library.h"
 #include "shim/ordinals.h"
 
@@ -34,7 +32,8 @@ struct completion {
     const void *status; /* NULL: none */
     uint64_t t1;
     uint64_t wait; /* ticks of the call that saw it */
-    bool observed;
+    bool observed; /* by a Wait or Test */
+    bool timed;    /* t1 is an upper bound of the completion */
 };
 
 static void take_status(struct pending *e, const struct request_private *p, const void *status) {
@@ -84,14 +83,14 @@ static void aggregate_done(struct thread *self, const struct pending *e, const s
         .peer_class = p->peer_class,
         .comm = e->comm,
         .bytes = e->bytes,
-        .time = c->observed ? c->t1 - e->t0 : UINT64_MAX,
+        .time = c->timed ? c->t1 - e->t0 : UINT64_MAX,
         .posting = e->posting_ticks,
         .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0,
     };
     operations_add(self->lane, &sample);
     if ((p->send || p->receive) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
         peers_add(self->lane, e->comm, e->peer, sample.call, p->send ? FLAG_SEND : FLAG_RECV, e->bytes,
-                  c->observed ? c->t1 - e->t0 : 0, c->wait);
+                  c->timed ? c->t1 - e->t0 : 0, c->wait);
 }
 
 /* The communicator, unless it was freed and its place taken by another. */
@@ -104,15 +103,8 @@ static void finish_creation(const struct pending *e, const struct request_privat
     communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal);
 }
 
-/* An entry that this thread has claimed is complete: records it and lets it go. */
-static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle, const struct completion *c) {
-    struct pending *e = request_entry(index);
-    struct request_private *p = request_private(index);
-    if (e->persistent && !e->active) {
-        request_publish(index, handle);
-        return;
-    }
-    count_wildcard(e, -1);
+/* Everything a completed operation leaves in the dump. */
+static void account(struct thread *self, struct pending *e, struct request_private *p, const struct completion *c) {
     if (p->receive && e->peer == PEER_NULL)
         e->bytes = 0;
     else if (p->receive)
@@ -127,6 +119,17 @@ static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle
         collective_complete(p->comm);
     record_entry(self, e, c->t1, RECORD_DONE);
     aggregate_done(self, e, p, c);
+}
+
+/* An entry that this thread has claimed is complete: records it and lets it go. */
+static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle, const struct completion *c) {
+    struct pending *e = request_entry(index);
+    if (e->persistent && !e->active) {
+        request_publish(index, handle);
+        return;
+    }
+    count_wildcard(e, -1);
+    account(self, e, request_private(index), c);
     if (!e->persistent) {
         request_release(index);
         return;
@@ -138,9 +141,8 @@ static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle
 /* ---- posting
  * ------------------------------------------------------------------------------------------------------------ */
 
-static void fill_entry(uint32_t index, const struct call_frame *f, const struct request_private *extra) {
-    struct pending *e = request_entry(index);
-    struct request_private *p = request_private(index);
+static void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f,
+                       const struct request_private *extra) {
     e->t0 = f->t0;
     e->bytes = f->bytes;
     e->seq = f->seq;
@@ -176,13 +178,26 @@ static void aggregate_untracked(const struct call_frame *f) {
 static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
     uint32_t stale, index = request_take(handle, &stale);
     if (unlikely(stale != REQUEST_NO_ENTRY)) {
-        struct completion c = {.t1 = f->t0, .observed = false};
-        if (request_entry(stale)->persistent)
+        struct pending *e = request_entry(stale);
+        uint64_t posted = e->t0 + e->posting_ticks; /* another thread's posting may end after this one's began */
+        struct completion c = {.t1 = posted > f->t0 ? posted : f->t0, .timed = true};
+        if (request_private(stale)->send && f->flags & FLAG_SEND)
+            request_learn_shared(handle, stale);
+        if (e->persistent)
             request_release(stale);
         else
             complete_entry(f->self, stale, handle, &c);
     }
     return index;
+}
+
+/* Complete when posted: there is nothing to follow. */
+static void finish_at_once(struct call_frame *f, const struct request_private *extra) {
+    struct pending e;
+    struct request_private p;
+    struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
+    fill_entry(&e, &p, f, extra);
+    account(f->self, &e, &p, &c);
 }
 
 void operation_posted(struct call_frame *f, const struct request_private *extra) {
@@ -192,12 +207,16 @@ void operation_posted(struct call_frame *f, const struct request_private *extra)
     f->op = count_up(&recorder.next_op) + 1;
     if (!f->quiet)
         record_frame(f, RECORD_POST);
-    uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
+    if (is_null(handle) || (extra->send && request_is_shared(handle))) {
+        finish_at_once(f, extra);
+        return;
+    }
+    uint32_t index = take_entry(f, handle);
     if (unlikely(index == REQUEST_NO_ENTRY)) {
         aggregate_untracked(f);
         return;
     }
-    fill_entry(index, f, extra);
+    fill_entry(request_entry(index), request_private(index), f, extra);
     count_wildcard(request_entry(index), +1);
     request_publish(index, handle);
     if (unlikely(recorder.verbose))
@@ -209,7 +228,7 @@ void operation_prepared(struct call_frame *f, const struct request_private *extr
     uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
     uint64_t bytes = f->bytes;
     if (index != REQUEST_NO_ENTRY) {
-        fill_entry(index, f, extra);
+        fill_entry(request_entry(index), request_private(index), f, extra);
         request_entry(index)->persistent = 1;
         request_entry(index)->active = 0;
         request_private(index)->any_peer = f->peer;
@@ -306,6 +325,7 @@ static void want_statuses(struct call_frame *f, void *room) {
 }
 
 void wait_before(struct call_frame *f) {
+    requests_note_wait();
     f->n = 1;
     f->handle = mpi_handle_at(argument(f, f->call->request), 0);
     f->handles = &f->handle;
@@ -317,6 +337,7 @@ void wait_before(struct call_frame *f) {
 }
 
 void waits_before(struct call_frame *f) {
+    requests_note_wait();
     uint32_t n = request_count(f);
     bool any = __atomic_load_n(&requests_wildcards, __ATOMIC_RELAXED) != 0;
     size_t handles = ((size_t)n * sizeof *f->handles + 15) & ~(size_t)15;
@@ -362,14 +383,25 @@ static struct completed find_completed(const struct call_frame *f) {
     }
 }
 
+/* The entry this call waited for. One posted after the call began belongs to another thread, which got the handle when
+ * the library had it back. */
+static uint32_t claim_waited(const struct call_frame *f, uintptr_t handle) {
+    uint32_t index = request_claim(handle);
+    if (index != REQUEST_NO_ENTRY && unlikely(request_entry(index)->t0 > f->t0)) {
+        request_publish(index, handle);
+        return REQUEST_NO_ENTRY;
+    }
+    return index;
+}
+
 static void complete_requests(struct call_frame *f, const struct completed *done) {
     const char *statuses = status_argument(f);
-    struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true};
+    struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
     for (uint32_t k = 0; k < done->count; k++) {
         uint32_t i = done->indices ? (uint32_t)done->indices[k] : k;
         if (i >= f->n || is_null(f->handles[i]))
             continue;
-        uint32_t index = request_claim(f->handles[i]);
+        uint32_t index = claim_waited(f, f->handles[i]);
         if (index == REQUEST_NO_ENTRY)
             continue;
         if (statuses)
@@ -380,11 +412,11 @@ static void complete_requests(struct call_frame *f, const struct completed *done
 
 /* After an error only requests whose handles are gone are known to be over. */
 static void complete_failed(struct call_frame *f) {
-    struct completion c = {.t1 = f->t1, .observed = true};
+    struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
     for (uint32_t i = 0; i < f->n; i++) {
         if (is_null(f->handles[i]) || !is_null(mpi_handle_at(argument(f, f->call->request), i)))
             continue;
-        uint32_t index = request_claim(f->handles[i]);
+        uint32_t index = claim_waited(f, f->handles[i]);
         if (index != REQUEST_NO_ENTRY)
             complete_entry(f->self, index, f->handles[i], &c);
     }

@@ -22,12 +22,18 @@ static uint8_t *spilled; /* per bucket: keys that belong here may stand further 
 static uint32_t bucket_count;
 uint32_t requests_wildcards;
 
+#define SHARED 16u
+static uintptr_t shared_handles[SHARED];
+static uint32_t waits;
+
 bool requests_begin(void) {
     bucket_count = recorder.pending_count / KEYS;
     buckets = os_memory(bucket_count * sizeof *buckets);
     private_part = os_memory(recorder.pending_count * sizeof *private_part);
     spilled = os_memory(bucket_count);
-    requests_wildcards = 0;
+    requests_wildcards = waits = 0;
+    for (uint32_t i = 0; i < SHARED; i++)
+        shared_handles[i] = 0;
     return buckets && private_part && spilled;
 }
 
@@ -41,6 +47,23 @@ struct request_private *request_private(uint32_t index) {
 
 static uint32_t home(uintptr_t handle) {
     return (uint32_t)((handle ^ handle >> 31) * 0x9e3779b97f4a7c15u >> 40) % bucket_count;
+}
+
+void requests_note_wait(void) {
+    count_up(&waits);
+}
+
+static uintptr_t *shared_slot(uintptr_t handle) {
+    return &shared_handles[(handle ^ handle >> 7 ^ handle >> 13) % SHARED];
+}
+
+bool request_is_shared(uintptr_t handle) {
+    return __atomic_load_n(shared_slot(handle), __ATOMIC_RELAXED) == handle;
+}
+
+void request_learn_shared(uintptr_t handle, uint32_t stale) {
+    if (private_part[stale].send && private_part[stale].waits_before == waits && !recorder.pending[stale].persistent)
+        __atomic_store_n(shared_slot(handle), handle, __ATOMIC_RELAXED);
 }
 
 static bool claim_key(uintptr_t *key, uintptr_t expected) {
@@ -89,6 +112,7 @@ uint32_t request_take(uintptr_t handle, uint32_t *stale) {
 }
 
 void request_publish(uint32_t index, uintptr_t handle) {
+    private_part[index].waits_before = waits;
     __atomic_store_n(&recorder.pending[index].request, handle, __ATOMIC_RELEASE);
     __atomic_store_n(&buckets[index / KEYS].keys[index % KEYS], handle, __ATOMIC_RELEASE);
 }

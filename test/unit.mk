@@ -10,7 +10,7 @@ SAN_LIBS := -lcmocka $(ANALYZER_LIBS)
 UNIT_SHIM_SOURCES := $(wildcard shim/calls.c shim/knobs.c)
 UNIT_STAGES := $(filter-out analyzer/main.c,$(ANALYZER_SOURCES)) $(UNIT_SHIM_SOURCES)
 UNIT_TESTS := $(wildcard test/unit/test_*.c)
-UNIT_HELPERS := $(filter-out $(UNIT_TESTS),$(wildcard test/unit/*.c)) $(wildcard test/scenes/*.c)
+UNIT_HELPERS := $(filter-out $(UNIT_TESTS),$(wildcard test/unit/*.c)) $(wildcard test/scenes/*.c test/corpus/*.c)
 UNIT_PROGRAMS := $(UNIT_TESTS:%.c=$(SAN)/%)
 
 .PHONY: check-unit

@@ -40,7 +40,7 @@ def assert_nothing_was_lost(where, ranks=RANKS):
 def test_all_calls_survive(mpi, ending, where):
     without = jobs.run(mpi, RANKS, [jobs.program(mpi, "ending"), ending], None, way="none", check=False)
     done = jobs.run(mpi, RANKS, [jobs.program(mpi, "ending"), ending], where, check=False)
-    assert done.returncode == without.returncode
+    assert (done.returncode == 0) == (without.returncode == 0)  # which code it is changes from run to run
     assert_nothing_was_lost(where)
 
 

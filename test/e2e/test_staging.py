@@ -25,6 +25,8 @@ def shared(tmp_path):
     if mounted.returncode != 0:
         pytest.skip("mounting is not allowed here: " + mounted.stderr.strip())
     yield place
+    for stub in stubs(place / "dumps").values():
+        pathlib.Path(stub["path"]).unlink(missing_ok=True)
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 

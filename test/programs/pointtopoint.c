@@ -30,7 +30,7 @@ static void blocking(void) {
     MPI_Request request;
     int size;
     void *buffer;
-    MPI_Buffer_attach(attached, sizeof attached);
+    CALLED(MPI_Buffer_attach, 0, MPI_Buffer_attach(attached, sizeof attached));
     const struct {
         const char *name;
         int (*send)(const void *, int, MPI_Datatype, int, int, MPI_Comm);
@@ -44,7 +44,7 @@ static void blocking(void) {
         wait_for(&request);
         checkpoint();
     }
-    MPI_Buffer_detach(&buffer, &size);
+    CALLED(MPI_Buffer_detach, 0, MPI_Buffer_detach(&buffer, &size));
 }
 
 static void receives(void) {
