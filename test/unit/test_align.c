@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The common clock: who shares one, what offset other hosts get, how wrong it can be.
+ * Lives here: dumps of hosts whose true offset is known.
+ * Must not live here: one process's clock (test_load_clock.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/align/common_clock.h"
+#include "test/scenes/scene.h"
+
+static struct scene two_hosts(void) {
+    struct scene scene = scene_standard();
+    scene.ranks = 4;
+    scene.ranks_per_host = 2;
+    scene.steps = 100;
+    scene.host_offset_ns = -700000000;
+    scene.realtime_error_ns = 4000000;
+    return scene;
+}
+
+static void ranks_of_one_host_share_a_clock(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct scene_job job;
+    struct common_clock clock;
+    scene_open(&job, &scene);
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_int_equal(clock.host_count, 1);
+    assert_int_equal(clock.hosts[0].offset_ns, 0);
+    assert_int_equal(clock.hosts[0].dump_count, 8);
+    assert_int_equal(to_common(&clock, 3, 1234567890), 1234567890);
+    /* anchors 40 ticks wide: each clock is read to 20 ns */
+    assert_int_equal(common_clock_error(&clock, 0, 7), 40);
+    assert_int_equal(common_clock_worst_error(&clock), 40);
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+static void a_time_namespace_is_a_clock_of_its_own(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    scene.ranks = 2;
+    struct scene_job job;
+    struct common_clock clock;
+    scene_play(&job, &scene);
+    dump_builder_header(job.builders[1])->time_namespace++;
+    for (unsigned r = 0; r < 2; r++) {
+        size_t bytes;
+        const void *data = dump_builder_data(job.builders[r], &bytes);
+        job.dumps[r] = dump_open_buffer("scene", data, bytes);
+    }
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_int_equal(clock.host_count, 2);
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+static void exits_give_another_hosts_offset(void **state) {
+    (void)state;
+    struct scene scene = two_hosts();
+    struct scene_job job;
+    struct common_clock clock;
+    scene_open(&job, &scene);
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_int_equal(clock.host_count, 2);
+    int64_t wrong = clock.hosts[1].offset_ns - 700000000;
+    /* members leave within a quarter of the latency of each other */
+    assert_true(llabs(wrong) < scene.latency_ns / 4);
+    assert_true(clock.hosts[1].error_ns >= llabs(wrong));
+    assert_true(clock.hosts[1].error_ns < scene.latency_ns);
+    assert_int_equal(clock.hosts[1].samples, 100);
+    assert_int_equal(common_clock_error(&clock, 0, 2), clock.hosts[0].error_ns + clock.hosts[1].error_ns);
+    assert_true(common_clock_worst_error(&clock) == common_clock_error(&clock, 0, 2));
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+static void without_common_exits_the_error_is_unknown(void **state) {
+    (void)state;
+    struct scene scene = two_hosts();
+    scene.steps = 0;
+    struct scene_job job;
+    struct common_clock clock;
+    scene_open(&job, &scene);
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_int_equal(clock.hosts[1].offset_ns, 700000000 + 4000000);
+    assert_true(common_clock_error(&clock, 0, 1) == 40);
+    assert_true(common_clock_error(&clock, 1, 2) == CLOCK_ERROR_UNKNOWN);
+    assert_true(common_clock_worst_error(&clock) == CLOCK_ERROR_UNKNOWN);
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+static void many_exits_are_thinned_alike_on_both_hosts(void **state) {
+    (void)state;
+    struct scene scene = two_hosts();
+    scene.ranks = 2;
+    scene.ranks_per_host = 1;
+    scene.steps = 20000;
+    struct scene_job job;
+    struct common_clock clock;
+    scene_open(&job, &scene);
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_in_range(clock.hosts[1].samples, 2000, 8192);
+    assert_true(llabs(clock.hosts[1].offset_ns - 700000000) < scene.latency_ns / 4);
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_one_host_share_a_clock),
+        cmocka_unit_test(a_time_namespace_is_a_clock_of_its_own),
+        cmocka_unit_test(exits_give_another_hosts_offset),
+        cmocka_unit_test(without_common_exits_the_error_is_unknown),
+        cmocka_unit_test(many_exits_are_thinned_alike_on_both_hosts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
