@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verdicts: nobody is named without reason, and who is slow is found.
+ * Lives here: the statistics on small tables, and the situations of test/scenes in small numbers.
+ * Must not live here: single waits (test_analyse_waits.c).
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/stragglers.h"
+#include "test/scenes/trial.h"
+
+static void medians_leave_one_out(void **state) {
+    (void)state;
+    static const int64_t values[] = {10, 20, 30, 50};
+    assert_int_equal(median_without(values, 4, 0), 30);
+    assert_int_equal(median_without(values, 4, 1), 30);
+    assert_int_equal(median_without(values, 4, 2), 20);
+    assert_int_equal(median_without(values, 4, 3), 20);
+    assert_int_equal(median_without(values, 3, 1), 20);
+    assert_int_equal(median_without(values, 2, 0), 20);
+    assert_int_equal(median_without(values, 2, 1), 10);
+}
+
+static void chance_is_exact_for_two(void **state) {
+    (void)state;
+    /* ten blocks, the second subject slower in all, no pattern in by how much */
+    static const int64_t extra[10] = {500, 100, 300, 200, 600, 100, 400, 700, 200, 500};
+    int64_t table[20];
+    struct significance verdict[2];
+    for (int b = 0; b < 10; b++) {
+        table[2 * b] = 1000;
+        table[2 * b + 1] = 1000 + extra[b];
+    }
+    double independent = significance_judge(table, 10, 2, verdict);
+    assert_true(independent > 9.99);
+    assert_true(fabs(verdict[1].p - 1.0 / 1024) < 1e-9);
+    assert_true(verdict[0].p > 0.99);
+    assert_true(fabs(verdict[1].slowest - 1) < 1e-9);
+    assert_true(fabs(verdict[1].persistence - 1) < 1e-9);
+    assert_true(fabs(verdict[1].ratio - 1.35) < 0.01);
+}
+
+static void blocks_that_resemble_each_other_count_for_less(void **state) {
+    (void)state;
+    enum { BLOCKS = 32 };
+    int64_t steady[BLOCKS * 2], wave[BLOCKS * 2];
+    struct significance verdict[2];
+    for (int b = 0; b < BLOCKS; b++) {
+        steady[2 * b] = wave[2 * b] = 1000;
+        steady[2 * b + 1] = 1200 + (b * 7919) % 100;
+        wave[2 * b + 1] = 1200 + (int64_t)(100 * sin(b / 5.0)); /* above all the while, wandering */
+    }
+    double all = significance_judge(steady, BLOCKS, 2, verdict), chance = verdict[1].p;
+    double few = significance_judge(wave, BLOCKS, 2, verdict);
+    assert_true(all > 20);
+    assert_true(few < 8);
+    assert_true(verdict[1].p > chance * 1000);
+}
+
+static void few_blocks_prove_nothing(void **state) {
+    (void)state;
+    int64_t table[7 * 4];
+    struct significance verdict[4];
+    for (int i = 0; i < 7 * 4; i++)
+        table[i] = i % 4 == 2 ? 5000 : 1000;
+    significance_judge(table, 7, 4, verdict);
+    assert_true(verdict[2].p >= 1);
+    assert_true(verdict[2].ratio > 4.9);
+}
+
+static void testing_many_costs_confidence(void **state) {
+    (void)state;
+    struct significance verdicts[4] = {{.p = 0.001}, {.p = 0.9}, {.p = 0.004}, {.p = 0.5}};
+    struct significance *all[4] = {&verdicts[0], &verdicts[1], &verdicts[2], &verdicts[3]};
+    assert_true(significance_correct(all, 4));
+    /* q = p * 4 / place: 0.004, -, 0.008, - */
+    assert_true(fabs(verdicts[0].confidence - 0.96) < 1e-9);
+    assert_true(fabs(verdicts[2].confidence - 0.92) < 1e-9);
+    assert_true(verdicts[1].confidence == 0 && verdicts[3].confidence == 0);
+}
+
+static void situations_are_judged_right(void **state) {
+    (void)state;
+    enum { JOBS = 24 };
+    unsigned nobody = 0, alarms = 0, planted = 0, found = 0;
+    for (size_t i = 0; i < trial_count; i++) {
+        struct trial_result result = trial_run(&trials[i], JOBS, 1000);
+        if (trials[i].planted) {
+            planted += JOBS;
+            found += result.right;
+        } else {
+            nobody += JOBS;
+            alarms += result.wrong;
+        }
+    }
+    assert_true(alarms * 100 <= nobody);
+    assert_true(found * 100 >= planted * 98);
+}
+
+/* ---- whole analyses
+ * -------------------------------------------------------------------------------------------------- */
+
+struct played {
+    struct scene_job job;
+    struct common_clock clock;
+    struct match_directory directory;
+    struct straggler_analysis analysis;
+};
+
+static void play(struct played *played, const struct scene *scene, unsigned workers) {
+    scene_open(&played->job, scene);
+    assert_true(common_clock_build(&played->clock, played->job.dumps, played->job.ranks));
+    assert_true(match_directory_build(&played->directory, played->job.dumps, played->job.ranks));
+    assert_true(straggler_analyse(&played->analysis, &played->clock, &played->directory, workers, NULL, NULL));
+}
+
+static void put_away(struct played *played) {
+    straggler_analysis_free(&played->analysis);
+    match_directory_free(&played->directory);
+    common_clock_free(&played->clock);
+    scene_close(&played->job);
+}
+
+static void one_rank_has_nobody_to_wait_for(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct played played;
+    scene.ranks = 1;
+    play(&played, &scene, 1);
+    assert_int_equal(played.analysis.judgement, JUDGED_ALONE);
+    assert_int_equal(played.analysis.straggler_count, 0);
+    assert_int_equal(played.analysis.waits.ranks[0].wait_ns, 0);
+    put_away(&played);
+}
+
+static void a_short_job_is_too_short(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct played played;
+    scene.ranks = 4;
+    scene.steps = 6;
+    scene.slow_rank = 1;
+    scene.slow_factor = 2;
+    play(&played, &scene, 1);
+    assert_int_equal(played.analysis.judgement, JUDGED_TOO_SHORT);
+    assert_int_equal(played.analysis.straggler_count, 0);
+    put_away(&played);
+}
+
+static void steps_are_not_cut_into_blocks_without_work(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct played played;
+    scene.ranks = 4;
+    scene.steps = 12;
+    scene.collectives = 40;
+    play(&played, &scene, 1);
+    assert_in_range(played.analysis.blocks, 11, 12);
+    put_away(&played);
+}
+
+static void half_of_the_ranks_slow_is_uneven_work(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct played played;
+    scene.ranks_per_host = 4; /* hosts only to make half of the ranks slow; they share a boot id below */
+    scene.slow_host = 1;
+    scene.slow_factor = 1.5;
+    scene_play(&played.job, &scene);
+    for (unsigned r = 0; r < scene.ranks; r++) {
+        size_t bytes;
+        dump_builder_host(played.job.builders[r], "node", "00000000-0000-4000-8000-000000000000", 4026531834u);
+        const void *data = dump_builder_data(played.job.builders[r], &bytes);
+        played.job.dumps[r] = dump_open_buffer("scene", data, bytes);
+    }
+    assert_true(common_clock_build(&played.clock, played.job.dumps, played.job.ranks));
+    assert_true(match_directory_build(&played.directory, played.job.dumps, played.job.ranks));
+    assert_true(straggler_analyse(&played.analysis, &played.clock, &played.directory, 1, NULL, NULL));
+    assert_int_equal(played.analysis.straggler_count, 0);
+    assert_int_equal(played.analysis.uneven_count, 4);
+    put_away(&played);
+}
+
+static void the_verdict_does_not_depend_on_workers(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct played one, four;
+    scene.steps = 2000;
+    scene.ring_records = 1024;
+    scene.slow_rank = 3;
+    scene.slow_factor = 1.1;
+    play(&one, &scene, 1);
+    play(&four, &scene, 4);
+    assert_int_equal(one.analysis.straggler_count, 1);
+    assert_int_equal(four.analysis.straggler_count, 1);
+    assert_memory_equal(one.analysis.ranks, four.analysis.ranks, 8 * sizeof *one.analysis.ranks);
+    assert_memory_equal(one.analysis.waits.ranks, four.analysis.waits.ranks, 8 * sizeof(struct rank_waits));
+    assert_int_equal(one.analysis.stragglers[0].dumps[0], 3);
+    assert_true(one.analysis.stragglers[0].what_if_speedup == four.analysis.stragglers[0].what_if_speedup);
+    assert_true(one.analysis.stragglers[0].what_if_speedup > 1.03 && one.analysis.stragglers[0].what_if_speedup < 1.1);
+    put_away(&one);
+    put_away(&four);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(medians_leave_one_out),
+        cmocka_unit_test(chance_is_exact_for_two),
+        cmocka_unit_test(blocks_that_resemble_each_other_count_for_less),
+        cmocka_unit_test(few_blocks_prove_nothing),
+        cmocka_unit_test(testing_many_costs_confidence),
+        cmocka_unit_test(situations_are_judged_right),
+        cmocka_unit_test(one_rank_has_nobody_to_wait_for),
+        cmocka_unit_test(a_short_job_is_too_short),
+        cmocka_unit_test(steps_are_not_cut_into_blocks_without_work),
+        cmocka_unit_test(half_of_the_ranks_slow_is_uneven_work),
+        cmocka_unit_test(the_verdict_does_not_depend_on_workers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
