@@ -54,11 +54,12 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-static uint64_t count_calls(const struct dump_lane *lane) {
-    uint64_t calls = lane->state->operations_lost;
+static uint64_t count_calls(const struct dump *dump, const struct dump_lane *lane) {
+    uint64_t calls = lane->operations ? lane->state->operations_lost : 0;
     for (uint32_t i = 0; i < lane->operation_count; i++) {
         struct operation_row row;
-        if (operation_row_read(&lane->operations[i], &row) != ROW_UNUSED)
+        enum row_state state = operation_row_read(dump, &lane->operations[i], &row);
+        if (state == ROW_STABLE || state == ROW_TORN)
             calls += row.count;
     }
     return calls;
@@ -73,10 +74,10 @@ static struct check_row describe(const struct dump *dump, bool duplicate) {
         if (!dump->lanes[i].state)
             continue;
         uint64_t lost = dump_lane_lost(dump, i);
-        row.events += dump->lanes[i].state->head;
+        row.events += dump_lane_written(dump, i);
         row.lost += lost;
         row.torn += dump->lanes[i].torn;
-        row.calls += count_calls(&dump->lanes[i]);
+        row.calls += count_calls(dump, &dump->lanes[i]);
     }
     return row;
 }

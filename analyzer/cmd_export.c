@@ -61,7 +61,7 @@ static bool walk_operations(const struct export *export, const struct dump *dump
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
             struct operation_row operation;
-            enum row_state state = operation_row_read(&dump->lanes[lane].operations[i], &operation);
+            enum row_state state = operation_row_read(dump, &dump->lanes[lane].operations[i], &operation);
             const struct export_row row = {.dump = dump,
                                            .lane = lane,
                                            .call = operation.call,
@@ -69,7 +69,7 @@ static bool walk_operations(const struct export *export, const struct dump *dump
                                            .peer = PEER_NONE,
                                            .operation = &operation,
                                            .torn = state == ROW_TORN};
-            if (state != ROW_UNUSED && !emit(export, &row, true))
+            if ((state == ROW_STABLE || state == ROW_TORN) && !emit(export, &row, true))
                 return false;
         }
     return true;
@@ -85,7 +85,7 @@ static bool walk_peers(const struct export *export, const struct dump *dump) {
                                            .communicator = communicator_of_row(dump, peer->comm_epoch),
                                            .peer = peer->peer,
                                            .peer_row = peer};
-            if (__atomic_load_n(&peer->version, __ATOMIC_ACQUIRE) != 0 && !emit(export, &row, true))
+            if (peer_row_is_used(dump, peer) && !emit(export, &row, true))
                 return false;
         }
     return true;

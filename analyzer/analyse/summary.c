@@ -300,14 +300,14 @@ static bool add_row(struct build *build, const struct dump *dump, const struct o
 }
 
 static bool add_lane(struct build *build, const struct dump *dump, const struct dump_lane *lane) {
-    build->summary->calls_lost += lane->state->operations_lost;
+    build->summary->calls_lost += lane->operations ? lane->state->operations_lost : 0;
     for (uint32_t i = 0; i < lane->operation_count; i++) {
         struct operation_row row;
-        enum row_state state = operation_row_read(&lane->operations[i], &row);
-        if (state == ROW_UNUSED)
+        enum row_state state = operation_row_read(dump, &lane->operations[i], &row);
+        if (state == ROW_UNUSED || state == ROW_DAMAGED)
             continue;
         build->summary->rows_torn += state == ROW_TORN;
-        if (row.untimed > row.count) /* a torn or damaged row: no more calls lack a time than there are */
+        if (row.untimed > row.count) /* torn: no more calls lack a time than there are */
             row.untimed = row.count;
         if (!add_row(build, dump, &lane->operations[i], &row))
             return false;
@@ -319,7 +319,7 @@ static bool add_lane(struct build *build, const struct dump *dump, const struct 
 static bool add_pending(struct build *build, const struct dump *dump) {
     for (uint32_t i = 0; i < dump->pending_count; i++) {
         const struct pending *pending = &dump->pending[i];
-        if (__atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) == 0 || (pending->persistent && !pending->active))
+        if (!pending_is_active(dump, pending))
             continue;
         struct subject subject = subject_of(dump, pending->call, pending->comm);
         struct summary_entry key;

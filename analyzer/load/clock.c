@@ -171,7 +171,7 @@ int64_t dump_monotonic_ns(const struct dump *dump, uint64_t ticks) {
 
 int64_t dump_realtime_ns(const struct dump *dump, uint64_t ticks) {
     int64_t monotonic = dump_monotonic_ns(dump, ticks);
-    if (dump->anchor_count == 0 && dump->header->state & STATE_INITIALISED) /* earlier there may be none yet */
+    if (dump->anchor_count == 0)
         return monotonic;
     size_t low = 0, high = dump->anchor_count; /* the last anchor at or before, or the first */
     while (high - low > 1) {

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "analyzer/load/private.h"
+#include "analyzer/load/rows.h"
 
 enum { PROBLEMS_MAX = 64 };
 #define RING_RECORDS_MAX (1u << 24)
@@ -372,6 +373,64 @@ static bool seen_before(struct dump *dump, const struct views *views, size_t at)
     return false;
 }
 
+/* ---- rows ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t offset_of(const struct dump *dump, const void *item) {
+    return (uint64_t)((const uint8_t *)item - dump->base);
+}
+
+/* Notes how many of `count` rows cannot be used, and where the first of them is. */
+static void note_damaged(struct dump *dump, const char *what, uint32_t count, const void *first) {
+    if (count > 0)
+        problem_add(dump, false, offset_of(dump, first), "%u %s make no sense and are left out", count, what);
+}
+
+static void check_operations(struct dump *dump, const struct dump_lane *lane) {
+    const struct operation_row *first = NULL;
+    uint32_t damaged = 0;
+    for (uint32_t i = lane->operation_count; i-- > 0;) {
+        struct operation_row row;
+        if (operation_row_read(dump, &lane->operations[i], &row) == ROW_DAMAGED) {
+            first = &lane->operations[i];
+            damaged++;
+        }
+    }
+    note_damaged(dump, "operation rows", damaged, first);
+}
+
+static void check_peers(struct dump *dump, const struct dump_lane *lane) {
+    const struct peer_row *first = NULL;
+    uint32_t damaged = 0;
+    for (uint32_t i = lane->peer_count; i-- > 0;)
+        if (lane->peers[i].version != 0 && !peer_row_is_used(dump, &lane->peers[i])) {
+            first = &lane->peers[i];
+            damaged++;
+        }
+    note_damaged(dump, "peer rows", damaged, first);
+}
+
+static void check_pending(struct dump *dump) {
+    const struct pending *first = NULL;
+    uint32_t damaged = 0;
+    for (uint32_t i = dump->pending_count; i-- > 0;) {
+        const struct pending *pending = &dump->pending[i];
+        bool inactive = pending->persistent == 1 && pending->active == 0;
+        if (pending->request != 0 && !inactive && !pending_is_active(dump, pending)) {
+            first = pending;
+            damaged++;
+        }
+    }
+    note_damaged(dump, "pending operations", damaged, first);
+}
+
+static void check_rows(struct dump *dump) {
+    for (uint32_t i = 0; i < dump->lane_count; i++) {
+        check_operations(dump, &dump->lanes[i]);
+        check_peers(dump, &dump->lanes[i]);
+    }
+    check_pending(dump);
+}
+
 static bool load_sections(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
     struct views views = {.count = 0};
@@ -396,6 +455,7 @@ static bool load_sections(struct loaded *loaded) {
         if (section->kind == SECTION_RING && section->index < DUMP_LANES_MAX && dump->lanes[section->index].ring)
             ring_scan(loaded, section->index, section->offset);
     }
+    check_rows(dump);
     return true;
 }
 

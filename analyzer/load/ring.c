@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "analyzer/load/private.h"
+#include "analyzer/load/rows.h"
 
 enum { RELEASE_RECORDS = (4u << 20) / sizeof(struct record) }; /* pages are given back 4 MiB at a time */
 
@@ -76,6 +77,9 @@ void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
     lane->first_ticket = scan.oldest;
     lane->end_ticket = scan.newest + 1;
     lane->torn = lane->end_ticket - lane->first_ticket - scan.valid;
+    if (head > lane->end_ticket && head - lane->end_ticket > records)
+        problem_add(&loaded->dump, false, offset, "lane %u counts %llu records, its ring ends with number %llu", number,
+                    (unsigned long long)head, (unsigned long long)scan.newest);
 }
 
 void ring_release(const struct loaded *loaded, uint32_t number, uint64_t first, uint64_t last) {
@@ -256,15 +260,21 @@ static uint64_t kept_in_windows(const struct dump *dump, uint32_t lane) {
     return kept;
 }
 
-uint64_t dump_lane_lost(const struct dump *dump, uint32_t number) {
+uint64_t dump_lane_written(const struct dump *dump, uint32_t number) {
     if (number >= dump->lane_count || !dump->lanes[number].state)
         return 0;
     const struct dump_lane *lane = &dump->lanes[number];
     uint64_t written = lane->state->head;
-    /* a damaged head must not turn into a loss: it is at most a ring ahead of what was found */
-    if (written < lane->end_ticket || (lane->ring && written - lane->end_ticket > lane->ring_records))
-        written = lane->end_ticket;
-    uint64_t there = loaded_of(dump)->ring_valid[number] + kept_in_windows(dump, number);
+    /* a damaged head must not turn into records: it is at most a ring ahead of what was found */
+    bool damaged = lane->ring && written > lane->end_ticket && written - lane->end_ticket > lane->ring_records;
+    if (!lane->ring && !lane->operations)
+        return 0;
+    return damaged || written < lane->end_ticket ? lane->end_ticket : written;
+}
+
+uint64_t dump_lane_lost(const struct dump *dump, uint32_t number) {
+    uint64_t written = dump_lane_written(dump, number);
+    uint64_t there = written > 0 ? loaded_of(dump)->ring_valid[number] + kept_in_windows(dump, number) : 0;
     return written > there ? written - there : 0;
 }
 

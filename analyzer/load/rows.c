@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading rows of the operation tables.
- * Lives here: the version protocol of those rows, the bounds of their histogram's buckets.
+ * Reading rows of a dump's tables.
+ * Lives here: the version protocol of operation rows, what makes a row sound, the bounds of histogram buckets.
  * Must not live here: sums over rows.
  */
 #include "analyzer/load/rows.h"
@@ -9,8 +9,24 @@
 #include <string.h>
 
 enum { ROW_READ_TRIES = 64 };
+/* Several threads may write one row: its counters can be this many calls apart. */
+enum { WRITERS_MAX = 4096 };
 
-enum row_state operation_row_read(const struct operation_row *row, struct operation_row *copy) {
+static bool comm_is_sound(const struct dump *dump, uint32_t comm_epoch) {
+    uint32_t comm = comm_epoch & ROW_COMM_NONE;
+    return comm == ROW_COMM_NONE || comm < dump->communicator_count || dump->header->losses.communicators_untracked > 0;
+}
+
+static bool is_sound(const struct dump *dump, const struct operation_row *row) {
+    uint8_t source = row->source & (uint8_t)~SOURCE_SIZE_CLASS;
+    return source >= SOURCE_HOST && source <= SOURCE_INFERRED && row->peer_class <= PEER_CLASS_ROOT &&
+           row->untimed <= row->count + WRITERS_MAX && row->failed <= row->count + WRITERS_MAX &&
+           row->posted_size <= row->count + WRITERS_MAX && row->count < UINT64_MAX / 2 && dump_call(dump, row->call) &&
+           comm_is_sound(dump, row->comm_epoch);
+}
+
+enum row_state operation_row_read(const struct dump *dump, const struct operation_row *row,
+                                  struct operation_row *copy) {
     for (int i = 0; i < ROW_READ_TRIES; i++) {
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
         if (version == 0)
@@ -19,9 +35,19 @@ enum row_state operation_row_read(const struct operation_row *row, struct operat
         memset(copy->histogram, 0, sizeof copy->histogram);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (version % 2 == 0 && __atomic_load_n(&row->version, __ATOMIC_RELAXED) == version)
-            return ROW_STABLE;
+            return is_sound(dump, copy) ? ROW_STABLE : ROW_DAMAGED;
     }
-    return ROW_TORN;
+    return is_sound(dump, copy) ? ROW_TORN : ROW_DAMAGED;
+}
+
+bool pending_is_active(const struct dump *dump, const struct pending *pending) {
+    return __atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) != 0 && dump_call(dump, pending->call) &&
+           pending->persistent <= 1 && pending->active <= 1 && (!pending->persistent || pending->active);
+}
+
+bool peer_row_is_used(const struct dump *dump, const struct peer_row *row) {
+    return __atomic_load_n(&row->version, __ATOMIC_ACQUIRE) != 0 && dump_call(dump, row->call) &&
+           (row->direction == FLAG_SEND || row->direction == FLAG_RECV) && comm_is_sound(dump, row->comm_epoch);
 }
 
 uint64_t histogram_middle(unsigned bucket) {

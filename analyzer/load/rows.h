@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reading rows of the operation tables, whose writer may be alive or have died in the middle.
- * Lives here: the version protocol of those rows, the bounds of their histogram's buckets.
+ * Reading rows of a dump's tables, whose writer may be alive or have died in the middle.
+ * Lives here: the version protocol of operation rows, what makes a row sound, the bounds of histogram buckets.
  * Must not live here: sums over rows.
  */
 #ifndef COMMTAP_LOAD_ROWS_H
@@ -12,11 +12,22 @@
 enum row_state {
     ROW_UNUSED,
     ROW_STABLE,
-    ROW_TORN, /* its writer stopped inside an update: the last call may be counted in part */
+    ROW_TORN,    /* its writer stopped inside an update: the last call may be counted in part */
+    ROW_DAMAGED, /* no writer would have left it so: not to be used (dump_open notes it as a problem) */
 };
 
-/* Copies everything of a row but its histogram (which stays 0). */
-enum row_state operation_row_read(const struct operation_row *row, struct operation_row *copy);
+/* Copies everything of a row but its histogram (which stays 0). Only ROW_STABLE and ROW_TORN rows hold calls. */
+enum row_state operation_row_read(const struct dump *dump, const struct operation_row *row, struct operation_row *copy);
+
+/* True when an entry of the pending table stands for an operation in flight: taken, sound, and not an inactive
+ * persistent request. */
+bool pending_is_active(const struct dump *dump, const struct pending *pending);
+
+/* True when a row of the peers table is in use and sound. */
+bool peer_row_is_used(const struct dump *dump, const struct peer_row *row);
+
+/* Records ever written to a lane, lost ones included. */
+uint64_t dump_lane_written(const struct dump *dump, uint32_t lane);
 
 /* A time in the middle of a histogram bucket, in the row's own unit (ticks, or ns of a device source). */
 uint64_t histogram_middle(unsigned bucket);

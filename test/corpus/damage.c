@@ -200,7 +200,7 @@ const struct damage damages[] = {
     {"anchors contradict", anchors_contradict, "contradict", false},
     {"no anchors", no_anchors, "no clock anchors", false},
     {"calls scribbled", calls_scribbled, "not terminated", false},
-    {"tables scribbled", tables_scribbled, NULL, false},
+    {"tables scribbled", tables_scribbled, "make no sense", false},
     {"progress of nobody", progress_of_nobody, "not defined", false},
     {"names that bite", names_that_bite, NULL, false},
 };

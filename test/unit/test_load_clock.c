@@ -137,6 +137,17 @@ static void without_anchors_the_estimate_serves(void **state) {
     end();
 }
 
+static void a_process_that_died_early_may_have_no_anchors(void **state) {
+    (void)state;
+    begin();
+    dump_builder_header(builder)->state = STATE_ACTIVE;
+    dump_builder_header(builder)->tick_hz_hint = 1000000000;
+    open_it();
+    assert_int_equal(dump->problems.count, 0);
+    assert_int_equal(dump_realtime_ns(dump, 70), 70);
+    end();
+}
+
 static void absurd_rates_are_survived(void **state) {
     (void)state;
     begin();
@@ -158,6 +169,7 @@ int main(void) {
         cmocka_unit_test(days_and_large_tick_counts_do_not_overflow),
         cmocka_unit_test(a_damaged_anchor_costs_only_itself),
         cmocka_unit_test(without_anchors_the_estimate_serves),
+        cmocka_unit_test(a_process_that_died_early_may_have_no_anchors),
         cmocka_unit_test(absurd_rates_are_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
