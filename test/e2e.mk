@@ -49,14 +49,15 @@ $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
 programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%)
 
 # As root, on few cores, or on a machine full of other work: Open MPI starts all the same and its idle ranks yield.
-DEMO_ENVIRONMENT := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 \
-    OMPI_MCA_mpi_yield_when_idle=1
+demo: export OMPI_ALLOW_RUN_AS_ROOT := 1
+demo: export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+demo: export OMPI_MCA_rmaps_base_oversubscribe := 1
+demo: export OMPI_MCA_mpi_yield_when_idle := 1
 DEMO := $(BUILD)/demo
 demo: deps
-	@$(MAKE) --no-print-directory all $(PROGRAMS)/openmpi/train
+	@$(MAKE) -s --no-print-directory all $(PROGRAMS)/openmpi/train
 	@rm -rf $(DEMO)
-	$(DEMO_ENVIRONMENT) $(BUILD)/commtap run -o $(DEMO) -- \
-	    mpirun.openmpi -n 4 $(PROGRAMS)/openmpi/train --slow-rank 2 --slow-ms 8
+	$(BUILD)/commtap run -o $(DEMO) -- mpirun.openmpi -n 4 $(PROGRAMS)/openmpi/train --slow-rank 2 --slow-ms 8
 	$(BUILD)/commtap report $(DEMO)
 
 check-e2e: all programs
