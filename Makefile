@@ -17,7 +17,7 @@ SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
 # initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away.
 SHIM_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
     -fno-omit-frame-pointer -U_FORTIFY_SOURCE
-SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -Wl,-z,now -Wl,-z,noexecstack \
+SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -Wl,-z,lazy -Wl,-z,noexecstack \
     -Wl,--no-undefined -Wl,-soname,libcommtap.so
 
 ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)

@@ -132,8 +132,8 @@ struct call {
     uint8_t text;                  /* const char *: a communicator's name, a string tag */
     uint8_t output;                /* address of the created or freed handle */
 
-    const char *name;  /* "MPI_Allreduce" */
-    const char *torch; /* torch.distributed's name or NULL */
+    char name[sizeof((struct call_name *)0)->name]; /* "MPI_Allreduce"; arrays, so that the table needs no relocation */
+    char torch[sizeof((struct call_name *)0)->torch]; /* torch.distributed's name, or empty */
 };
 
 /* THE table, ordered as in calls.def (calls.c). */

@@ -4,7 +4,6 @@
  */
 #include "shim/knobs.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "shim/os.h"
@@ -58,14 +57,40 @@ static bool parse_NUMBER(const char *text, uint64_t *value) {
     return true;
 }
 
-void knobs_read(struct knobs *knobs) {
-    const char *text;
+enum knob_number {
+#define KNOB(field, name, type, fallback, doc) KNOB_##field,
+#include "shim/knobs.def"
+#undef KNOB
+};
+
+static bool is_variable(const char *entry, const char *name, size_t length) {
+    return !strncmp(entry, name, length) && entry[length] == '=' && entry[length + 1];
+}
+
+static void read_entry(struct knobs *knobs, const char *entry) {
 #define KNOB(field, name, type, fallback, doc)                                                                         \
-    text = getenv(#name);                                                                                              \
-    if (!text || !*text || !parse_##type(text, &knobs->field))                                                         \
+    if (is_variable(entry, #name, sizeof #name - 1) && parse_##type(entry + sizeof #name, &knobs->field))              \
+        knobs->given |= 1u << KNOB_##field;
+#include "shim/knobs.def"
+#undef KNOB
+}
+
+void knobs_read(struct knobs *knobs) {
+    for (char **entry = environ; entry && *entry; entry++)
+        if (!strncmp(*entry, "COMMTAP_", 8))
+            read_entry(knobs, *entry);
+}
+
+void knobs_default(struct knobs *knobs) {
+#define KNOB(field, name, type, fallback, doc)                                                                         \
+    if (!(knobs->given >> KNOB_##field & 1))                                                                           \
         parse_##type(fallback, &knobs->field);
 #include "shim/knobs.def"
 #undef KNOB
+}
+
+bool knobs_enabled(const struct knobs *knobs) {
+    return !(knobs->given >> KNOB_enable & 1) || knobs->enable;
 }
 
 static bool known_value(const char *name, size_t length, const char *text) {

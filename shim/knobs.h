@@ -16,13 +16,20 @@ typedef bool knob_SWITCH;
 typedef uint64_t knob_NUMBER;
 
 struct knobs {
+    uint32_t given; /* bit i: the i-th knob was set and understood */
 #define KNOB(field, name, type, fallback, doc) knob_##type field;
 #include "shim/knobs.def"
 #undef KNOB
 };
 
-/* Fills `knobs` from the environment; values that cannot be read keep their defaults. */
+/* Reads what the environment sets, in one pass and touching nothing else: this runs in every process of the job. */
 void knobs_read(struct knobs *knobs);
+
+/* At activation: what was not given, or not understood, gets its default. */
+void knobs_default(struct knobs *knobs);
+
+/* False when COMMTAP_ENABLE says so; may be asked before knobs_default. */
+bool knobs_enabled(const struct knobs *knobs);
 
 /* Writes one line per value that could not be read and per COMMTAP_ name that is no knob (with the nearest one). */
 void knobs_complain(void);

@@ -7,7 +7,8 @@
 
 __attribute__((constructor)) static void library_begin(void) {
     knobs_read(&recorder.knobs);
-    recorder.gave_up = !recorder.knobs.enable;
+    if (!knobs_enabled(&recorder.knobs))
+        recorder.gave_up = true; /* written only then: the page stays untouched otherwise */
 }
 
 __attribute__((destructor)) static void library_end(void) {

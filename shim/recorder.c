@@ -361,7 +361,7 @@ static void arm(void) {
 
 bool recorder_activate(void) {
     uint32_t idle = 0;
-    if (!recorder.knobs.enable || recorder.gave_up ||
+    if (recorder.gave_up ||
         !__atomic_compare_exchange_n(&activating, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         return false;
     int saved = errno;
@@ -369,6 +369,7 @@ bool recorder_activate(void) {
     if (!armed && make_armed_page()) {
         struct recorder fresh = {.knobs = recorder.knobs, .generation = recorder.generation + 1};
         recorder = fresh;
+        knobs_default(&recorder.knobs);
         choose_calls();
         if (open_dump()) {
             arm();

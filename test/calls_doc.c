@@ -143,7 +143,7 @@ static void print_row(const struct call *call) {
         snprintf(twin_id, sizeof twin_id, "%u", twin->id);
     printf("| %s | %u | %s | %s%s | %s | %s | %s | %s |\n", call->name, call->id, twin_id, kinds[call->kind].what,
            call->bits & CALL_SYNCHRONOUS ? ", synchronous" : "", formulas[call->bytes].words, conventions[call->busbw],
-           kinds[call->kind].matched, call->torch ? call->torch : "");
+           kinds[call->kind].matched, call->torch);
 }
 
 static void print_document(void) {

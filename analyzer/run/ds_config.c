@@ -63,7 +63,7 @@ static void note_unknown(const char *name, const char *path, struct run_notes *n
     const char *known[CALL_COUNT + VARIANT_COUNT];
     size_t count = 0;
     for (size_t i = 0; i < CALL_COUNT; i++)
-        if (calls[i].torch)
+        if (*calls[i].torch)
             known[count++] = calls[i].torch;
     for (size_t i = 0; i < VARIANT_COUNT; i++)
         known[count++] = variants[i].deepspeed;
@@ -81,7 +81,7 @@ static char *functions_of(const json_t *prof_ops, const char *path, struct run_n
         const char *name = json_string_value(item);
         bool known = false;
         for (size_t i = 0; i < CALL_COUNT; i++) {
-            if (!calls[i].torch || (strcmp(calls[i].torch, name) && strcmp(calls[i].torch, torch_name(name))))
+            if (!*calls[i].torch || (strcmp(calls[i].torch, name) && strcmp(calls[i].torch, torch_name(name))))
                 continue;
             known = true;
             if (!append(&list, calls[i].name))
