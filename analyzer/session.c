@@ -34,13 +34,15 @@ static bool read_text(const char *path, char *text, size_t size) {
     return true;
 }
 
-/* Seconds after boot at which a process started, negative when there is none. */
+/* Seconds after boot at which a process started, negative when there is none or it is dead and only not yet reaped. */
 static double started_after_boot(int64_t pid) {
     char path[64], text[1024];
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
     if (!read_text(path, text, sizeof text))
         return -1;
     char *field = strrchr(text, ')'); /* the name before it may hold anything */
+    if (!field || field[1] != ' ' || strchr("ZXx", field[2]))
+        return -1;
     for (int i = 2; field && i < 22; i++)
         field = strchr(field + 1, ' ');
     return field ? strtod(field, NULL) / (double)sysconf(_SC_CLK_TCK) : -1;

@@ -315,8 +315,15 @@ static void *hooked_dlvsym(void *handle, const char *name, const char *version) 
     return answer(get_dlvsym()(handle, name, version), name);
 }
 
-static bool is_candidate(const void *handle, const char *name) {
-    return handle != RTLD_NEXT && name && (name[0] == 'M' || name[0] == 'P') && strstr(name, "MPI_");
+static bool is_candidate(const char *name) {
+    return name && (name[0] == 'M' || name[0] == 'P') && strstr(name, "MPI_");
+}
+
+/* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
+ * ourselves, and where nothing stands behind us the truth is that there is none. The failed look-up has set dlerror. */
+static bool stands_alone(const char *name) {
+    return is_candidate(name) && hooked(name) != -2 && !get_dlsym()(RTLD_NEXT, name) &&
+           !(provider.handle && get_dlsym()(provider.handle, name));
 }
 
 /* On a libc whose tables cannot be read every look-up fails; better than a jump to nowhere. */
@@ -325,15 +332,15 @@ static void *finds_nothing(void) {
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name) {
-    if (!get_dlsym())
+    if (!get_dlsym() || (handle == RTLD_NEXT && stands_alone(name)))
         return (void *)finds_nothing;
-    return is_candidate(handle, name) ? (void *)hooked_dlsym : (void *)get_dlsym();
+    return handle != RTLD_NEXT && is_candidate(name) ? (void *)hooked_dlsym : (void *)get_dlsym();
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name) {
-    if (!get_dlsym() || !get_dlvsym())
+    if (!get_dlsym() || !get_dlvsym() || (handle == RTLD_NEXT && stands_alone(name)))
         return (void *)finds_nothing;
-    return is_candidate(handle, name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
+    return handle != RTLD_NEXT && is_candidate(name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
 }
 
 TAIL_JUMP(dlsym, choose_dlsym);

@@ -284,6 +284,27 @@ static void say_doing(char *text, size_t size, const struct doing *doing, bool p
     append(text, size, ", entered %s into the job", since);
 }
 
+/* Ranks of the communicator that have not entered that collective, as far as their dumps tell. */
+static void say_awaited(char *text, size_t size, const struct job *job, const struct doing *doing) {
+    int32_t *ranks = doing->seq != SEQ_NONE ? malloc(job->count * sizeof *ranks) : NULL;
+    size_t count = 0;
+    for (size_t d = 0; ranks && d < job->count; d++)
+        for (uint32_t i = 0; i < job->dumps[d]->communicator_count; i++) {
+            const struct dump_communicator *communicator = &job->dumps[d]->communicators[i];
+            if (communicator->definition && communicator->definition->uid == doing->communicator &&
+                communicator->progress && communicator->progress->enqueued <= doing->seq) {
+                ranks[count++] = job->dumps[d]->header->rank;
+                break;
+            }
+        }
+    if (count > 0) {
+        char who[LIST_TEXT];
+        say_ranks(who, sizeof who, ranks, count);
+        append(text, size, ", which %s never entered", who);
+    }
+    free(ranks);
+}
+
 struct group_of_ranks {
     const struct job *job;
     const struct straggler_analysis *analysis;
@@ -314,9 +335,12 @@ static void say_all_doing(char *text, size_t size, struct group_of_ranks *group,
             if (other.since_ns < doing.since_ns)
                 doing.since_ns = other.since_ns;
         }
-        char who[LIST_TEXT], what[256];
+        char who[LIST_TEXT], what[256 + LIST_TEXT];
         say_dumps(who, sizeof who, group->analysis->clock, group->dumps, same);
+        if (same == count)
+            snprintf(who, sizeof who, same > 1 ? "they" : "it");
         say_doing(what, sizeof what, &doing, same > 1, group->start_ns);
+        say_awaited(what, sizeof what, group->job, &doing);
         append(text, size, "%s%s %s", i ? "; " : "", who, what);
     }
 }
@@ -356,7 +380,7 @@ static void add_endings(struct findings *findings, struct group_of_ranks *group)
         if (endings[e].end != END_EXITED)
             say_all_doing(what, sizeof what, group, of, count, 4);
         add(findings, endings[e].severity, endings[e].code, "%s%s %s%s%s.", who,
-            count == group->job->count && count > 1 ? " (all that left a dump)" : "",
+            count == group->job->count && count > 1 ? " (all on record)" : "",
             count > 1 ? endings[e].many : endings[e].one, what[0] ? "; when last seen, " : "", what);
     }
     free(of);

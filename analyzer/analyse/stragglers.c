@@ -14,8 +14,9 @@ enum {
     BINS_IN_ALL = 1 << 22,
     BINS_MOST = 2048,
     BINS_LEAST = 128,
-    MATERIAL_SHARE = 100, /* waits of at least one hundredth of the time looked at matter */
-    UNEVEN_SHARE = 3,     /* more than a third of the ranks slow: not stragglers */
+    MATERIAL_SHARE = 100,      /* waits of at least one hundredth of the time looked at matter */
+    BLOCK_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
+    UNEVEN_SHARE = 3,          /* more than a third of the ranks slow: not stragglers */
 };
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
@@ -177,8 +178,9 @@ static void add_costs(const struct straggler_analysis *analysis, struct straggle
         if (analysis->times[straggler->dumps[i]].self_ns > self)
             self = analysis->times[straggler->dumps[i]].self_ns;
     }
+    straggler->extra_ns = (int64_t)((double)self * (1 - 1 / straggler->slowdown_ratio));
     /* ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead */
-    int64_t extra = (int64_t)((double)self * (1 - 1 / straggler->slowdown_ratio));
+    int64_t extra = straggler->extra_ns;
     int64_t gain = straggler->kind == STRAGGLER_HOST || extra < mended ? extra : mended;
     if (gain > straggler->waited_for_ns)
         gain = straggler->waited_for_ns;
@@ -204,7 +206,8 @@ static struct straggler make_straggler(const struct straggler_analysis *analysis
 
 static bool is_material(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     int64_t cost = straggler->waited_for_ns > straggler->imposed_ns ? straggler->waited_for_ns : straggler->imposed_ns;
-    return straggler->slowdown_ratio >= SLOW_RATIO && cost >= analysis->window_ns / MATERIAL_SHARE && cost > 0;
+    int64_t least = analysis->window_ns / MATERIAL_SHARE + 1;
+    return straggler->slowdown_ratio >= SLOW_RATIO && cost >= least && straggler->extra_ns >= least;
 }
 
 /* A host is the answer when it is slow as a whole: most of its ranks are above their peers. */
@@ -301,9 +304,11 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct bloc
 }
 
 static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *blocks, size_t *members) {
+    size_t most = (size_t)(analysis->window_ns / BLOCK_NS_LEAST);
+    most = most > BLOCKS_MOST ? BLOCKS_MOST : most + (most == 0);
     for (size_t c = 0; c < analysis->cohorts.count; c++) {
         size_t count = list_members(analysis, c, members);
-        if (!blocks_make(&blocks[c], analysis->times, members, count, BLOCKS_MOST))
+        if (!blocks_make(&blocks[c], analysis->times, members, count, most))
             return false;
         if (blocks[c].dump_count >= 2 && !judge_columns(analysis, &blocks[c]))
             return false;

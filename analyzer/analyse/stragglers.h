@@ -5,8 +5,8 @@
  * Must not live here: opening files, printing.
  *
  * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent blocks of the
- * run that chance is ruled out (significance.h), its own work takes at least SLOW_RATIO times theirs, and the others
- * waited for it at least a hundredth of the time looked at.
+ * run that chance is ruled out (significance.h); its own work takes at least SLOW_RATIO times theirs; and what it works
+ * more, and what the others waited for it, are each at least a hundredth of the time looked at.
  */
 #ifndef COMMTAP_ANALYSE_STRAGGLERS_H
 #define COMMTAP_ANALYSE_STRAGGLERS_H
@@ -24,6 +24,7 @@ struct straggler {
     const size_t *dumps; /* whom it concerns: one rank, or the host's ranks; owned by the analysis */
     size_t dump_count;
     int64_t imposed_ns, waited_for_ns; /* sums over them */
+    int64_t extra_ns;                  /* own time beyond that of the others */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
     double slowest;                    /* share of blocks in which it was the slowest */

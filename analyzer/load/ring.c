@@ -11,7 +11,8 @@
 #include "analyzer/load/private.h"
 #include "analyzer/load/rows.h"
 
-enum { RELEASE_RECORDS = (4u << 20) / sizeof(struct record) }; /* pages are given back 4 MiB at a time */
+/* Pages behind a cursor are given back this many records at a time: a matcher holds one cursor per lane. */
+enum { RELEASE_RECORDS = (512u << 10) / sizeof(struct record) };
 
 struct scan {
     uint64_t valid;  /* slots whose commit word belongs there */
@@ -88,9 +89,10 @@ void ring_release(const struct loaded *loaded, uint32_t number, uint64_t first, 
         return;
     const uintptr_t page = SECTION_ALIGN; /* a multiple of every page size */
     uintptr_t from = (uintptr_t)(lane->ring + first), to = (uintptr_t)(lane->ring + last);
-    from = (from + page - 1) & ~(page - 1);
+    /* whatever else lies on these pages is read again when needed; the header's section keeps this inside the mapping
+     */
+    from &= ~(page - 1);
     to &= ~(page - 1);
-    /* file offsets are multiples of SECTION_ALIGN, addresses only of the page size: nothing is lost by rounding */
     if (to > from)
         madvise((void *)from, to - from, MADV_DONTNEED);
 }
@@ -168,7 +170,8 @@ bool record_cursor_begin(struct record_cursor *cursor, const struct dump *dump, 
     struct cursor_state *state = malloc(sizeof *state + capacity * sizeof *state->blocks);
     if (!state)
         return false;
-    state->release_from = 0;
+    state->release_from =
+        lane < DUMP_LANES_MAX ? dump->lanes[lane].first_ticket & (dump->lanes[lane].ring_records - 1) : 0;
     cursor->blocks = state->blocks;
     if (sort_blocks(cursor, capacity))
         return true;
@@ -206,18 +209,21 @@ static const struct record *next_in_windows(struct record_cursor *cursor, struct
     return NULL;
 }
 
+/* Gives back what lies between the last release and `slot`; before `slot` comes the ring's end where it wrapped. */
+static void release_behind(const struct record_cursor *cursor, struct cursor_state *state, uint64_t slot) {
+    uint64_t end = slot < state->release_from ? cursor->dump->lanes[cursor->lane].ring_records : slot;
+    ring_release(loaded_of(cursor->dump), cursor->lane, state->release_from, end);
+    state->release_from = slot;
+}
+
 static const struct record *next_in_ring(struct record_cursor *cursor, struct cursor_state *state) {
     const struct dump_lane *lane = &cursor->dump->lanes[cursor->lane];
     uint64_t mask = lane->ring_records - 1;
     uint64_t ticket = cursor->next_ticket > lane->first_ticket ? cursor->next_ticket : lane->first_ticket;
     for (; ticket < lane->end_ticket; ticket++) {
         uint64_t slot = ticket & mask;
-        if (slot < state->release_from) /* wrapped */
-            state->release_from = slot;
-        if (slot - state->release_from >= RELEASE_RECORDS) {
-            ring_release(loaded_of(cursor->dump), cursor->lane, state->release_from, slot);
-            state->release_from = slot;
-        }
+        if (slot < state->release_from || slot - state->release_from >= RELEASE_RECORDS)
+            release_behind(cursor, state, slot);
         const struct record *record = copy_record(state, &lane->ring[slot], ticket);
         if (record) {
             cursor->next_ticket = ticket + 1;

@@ -80,12 +80,21 @@ static void looking(struct cell cell, enum look look, char text[64]) {
 
 static size_t print_cell(FILE *stream, const struct column *column, struct cell cell) {
     char text[64];
+    if (cell.kind == CELL_SWITCH && column->look == LOOK_MARK)
+        cell = cell_text(cell.on ? column->header : "");
     if (cell.kind == CELL_TEXT)
         return escape_text(stream, cell.text);
     looking(cell, column->look, text);
     if (stream)
         fputs(text, stream);
     return strlen(text);
+}
+
+/* What makes an optional column worth showing. */
+static bool has_value(const struct column *column, struct cell cell) {
+    if (cell.kind == CELL_TEXT)
+        return cell.text[0] != '\0';
+    return column->look == LOOK_MARK ? cell.on : cell.kind != CELL_UNKNOWN;
 }
 
 /* Width of a column, 0 = left out. */
@@ -97,7 +106,7 @@ static size_t width_of(const struct table *table, const struct column *column) {
     for (size_t i = 0; i < table->count; i++) {
         struct cell cell = column->value(row_at(table, i));
         size_t columns = print_cell(NULL, column, cell);
-        any |= cell.kind != CELL_UNKNOWN && !(cell.kind == CELL_TEXT && cell.text[0] == '\0');
+        any |= has_value(column, cell);
         if (columns > width)
             width = columns;
     }

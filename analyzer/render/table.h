@@ -51,6 +51,7 @@ enum look {
     LOOK_GB_PER_S,     /* 1e9 bytes/s -> "12.34 GB/s" */
     LOOK_PERCENT,      /* a share -> "12.3 %" */
     LOOK_RATIO,        /* two decimals */
+    LOOK_MARK,         /* a switch: its header where it is on, nothing where it is off */
 };
 
 struct column {

@@ -178,6 +178,26 @@ static void text_tables_are_aligned(void **state) {
                               "e\\x0a   8.0 B        -\n");
 }
 
+static struct cell mark(const void *row) {
+    return cell_switch(((const struct row *)row)->known);
+}
+
+static void marks_show_only_where_they_are_on(void **state) {
+    (void)state;
+    static const struct column marked[] = {
+        {"name", "name", .value = name, .left = true},
+        {"known", "yes", LOOK_MARK, .value = mark, .left = true, .optional = true},
+        {NULL, NULL, .value = NULL},
+    };
+    static const struct row off[] = {{"one", 0, 0, false}, {"two", 0, 0, true}};
+    struct table both = {marked, off, sizeof *off, 2}, none = {marked, off, sizeof *off, 1};
+    struct capture capture;
+    assert_true(table_print_text(capture_begin(&capture), &both, false));
+    assert_captured(&capture, "name  yes\none\ntwo   yes\n");
+    assert_true(table_print_text(capture_begin(&capture), &none, false));
+    assert_captured(&capture, "name\none\n");
+}
+
 static void csv_tables_have_raw_values_under_keys(void **state) {
     (void)state;
     struct capture capture;
@@ -229,6 +249,7 @@ int main(void) {
         cmocka_unit_test(sizes_are_as_deepspeed_writes_them),
         cmocka_unit_test(times_have_three_digits),
         cmocka_unit_test(text_tables_are_aligned),
+        cmocka_unit_test(marks_show_only_where_they_are_on),
         cmocka_unit_test(csv_tables_have_raw_values_under_keys),
         cmocka_unit_test(json_tables_say_null_for_unknown),
         cmocka_unit_test(rows_sort_by_any_column),
