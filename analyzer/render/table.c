@@ -120,16 +120,19 @@ static void print_blanks(FILE *stream, size_t count) {
 /* One line; `row` NULL is the header. Blanks are owed, and paid before the next cell, so that none trail. */
 static void print_line(FILE *stream, const struct column *columns, const size_t *widths, const void *row) {
     size_t owed = 0;
-    bool first = true;
     for (size_t i = 0; columns[i].key; i++) {
         if (widths[i] == 0)
             continue;
         struct cell cell = row ? columns[i].value(row) : cell_text(columns[i].header);
-        size_t rest = widths[i] - print_cell(NULL, &columns[i], cell);
-        print_blanks(stream, owed + (first ? 0 : 2) + (columns[i].left ? 0 : rest));
-        print_cell(stream, &columns[i], cell);
-        owed = columns[i].left ? rest : 0;
-        first = false;
+        size_t columns_used = print_cell(NULL, &columns[i], cell), rest = widths[i] - columns_used;
+        if (columns_used > 0) {
+            print_blanks(stream, owed + (columns[i].left ? 0 : rest));
+            print_cell(stream, &columns[i], cell);
+            owed = columns[i].left ? rest : 0;
+        } else {
+            owed += widths[i];
+        }
+        owed += 2;
     }
 }
 

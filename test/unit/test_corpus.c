@@ -88,7 +88,11 @@ static void check_says_what_is_wrong_and_where(void **state) {
 
 static void the_rest_is_used(void **state) {
     (void)state;
-    static const char *const commands[] = {"summary",
+    static const char *const commands[] = {"report",
+                                           "report --format json",
+                                           "stragglers",
+                                           "stragglers --format csv",
+                                           "summary",
                                            "summary --by op,rank --format csv",
                                            "summary --format json",
                                            "summary --compat deepspeed",
