@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/align/ns.h"
 #include "analyzer/load/dump.h"
 
 /* Error of a host whose offset rests on CLOCK_REALTIME alone: nothing in the traces bounds it. */
@@ -42,9 +43,9 @@ struct common_clock {
 bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, size_t count);
 void common_clock_free(struct common_clock *clock);
 
-/* Raw ticks of a dump -> common nanoseconds. Monotone in `ticks` for one dump. */
+/* Raw ticks of a dump -> common nanoseconds, within +-NS_MOST. Monotone in `ticks` for one dump. */
 static inline int64_t to_common(const struct common_clock *clock, size_t dump, uint64_t ticks) {
-    return dump_monotonic_ns(clock->dumps[dump], ticks) + clock->hosts[clock->host_of[dump]].offset_ns;
+    return add_ns(dump_monotonic_ns(clock->dumps[dump], ticks), clock->hosts[clock->host_of[dump]].offset_ns);
 }
 
 /* Bound of the error of a difference between times of two dumps, CLOCK_ERROR_UNKNOWN where there is none. */

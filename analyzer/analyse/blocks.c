@@ -71,7 +71,7 @@ static int64_t sum_capped(const struct common_bins *bins, int64_t cap) {
     int64_t sum = 0;
     for (uint32_t i = 0; i < bins->end - bins->first; i++)
         if (bins->median[i] > 0)
-            sum += bins->median[i] < cap ? bins->median[i] : cap;
+            sum = add_ns(sum, bins->median[i] < cap ? bins->median[i] : cap);
     return sum;
 }
 
@@ -85,8 +85,8 @@ static void cut(struct blocks *blocks, const struct common_bins *bins, const str
             continue;
         int64_t *row = blocks->self_ns + blocks->count * blocks->dump_count;
         for (size_t i = 0; i < blocks->dump_count; i++)
-            row[i] += self_in(&times[blocks->dumps[i]], number);
-        weight += median < cap ? median : cap;
+            row[i] = add_ns(row[i], self_in(&times[blocks->dumps[i]], number));
+        weight = add_ns(weight, median < cap ? median : cap);
         if (weight < limit)
             continue;
         blocks->count++;

@@ -392,11 +392,17 @@ static void add_endings(struct findings *findings, struct group_of_ranks *group)
 static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {
     char who[LIST_TEXT];
     if (job->missing_count > 0) {
+        bool many = job->missing_count > 1, in_init = false;
+        for (size_t d = 0; d < job->count; d++)
+            in_init |= job->ends[d] == END_IN_INIT;
         say_ranks(who, sizeof who, job->missing, job->missing_count);
         add(findings, SEVERITY_WARNING, "missing_ranks",
-            "%s left no dump here (%" PRId32 " expected, %zu seen): what they did, and what the others waited for "
-            "them, is not known.",
-            who, job->ranks_expected, job->count);
+            "%s left no dump here (%" PRId32 " expected, %zu seen): what %s did, and what the others waited for %s, is "
+            "not known.%s",
+            who, job->ranks_expected, job->count, many ? "they" : "it", many ? "them" : "it",
+            !in_init ? ""
+            : many   ? " They may never have called MPI_Init."
+                     : " It may never have called MPI_Init.");
     }
     if (set->stub_count > 0)
         add(findings, SEVERITY_WARNING, "uncollected",

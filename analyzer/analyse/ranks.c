@@ -57,7 +57,7 @@ void rank_bins_coarsen(struct rank_bins *bins, unsigned shift) {
             bins->calls[to] = 0;
             count = to + 1;
         }
-        bins->self_ns[to] += self;
+        bins->self_ns[to] = add_ns(bins->self_ns[to], self);
         bins->calls[to] += calls;
     }
     bins->shift = shift;
@@ -77,7 +77,7 @@ static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self) {
         bins->self_ns[bins->count] = 0;
         bins->calls[bins->count++] = 0;
     }
-    bins->self_ns[at] += self;
+    bins->self_ns[at] = add_ns(bins->self_ns[at], self);
     bins->calls[at]++;
 }
 
@@ -91,7 +91,7 @@ static void open_stretch(struct rank_times *times, int64_t at) {
 
 static void close_stretch(struct rank_times *times, int64_t at) {
     if (times->open && at > times->since_ns)
-        times->window_ns += at - times->since_ns;
+        times->window_ns = add_ns(times->window_ns, at - times->since_ns);
     times->open = false;
 }
 
@@ -100,8 +100,8 @@ static void count_self(struct rank_times *times, int64_t t0, bool poll) {
     int64_t self = t0 - times->busy_to_ns;
     if (self <= 0 || (poll && times->polled && self < POLL_GAP_NS))
         return;
-    times->self_ns += self;
-    times->pending_self_ns += self;
+    times->self_ns = add_ns(times->self_ns, self);
+    times->pending_self_ns = add_ns(times->pending_self_ns, self);
 }
 
 static void pass_reference(struct rank_times *times, const struct record *record) {
@@ -142,7 +142,7 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     if (t1 > times->busy_to_ns)
         times->busy_to_ns = t1;
     if (classes[class].communication && t1 > times->comm_to_ns) {
-        times->comm_ns += t1 - (t0 > times->comm_to_ns ? t0 : times->comm_to_ns);
+        times->comm_ns = add_ns(times->comm_ns, t1 - (t0 > times->comm_to_ns ? t0 : times->comm_to_ns));
         times->comm_to_ns = t1;
     }
     pass_reference(times, item->record);

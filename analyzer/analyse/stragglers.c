@@ -172,9 +172,9 @@ static void add_costs(const struct straggler_analysis *analysis, struct straggle
     int64_t mended = 0, self = 0;
     for (size_t i = 0; i < straggler->dump_count; i++) {
         const struct rank_waits *waits = &analysis->waits.ranks[straggler->dumps[i]];
-        straggler->imposed_ns += waits->imposed_ns;
-        straggler->waited_for_ns += waits->waited_for_ns;
-        mended += waits->mended_ns;
+        straggler->imposed_ns = add_ns(straggler->imposed_ns, waits->imposed_ns);
+        straggler->waited_for_ns = add_ns(straggler->waited_for_ns, waits->waited_for_ns);
+        mended = add_ns(mended, waits->mended_ns);
         if (analysis->times[straggler->dumps[i]].self_ns > self)
             self = analysis->times[straggler->dumps[i]].self_ns;
     }

@@ -62,12 +62,12 @@ static int64_t charge(struct waits *waits, const struct match_instance *instance
         if (i == cause || instance->members[i].enter == MATCH_ABSENT)
             continue;
         int64_t wait = wait_for(waits, instance, i, cause);
-        waits->ranks[dump_of[i]].wait_ns += wait;
-        sum += wait;
+        waits->ranks[dump_of[i]].wait_ns = add_ns(waits->ranks[dump_of[i]].wait_ns, wait);
+        sum = add_ns(sum, wait);
         if (wait > *longest)
             *longest = wait;
     }
-    waits->ranks[dump_of[cause]].waited_for_ns += sum;
+    waits->ranks[dump_of[cause]].waited_for_ns = add_ns(waits->ranks[dump_of[cause]].waited_for_ns, sum);
     return sum;
 }
 
@@ -82,8 +82,8 @@ static void impose(struct waits *waits, const struct match_instance *instance, s
     if (late <= error_between(waits, instance, latest.last, latest.second))
         return;
     int64_t imposed = late > waited / waiters ? waited : late * waiters;
-    culprit->imposed_ns += imposed < waited ? imposed : waited;
-    culprit->mended_ns += late < longest ? late : longest;
+    culprit->imposed_ns = add_ns(culprit->imposed_ns, imposed < waited ? imposed : waited);
+    culprit->mended_ns = add_ns(culprit->mended_ns, late < longest ? late : longest);
 }
 
 static void add_all_to_all(struct waits *waits, const struct match_instance *instance) {
@@ -130,8 +130,10 @@ static void add_deepspeed(struct waits *waits, const struct match_instance *inst
     }
     for (uint32_t i = 0; i < instance->communicator->size; i++) {
         const struct match_member *member = &instance->members[i];
-        if (member->enter != MATCH_ABSENT)
-            waits->ranks[instance->communicator->dump_of[i]].deepspeed_ns += member->leave - member->enter - least;
+        if (member->enter == MATCH_ABSENT)
+            continue;
+        struct rank_waits *rank = &waits->ranks[instance->communicator->dump_of[i]];
+        rank->deepspeed_ns = add_ns(rank->deepspeed_ns, member->leave - member->enter - least);
     }
 }
 
@@ -186,12 +188,14 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
 
 void waits_merge(struct waits *into, const struct waits *from) {
     for (size_t d = 0; d < into->directory->dump_count; d++) {
-        into->ranks[d].wait_ns += from->ranks[d].wait_ns;
-        into->ranks[d].imposed_ns += from->ranks[d].imposed_ns;
-        into->ranks[d].waited_for_ns += from->ranks[d].waited_for_ns;
-        into->ranks[d].mended_ns += from->ranks[d].mended_ns;
-        into->ranks[d].deepspeed_ns += from->ranks[d].deepspeed_ns;
-        into->ranks[d].last += from->ranks[d].last;
+        struct rank_waits *sum = &into->ranks[d];
+        const struct rank_waits *part = &from->ranks[d];
+        sum->wait_ns = add_ns(sum->wait_ns, part->wait_ns);
+        sum->imposed_ns = add_ns(sum->imposed_ns, part->imposed_ns);
+        sum->waited_for_ns = add_ns(sum->waited_for_ns, part->waited_for_ns);
+        sum->mended_ns = add_ns(sum->mended_ns, part->mended_ns);
+        sum->deepspeed_ns = add_ns(sum->deepspeed_ns, part->deepspeed_ns);
+        sum->last += part->last;
     }
     into->judged += from->judged;
     note_mismatch(into, &from->mismatch);

@@ -203,6 +203,8 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         .member = {.enter = to_common(walk->clock, item->dump, record->t0),
                    .leave = to_common(walk->clock, item->dump, record->t1)},
     };
+    if (arrival.member.leave < arrival.member.enter) /* damage */
+        arrival.member.leave = arrival.member.enter;
     arrival.member.wait = record->kind == RECORD_CALL ? arrival.member.enter : arrival.member.leave;
     if (waited_for)
         hold(walk, lane, channel, &arrival);
