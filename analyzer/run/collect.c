@@ -24,7 +24,7 @@
 #define NAME_BYTES          300
 #define CLOCK_SLACK_SECONDS 60 /* file servers have clocks of their own */
 #define GRACE_STEP_MS       50
-#define GRACE_MS            1000 /* ranks may outlive their launcher for a moment */
+#define GRACE_MS            5000 /* ranks may outlive their launcher for a moment, longer where the machine is full */
 
 struct stub {
     char boot_id[41];
@@ -74,8 +74,20 @@ static bool is_this_boot(const char *boot_id) {
     return read && !strcmp(mine, boot_id);
 }
 
+/* Dead, though nobody has asked for its exit status yet. */
+static bool is_zombie(long pid) {
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    FILE *stream = fopen(path, "r");
+    if (!stream)
+        return false;
+    const char *end = fgets(line, sizeof line, stream) ? strrchr(line, ')') : NULL;
+    fclose(stream);
+    return end && (!strncmp(end, ") Z", 3) || !strncmp(end, ") X", 3));
+}
+
 static bool is_running(long pid) {
-    return pid > 0 && (!kill((pid_t)pid, 0) || errno == EPERM);
+    return pid > 0 && (!kill((pid_t)pid, 0) || errno == EPERM) && !is_zombie(pid);
 }
 
 static bool all_zero(const char *block, size_t bytes) {
