@@ -105,21 +105,21 @@ VALUE(trouble, HEADER && row->dump->trouble[0] ? cell_text(row->dump->trouble) :
 VALUE(file, cell_text(row->file))
 
 static const struct column columns[] = {
-    {"rank", "rank", .value = rank},
-    {"host", "host", .value = host, .left = true},
-    {"pid", "pid", .value = pid},
-    {"run_id", NULL, .value = run_id},
-    {"generation", NULL, .value = generation},
-    {"world_size", NULL, .value = world_size},
-    {"state", "state", .value = state, .left = true},
+    {"rank", "rank", .value = rank, .doc = "world rank"},
+    {"host", "host", .value = host, .left = true, .doc = "where it ran"},
+    {"pid", "pid", .value = pid, .doc = "process"},
+    {"run_id", NULL, .value = run_id, .doc = "run"},
+    {"generation", NULL, .value = generation, .doc = "elastic restart number"},
+    {"world_size", NULL, .value = world_size, .doc = "ranks of the world"},
+    {"state", "state", .value = state, .left = true, .doc = "how far the process came"},
     {"calls", "calls", .value = calls, .doc = "calls counted in the tables"},
     {"events", "events", .value = events, .doc = "records written"},
     {"events_lost", "lost", .value = lost, .doc = "of these, overwritten or damaged and in no sampled window"},
     {"events_torn", "torn", .value = torn, .doc = "of these, being written when the process ended"},
-    {"problems", "problems", .value = problems},
-    {"duplicate", NULL, .value = duplicate},
+    {"problems", "problems", .value = problems, .doc = "things wrong with the file"},
+    {"duplicate", NULL, .value = duplicate, .doc = "another dump has the same identity: left out"},
     {"trouble", "trouble", .value = trouble, .left = true, .optional = true, .doc = "why recording was switched off"},
-    {"file", "file", .value = file, .left = true},
+    {"file", "file", .value = file, .left = true, .doc = "name of the file"},
     {NULL, NULL, .value = NULL},
 };
 
@@ -320,5 +320,6 @@ const struct command command_check = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,
+    .columns = columns,
     .run = run,
 };

@@ -148,6 +148,10 @@ static int summarise_as_deepspeed(const struct options *options, const struct du
 static int run(const struct options *options) {
     struct filter filter;
     struct dump_set set;
+    if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0) {
+        fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
+        return EXIT_USAGE;
+    }
     int code = options_filter(options, &filter);
     if (code != EXIT_FINE)
         return code;
@@ -187,5 +191,6 @@ const struct command command_summary = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,
+    .columns = summary_columns,
     .run = run,
 };

@@ -33,6 +33,7 @@ struct option {
 };
 
 struct options;
+struct column;
 
 struct command {
     const char *name;
@@ -42,6 +43,7 @@ struct command {
     unsigned min_arguments, max_arguments;
     bool stops_at_argument; /* options end at the first positional argument (run) */
     const struct option *options;
+    const struct column *columns; /* of its table, for help; NULL = none */
     /* Runs it; `options` are parsed and their counts and choices checked. Returns an enum exit_code. */
     int (*run)(const struct options *options);
 };

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/render/table.h"
+
 static const struct option help_row = {.name = "help", .letter = 'h', .doc = "show this"};
 
 static const struct option *find_long(const struct command *command, const char *name, size_t length) {
@@ -277,6 +279,14 @@ static void print_option(FILE *stream, const struct option *row) {
     print_wrapped(stream, doc, HELP_COLUMN, HELP_WIDTH);
 }
 
+static void print_columns(FILE *stream, const struct column *columns) {
+    fputs("\ncolumns, by their name in csv and json:\n", stream);
+    for (const struct column *column = columns; column->key; column++) {
+        fprintf(stream, "  %-*s", HELP_COLUMN - 2, column->key);
+        print_wrapped(stream, column->doc ? column->doc : "", HELP_COLUMN, HELP_WIDTH);
+    }
+}
+
 void options_print_help(FILE *stream, const struct command *command) {
     fprintf(stream, "usage: commtap %s [options]%s%s\n\n%s.\n\n", command->name, *command->arguments ? " " : "",
             command->arguments, command->summary);
@@ -286,6 +296,8 @@ void options_print_help(FILE *stream, const struct command *command) {
     for (const struct option *row = command->options; row->name; row++)
         print_option(stream, row);
     print_option(stream, &help_row);
+    if (command->columns)
+        print_columns(stream, command->columns);
 }
 
 void options_print_commands(FILE *stream, const struct command *const *commands) {
