@@ -2,7 +2,7 @@
  *
  * How often a rank is named where nobody is slow, and found where one is: many made-up jobs through the whole pipeline.
  * Lives here: the list of situations and the counting. Prints one line per situation.
- * Must not live here: thresholds; who calls this judges (test/bench, test/unit).
+ * Must not live here: thresholds; who calls this judges (test/unit does, in small numbers).
  *
  *   false_alarms [JOBS]     jobs per situation, 200 by default
  */
