@@ -97,9 +97,9 @@ static void say_seconds(char *text, size_t size, int64_t ns) {
     double seconds = (double)ns / 1e9;
     if (seconds >= 100)
         snprintf(text, size, "%.0f s", seconds);
-    else if (seconds >= 1)
+    else if (seconds >= 0.99995) /* what would be rounded to 1000.0 ms */
         snprintf(text, size, "%.1f s", seconds);
-    else if (seconds >= 1e-3)
+    else if (seconds >= 0.9995e-3)
         snprintf(text, size, "%.1f ms", seconds * 1e3);
     else
         snprintf(text, size, "%.0f us", seconds * 1e6);

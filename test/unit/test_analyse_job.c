@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which job is chosen, how its ranks ended, and what is said about it.
+ * Lives here: directories with several runs, worlds and generations; killed, hanging and missing ranks.
+ * Must not live here: verdicts on speed (test_analyse_stragglers.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/findings.h"
+#include "test/unit/job_builder.h"
+
+enum { DUMPS_MAX = 12 };
+
+/* A directory's dumps, in the order of a set. */
+struct shelf {
+    struct dump_builder *builders[DUMPS_MAX];
+    struct dump *dumps[DUMPS_MAX];
+    bool duplicate[DUMPS_MAX];
+    size_t count;
+    struct dump_set set;
+};
+
+struct shelf_item {
+    const char *run;
+    uint64_t world;
+    uint32_t generation;
+    int32_t rank, size;
+    uint64_t started; /* seconds */
+};
+
+static void put(struct shelf *shelf, const struct shelf_item *item) {
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = item->rank, .world_size = item->size});
+    struct dump_header *header = dump_builder_header(builder);
+    size_t bytes;
+    memset(header->run_id, 0, sizeof header->run_id);
+    strcpy(header->run_id, item->run);
+    header->world_id = item->world;
+    header->generation = item->generation;
+    header->process_start_realtime_ns = item->started * 1000000000;
+    dump_builder_standard_calls(builder);
+    dump_builder_anchor(builder, 1, 1, 1, 0);
+    const void *data = dump_builder_data(builder, &bytes);
+    shelf->builders[shelf->count] = builder;
+    shelf->dumps[shelf->count++] = dump_open_buffer("shelf", data, bytes);
+    shelf->set = (struct dump_set){
+        .directory = (char *)"shelf", .dumps = shelf->dumps, .count = shelf->count, .duplicate = shelf->duplicate};
+}
+
+static void clear(struct shelf *shelf) {
+    for (size_t i = 0; i < shelf->count; i++) {
+        dump_close(shelf->dumps[i]);
+        dump_builder_free(shelf->builders[i]);
+    }
+}
+
+static void the_newest_run_and_generation_is_chosen(void **state) {
+    (void)state;
+    static const struct shelf_item items[] = {
+        {"a", 1, 0, 0, 2, 100}, {"a", 1, 0, 1, 2, 100}, /* an old run whose name sorts first */
+        {"b", 2, 0, 0, 2, 200}, {"b", 2, 0, 1, 2, 200}, /* the newest run, before its restart */
+        {"b", 3, 1, 0, 1, 300},                         /* ... and after it, one rank fewer */
+        {"c", 4, 0, 0, 4, 150},
+    };
+    struct shelf shelf = {0};
+    struct job job;
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
+        put(&shelf, &items[i]);
+    assert_int_equal(job_select(&job, &shelf.set, NULL, NULL), 0);
+    assert_string_equal(job.dumps[0]->run_id, "b");
+    assert_int_equal(job.count, 1);
+    assert_int_equal(job.dumps[0]->header->generation, 1);
+    assert_int_equal(job.runs, 3);
+    assert_int_equal(job.generations, 2);
+    assert_int_equal(job.worlds, 1);
+    assert_int_equal(job.others, 5);
+    job_free(&job);
+    assert_int_equal(job_select(&job, &shelf.set, "a", NULL), 0);
+    assert_int_equal(job.count, 2);
+    assert_int_equal(job.generations, 1);
+    job_free(&job);
+    assert_int_equal(job_select(&job, &shelf.set, "nothing", NULL), -1);
+    job_free(&job);
+    clear(&shelf);
+}
+
+static void of_programs_side_by_side_the_largest_is_chosen(void **state) {
+    (void)state;
+    static const struct shelf_item items[] = {
+        {"a", 5, 0, 0, 1, 300}, {"a", 7, 0, 0, 2, 100}, {"a", 7, 0, 1, 2, 100}, {"a", 9, 0, 0, 1, 200}};
+    struct shelf shelf = {0};
+    struct job job;
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
+        put(&shelf, &items[i]);
+    assert_int_equal(job_select(&job, &shelf.set, NULL, NULL), 0);
+    assert_int_equal(job.count, 2);
+    assert_int_equal(job.worlds, 3);
+    job_free(&job);
+    clear(&shelf);
+}
+
+static void missing_ranks_and_duplicates_are_noticed(void **state) {
+    (void)state;
+    static const struct shelf_item items[] = {
+        {"a", 1, 0, 0, 6, 1}, {"a", 1, 0, 2, 6, 1}, {"a", 1, 0, 2, 6, 1}, {"a", 1, 0, 5, 6, 1}};
+    struct shelf shelf = {0};
+    struct job job;
+    for (size_t i = 0; i < sizeof items / sizeof items[0]; i++)
+        put(&shelf, &items[i]);
+    shelf.duplicate[2] = true;
+    assert_int_equal(job_select(&job, &shelf.set, NULL, NULL), 0);
+    assert_int_equal(job.count, 3);
+    assert_int_equal(job.duplicates, 1);
+    assert_int_equal(job.ranks_expected, 6);
+    assert_int_equal(job.missing_count, 3);
+    assert_int_equal(job.missing[0], 1);
+    assert_int_equal(job.missing[2], 4);
+    job_free(&job);
+    clear(&shelf);
+}
+
+/* ---- endings
+ * ----------------------------------------------------------------------------------------------------------- */
+
+/* A hand-made world with everything behind it. */
+struct told {
+    struct hand_job hand;
+    struct dump_set set;
+    bool duplicate[HAND_RANKS_MAX];
+    struct job job;
+    struct straggler_analysis analysis;
+    struct findings findings;
+};
+
+static bool always(const struct dump *dump) {
+    (void)dump;
+    return true;
+}
+
+static void tell(struct told *told, unsigned with_dump, bool alive) {
+    hand_job_open(&told->hand, with_dump);
+    told->set = (struct dump_set){
+        .directory = (char *)"hand", .dumps = told->hand.dumps, .count = with_dump, .duplicate = told->duplicate};
+    assert_int_equal(job_select(&told->job, &told->set, NULL, alive ? always : NULL), 0);
+    assert_true(straggler_analyse(&told->analysis, &told->hand.clock, &told->hand.directory, 1, NULL, NULL));
+    findings_collect(&told->findings, &told->set, &told->job, &told->analysis);
+    assert_false(told->findings.no_memory);
+}
+
+static void forget(struct told *told) {
+    findings_free(&told->findings);
+    straggler_analysis_free(&told->analysis);
+    job_free(&told->job);
+    hand_job_free(&told->hand);
+}
+
+static const char *text_of(const struct told *told, const char *code) {
+    for (size_t i = 0; i < told->findings.count; i++)
+        if (strcmp(told->findings.items[i].code, code) == 0)
+            return told->findings.items[i].text;
+    fail_msg("no finding '%s'", code);
+    return "";
+}
+
+#define assert_says(TOLD, CODE, PART) assert_non_null(strstr(text_of(TOLD, CODE), PART))
+
+/* Ranks 0, 1 and 3 wait in barrier #57 since 2 s; rank 2 is elsewhere since 1 s. */
+static void make_hang(struct told *told) {
+    hand_job_make(&told->hand, 4, (struct dump_plan){0});
+    for (unsigned r = 0; r < 4; r++) {
+        struct dump_builder *builder = told->hand.builders[r];
+        struct in_flight *slot = dump_builder_in_flight(builder);
+        dump_builder_header(builder)->activated_ticks = 1;
+        dump_builder_progress(builder, 0)->enqueued = r == 2 ? 57 : 58;
+        slot->last_leave = 1000000000;
+        if (r == 2)
+            continue;
+        slot->comm = 0;
+        slot->seq = 57;
+        slot->flags = FLAG_COLLECTIVE;
+        slot->enter = 2000000000;
+        slot->call = BUILDER_BARRIER;
+    }
+}
+
+static void a_killed_job_says_what_everybody_did(void **state) {
+    (void)state;
+    struct told told = {0};
+    make_hang(&told);
+    tell(&told, 4, false);
+    assert_int_equal(told.job.ends[0], END_KILLED);
+    assert_int_equal(told.findings.items[0].severity, SEVERITY_ERROR);
+    assert_says(&told, "killed", "ranks 0-3");
+    assert_says(&told, "killed", "ranks 0, 1, 3 were inside MPI_Barrier #57 on MPI_COMM_WORLD, entered 2.0 s");
+    assert_says(&told, "killed", "which rank 2 never entered");
+    assert_says(&told, "killed", "rank 2 was in its own code since 1.0 s");
+    forget(&told);
+}
+
+static void a_live_job_is_running(void **state) {
+    (void)state;
+    struct told told = {0};
+    make_hang(&told);
+    tell(&told, 4, true);
+    assert_int_equal(told.job.ends[0], END_RUNNING);
+    assert_says(&told, "running", "still running");
+    forget(&told);
+}
+
+static void every_end_is_told_apart(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t state;
+        enum rank_end end;
+    } cases[] = {
+        {STATE_ACTIVE, END_IN_INIT},
+        {STATE_ACTIVE | STATE_INITIALISED | STATE_FINALISING | STATE_FINALISED | STATE_EXITED, END_FINALISED},
+        {STATE_ACTIVE | STATE_INITIALISED | STATE_FINALISING | STATE_FINALISED, END_FINALISED},
+        {STATE_ACTIVE | STATE_INITIALISED | STATE_FINALISING, END_IN_FINALIZE},
+        {STATE_ACTIVE | STATE_INITIALISED | STATE_EXITED, END_EXITED},
+        {STATE_ACTIVE | STATE_INITIALISED | STATE_ABORTING, END_ABORTED},
+        {STATE_ACTIVE | STATE_INITIALISED, END_KILLED},
+    };
+    enum { CASES = sizeof cases / sizeof cases[0] };
+    struct told told = {0};
+    hand_job_make(&told.hand, CASES, (struct dump_plan){0});
+    for (unsigned r = 0; r < CASES; r++)
+        dump_builder_header(told.hand.builders[r])->state = cases[r].state;
+    tell(&told, CASES, false);
+    for (unsigned r = 0; r < CASES; r++)
+        assert_int_equal(told.job.ends[r], cases[r].end);
+    assert_says(&told, "hang_init", "rank 0 never returned from MPI_Init");
+    assert_says(&told, "aborted", "rank 5 called MPI_Abort");
+    assert_says(&told, "no_finalize", "rank 4 exited without MPI_Finalize");
+    forget(&told);
+}
+
+static void who_left_no_dump_is_said(void **state) {
+    (void)state;
+    struct told told = {0};
+    struct dump_stub stub = {.host = "node7", .staged_path = (char *)"/dev/shm/x.ct", .rank = 2};
+    hand_job_make(&told.hand, 4, (struct dump_plan){0});
+    hand_job_open(&told.hand, 2);
+    told.set = (struct dump_set){.directory = (char *)"hand",
+                                 .dumps = told.hand.dumps,
+                                 .count = 2,
+                                 .stubs = &stub,
+                                 .stub_count = 1,
+                                 .duplicate = told.duplicate};
+    assert_int_equal(job_select(&told.job, &told.set, NULL, NULL), 0);
+    assert_true(straggler_analyse(&told.analysis, &told.hand.clock, &told.hand.directory, 1, NULL, NULL));
+    findings_collect(&told.findings, &told.set, &told.job, &told.analysis);
+    assert_says(&told, "missing_ranks", "ranks 2, 3 left no dump here (4 expected, 2 seen)");
+    assert_says(&told, "uncollected", "node7:/dev/shm/x.ct");
+    forget(&told);
+}
+
+static void a_disagreement_is_an_error(void **state) {
+    (void)state;
+    struct told told = {0};
+    hand_job_make(&told.hand, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(told.hand.builders[r], 0, r == 2 ? BUILDER_BCAST : BUILDER_ALLREDUCE, 0, 9, 8, 100 + r,
+                                200);
+    tell(&told, 3, false);
+    assert_says(&told, "desync", "collective #9 on MPI_COMM_WORLD: rank 2 called MPI_Bcast, 2 of 3 members called");
+    forget(&told);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_newest_run_and_generation_is_chosen),
+        cmocka_unit_test(of_programs_side_by_side_the_largest_is_chosen),
+        cmocka_unit_test(missing_ranks_and_duplicates_are_noticed),
+        cmocka_unit_test(a_killed_job_says_what_everybody_did),
+        cmocka_unit_test(a_live_job_is_running),
+        cmocka_unit_test(every_end_is_told_apart),
+        cmocka_unit_test(who_left_no_dump_is_said),
+        cmocka_unit_test(a_disagreement_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
