@@ -8,10 +8,12 @@ PROGRAMS := $(BUILD)/test/programs
 PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -pthread
 FORTRAN_BINDINGS := 1 2 3
 
-# built without MPI; with MPI's header only; twice, as a program and as its plugin
+# built without MPI; with MPI's header only; as libraries; all others are linked to MPI
 PLAIN_PROGRAMS := absent weak
 UNLINKED_PROGRAMS := loaded plugin
-LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS),$(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
+PROGRAM_LIBRARIES := plugin tool
+LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
+    $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 
 .PHONY: deps demo programs check-e2e check-mpi4py
 deps:
@@ -20,7 +22,7 @@ deps:
 # $(1) = openmpi or mpich
 define programs_of
 programs-$(1): $$(LINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%) $$(UNLINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%) \
-    $$(PROGRAMS)/$(1)/plugin.so $$(FORTRAN_BINDINGS:%=$$(PROGRAMS)/$(1)/fortran-%)
+    $$(PROGRAM_LIBRARIES:%=$$(PROGRAMS)/$(1)/%.so) $$(FORTRAN_BINDINGS:%=$$(PROGRAMS)/$(1)/fortran-%)
 programs: programs-$(1)
 .PHONY: programs-$(1)
 
@@ -33,9 +35,9 @@ $$(UNLINKED_PROGRAMS:%=$$(PROGRAMS)/$(1)/%): $$(PROGRAMS)/$(1)/%: test/programs/
 	mpicc.$(1) $$(PROGRAM_CFLAGS) -c $$< -o $$@.o
 	$$(CC) $$@.o -o $$@ -ldl
 
-$$(PROGRAMS)/$(1)/plugin.so: test/programs/plugin.c test/programs/expect.h
+$$(PROGRAM_LIBRARIES:%=$$(PROGRAMS)/$(1)/%.so): $$(PROGRAMS)/$(1)/%.so: test/programs/%.c test/programs/expect.h
 	@mkdir -p $$(@D)
-	mpicc.$(1) $$(PROGRAM_CFLAGS) -DPLUGIN -fPIC -shared $$< -o $$@
+	mpicc.$(1) $$(PROGRAM_CFLAGS) -DLIBRARY -fPIC -shared $$< -o $$@
 
 $$(PROGRAMS)/$(1)/fortran-%: test/programs/fortran.F90
 	@mkdir -p $$(@D)

@@ -60,7 +60,7 @@ def job_line(mpi, ranks, command, directory, way="preload", knobs=None, environm
         return launch_line(mpi, ranks, command, environment)
     if way == "preload":
         preload = {"LD_PRELOAD": str(SHIM), "COMMTAP_DIR": str(directory)}
-        return launch_line(mpi, ranks, command, {**environment, **preload, **knobs})
+        return launch_line(mpi, ranks, command, {**preload, **environment, **knobs})
     pairs = [word for key, value in knobs.items() for word in ("-e", f"{key}={value}")]
     inner = launch_line(mpi, ranks, command, environment)
     return [str(COMMTAP), "run", "-o", str(directory), *pairs, "--", *inner]

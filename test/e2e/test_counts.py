@@ -14,6 +14,7 @@ PROGRAMS = [
     ("communicators", 4, ["1500"]),
     ("insignificant", 4, []),
     ("threads", 2, ["3000", "12"]),
+    ("outstanding", 2, ["1500"]),
     ("coverage", 2, []),
     ("large", 2, []),
     ("pcontrol", 2, []),
@@ -62,6 +63,43 @@ def test_plugin_that_brings_the_library(mpi, tmp_path):
     command = [jobs.program(mpi, "plugin"), jobs.program(mpi, "plugin.so")]
     result, ledger, _ = run_with_ledger(mpi, 2, command, tmp_path)
     assert jobs.seen(result) == ledger
+
+
+def test_more_operations_under_way_than_can_be_followed(mpi, tmp_path):
+    """Calls are still counted exactly, results the same; what could not be followed is said."""
+    command = [jobs.program(mpi, "outstanding"), "20000"]
+    result, ledger, digests = run_with_ledger(mpi, 2, command, tmp_path)
+    assert jobs.without_size(jobs.seen(result)) == jobs.without_size(ledger)
+    assert digests == jobs.digests_without(mpi, 2, tuple(command), str(tmp_path / "without"))
+    assert "could not be followed" in jobs.commtap("check", tmp_path / "dumps").stdout
+
+
+@pytest.mark.parametrize("first", ["commtap", "the other tool"])
+def test_another_tool_sees_what_it_sees_without(mpi, first, where):
+    """A preloaded library that wraps MPI_X and calls PMPI_X, before commtap and behind it."""
+    command, tool = [jobs.program(mpi, "train"), "--steps", "20"], jobs.program(mpi, "tool.so")
+    without = jobs.run(mpi, 2, command, None, way="none", environment={"LD_PRELOAD": tool})
+    assert without.stdout.count("the other tool saw 40") == 2
+    both = [str(jobs.SHIM), tool] if first == "commtap" else [tool, str(jobs.SHIM)]
+    done = jobs.run(mpi, 2, command, where, environment={"LD_PRELOAD": ":".join(both)})
+    assert sorted(done.stdout.splitlines()) == sorted(without.stdout.splitlines())
+    seen = jobs.without_size(jobs.seen(jobs.summary(where)))
+    if first == "commtap":  # behind it, commtap sees only what the other tool passes on as MPI_X
+        assert (seen["MPI_Allreduce"], seen["MPI_Bcast"]) == (2 * 40, 2)
+
+
+def test_spawned_jobs_are_worlds_of_their_own(tmp_path):
+    """On Open MPI: MPICH's packaged launcher cannot spawn."""
+    ledgers, where = tmp_path / "ledgers", tmp_path / "dumps"
+    ledgers.mkdir()
+    command = [jobs.program("openmpi", "spawn")]
+    jobs.run("openmpi", 2, command, where, environment={"EXPECT_DIR": str(ledgers)})
+    dumps = jobs.dumps(where)
+    assert len(dumps) == 4
+    jobs.commtap("check", where)
+    table, _ = jobs.ledger(ledgers)
+    counted = jobs.seen(jobs.summary(where))
+    assert all(count <= table[key] for key, count in counted.items())  # of the parents' world, or of both
 
 
 def test_communicators_are_told_apart(mpi, tmp_path):

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program without MPI that loads a plugin (RTLD_LOCAL) which is linked to MPI, as Python does with mpi4py.
- * Lives here: the loading program, and with -DPLUGIN the plugin. Must not live here: anything both need.
+ * Lives here: the loading program, and with -DLIBRARY the plugin. Must not live here: anything both need.
  *
  *   plugin PLUGIN.so
  */
-#ifdef PLUGIN
+#ifdef LIBRARY
 #include <mpi.h>
 
 #include "expect.h"
