@@ -1,4 +1,4 @@
-# libFuzzer over the loader and the stages that read one dump.
+# libFuzzer over the loader and the stages.
 #
 #   make fuzz                  a minute
 #   make fuzz FUZZ_SECONDS=n
@@ -7,8 +7,8 @@ FUZZ_CC ?= clang-14
 FUZZ_SECONDS ?= 60
 FUZZ_DIR := $(BUILD)/fuzz
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
-FUZZ_SOURCES := test/fuzz/fuzz_load.c test/unit/dump_builder.c $(wildcard analyzer/load/*.c) \
-    $(wildcard analyzer/analyse/summary*.c)
+FUZZ_SOURCES := test/fuzz/fuzz_load.c test/unit/dump_builder.c \
+    $(wildcard analyzer/load/*.c analyzer/align/*.c analyzer/match/*.c analyzer/analyse/*.c)
 
 .PHONY: fuzz
 fuzz: $(FUZZ_DIR)/fuzz_load
@@ -16,6 +16,6 @@ fuzz: $(FUZZ_DIR)/fuzz_load
 	$(FUZZ_DIR)/fuzz_load -max_total_time=$(FUZZ_SECONDS) -max_len=4096 -rss_limit_mb=4096 -timeout=10 \
 	    -print_final_stats=1 -artifact_prefix=$(FUZZ_DIR)/ $(FUZZ_DIR)/found
 
-$(FUZZ_DIR)/fuzz_load: $(FUZZ_SOURCES) $(wildcard analyzer/load/*.h analyzer/analyse/summary*.h shim/format.h)
+$(FUZZ_DIR)/fuzz_load: $(FUZZ_SOURCES) $(wildcard analyzer/*/*.h shim/format.h)
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(ANALYZER_CFLAGS) $(FUZZ_FLAGS) $(FUZZ_SOURCES) -lm -o $@

@@ -40,11 +40,20 @@ static struct dump_communicator *slot_at(struct walk *walk, uint32_t index, uint
     return &dump->communicators[index];
 }
 
-static bool runs_are_sound(const struct communicator_definition *definition, const struct member_run *runs) {
+/* No group is larger than the world, and no member beyond it, where they are of this world and its size is known. */
+static uint32_t world_limit(const struct dump *dump, const struct communicator_definition *definition) {
+    int32_t world_size = dump->header->world_size;
+    bool known = world_size > 0 && world_size <= (int32_t)GROUP_SIZE_MAX && !(definition->flags & COMMUNICATOR_FOREIGN);
+    return known ? (uint32_t)world_size : GROUP_SIZE_MAX;
+}
+
+static bool runs_are_sound(const struct communicator_definition *definition, const struct member_run *runs,
+                           int64_t limit) {
     uint64_t members = 0;
     for (uint32_t i = 0; i < definition->run_count; i++) {
         int64_t last = runs[i].start + (int64_t)runs[i].stride * ((int64_t)runs[i].count - 1);
-        if (runs[i].count == 0 || runs[i].count > definition->size || runs[i].start < 0 || last < 0 || last > INT32_MAX)
+        if (runs[i].count == 0 || runs[i].count > definition->size || runs[i].start < 0 || last < 0 ||
+            runs[i].start >= limit || last >= limit)
             return false;
         members += runs[i].count;
     }
@@ -53,7 +62,7 @@ static bool runs_are_sound(const struct communicator_definition *definition, con
 
 static void add_communicator(struct walk *walk, const struct communicator_definition *definition, uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
-    if (definition->size > GROUP_SIZE_MAX ||
+    if (definition->size > world_limit(dump, definition) ||
         (definition->my_rank != RANK_UNKNOWN &&
          (definition->my_rank < 0 || definition->my_rank >= (int64_t)definition->size))) {
         problem_add(dump, false, offset, "communicator %u: rank %d in a group of %u: ignored", definition->index,
@@ -70,7 +79,7 @@ static void add_communicator(struct walk *walk, const struct communicator_defini
     slot->definition = definition;
     const struct member_run *runs = (const struct member_run *)(definition + 1);
     if ((uint64_t)definition->run_count * sizeof *runs > definition->head.bytes - sizeof *definition ||
-        (definition->run_count > 0 && !runs_are_sound(definition, runs)))
+        (definition->run_count > 0 && !runs_are_sound(definition, runs, world_limit(dump, definition))))
         problem_add(dump, false, offset, "communicator %u: its list of members is not that of %u processes: ignored",
                     definition->index, definition->size);
     else if (definition->run_count > 0)

@@ -137,10 +137,16 @@ static bool first_ticket_of(const struct window_block *block, uint64_t *ticket) 
     return false;
 }
 
+/* A block that was being taken (all ones) when its process ended holds nothing yet. */
+static bool is_lanes_block(const struct window_block *block, uint32_t lane) {
+    uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
+    return window != 0 && window != UINT64_MAX && block->lane == lane;
+}
+
 static size_t count_blocks(const struct dump *dump, uint32_t lane) {
     size_t count = 0;
     for (uint32_t i = 0; i < dump->window_count; i++)
-        count += __atomic_load_n(&dump->windows[i].window, __ATOMIC_ACQUIRE) != 0 && dump->windows[i].lane == lane;
+        count += is_lanes_block(&dump->windows[i], lane);
     return count;
 }
 
@@ -153,7 +159,7 @@ static bool sort_blocks(struct record_cursor *cursor, size_t capacity) {
     size_t count = 0;
     for (uint32_t i = 0; i < dump->window_count && count < capacity; i++) {
         const struct window_block *block = &dump->windows[i];
-        if (block->window != 0 && block->lane == cursor->lane && first_ticket_of(block, &keys[count].ticket))
+        if (is_lanes_block(block, cursor->lane) && first_ticket_of(block, &keys[count].ticket))
             keys[count++].block = i;
     }
     qsort(keys, count, sizeof *keys, compare_keys);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer target: a dump of any content is opened and everything in it is walked.
- * Lives here: turning fuzz input into a dump, calling every function of the loader and the stages that read one dump.
+ * libFuzzer target: a dump of any content is opened, everything in it is walked, and the stages run over it beside two
+ * sound dumps.
+ * Lives here: turning fuzz input into a dump, calling every function of the loader and every stage.
  * Must not live here: expectations; a crash or a sanitizer's report is the finding.
  *
  * Input: one byte of mode. Mode 0: the rest is the file. Otherwise the rest is a list of 12-byte patches over a sound
@@ -12,9 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/align/common_clock.h"
+#include "analyzer/analyse/findings.h"
 #include "analyzer/analyse/summary.h"
 #include "analyzer/analyse/summary_deepspeed.h"
 #include "analyzer/load/dump.h"
+#include "analyzer/match/directory.h"
 #include "test/unit/dump_builder.h"
 
 enum { PATCH_BYTES = 12, CUT = 255 };
@@ -70,22 +74,10 @@ static void walk_communicators(const struct dump *dump) {
     }
 }
 
-static void walk_stages(struct dump *dump) {
-    bool duplicate[] = {false};
-    const struct dump_set set = {.dumps = &dump, .count = 1, .duplicate = duplicate};
-    const struct filter all = {0};
-    struct summary summary;
-    struct deepspeed log;
-    if (summary_build(&summary, &set, NULL, SUMMARY_BY_DEFAULT | SUMMARY_BY_RANK))
-        summary_free(&summary);
-    if (deepspeed_build(&log, &set, &all))
-        deepspeed_free(&log);
-}
-
 /* A small dump with something in every section. */
-static struct dump_builder *make_sound(void) {
-    struct dump_builder *builder =
-        dump_builder_new(&(struct dump_plan){.world_size = 8, .lanes = 2, .ring_records = 64, .windows = 4});
+static struct dump_builder *make_sound(int32_t rank) {
+    struct dump_builder *builder = dump_builder_new(
+        &(struct dump_plan){.rank = rank, .world_size = 8, .lanes = 2, .ring_records = 64, .windows = 4});
     const struct member_run runs[] = {{0, 3, 2}, {1, 1, 1}};
     dump_builder_standard_calls(builder);
     for (uint64_t i = 0; i < 8; i++)
@@ -115,6 +107,51 @@ static struct dump_builder *make_sound(void) {
     return builder;
 }
 
+static bool nobody_lives(const struct dump *dump) {
+    (void)dump;
+    return false;
+}
+
+/* What `report` does before it prints. */
+static void judge(const struct dump_set *set) {
+    struct job job = {0};
+    struct common_clock clock = {0};
+    struct match_directory directory = {0};
+    struct straggler_analysis analysis = {0};
+    struct findings findings = {0};
+    if (job_select(&job, set, NULL, nobody_lives) == 0 && common_clock_build(&clock, job.dumps, job.count) &&
+        match_directory_build(&directory, job.dumps, job.count) &&
+        straggler_analyse(&analysis, &clock, &directory, 1, NULL, NULL))
+        findings_collect(&findings, set, &job, &analysis);
+    findings_free(&findings);
+    straggler_analysis_free(&analysis);
+    match_directory_free(&directory);
+    common_clock_free(&clock);
+    job_free(&job);
+}
+
+/* The stages, over the fuzzed dump of rank 0 and sound ones of ranks 1 and 2. */
+static void walk_stages(struct dump *dump) {
+    static struct dump *others[2];
+    static char directory_name[] = "fuzz";
+    for (int32_t i = 0; i < 2 && !others[i]; i++) {
+        size_t bytes;
+        const void *data = dump_builder_data(make_sound(i + 1), &bytes);
+        others[i] = dump_open_buffer("sound.ct", data, bytes);
+    }
+    struct dump *dumps[] = {dump, others[0], others[1]};
+    bool duplicate[] = {false, false, false};
+    const struct dump_set set = {.directory = directory_name, .dumps = dumps, .count = 3, .duplicate = duplicate};
+    const struct filter all = {0};
+    struct summary summary;
+    struct deepspeed log;
+    if (summary_build(&summary, &set, NULL, SUMMARY_BY_DEFAULT | SUMMARY_BY_RANK))
+        summary_free(&summary);
+    if (deepspeed_build(&log, &set, &all))
+        deepspeed_free(&log);
+    judge(&set);
+}
+
 /* Applies one patch. Returns the file's new length. */
 static size_t patch(uint8_t *file, size_t bytes, const struct dump_header *sound, const uint8_t *data) {
     static const size_t widths[] = {1, 2, 4, 8};
@@ -135,7 +172,7 @@ static size_t patch(uint8_t *file, size_t bytes, const struct dump_header *sound
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct dump_builder *sound;
     if (!sound)
-        sound = make_sound();
+        sound = make_sound(0);
     if (size == 0)
         return 0;
     size_t bytes;

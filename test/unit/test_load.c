@@ -278,6 +278,8 @@ static void windows_and_ring_give_each_ticket_once(void **state) {
     for (uint64_t ticket = 2; ticket < 6; ticket++)
         early->records[early->used++] = (struct record){.commit = ticket + 1, .kind = RECORD_CALL};
     early->records[early->used++].commit = 0;
+    *dump_builder_window(builder, 0, 9) =
+        (struct window_block){.window = UINT64_MAX, .used = 1, .records = {{.commit = 9}}};
     struct dump *dump = open_builder(builder);
     uint64_t tickets[64], expected[64];
     size_t count = 0;
@@ -337,13 +339,19 @@ static void member_lists_that_lie_are_left_out(void **state) {
     dump_builder_definition(builder, wrong_size)->size = 5;
     dump_builder_definition(builder, wrong_runs)->run_count = 1000000;
     dump_builder_definition(builder, wrong_rank)->my_rank = 4;
+    const struct member_run elsewhere[] = {{62, 4, 1}};
+    uint32_t beyond_world = dump_builder_communicator(builder, 5, NULL, 0, elsewhere, 1);
+    uint32_t foreign = dump_builder_communicator(builder, 6, NULL, 0, elsewhere, 1);
+    dump_builder_definition(builder, foreign)->flags = COMMUNICATOR_FOREIGN;
     struct dump *dump = open_builder(builder);
     int32_t ranks[8];
     assert_int_equal(dump_communicator_members(dump_communicator(dump, negative), ranks, 8), 0);
     assert_int_equal(dump_communicator_members(dump_communicator(dump, wrong_size), ranks, 8), 0);
     assert_int_equal(dump_communicator_members(dump_communicator(dump, wrong_runs), ranks, 8), 0);
     assert_null(dump_communicator(dump, wrong_rank));
-    assert_int_equal(dump->problems.count, 4);
+    assert_int_equal(dump_communicator_members(dump_communicator(dump, beyond_world), ranks, 8), 0);
+    assert_int_equal(dump_communicator_members(dump_communicator(dump, foreign), ranks, 8), 4);
+    assert_int_equal(dump->problems.count, 5);
     dump_close(dump);
     dump_builder_free(builder);
 }
