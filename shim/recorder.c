@@ -359,6 +359,16 @@ static void arm(void) {
     *armed_page = recorder.generation;
 }
 
+/* A forked child starts with its parent's state: only the knobs and the count of activations stay. */
+static void start_over(void) {
+    static struct knobs kept; /* large, and threads may have small stacks */
+    uint32_t generation = recorder.generation + 1;
+    kept = recorder.knobs;
+    memset(&recorder, 0, sizeof recorder);
+    recorder.knobs = kept;
+    recorder.generation = generation;
+}
+
 bool recorder_activate(void) {
     uint32_t idle = 0;
     if (recorder.gave_up ||
@@ -367,8 +377,7 @@ bool recorder_activate(void) {
     int saved = errno;
     bool armed = *recorder_armed != 0;
     if (!armed && make_armed_page()) {
-        struct recorder fresh = {.knobs = recorder.knobs, .generation = recorder.generation + 1};
-        recorder = fresh;
+        start_over();
         knobs_default(&recorder.knobs);
         choose_calls();
         if (open_dump()) {

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <errno.h>
 #include <link.h>
 #include <string.h>
 
@@ -19,7 +20,9 @@
 extern void *os_dlopen(const char *, int) __attribute__((weak));
 extern int os_dladdr(const void *, Dl_info *) __attribute__((weak));
 __asm__(".symver os_dlopen,dlopen@" OLD_GLIBC);
+extern char *os_dlerror(void) __attribute__((weak));
 __asm__(".symver os_dladdr,dladdr@" OLD_GLIBC);
+__asm__(".symver os_dlerror,dlerror@" OLD_GLIBC);
 
 typedef void *(*dlsym_function)(void *, const char *);
 typedef void *(*dlvsym_function)(void *, const char *, const char *);
@@ -180,9 +183,13 @@ static void *in_any_mpi_library(const char *name) {
     return NULL;
 }
 
-void *resolve_name(const char *name, const void *caller) {
-    if (!get_dlsym())
-        return NULL;
+/* Look-ups of ours that failed must not be what the job's next dlerror() tells. */
+static void forget_failed_lookups(void) {
+    if (os_dlerror)
+        os_dlerror();
+}
+
+static void *find_real(const char *name, const void *caller) {
     void *found = get_dlsym()(RTLD_NEXT, name);
     if (!found && provider.handle)
         found = get_dlsym()(provider.handle, name);
@@ -190,8 +197,16 @@ void *resolve_name(const char *name, const void *caller) {
         found = in_callers_library(name, caller);
     if (!found || is_ours(found))
         found = in_any_mpi_library(name);
+    return found;
+}
+
+void *resolve_name(const char *name, const void *caller) {
+    int saved = errno;
+    void *found = get_dlsym() ? find_real(name, caller) : NULL;
     if (found)
         pin_provider(found);
+    forget_failed_lookups();
+    errno = saved;
     return found;
 }
 
@@ -199,6 +214,7 @@ void *resolve_in_provider(const char *name) {
     void *found = get_dlsym() ? get_dlsym()(RTLD_DEFAULT, name) : NULL;
     if ((!found || is_ours(found)) && provider.handle)
         found = get_dlsym()(provider.handle, name);
+    forget_failed_lookups();
     return found && !is_ours(found) ? found : NULL;
 }
 
@@ -280,17 +296,9 @@ static int hooked(const char *name) {
     return -2;
 }
 
-/* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. */
-static void *answer(void *found, const char *name) {
-    int row = hooked(name);
-    if (row == -2 || !found)
-        return found;
-    void *next = get_dlsym()(RTLD_NEXT, name);
-    if (is_ours(found)) /* our mere presence must not make a library seem present; a failed look-up set dlerror */
-        return next || (provider.handle && get_dlsym()(provider.handle, name)) ? found : NULL;
-    if (row < 0 || name[0] == 'P')
-        return found;
-    /* A second copy of MPI in this process (a translation layer's, say): its calls must not run in the first. */
+/* A look-up that found an MPI function elsewhere than in ourselves. The first such library is the job's; a second copy
+ * in the process (a translation layer's, say) is handed over raw: its calls must not run in the first. */
+static void *answer_foreign(void *found, void *next, const char *name, int row) {
     void *expected = next ? next : provider.handle ? get_dlsym()(provider.handle, name) : found;
     if (expected != found) {
         if (*recorder_armed)
@@ -307,12 +315,29 @@ static void *answer(void *found, const char *name) {
     return wrapper;
 }
 
+/* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. A NULL leaves the failed
+ * look-up's dlerror, anything else leaves none. */
+static void *answer(void *found, const char *name, const void *caller) {
+    int row = hooked(name);
+    if (row == -2 || !found)
+        return found;
+    void *next = get_dlsym()(RTLD_NEXT, name);
+    if (is_ours(found)) { /* our mere presence must not make a library seem present */
+        if (!next && !in_callers_library(name, caller))
+            return NULL;
+    } else if (row >= 0 && name[0] != 'P') {
+        found = answer_foreign(found, next, name, row);
+    }
+    forget_failed_lookups();
+    return found;
+}
+
 static void *hooked_dlsym(void *handle, const char *name) {
-    return answer(get_dlsym()(handle, name), name);
+    return answer(get_dlsym()(handle, name), name, __builtin_return_address(0));
 }
 
 static void *hooked_dlvsym(void *handle, const char *name, const char *version) {
-    return answer(get_dlvsym()(handle, name, version), name);
+    return answer(get_dlvsym()(handle, name, version), name, __builtin_return_address(0));
 }
 
 static bool is_candidate(const char *name) {
