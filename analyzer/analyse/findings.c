@@ -129,14 +129,15 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
 
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
-    char waited[32], window[32];
+    char waited[32], longer[32], window[32];
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
+    say_seconds(longer, sizeof longer, straggler->others_comm_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
     snprintf(text, size,
              "between collectives it takes %.2f times as long as the others; slowest in %.0f of %zu parts of the run; "
-             "the others waited %s for it in all, in %s looked at",
+             "the others waited %s for it in collectives and sit %s longer in communication, in %s looked at",
              straggler->slowdown_ratio, straggler->slowest * (double)straggler->blocks, straggler->blocks, waited,
-             window);
+             longer, window);
 }
 
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,

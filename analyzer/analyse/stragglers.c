@@ -167,8 +167,38 @@ static bool judge_hosts(struct host_columns *hosts, const struct blocks *blocks)
 /* ---- claims
  * ---------------------------------------------------------------------------------------------------------- */
 
+static bool concerns(const struct straggler *straggler, size_t dump) {
+    for (size_t i = 0; i < straggler->dump_count; i++)
+        if (straggler->dumps[i] == dump)
+            return true;
+    return false;
+}
+
+/* How much longer the other ranks of the cohort sit in communication: also waits that are in no collective. */
+static bool compare_communication(const struct straggler_analysis *analysis, const struct blocks *blocks,
+                                  struct straggler *straggler) {
+    int64_t *others = calloc(blocks->dump_count, sizeof *others);
+    size_t count = 0;
+    int64_t own = INT64_MAX;
+    if (!others)
+        return false;
+    for (size_t i = 0; i < blocks->dump_count; i++) {
+        int64_t comm = analysis->times[blocks->dumps[i]].comm_ns;
+        if (!concerns(straggler, blocks->dumps[i]))
+            others[count++] = comm;
+        else if (comm < own)
+            own = comm;
+    }
+    qsort(others, count, sizeof *others, compare_times);
+    if (count > 0 && others[count / 2] > own)
+        straggler->others_comm_ns = others[count / 2] - own;
+    free(others);
+    return true;
+}
+
 /* Gathers what a straggler costs, and what mending it would give. */
-static void add_costs(const struct straggler_analysis *analysis, struct straggler *straggler) {
+static bool add_costs(const struct straggler_analysis *analysis, const struct blocks *blocks,
+                      struct straggler *straggler) {
     int64_t mended = 0, self = 0;
     for (size_t i = 0; i < straggler->dump_count; i++) {
         const struct rank_waits *waits = &analysis->waits.ranks[straggler->dumps[i]];
@@ -178,34 +208,40 @@ static void add_costs(const struct straggler_analysis *analysis, struct straggle
         if (analysis->times[straggler->dumps[i]].self_ns > self)
             self = analysis->times[straggler->dumps[i]].self_ns;
     }
+    if (!compare_communication(analysis, blocks, straggler))
+        return false;
     straggler->extra_ns = (int64_t)((double)self * (1 - 1 / straggler->slowdown_ratio));
-    /* ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead */
-    int64_t extra = straggler->extra_ns;
-    int64_t gain = straggler->kind == STRAGGLER_HOST || extra < mended ? extra : mended;
-    if (gain > straggler->waited_for_ns)
-        gain = straggler->waited_for_ns;
+    /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.
+     * Where collectives show little of what the others wait, they wait elsewhere for the extra work. */
+    int64_t shown = straggler->kind == STRAGGLER_HOST ? straggler->waited_for_ns : mended;
+    int64_t others = (int64_t)(blocks->dump_count - straggler->dump_count);
+    if (straggler->waited_for_ns / (others > 0 ? others : 1) < straggler->others_comm_ns / 2)
+        shown = straggler->others_comm_ns;
+    int64_t gain = straggler->extra_ns < shown ? straggler->extra_ns : shown;
     int64_t window = analysis->window_ns;
     straggler->what_if_speedup = gain > 0 && gain < window ? (double)window / (double)(window - gain) : 1;
+    return true;
 }
 
-static struct straggler make_straggler(const struct straggler_analysis *analysis, enum straggler_kind kind,
-                                       const struct significance *verdict, const size_t *dumps, size_t count,
-                                       size_t blocks) {
-    struct straggler straggler = {.kind = kind,
-                                  .host = analysis->clock->host_of[dumps[0]],
-                                  .dumps = dumps,
-                                  .dump_count = count,
-                                  .slowdown_ratio = verdict->ratio > 1 ? verdict->ratio : 1,
-                                  .persistence = verdict->persistence,
-                                  .confidence = verdict->confidence,
-                                  .slowest = verdict->slowest,
-                                  .blocks = blocks};
-    add_costs(analysis, &straggler);
-    return straggler;
+static bool make_straggler(const struct straggler_analysis *analysis, enum straggler_kind kind,
+                           const struct significance *verdict, const size_t *dumps, size_t count,
+                           const struct blocks *blocks, struct straggler *straggler) {
+    *straggler = (struct straggler){.kind = kind,
+                                    .host = analysis->clock->host_of[dumps[0]],
+                                    .dumps = dumps,
+                                    .dump_count = count,
+                                    .slowdown_ratio = verdict->ratio > 1 ? verdict->ratio : 1,
+                                    .persistence = verdict->persistence,
+                                    .confidence = verdict->confidence,
+                                    .slowest = verdict->slowest,
+                                    .blocks = blocks->count};
+    return add_costs(analysis, blocks, straggler);
 }
 
 static bool is_material(const struct straggler_analysis *analysis, const struct straggler *straggler) {
-    int64_t cost = straggler->waited_for_ns > straggler->imposed_ns ? straggler->waited_for_ns : straggler->imposed_ns;
+    int64_t cost = straggler->waited_for_ns;
+    if (straggler->others_comm_ns > cost)
+        cost = straggler->others_comm_ns;
     int64_t least = analysis->window_ns / MATERIAL_SHARE + 1;
     return straggler->slowdown_ratio >= SLOW_RATIO && cost >= least && straggler->extra_ns >= least;
 }
@@ -231,7 +267,7 @@ struct verdicts {
     bool *explained; /* per dump: its host is named */
 };
 
-static void name_hosts(struct verdicts *verdicts, const struct host_columns *hosts) {
+static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hosts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     for (size_t h = 0; h < hosts->count; h++) {
         const struct host_column *host = &hosts->items[h];
@@ -239,8 +275,10 @@ static void name_hosts(struct verdicts *verdicts, const struct host_columns *hos
             continue;
         for (size_t i = 0; i < host->count; i++)
             verdicts->lists[i] = verdicts->blocks->dumps[host->columns[i]];
-        struct straggler straggler = make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists,
-                                                    host->count, verdicts->blocks->count);
+        struct straggler straggler;
+        if (!make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists, host->count, verdicts->blocks,
+                            &straggler))
+            return false;
         if (!is_material(analysis, &straggler))
             continue;
         for (size_t i = 0; i < host->count; i++)
@@ -248,9 +286,10 @@ static void name_hosts(struct verdicts *verdicts, const struct host_columns *hos
         verdicts->lists += host->count;
         analysis->stragglers[analysis->straggler_count++] = straggler;
     }
+    return true;
 }
 
-static void name_ranks(struct verdicts *verdicts) {
+static bool name_ranks(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     size_t before = analysis->straggler_count;
     for (size_t i = 0; i < verdicts->blocks->dump_count; i++) {
@@ -258,8 +297,10 @@ static void name_ranks(struct verdicts *verdicts) {
         if (verdicts->explained[dump] || analysis->ranks[dump].confidence < CONFIDENCE_SUSPECT)
             continue;
         verdicts->lists[0] = dump;
-        struct straggler straggler = make_straggler(analysis, STRAGGLER_RANK, &analysis->ranks[dump], verdicts->lists,
-                                                    1, verdicts->blocks->count);
+        struct straggler straggler;
+        if (!make_straggler(analysis, STRAGGLER_RANK, &analysis->ranks[dump], verdicts->lists, 1, verdicts->blocks,
+                            &straggler))
+            return false;
         if (!is_material(analysis, &straggler))
             continue;
         verdicts->lists++;
@@ -271,10 +312,11 @@ static void name_ranks(struct verdicts *verdicts) {
     size_t named = analysis->straggler_count - before;
     size_t allowed = verdicts->blocks->dump_count / UNEVEN_SHARE;
     if (named <= (allowed > 1 ? allowed : 1))
-        return;
+        return true;
     for (size_t i = before; i < analysis->straggler_count; i++)
         analysis->uneven[analysis->uneven_count++] = analysis->stragglers[i];
     analysis->straggler_count = before;
+    return true;
 }
 
 /* ---- cohorts
@@ -328,10 +370,7 @@ static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *bl
 static bool name_cohort(struct verdicts *verdicts) {
     struct host_columns hosts;
     bool done = group_by_host(&hosts, verdicts->analysis, verdicts->blocks) && judge_hosts(&hosts, verdicts->blocks);
-    if (done) {
-        name_hosts(verdicts, &hosts);
-        name_ranks(verdicts);
-    }
+    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts);
     free(hosts.items);
     free(hosts.columns);
     return done;

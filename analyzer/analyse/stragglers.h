@@ -6,7 +6,8 @@
  *
  * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent blocks of the
  * run that chance is ruled out (significance.h); its own work takes at least SLOW_RATIO times theirs; and what it works
- * more, and what the others waited for it, are each at least a hundredth of the time looked at.
+ * more, and what the others waited for it (in collectives, or by the time they sit in communication), are each at least
+ * a hundredth of the time looked at.
  */
 #ifndef COMMTAP_ANALYSE_STRAGGLERS_H
 #define COMMTAP_ANALYSE_STRAGGLERS_H
@@ -25,6 +26,7 @@ struct straggler {
     size_t dump_count;
     int64_t imposed_ns, waited_for_ns; /* sums over them */
     int64_t extra_ns;                  /* own time beyond that of the others */
+    int64_t others_comm_ns;            /* how much longer the median of the others sits in communication */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
     double slowest;                    /* share of blocks in which it was the slowest */

@@ -99,12 +99,13 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     bool host_only = straggler->kind == STRAGGLER_HOST;
     return json_pack(
-        "{s:s, s:o, s:o, s:o, s:[o], s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o}", "kind", host_only ? "host" : "rank",
+        "{s:s, s:o, s:o, s:o, s:[o], s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "kind", host_only ? "host" : "rank",
         "rank", host_only ? json_null() : rank_to_json(analysis, straggler->dumps[0]), "ranks", ranks, "host",
         escape_json(host), "hosts", escape_json(host), "link", "imposed_wait_seconds",
         seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns), "slowdown_ratio",
         straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence", straggler->confidence,
-        "what_if_speedup", straggler->what_if_speedup, "evidence", escape_json(evidence));
+        "what_if_speedup", straggler->what_if_speedup, "evidence", escape_json(evidence),
+        "others_longer_in_communication_seconds", seconds_of(straggler->others_comm_ns));
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers,
