@@ -132,11 +132,13 @@ static void judge(const struct dump_set *set) {
 
 /* The stages, over the fuzzed dump of rank 0 and sound ones of ranks 1 and 2. */
 static void walk_stages(struct dump *dump) {
+    static struct dump_builder *builders[2];
     static struct dump *others[2];
     static char directory_name[] = "fuzz";
     for (int32_t i = 0; i < 2 && !others[i]; i++) {
         size_t bytes;
-        const void *data = dump_builder_data(make_sound(i + 1), &bytes);
+        builders[i] = make_sound(i + 1);
+        const void *data = dump_builder_data(builders[i], &bytes);
         others[i] = dump_open_buffer("sound.ct", data, bytes);
     }
     struct dump *dumps[] = {dump, others[0], others[1]};
