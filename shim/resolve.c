@@ -125,6 +125,14 @@ static dlvsym_function get_dlvsym(void) {
     return f;
 }
 
+/* The next definer behind this library. RTLD_NEXT means the one behind the caller: never by a tail call, which would
+ * make our caller the one who asks. */
+static void *next_after_us(const char *name) {
+    void *found = get_dlsym()(RTLD_NEXT, name);
+    __asm__ volatile("" : "+r"(found));
+    return found;
+}
+
 /* ---- which library -------------------------------------------------------------------------------------------- */
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
@@ -190,7 +198,7 @@ static void forget_failed_lookups(void) {
 }
 
 static void *find_real(const char *name, const void *caller) {
-    void *found = get_dlsym()(RTLD_NEXT, name);
+    void *found = next_after_us(name);
     if (!found && provider.handle)
         found = get_dlsym()(provider.handle, name);
     if (!found)
@@ -321,10 +329,10 @@ static void *answer(void *found, const char *name, const void *caller) {
     int row = hooked(name);
     if (row == -2 || !found)
         return found;
-    void *next = get_dlsym()(RTLD_NEXT, name);
+    void *next = next_after_us(name);
     if (is_ours(found)) { /* our mere presence must not make a library seem present */
         if (!next && !in_callers_library(name, caller))
-            return NULL;
+            return next_after_us(name); /* fails again, and leaves the dlerror that belongs to it */
     } else if (row >= 0 && name[0] != 'P') {
         found = answer_foreign(found, next, name, row);
     }
@@ -347,7 +355,7 @@ static bool is_candidate(const char *name) {
 /* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
  * ourselves, and where nothing stands behind us the truth is that there is none. The failed look-up has set dlerror. */
 static bool stands_alone(const char *name) {
-    return is_candidate(name) && hooked(name) != -2 && !get_dlsym()(RTLD_NEXT, name) &&
+    return is_candidate(name) && hooked(name) != -2 && !next_after_us(name) &&
            !(provider.handle && get_dlsym()(provider.handle, name));
 }
 
