@@ -94,6 +94,22 @@ static int print(const struct options *options, const struct session *session, c
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
+/* Prints the ranks that pass the filter; the verdict is about all of them. */
+static int show(const struct options *options, const struct session *session, const struct filter *filter,
+                const struct column *column) {
+    struct rank_row *rows = rank_rows(&session->job, &session->analysis);
+    if (!rows)
+        return input_no_memory();
+    struct table ranks = {rank_columns, rows, sizeof *rows, 0};
+    for (size_t i = 0; i < session->job.count; i++)
+        if (filter_rank(filter, rows[i].rank))
+            rows[ranks.count++] = rows[i];
+    bool sorted = !column || table_sort(rows, sizeof *rows, ranks.count, column);
+    int code = sorted ? print(options, session, &ranks) : input_no_memory();
+    free(rows);
+    return code;
+}
+
 static int run(const struct options *options) {
     const char *sort = option_text(options, "sort");
     const struct column *column = sort ? table_column(rank_columns, sort) : NULL;
@@ -101,18 +117,16 @@ static int run(const struct options *options) {
         fprintf(stderr, "commtap stragglers: no column is called '%s'\n", sort);
         return EXIT_USAGE;
     }
+    struct filter filter;
     struct session session;
-    int code = session_open(&session, options);
-    if (code != EXIT_FINE)
-        return code;
-    struct rank_row *rows = rank_rows(&session.job, &session.analysis);
-    struct table ranks = {rank_columns, rows, sizeof *rows, session.job.count};
-    if (rows && (!column || table_sort(rows, sizeof *rows, ranks.count, column)))
-        code = print(options, &session, &ranks);
-    else
-        code = input_no_memory();
-    free(rows);
-    session_close(&session);
+    int code = options_filter(options, &filter);
+    if (code == EXIT_FINE)
+        code = session_open(&session, options);
+    if (code == EXIT_FINE) {
+        code = show(options, &session, &filter, column);
+        session_close(&session);
+    }
+    filter_free(&filter);
     return code;
 }
 
@@ -123,6 +137,9 @@ static const struct option straggler_options[] = {
     {.name = "sort",
      .argument = "KEY",
      .doc = "order of the ranks by a column's JSON key, largest first; default: rank"},
+    OPTION_FROM,
+    OPTION_TO,
+    OPTION_RANK,
     OPTION_FAIL_ON,
     OPTION_RUN,
     OPTION_THREADS,

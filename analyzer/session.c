@@ -84,6 +84,27 @@ static unsigned worker_count(const struct options *options) {
     return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
 }
 
+/* Seconds into the job -> common ns. */
+static int64_t moment(const struct session *session, const char *text, int64_t standard) {
+    return text ? add_ns(session->start_ns, (int64_t)(strtod(text, NULL) * 1e9)) : standard;
+}
+
+static bool judge(struct session *session, const struct options *options) {
+    unsigned shown = 0;
+    bool terminal = isatty(STDERR_FILENO);
+    const char *from = option_text(options, "from"), *to = option_text(options, "to");
+    struct straggler_request request = {.workers = worker_count(options),
+                                        .limited = from || to,
+                                        .from_ns = moment(session, from, -NS_MOST),
+                                        .to_ns = moment(session, to, NS_MOST),
+                                        .progress = terminal ? show_progress : NULL,
+                                        .progress_context = &shown};
+    bool done = straggler_analyse(&session->analysis, &session->clock, &session->directory, &request);
+    if (terminal && shown > 0)
+        fputs("\r\033[K", stderr);
+    return done;
+}
+
 static int run_stages(struct session *session, const struct options *options) {
     int selected = job_select(&session->job, &session->set, option_text(options, "run"), is_alive);
     if (selected == -1) {
@@ -94,18 +115,14 @@ static int run_stages(struct session *session, const struct options *options) {
         fputc('\n', stderr);
         return EXIT_UNUSABLE;
     }
-    unsigned shown = 0;
-    bool terminal = isatty(STDERR_FILENO);
     bool done = selected == 0 && common_clock_build(&session->clock, session->job.dumps, session->job.count) &&
-                match_directory_build(&session->directory, session->job.dumps, session->job.count) &&
-                straggler_analyse(&session->analysis, &session->clock, &session->directory, worker_count(options),
-                                  terminal ? show_progress : NULL, &shown);
-    if (terminal && shown > 0)
-        fputs("\r\033[K", stderr);
+                match_directory_build(&session->directory, session->job.dumps, session->job.count);
     if (done) {
         job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
-        findings_collect(&session->findings, &session->set, &session->job, &session->analysis);
+        done = judge(session, options);
     }
+    if (done)
+        findings_collect(&session->findings, &session->set, &session->job, &session->analysis);
     return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
 }
 
@@ -151,6 +168,13 @@ static bool is_word(const char *text) {
     return i > 0 && text[i] == '\0';
 }
 
+/* A number of seconds: digits with at most one dot, short enough for any arithmetic. */
+static bool is_seconds(const char *text) {
+    size_t digits = strspn(text, "0123456789");
+    size_t fraction = text[digits] == '.' ? 1 + strspn(text + digits + 1, "0123456789") : 0;
+    return digits > 0 && digits < 10 && text[digits + fraction] == '\0';
+}
+
 int session_check_options(const struct options *options) {
     size_t position = 0;
     const char *what;
@@ -163,6 +187,15 @@ int session_check_options(const struct options *options) {
     if (threads && (!isdigit((unsigned char)threads[0]) || strtol(threads, NULL, 10) < 1)) {
         fprintf(stderr, "commtap %s: --threads takes a number from 1 up\n", options->command->name);
         return EXIT_USAGE;
+    }
+    static const char *const moments[] = {"from", "to"};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        const char *text = option_text(options, moments[i]);
+        if (text && !is_seconds(text)) {
+            fprintf(stderr, "commtap %s: --%s takes seconds since the start of the job\n", options->command->name,
+                    moments[i]);
+            return EXIT_USAGE;
+        }
     }
     return EXIT_FINE;
 }

@@ -30,6 +30,11 @@ struct session {
         .doc = "exit with 1 on findings: a severity (info, warning, error: that or worse) or a finding's code"         \
     }
 
+#define OPTION_FROM                                                                                                    \
+    { .name = "from", .argument = "SECONDS", .doc = "look only at what comes after this moment of the job" }
+#define OPTION_TO                                                                                                      \
+    { .name = "to", .argument = "SECONDS", .doc = "look only at what comes before this moment of the job" }
+
 /* Opens and judges the directory that is the first argument. Returns EXIT_FINE; otherwise a message was printed and
  * nothing is left open. The caller ends with session_close. */
 int session_open(struct session *session, const struct options *options);
@@ -37,7 +42,7 @@ void session_close(struct session *session);
 
 /* EXIT_FINDINGS where --fail-on asks for it, else EXIT_FINE. */
 int session_verdict(const struct session *session, const struct options *options);
-/* Checks --fail-on and --threads before any work. Returns EXIT_FINE, or EXIT_USAGE after one message. */
+/* Checks --fail-on, --threads, --from and --to before any work. Returns EXIT_FINE, or EXIT_USAGE after one message. */
 int session_check_options(const struct options *options);
 
 #endif

@@ -422,11 +422,14 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
 }
 
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
-                       const struct match_directory *directory, unsigned workers,
-                       void (*progress)(void *context, unsigned permille), void *progress_context) {
+                       const struct match_directory *directory, const struct straggler_request *request) {
     *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
-    struct match_sink sink = {.progress = progress, .progress_context = progress_context};
-    if (!prepare(analysis) || !walk(analysis, workers, &sink))
+    struct match_sink sink = {.progress = request->progress,
+                              .progress_context = request->progress_context,
+                              .limited = request->limited,
+                              .from_ns = request->from_ns,
+                              .to_ns = request->to_ns};
+    if (!prepare(analysis) || !walk(analysis, request->workers, &sink))
         return false;
     measure(analysis);
     if (!judge(analysis))

@@ -65,12 +65,19 @@ struct straggler_analysis {
     size_t *dump_lists; /* private: what stragglers[].dumps points into */
 };
 
-/* Runs the analysis with `workers` threads; `progress` as in struct match_sink, or NULL. The result is the same for
- * any number of workers. Clock and directory must outlive it. Returns false when memory is short; the caller frees
- * with straggler_analysis_free in every case. */
+/* How to run it. The result is the same for any number of workers. */
+struct straggler_request {
+    unsigned workers;
+    bool limited; /* look only at what touches [from_ns, to_ns], common clock */
+    int64_t from_ns, to_ns;
+    void (*progress)(void *context, unsigned permille); /* as in struct match_sink, or NULL */
+    void *progress_context;
+};
+
+/* Runs the analysis. Clock and directory must outlive it. Returns false when memory is short; the caller frees with
+ * straggler_analysis_free in every case. */
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
-                       const struct match_directory *directory, unsigned workers,
-                       void (*progress)(void *context, unsigned permille), void *progress_context);
+                       const struct match_directory *directory, const struct straggler_request *request);
 void straggler_analysis_free(struct straggler_analysis *analysis);
 
 #endif

@@ -225,6 +225,12 @@ static void note_wait(struct walk *walk, const struct match_record *item, struct
     }
 }
 
+static bool is_outside(const struct walk *walk, size_t dump, const struct record *record) {
+    const struct match_sink *sink = walk->owner.sink;
+    return sink->limited && (to_common(walk->clock, dump, record->t1) < sink->from_ns ||
+                             to_common(walk->clock, dump, record->t0) > sink->to_ns);
+}
+
 static void take_record(struct walk *walk, size_t dump, const struct record *record) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
@@ -308,7 +314,8 @@ static unsigned walk_batch(struct walk *walk) {
     const struct record *record = NULL;
     unsigned taken = 0;
     while (taken < BATCH && !walk->failed && (record = record_stream_next(stream)) != NULL) {
-        take_record(walk, dump, record);
+        if (!is_outside(walk, dump, record))
+            take_record(walk, dump, record);
         taken++;
     }
     if (taken == BATCH) {

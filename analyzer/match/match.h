@@ -61,6 +61,9 @@ struct match_sink {
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;
+    /* Where `limited`, only records that touch [from_ns, to_ns] (common clock) are there at all. */
+    bool limited;
+    int64_t from_ns, to_ns;
 };
 
 struct match_totals {

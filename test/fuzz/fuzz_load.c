@@ -121,7 +121,7 @@ static void judge(const struct dump_set *set) {
     struct findings findings = {0};
     if (job_select(&job, set, NULL, nobody_lives) == 0 && common_clock_build(&clock, job.dumps, job.count) &&
         match_directory_build(&directory, job.dumps, job.count) &&
-        straggler_analyse(&analysis, &clock, &directory, 1, NULL, NULL))
+        straggler_analyse(&analysis, &clock, &directory, &(struct straggler_request){.workers = 1}))
         findings_collect(&findings, set, &job, &analysis);
     findings_free(&findings);
     straggler_analysis_free(&analysis);

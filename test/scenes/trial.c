@@ -86,7 +86,7 @@ static void run_one(const struct scene *scene, struct trial_result *result) {
     struct straggler_analysis analysis;
     scene_open(&job, scene);
     if (!common_clock_build(&clock, job.dumps, job.ranks) || !match_directory_build(&directory, job.dumps, job.ranks) ||
-        !straggler_analyse(&analysis, &clock, &directory, 1, NULL, NULL)) {
+        !straggler_analyse(&analysis, &clock, &directory, &(struct straggler_request){.workers = 1})) {
         fputs("trial: no memory\n", stderr);
         abort();
     }

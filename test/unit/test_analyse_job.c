@@ -147,7 +147,8 @@ static void tell(struct told *told, unsigned with_dump, bool alive) {
     told->set = (struct dump_set){
         .directory = (char *)"hand", .dumps = told->hand.dumps, .count = with_dump, .duplicate = told->duplicate};
     assert_int_equal(job_select(&told->job, &told->set, NULL, alive ? always : NULL), 0);
-    assert_true(straggler_analyse(&told->analysis, &told->hand.clock, &told->hand.directory, 1, NULL, NULL));
+    assert_true(straggler_analyse(&told->analysis, &told->hand.clock, &told->hand.directory,
+                                  &(struct straggler_request){.workers = 1}));
     findings_collect(&told->findings, &told->set, &told->job, &told->analysis);
     assert_false(told->findings.no_memory);
 }
@@ -253,7 +254,8 @@ static void who_left_no_dump_is_said(void **state) {
                                  .stub_count = 1,
                                  .duplicate = told.duplicate};
     assert_int_equal(job_select(&told.job, &told.set, NULL, NULL), 0);
-    assert_true(straggler_analyse(&told.analysis, &told.hand.clock, &told.hand.directory, 1, NULL, NULL));
+    assert_true(straggler_analyse(&told.analysis, &told.hand.clock, &told.hand.directory,
+                                  &(struct straggler_request){.workers = 1}));
     findings_collect(&told.findings, &told.set, &told.job, &told.analysis);
     assert_says(&told, "missing_ranks", "ranks 2, 3 left no dump here (4 expected, 2 seen)");
     assert_says(&told, "uncollected", "node7:/dev/shm/x.ct");

@@ -118,7 +118,8 @@ static void play(struct played *played, const struct scene *scene, unsigned work
     scene_open(&played->job, scene);
     assert_true(common_clock_build(&played->clock, played->job.dumps, played->job.ranks));
     assert_true(match_directory_build(&played->directory, played->job.dumps, played->job.ranks));
-    assert_true(straggler_analyse(&played->analysis, &played->clock, &played->directory, workers, NULL, NULL));
+    assert_true(straggler_analyse(&played->analysis, &played->clock, &played->directory,
+                                  &(struct straggler_request){.workers = workers}));
 }
 
 static void put_away(struct played *played) {
@@ -182,7 +183,8 @@ static void half_of_the_ranks_slow_is_uneven_work(void **state) {
     }
     assert_true(common_clock_build(&played.clock, played.job.dumps, played.job.ranks));
     assert_true(match_directory_build(&played.directory, played.job.dumps, played.job.ranks));
-    assert_true(straggler_analyse(&played.analysis, &played.clock, &played.directory, 1, NULL, NULL));
+    assert_true(straggler_analyse(&played.analysis, &played.clock, &played.directory,
+                                  &(struct straggler_request){.workers = 1}));
     assert_int_equal(played.analysis.straggler_count, 0);
     assert_int_equal(played.analysis.uneven_count, 4);
     put_away(&played);
