@@ -161,13 +161,6 @@ static bool find_severity(const char *text, enum severity *severity) {
     return false;
 }
 
-static bool is_word(const char *text) {
-    size_t i = 0;
-    while (islower((unsigned char)text[i]) || text[i] == '_')
-        i++;
-    return i > 0 && text[i] == '\0';
-}
-
 /* A number of seconds: digits with at most one dot, short enough for any arithmetic. */
 static bool is_seconds(const char *text) {
     size_t digits = strspn(text, "0123456789");
@@ -178,9 +171,11 @@ static bool is_seconds(const char *text) {
 int session_check_options(const struct options *options) {
     size_t position = 0;
     const char *what;
+    enum severity least;
     while ((what = option_next(options, "fail-on", &position)) != NULL)
-        if (!is_word(what)) {
-            fprintf(stderr, "commtap %s: --fail-on takes a severity or a finding's code\n", options->command->name);
+        if (!find_severity(what, &least) && !finding_code_known(what)) {
+            fprintf(stderr, "commtap %s: --fail-on takes info, warning, error or a finding's code, not '%.64s'\n",
+                    options->command->name, what);
             return EXIT_USAGE;
         }
     const char *threads = option_text(options, "threads");

@@ -19,8 +19,44 @@ const char *severity_name(enum severity severity) {
     return names[severity];
 }
 
-__attribute__((format(printf, 4, 5))) static void add(struct findings *findings, enum severity severity,
-                                                      const char *code, const char *format, ...) {
+static const struct {
+    enum severity severity;
+    const char *name;
+} codes[] = {
+    [FINDING_STRAGGLER] = {SEVERITY_WARNING, "straggler"},
+    [FINDING_SUSPECT] = {SEVERITY_INFO, "suspect"},
+    [FINDING_UNEVEN] = {SEVERITY_WARNING, "uneven"},
+    [FINDING_TOO_SHORT] = {SEVERITY_INFO, "too_short"},
+    [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
+    [FINDING_DESYNC] = {SEVERITY_ERROR, "desync"},
+    [FINDING_MISSING_RANKS] = {SEVERITY_WARNING, "missing_ranks"},
+    [FINDING_UNCOLLECTED] = {SEVERITY_WARNING, "uncollected"},
+    [FINDING_UNUSABLE_FILES] = {SEVERITY_WARNING, "unusable_files"},
+    [FINDING_DAMAGED_FILES] = {SEVERITY_INFO, "damaged_files"},
+    [FINDING_DUPLICATES] = {SEVERITY_WARNING, "duplicates"},
+    [FINDING_SEVERAL_RUNS] = {SEVERITY_INFO, "several_runs"},
+    [FINDING_SEVERAL_GENERATIONS] = {SEVERITY_INFO, "several_generations"},
+    [FINDING_SEVERAL_WORLDS] = {SEVERITY_INFO, "several_worlds"},
+    [FINDING_SWITCHED_OFF] = {SEVERITY_WARNING, "switched_off"},
+    [FINDING_EVENTS_LOST] = {SEVERITY_INFO, "events_lost"},
+    [FINDING_UNMATCHED] = {SEVERITY_INFO, "unmatched"},
+    [FINDING_CLOCKS] = {SEVERITY_INFO, "clocks"},
+    [FINDING_ABORTED] = {SEVERITY_ERROR, "aborted"},
+    [FINDING_HANG_INIT] = {SEVERITY_ERROR, "hang_init"},
+    [FINDING_KILLED] = {SEVERITY_ERROR, "killed"},
+    [FINDING_NO_FINALIZE] = {SEVERITY_WARNING, "no_finalize"},
+    [FINDING_RUNNING] = {SEVERITY_INFO, "running"},
+};
+
+bool finding_code_known(const char *name) {
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
+        if (strcmp(name, codes[i].name) == 0)
+            return true;
+    return false;
+}
+
+__attribute__((format(printf, 3, 4))) static void add(struct findings *findings, enum finding_code code,
+                                                      const char *format, ...) {
     char text[SENTENCE * 2];
     va_list arguments;
     va_start(arguments, format);
@@ -35,7 +71,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct findings *findings,
         findings->no_memory = true;
         return;
     }
-    findings->items[findings->count++] = (struct finding){severity, code, copy};
+    findings->items[findings->count++] = (struct finding){codes[code].severity, codes[code].name, copy};
 }
 
 void findings_free(struct findings *findings) {
@@ -148,10 +184,10 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
     if (claimed)
-        add(findings, SEVERITY_WARNING, "straggler", "%s makes the others wait: %s (confidence %.2f).%s", who, evidence,
+        add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s", who, evidence,
             straggler->confidence > 0.99 ? 0.99 : straggler->confidence, gain);
     else
-        add(findings, SEVERITY_INFO, "suspect",
+        add(findings, FINDING_SUSPECT,
             "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
             straggler->confidence, evidence);
 }
@@ -175,7 +211,7 @@ static void add_uneven(struct findings *findings, const struct straggler_analysi
             }
     char who[LIST_TEXT];
     say_dumps(who, sizeof who, analysis->clock, dumps, count);
-    add(findings, SEVERITY_WARNING, "uneven",
+    add(findings, FINDING_UNEVEN,
         "the work is dealt out unevenly: %s take up to %.2f times as long between collectives as the others. So many "
         "are no stragglers.",
         who, most);
@@ -189,11 +225,11 @@ static void add_verdict(struct findings *findings, const struct straggler_analys
     for (size_t i = 0; i < analysis->suspect_count; i++)
         add_straggler(findings, analysis, &analysis->suspects[i], false);
     if (analysis->judgement == JUDGED_TOO_SHORT)
-        add(findings, SEVERITY_INFO, "too_short",
+        add(findings, FINDING_TOO_SHORT,
             "too short to judge who is slow: %zu comparable steps are on record, %d are needed.", analysis->blocks,
             BLOCKS_MIN);
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE)
-        add(findings, SEVERITY_INFO, "no_collectives",
+        add(findings, FINDING_NO_COLLECTIVES,
             "no collective that several of the recorded ranks take part in: who is slow cannot be judged.");
 }
 
@@ -206,7 +242,7 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
     const char *call = first->call == CALL_UNKNOWN ? "an unknown call" : calls[first->call].name->name;
     const char *other = first->other_call == CALL_UNKNOWN ? "an unknown call" : calls[first->other_call].name->name;
     uint32_t dump = first->communicator->dump_of[first->other_position];
-    add(findings, SEVERITY_ERROR, "desync",
+    add(findings, FINDING_DESYNC,
         "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s, %" PRIu32 " of %" PRIu32
         " members called %s (%" PRIu64 " such collectives).",
         first->seq, communicator_name(first->communicator, name, sizeof name),
@@ -348,18 +384,17 @@ static void say_all_doing(char *text, size_t size, struct group_of_ranks *group,
 
 static const struct {
     enum rank_end end;
-    enum severity severity;
-    const char *code;
+    enum finding_code code;
     const char *one, *many;
 } endings[] = {
-    {END_ABORTED, SEVERITY_ERROR, "aborted", "called MPI_Abort", "called MPI_Abort"},
-    {END_IN_INIT, SEVERITY_ERROR, "hang_init", "never returned from MPI_Init", "never returned from MPI_Init"},
-    {END_KILLED, SEVERITY_ERROR, "killed", "was killed or crashed before MPI_Finalize",
+    {END_ABORTED, FINDING_ABORTED, "called MPI_Abort", "called MPI_Abort"},
+    {END_IN_INIT, FINDING_HANG_INIT, "never returned from MPI_Init", "never returned from MPI_Init"},
+    {END_KILLED, FINDING_KILLED, "was killed or crashed before MPI_Finalize",
      "were killed or crashed before MPI_Finalize"},
-    {END_IN_FINALIZE, SEVERITY_ERROR, "killed", "was killed or crashed inside MPI_Finalize",
+    {END_IN_FINALIZE, FINDING_KILLED, "was killed or crashed inside MPI_Finalize",
      "were killed or crashed inside MPI_Finalize"},
-    {END_EXITED, SEVERITY_WARNING, "no_finalize", "exited without MPI_Finalize", "exited without MPI_Finalize"},
-    {END_RUNNING, SEVERITY_INFO, "running", "is still running: these are the figures so far",
+    {END_EXITED, FINDING_NO_FINALIZE, "exited without MPI_Finalize", "exited without MPI_Finalize"},
+    {END_RUNNING, FINDING_RUNNING, "is still running: these are the figures so far",
      "are still running: these are the figures so far"},
 };
 
@@ -380,7 +415,7 @@ static void add_endings(struct findings *findings, struct group_of_ranks *group)
         say_dumps(who, sizeof who, group->analysis->clock, of, count);
         if (endings[e].end != END_EXITED)
             say_all_doing(what, sizeof what, group, of, count, 4);
-        add(findings, endings[e].severity, endings[e].code, "%s%s %s%s%s.", who,
+        add(findings, endings[e].code, "%s%s %s%s%s.", who,
             count == group->job->count && count > 1 ? " (all on record)" : "",
             count > 1 ? endings[e].many : endings[e].one, what[0] ? "; when last seen, " : "", what);
     }
@@ -397,7 +432,7 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
         for (size_t d = 0; d < job->count; d++)
             in_init |= job->ends[d] == END_IN_INIT;
         say_ranks(who, sizeof who, job->missing, job->missing_count);
-        add(findings, SEVERITY_WARNING, "missing_ranks",
+        add(findings, FINDING_MISSING_RANKS,
             "%s left no dump here (%" PRId32 " expected, %zu seen): what %s did, and what the others waited for %s, is "
             "not known.%s",
             who, job->ranks_expected, job->count, many ? "they" : "it", many ? "them" : "it",
@@ -406,39 +441,38 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
                      : " It may never have called MPI_Init.");
     }
     if (set->stub_count > 0)
-        add(findings, SEVERITY_WARNING, "uncollected",
+        add(findings, FINDING_UNCOLLECTED,
             "%zu dump%s still on the node%s where %s written (first: %.64s:%.200s). Collect with commtap-collect.",
             set->stub_count, set->stub_count > 1 ? "s are" : " is", set->stub_count > 1 ? "s" : "",
             set->stub_count > 1 ? "they were" : "it was", set->stubs[0].host, set->stubs[0].staged_path);
     if (set->unusable_count > 0)
-        add(findings, SEVERITY_WARNING, "unusable_files", "%zu file%s cannot be used (first: %.200s: %.160s).",
-            set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
+        add(findings, FINDING_UNUSABLE_FILES, "%zu file%s cannot be used (first: %.200s: %.160s).", set->unusable_count,
+            set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
             set->unusable[0]->problems.count ? set->unusable[0]->problems.items[0].text : "damaged");
     size_t damaged = 0;
     for (size_t d = 0; d < job->count; d++)
         damaged += job->dumps[d]->problems.count > 0;
     if (damaged > 0)
-        add(findings, SEVERITY_INFO, "damaged_files",
+        add(findings, FINDING_DAMAGED_FILES,
             "%zu dump%s damage; what is sound in them is used (commtap check says what).", damaged,
             damaged > 1 ? "s show" : " shows");
     if (job->duplicates > 0)
-        add(findings, SEVERITY_WARNING, "duplicates",
-            "%zu dump%s the same run, generation and rank as another and %s left out.", job->duplicates,
-            job->duplicates > 1 ? "s have" : " has", job->duplicates > 1 ? "are" : "is");
+        add(findings, FINDING_DUPLICATES, "%zu dump%s the same run, generation and rank as another and %s left out.",
+            job->duplicates, job->duplicates > 1 ? "s have" : " has", job->duplicates > 1 ? "are" : "is");
 }
 
 static void add_choice(struct findings *findings, const struct job *job) {
     const struct dump *dump = job->dumps[0];
     if (job->runs > 1)
-        add(findings, SEVERITY_INFO, "several_runs",
+        add(findings, FINDING_SEVERAL_RUNS,
             "%zu runs lie in this directory; this is the newest or the one asked for, %s (--run ID shows another).",
             job->runs, dump->run_id);
     if (job->generations > 1)
-        add(findings, SEVERITY_INFO, "several_generations",
+        add(findings, FINDING_SEVERAL_GENERATIONS,
             "the run was restarted: %zu generations are on record, this is number %" PRIu32 ".", job->generations,
             dump->header->generation);
     if (job->worlds > 1)
-        add(findings, SEVERITY_INFO, "several_worlds",
+        add(findings, FINDING_SEVERAL_WORLDS,
             "%zu programs ran side by side in this run; this is the one with the most ranks.", job->worlds);
 }
 
@@ -451,23 +485,23 @@ static void add_recording(struct findings *findings, const struct job *job, cons
             off++;
         }
     if (off > 0)
-        add(findings, SEVERITY_WARNING, "switched_off",
+        add(findings, FINDING_SWITCHED_OFF,
             "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
             off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
     if (job->events_lost > 0)
-        add(findings, SEVERITY_INFO, "events_lost",
+        add(findings, FINDING_EVENTS_LOST,
             "%" PRIu64 " of %" PRIu64
             " events were overwritten: totals are exact, waits and stragglers are judged from "
             "the rest (COMMTAP_RING holds more).",
             job->events_lost, job->events);
     const struct match_totals *totals = &analysis->totals;
     if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)
-        add(findings, SEVERITY_INFO, "unmatched",
+        add(findings, FINDING_UNMATCHED,
             "only %.0f %% of the recorded collectives were found on all recorded ranks: waits are known for these "
             "only.",
             100.0 * (double)totals->matched / (double)totals->collective);
     if (common_clock_worst_error(analysis->clock) == CLOCK_ERROR_UNKNOWN)
-        add(findings, SEVERITY_INFO, "clocks",
+        add(findings, FINDING_CLOCKS,
             "the clocks of some hosts cannot be compared (no common collectives): waits between them are not known.");
 }
 

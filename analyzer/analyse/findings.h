@@ -14,9 +14,36 @@
 
 enum severity { SEVERITY_INFO = 0, SEVERITY_WARNING, SEVERITY_ERROR };
 
+/* What is found. Each has one severity and one name, which --fail-on takes (findings.c). */
+enum finding_code {
+    FINDING_STRAGGLER,
+    FINDING_SUSPECT,
+    FINDING_UNEVEN,
+    FINDING_TOO_SHORT,
+    FINDING_NO_COLLECTIVES,
+    FINDING_DESYNC,
+    FINDING_MISSING_RANKS,
+    FINDING_UNCOLLECTED,
+    FINDING_UNUSABLE_FILES,
+    FINDING_DAMAGED_FILES,
+    FINDING_DUPLICATES,
+    FINDING_SEVERAL_RUNS,
+    FINDING_SEVERAL_GENERATIONS,
+    FINDING_SEVERAL_WORLDS,
+    FINDING_SWITCHED_OFF,
+    FINDING_EVENTS_LOST,
+    FINDING_UNMATCHED,
+    FINDING_CLOCKS,
+    FINDING_ABORTED,
+    FINDING_HANG_INIT,
+    FINDING_KILLED,
+    FINDING_NO_FINALIZE,
+    FINDING_RUNNING,
+};
+
 struct finding {
     enum severity severity;
-    const char *code; /* a fixed word: "straggler", "killed", "desync" ... */
+    const char *code; /* its name: "straggler", "killed", "desync" ... */
     char *text;       /* one or two sentences without a final newline */
 };
 
@@ -37,5 +64,7 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
                        size_t size);
 
 const char *severity_name(enum severity severity);
+/* Whether a finding is called that. */
+bool finding_code_known(const char *name);
 
 #endif

@@ -273,6 +273,28 @@ static void a_rank_far_behind_is_given_up(void **state) {
     hand_job_free(&job);
 }
 
+static void only_what_touches_the_limits_is_there(void **state) {
+    (void)state;
+    struct hand_job job;
+    static struct kept kept;
+    struct match_totals totals;
+    void *states[1] = {&kept};
+    const struct match_sink sink = {
+        .instance = keep_instance, .record = count_record, .limited = true, .from_ns = 150, .to_ns = 500};
+    kept = (struct kept){0};
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++)
+        for (uint32_t seq = 0; seq < 8; seq++) /* 0-50, 100-150, 200-250 ... */
+            dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, seq, 0, 100 * seq, 100 * seq + 50);
+    hand_job_open(&job, 2);
+    assert_true(match_run(&job.clock, &job.directory, &sink, states, 1, &totals));
+    assert_int_equal(totals.instances, 5);
+    assert_int_equal(kept.items[0].seq, 1);
+    assert_int_equal(kept.items[4].seq, 5);
+    assert_int_equal(kept.records, 10);
+    hand_job_free(&job);
+}
+
 static void any_number_of_workers_finds_the_same(void **state) {
     (void)state;
     struct scene scene = scene_standard();
@@ -329,6 +351,7 @@ int main(void) {
         cmocka_unit_test(lanes_of_one_process_are_merged),
         cmocka_unit_test(what_cannot_be_matched_is_counted),
         cmocka_unit_test(a_rank_far_behind_is_given_up),
+        cmocka_unit_test(only_what_touches_the_limits_is_there),
         cmocka_unit_test(any_number_of_workers_finds_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
