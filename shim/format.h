@@ -558,6 +558,26 @@ struct communicator_freed_definition {
     uint64_t prefix_hash;
 };
 
+/* A call stack by its return addresses, innermost first. With COMMTAP_STACK=site it is the one address in the caller of
+ * the intercepted function. Written before the first record that names it; a race may define one stack twice. */
+struct stack_definition {
+    struct definition head;
+    uint32_t id; /* from 1 */
+    uint32_t depth;
+    uint64_t addresses[];
+};
+
+/* Where an address of a stack comes from: file offset = address - base + what the program headers say. */
+struct module_definition {
+    struct definition head;
+    uint64_t start, end; /* lowest and one past the highest mapped address */
+    uint64_t base;       /* load bias: address - base is the address in the file's symbol table */
+    uint64_t seen_ticks;
+    uint32_t build_id_bytes; /* 0 = has none */
+    uint32_t path_bytes;     /* not terminated */
+    uint8_t data[];          /* build id, then path */
+};
+
 struct epoch_definition {
     struct definition head;
     uint32_t epoch;
