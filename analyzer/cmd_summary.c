@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analyse/job.h"
 #include "analyzer/analyse/summary.h"
 #include "analyzer/analyse/summary_deepspeed.h"
 #include "analyzer/input.h"
@@ -15,6 +16,7 @@
 #include "analyzer/render/deepspeed_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/summary_table.h"
+#include "analyzer/session.h"
 
 static const struct {
     const char *name;
@@ -145,6 +147,31 @@ static int summarise_as_deepspeed(const struct options *options, const struct du
     return code;
 }
 
+/* Leaves out, as duplicates are, the dumps of other runs than the one asked for, or than the newest: their sums would
+ * mean nothing together. Worlds and restarts of one run stay. */
+static int select_run(const struct options *options, struct dump_set *set) {
+    const char *wanted = option_text(options, "run");
+    struct job job;
+    size_t others = 0;
+    int selected = job_select(&job, set, wanted, NULL);
+    for (size_t i = 0; selected == 0 && i < set->count; i++)
+        if (strcmp(set->dumps[i]->run_id, job.dumps[0]->run_id) != 0) {
+            others += !set->duplicate[i];
+            set->duplicate[i] = true;
+        }
+    if (others > 0 && !wanted) {
+        fprintf(stderr, "commtap: %zu dumps of other runs than ", others);
+        escape_text(stderr, job.dumps[0]->run_id);
+        fputs(", the newest, are left out (--run ID)\n", stderr);
+    } else if (selected == -1) {
+        fputs("commtap: no dump of run '", stderr);
+        escape_text(stderr, wanted);
+        fputs("'\n", stderr);
+    }
+    job_free(&job);
+    return selected == 0 ? EXIT_FINE : selected == -1 ? EXIT_UNUSABLE : input_no_memory();
+}
+
 static int run(const struct options *options) {
     struct filter filter;
     struct dump_set set;
@@ -157,8 +184,10 @@ static int run(const struct options *options) {
         return code;
     code = input_open(options->arguments[0], &set);
     if (code == EXIT_FINE) {
-        code = option_given(options, "compat") ? summarise_as_deepspeed(options, &set, &filter)
-                                               : summarise(options, &set, &filter);
+        code = select_run(options, &set);
+        if (code == EXIT_FINE)
+            code = option_given(options, "compat") ? summarise_as_deepspeed(options, &set, &filter)
+                                                   : summarise(options, &set, &filter);
         dump_set_close(&set);
     }
     filter_free(&filter);
@@ -178,6 +207,7 @@ static const struct option option_rows[] = {
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,
+    OPTION_RUN,
     OPTION_RANK,
     OPTION_COMM,
     OPTION_OP,

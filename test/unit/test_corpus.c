@@ -68,6 +68,11 @@ static void assert_tame(void) {
         assert_true(*p == '\n' || (*p >= 0x20 && *p != 0x7f));
 }
 
+static size_t nothing(struct dump_builder *builder) {
+    (void)builder;
+    return 0;
+}
+
 static void check_says_what_is_wrong_and_where(void **state) {
     (void)state;
     for (size_t i = 0; i < damage_count; i++) {
@@ -115,10 +120,28 @@ static void the_rest_is_used(void **state) {
     }
 }
 
+static void runs_are_not_added_up(void **state) {
+    (void)state;
+    const struct damage none = {.apply = nothing};
+    begin(&none);
+    struct dump_builder *other = damage_base(0);
+    strcpy(dump_builder_header(other)->run_id, "later");
+    dump_builder_header(other)->process_start_realtime_ns = 1000000000;
+    write_dump(other, "commtap.later.ct", 0);
+    assert_int_equal(run("summary"), 0);
+    assert_non_null(strstr(output, "1 dumps of other runs than later"));
+    assert_int_equal(run("summary --by op --format csv --run testrun"), 0);
+    assert_null(strstr(output, "later"));
+    assert_non_null(strstr(output, ",MPI_Allreduce,,,,,false,100,"));
+    assert_int_equal(run("summary --run unheard"), 3);
+    end();
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(check_says_what_is_wrong_and_where),
         cmocka_unit_test(the_rest_is_used),
+        cmocka_unit_test(runs_are_not_added_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
