@@ -63,7 +63,7 @@ fmt-check:
 
 install: all
 	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
-	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(PREFIX)/lib/commtap/libcommtap.so
+	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(PREFIX)/lib/libcommtap.so
 	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
 	install -D -m 644 scripts/modulefile $(DESTDIR)$(PREFIX)/share/commtap/modulefile
 	install -D -m 644 scripts/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/commtap
