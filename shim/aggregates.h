@@ -81,6 +81,30 @@ static inline struct operation_row *operations_find(struct lane *lane, uint64_t 
     return operations_insert(lane, key, bytes);
 }
 
+/* Counts one timed, successful call in a row of an exclusive lane. */
+static inline void operation_count(struct operation_row *row, uint64_t bytes, uint64_t time) {
+    row->count++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->time_total += time;
+    if (time < row->time_min)
+        row->time_min = time;
+    if (time > row->time_max)
+        row->time_max = time;
+    uint32_t *bucket = &row->histogram[histogram_bucket(time)];
+    *bucket += *bucket != UINT32_MAX;
+}
+
+static inline uint64_t row_begin(uint64_t *version) {
+    uint64_t before = *version;
+    __atomic_store_n(version, before + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return before;
+}
+
+static inline void row_end(uint64_t *version, uint64_t before) {
+    __atomic_store_n(version, before + 2, __ATOMIC_RELEASE);
+}
+
 static inline void operations_add(struct lane *lane, const struct operation_sample *s) {
     uint64_t key = operation_key(s->call, SOURCE_HOST, s->peer_class, comm_and_epoch(s->comm));
     struct operation_row *row = operations_find(lane, key, s->bytes);
@@ -88,25 +112,26 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
         operation_add_rare(lane, row, s);
         return;
     }
-    uint64_t version = row->version;
-    __atomic_store_n(&row->version, version + 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    row->count++;
-    row->bytes_total += s->bytes == BYTES_UNKNOWN ? 0 : s->bytes;
-    row->time_total += s->time;
-    if (s->time < row->time_min)
-        row->time_min = s->time;
-    if (s->time > row->time_max)
-        row->time_max = s->time;
-    uint32_t *bucket = &row->histogram[histogram_bucket(s->time)];
-    *bucket += *bucket != UINT32_MAX;
-    if (s->posting | s->received_bytes) {
-        row->posting_total += s->posting;
-        row->received_bytes += s->received_bytes;
-    }
-    if (s->posted_size)
-        row->posted_size++;
-    __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
+    uint64_t before = row_begin(&row->version);
+    operation_count(row, s->bytes, s->time);
+    row->posting_total += s->posting;
+    row->received_bytes += s->received_bytes;
+    row->posted_size += s->posted_size;
+    row_end(&row->version, before);
+}
+
+/* The same for a plain call, without a sample in memory. False: it needs operations_add. */
+static inline bool operations_add_plain(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
+                                        uint64_t bytes, uint64_t time) {
+    uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
+    const struct operation_table *table = lane->operations;
+    struct operation_row *row = &table->rows[row_hash(key, bytes) & table->mask];
+    if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
+        return false;
+    uint64_t before = row_begin(&row->version);
+    operation_count(row, bytes, time);
+    row_end(&row->version, before);
+    return true;
 }
 
 /* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. */

@@ -11,7 +11,7 @@
 #include "shim/mpi_library.h"
 #include "shim/os.h"
 
-static struct handle_map *types;
+struct handle_map *mpi_types;
 
 static uint64_t ask_size(uintptr_t type) {
     int small = -1;
@@ -26,18 +26,18 @@ static uint64_t ask_size(uintptr_t type) {
 static void know_predefined(uintptr_t handle, enum datatype_code code) {
     uint64_t size = ask_size(handle);
     if (size != BYTES_UNKNOWN)
-        handle_map_set(types, handle, (size + 1) << 8 | code);
+        handle_map_set(mpi_types, handle, (size + 1) << 8 | code);
 }
 
 bool mpi_bytes_begin(void) {
-    types = os_memory(sizeof *types);
-    if (types)
+    mpi_types = os_memory(sizeof *mpi_types);
+    if (mpi_types)
         mpi_abi_each_datatype(know_predefined);
-    return types != NULL;
+    return mpi_types != NULL;
 }
 
 static uint64_t type_size(uintptr_t argument, bool ask) {
-    uintptr_t handle = mpi_handle(argument), known = handle_map_get(types, handle);
+    uintptr_t handle = mpi_handle(argument), known = handle_map_get(mpi_types, handle);
     if (likely(known))
         return (known >> 8) - 1;
     if (!ask)
@@ -46,16 +46,16 @@ static uint64_t type_size(uintptr_t argument, bool ask) {
     uint64_t size = ask_size(handle);
     errno = saved;
     if (size < (1ull << 55))
-        handle_map_set(types, handle, (size + 1) << 8);
+        handle_map_set(mpi_types, handle, (size + 1) << 8);
     return size;
 }
 
 enum datatype_code mpi_datatype_code(uintptr_t argument) {
-    return (enum datatype_code)(handle_map_get(types, mpi_handle(argument)) & 0xff);
+    return (enum datatype_code)(handle_map_get(mpi_types, mpi_handle(argument)) & 0xff);
 }
 
 void mpi_bytes_forget_type(uintptr_t handle) {
-    handle_map_remove(types, handle);
+    handle_map_remove(mpi_types, handle);
 }
 
 /* ---- arguments ----------------------------------------------------------------------------------------------------

@@ -45,9 +45,8 @@ void collective_before(struct call_frame *f) {
         find_root(f);
     if (call->redop)
         f->redop = (uint8_t)mpi_abi_redop(mpi_handle(argument(f, call->redop)));
-    if (call->bytes == BYTES_COUNT)
-        f->dtype = (uint8_t)mpi_datatype_code(argument(f, call->type));
-    f->bytes = bytes_of(f, false);
+    if (f->peer == PEER_NULL || !mpi_bytes_quick(call, f->a, &f->bytes, &f->dtype))
+        f->bytes = bytes_of(f, false);
     if (likely(f->comm))
         number_collective(f);
 }

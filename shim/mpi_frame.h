@@ -8,7 +8,9 @@
 #define COMMTAP_MPI_FRAME_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "shim/aggregates.h"
 #include "shim/call.h"
@@ -26,13 +28,17 @@ struct call_frame {
     struct communicator *comm;
     uint64_t t0, t1;
     uint64_t bytes;
-    uint32_t comm_index;
     uint32_t seq;
     uint32_t op;
+    uint32_t comm_index; /* from here to `stack` as in a record: copied in one piece */
     int32_t peer;
     int32_t tag;
+    uint32_t stack;
+    uint16_t id; /* of the call */
     uint16_t flags;
-    uint8_t peer_class, dtype, redop, result;
+    uint8_t kind, dtype, redop, result;
+
+    uint8_t peer_class;
     bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
     bool failed; /* the real function returned an error */
     bool root;
@@ -86,17 +92,20 @@ void frame_find_unseen(struct call_frame *f);
 /* ---- recording ------------------------------------------------------------------------------------------------------
  */
 
+/* What a call is about, alike in frames, entries and records: communicator, peer, tag, stack. */
+#define RECORD_FACTS (offsetof(struct record, call) - offsetof(struct record, comm))
+_Static_assert(offsetof(struct call_frame, id) - offsetof(struct call_frame, comm_index) == RECORD_FACTS &&
+                   offsetof(struct pending, call) - offsetof(struct pending, comm) == RECORD_FACTS,
+               "frames and entries hold a record's facts in a record's order");
+
 static inline void fill_record(struct record *r, const struct call_frame *f, enum record_kind kind) {
     r->t0 = f->t0;
     r->t1 = f->t1;
     r->bytes = f->bytes;
     r->seq = f->seq;
     r->op = f->op;
-    r->comm = f->comm_index;
-    r->peer = f->peer;
-    r->tag = f->tag;
-    r->stack = STACK_NONE;
-    r->call = f->call->id;
+    memcpy(&r->comm, &f->comm_index, RECORD_FACTS); /* long known: a wide load need not wait for narrow stores */
+    r->call = f->id;
     r->flags = f->flags;
     r->kind = (uint8_t)kind;
     r->dtype = f->dtype;
@@ -116,12 +125,16 @@ static inline void record_frame(const struct call_frame *f, enum record_kind kin
 
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
+    uint64_t time = f->t1 - f->t0;
+    if (likely(!received_bytes && !f->failed && !(f->flags & FLAG_BYTES_POSTED)) &&
+        operations_add_plain(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, time))
+        return;
     const struct operation_sample sample = {
-        .call = f->call->id,
+        .call = f->id,
         .peer_class = f->peer_class,
         .comm = f->comm_index,
         .bytes = f->bytes,
-        .time = f->t1 - f->t0,
+        .time = time,
         .received_bytes = received_bytes,
         .failed = f->failed,
         .posted_size = (f->flags & FLAG_BYTES_POSTED) != 0,

@@ -108,8 +108,8 @@ static void add_peer(const struct call_frame *f, uint16_t direction) {
 void send_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
-    f->dtype = (uint8_t)mpi_datatype_code(argument(f, f->call->type));
-    set_bytes(f, false);
+    if (!mpi_bytes_quick(f->call, f->a, &f->bytes, &f->dtype))
+        set_bytes(f, false);
     if (f->comm && f->peer >= 0)
         f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
 }
@@ -133,8 +133,8 @@ void recv_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_source(f, f->call->peer, f->call->tag);
     f->op = next_op();
-    f->dtype = (uint8_t)mpi_datatype_code(argument(f, f->call->type));
-    set_bytes(f, false);
+    if (!mpi_bytes_quick(f->call, f->a, &f->bytes, &f->dtype))
+        set_bytes(f, false);
     f->seq = receive_ordinal(f, f->peer, f->tag);
     if (f->flags & FLAG_WILDCARD)
         want_status(f);

@@ -63,10 +63,7 @@ static void record_entry(struct thread *self, const struct pending *e, uint64_t 
     r->bytes = e->bytes;
     r->seq = e->seq;
     r->op = e->op;
-    r->comm = e->comm;
-    r->peer = e->peer;
-    r->tag = e->tag;
-    r->stack = e->stack;
+    memcpy(&r->comm, &e->comm, RECORD_FACTS);
     r->call = e->call;
     r->flags = e->flags;
     r->kind = (uint8_t)kind;
@@ -147,11 +144,8 @@ static void fill_entry(struct pending *e, struct request_private *p, const struc
     e->bytes = f->bytes;
     e->seq = f->seq;
     e->op = f->op;
-    e->comm = f->comm_index;
-    e->peer = f->peer;
-    e->tag = f->tag;
-    e->stack = STACK_NONE;
-    e->call = f->call->id;
+    memcpy(&e->comm, &f->comm_index, RECORD_FACTS);
+    e->call = f->id;
     e->flags = f->flags;
     e->tid = f->self->tid;
     e->posting_ticks = saturate(f->t1 - f->t0);

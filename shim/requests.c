@@ -46,7 +46,7 @@ struct request_private *request_private(uint32_t index) {
 }
 
 static uint32_t home(uintptr_t handle) {
-    return (uint32_t)((handle ^ handle >> 31) * 0x9e3779b97f4a7c15u >> 40) % bucket_count;
+    return (uint32_t)((handle ^ handle >> 31) * 0x9e3779b97f4a7c15u >> 40) & (bucket_count - 1);
 }
 
 void requests_note_wait(void) {
@@ -76,14 +76,13 @@ static bool claim_key(uintptr_t *key, uintptr_t expected) {
     return __atomic_compare_exchange_n(key, &expected, BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static uint32_t search(uintptr_t handle, bool claim) {
-    uint32_t b = home(handle);
-    for (uint32_t hop = 0; hop <= SPILL; hop++, b = (b + 1) % bucket_count) {
-        for (uint32_t i = 0; i < KEYS; i++) {
-            uintptr_t *key = &buckets[b].keys[i];
-            if (__atomic_load_n(key, __ATOMIC_ACQUIRE) == handle && (!claim || claim_key(key, handle)))
+static uint32_t search(uint32_t b, uintptr_t handle, bool claim) {
+    for (uint32_t hop = 0; hop <= SPILL; hop++, b = (b + 1) & (bucket_count - 1)) {
+        uintptr_t *keys = buckets[b].keys;
+        for (uint32_t i = 0; i < KEYS; i++)
+            if (unlikely(__atomic_load_n(&keys[i], __ATOMIC_ACQUIRE) == handle) &&
+                (!claim || claim_key(&keys[i], handle)))
                 return b * KEYS + i;
-        }
         if (!spilled[b])
             break;
     }
@@ -91,17 +90,15 @@ static uint32_t search(uintptr_t handle, bool claim) {
 }
 
 uint32_t request_find(uintptr_t handle) {
-    return search(handle, false);
+    return search(home(handle), handle, false);
 }
 
 uint32_t request_claim(uintptr_t handle) {
-    return search(handle, true);
+    return search(home(handle), handle, true);
 }
 
-uint32_t request_take(uintptr_t handle, uint32_t *stale) {
-    *stale = request_claim(handle);
-    uint32_t b = home(handle);
-    for (uint32_t hop = 0; hop <= SPILL; hop++, b = (b + 1) % bucket_count) {
+static uint32_t take_free(uint32_t b) {
+    for (uint32_t hop = 0; hop <= SPILL; hop++, b = (b + 1) & (bucket_count - 1)) {
         for (uint32_t i = 0; i < KEYS; i++)
             if (buckets[b].keys[i] == 0 && claim_key(&buckets[b].keys[i], 0))
                 return b * KEYS + i;
@@ -109,6 +106,12 @@ uint32_t request_take(uintptr_t handle, uint32_t *stale) {
     }
     count_loss(&recorder.header->losses.pending_untracked);
     return REQUEST_NO_ENTRY;
+}
+
+uint32_t request_take(uintptr_t handle, uint32_t *stale) {
+    uint32_t b = home(handle);
+    *stale = search(b, handle, true);
+    return take_free(b);
 }
 
 void request_publish(uint32_t index, uintptr_t handle) {

@@ -203,21 +203,15 @@ static void publish_in_flight(const struct call_frame *f) {
     slot->flags = f->flags;
 }
 
-static void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+    static const struct call_frame fresh = {
+        .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
+    memcpy(&f->bytes, &fresh.bytes, offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes));
     f->self = self;
     f->call = call;
     f->a = a;
     f->comm = NULL;
-    f->bytes = 0;
-    f->comm_index = COMM_NONE;
-    f->seq = SEQ_NONE;
-    f->op = 0;
-    f->peer = PEER_NONE;
-    f->tag = TAG_NONE;
-    f->flags = 0;
-    f->peer_class = PEER_CLASS_NONE;
-    f->dtype = f->redop = f->result = 0;
-    f->failed = f->root = false;
+    f->id = call->id;
 }
 
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case. */
@@ -237,9 +231,9 @@ static any_function enter(struct call_frame *f, unsigned index, bool profiling, 
     self->outer = (uintptr_t)f;
     begin_frame(f, call, a, self);
     f->quiet = recorder.paused || !recorder.enabled[index];
+    f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
     mpi_handlers[call->kind].before(f);
     publish_in_flight(f);
-    f->t0 = ticks();
     self->slot->enter = f->t0;
     __atomic_store_n(&self->slot->call, call->id, __ATOMIC_RELEASE);
     return real;
