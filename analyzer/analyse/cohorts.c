@@ -9,12 +9,17 @@
 #include <stdlib.h>
 
 /* Neighbouring records are looked at in runs: each run touches one page, so that little of a large ring is read. */
-enum { RUN = 32, RUNS_IN_ALL = 1 << 15, RUNS_MOST = 32, RUNS_LEAST = 2, USED_OFTEN = 16 };
+enum { RUN = 32, RUNS_IN_ALL = 1 << 15, RUNS_MOST = 32, RUNS_LEAST = 2 };
+
+/* Often enough to compare ranks by: so many calls, and such a share of its members' collectives. A few barriers at the
+ * beginning and the end of a run say nothing about its steps. */
+enum { OFTEN_CALLS = 16, OFTEN_SHARE = 8 };
 
 struct candidate {
     uint32_t communicator;
     uint32_t size;
     uint64_t calls; /* estimated collectives per member */
+    bool often;
 };
 
 static bool is_plain_collective(const struct match_directory *directory, size_t dump, const struct record *record) {
@@ -26,31 +31,34 @@ static bool is_plain_collective(const struct match_directory *directory, size_t 
 }
 
 static void sample_record(const struct match_directory *directory, size_t dump, const struct dump_lane *lane,
-                          uint64_t ticket, uint64_t weight, uint64_t *calls) {
+                          uint64_t ticket, uint64_t weight, uint64_t *calls, uint64_t *total) {
     struct record record = lane->ring[ticket & (lane->ring_records - 1)];
     if (record.commit != ticket + 1 || !is_plain_collective(directory, dump, &record))
         return;
     struct match_place place = match_place_of(directory, dump, record.comm);
     if (place.communicator != NOWHERE)
         calls[place.communicator] += weight;
+    *total += weight;
 }
 
-/* Looks at evenly spread runs of records of every ring and adds their weight to the communicators' calls. */
-static void sample_dump(const struct match_directory *directory, size_t dump, uint64_t runs, uint64_t *calls) {
+/* Looks at evenly spread runs of records of every ring and adds their weight to the communicators' calls. Returns all
+ * collectives of the dump. */
+static uint64_t sample_dump(const struct match_directory *directory, size_t dump, uint64_t runs, uint64_t *calls) {
+    uint64_t total = 0;
     for (uint32_t l = 0; l < directory->dumps[dump]->lane_count; l++) {
         const struct dump_lane *lane = &directory->dumps[dump]->lanes[l];
         uint64_t weight = (lane->end_ticket - lane->first_ticket) / (runs * RUN) + 1;
         for (uint64_t start = lane->first_ticket; start < lane->end_ticket; start += weight * RUN)
             for (uint64_t ticket = start; ticket < start + RUN && ticket < lane->end_ticket; ticket++)
-                sample_record(directory, dump, lane, ticket, weight, calls);
+                sample_record(directory, dump, lane, ticket, weight, calls, &total);
     }
+    return total;
 }
 
 static int compare_candidates(const void *a, const void *b) {
     const struct candidate *left = a, *right = b;
-    bool left_often = left->calls >= USED_OFTEN, right_often = right->calls >= USED_OFTEN;
-    if (left_often != right_often)
-        return left_often ? -1 : 1;
+    if (left->often != right->often)
+        return left->often ? -1 : 1;
     if (left->size != right->size)
         return left->size > right->size ? -1 : 1;
     if (left->calls != right->calls)
@@ -58,13 +66,25 @@ static int compare_candidates(const void *a, const void *b) {
     return left->communicator < right->communicator ? -1 : left->communicator > right->communicator;
 }
 
-static size_t list_candidates(const struct match_directory *directory, const uint64_t *calls,
+/* All collectives of the members, together. */
+static uint64_t members_calls(const struct match_communicator *communicator, const uint64_t *totals) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < communicator->size; i++)
+        if (communicator->dump_of[i] != NOWHERE)
+            sum += totals[communicator->dump_of[i]];
+    return sum;
+}
+
+static size_t list_candidates(const struct match_directory *directory, const uint64_t *calls, const uint64_t *totals,
                               struct candidate *candidates) {
     size_t count = 0;
     for (uint32_t c = 0; c < directory->communicator_count; c++) {
         const struct match_communicator *communicator = &directory->communicators[c];
-        if (communicator->kind == COMMUNICATOR_INTRA && communicator->dump_count >= 2 && calls[c] > 0)
-            candidates[count++] = (struct candidate){c, communicator->dump_count, calls[c] / communicator->dump_count};
+        if (communicator->kind != COMMUNICATOR_INTRA || communicator->dump_count < 2 || calls[c] == 0)
+            continue;
+        uint64_t each = calls[c] / communicator->dump_count;
+        bool often = each >= OFTEN_CALLS && calls[c] >= members_calls(communicator, totals) / OFTEN_SHARE;
+        candidates[count++] = (struct candidate){c, communicator->dump_count, each, often};
     }
     qsort(candidates, count, sizeof *candidates, compare_candidates);
     return count;
@@ -94,27 +114,29 @@ static void take(struct cohorts *cohorts, const struct match_directory *director
 bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *directory) {
     size_t communicators = directory->communicator_count ? directory->communicator_count : 1;
     uint64_t *calls = calloc(communicators, sizeof *calls);
+    uint64_t *totals = calloc(directory->dump_count, sizeof *totals);
     struct candidate *candidates = calloc(communicators, sizeof *candidates);
     *cohorts = (struct cohorts){
         .communicators = calloc(communicators, sizeof *cohorts->communicators),
         .cohort_of = malloc(directory->dump_count * sizeof *cohorts->cohort_of),
         .reference = malloc(directory->dump_count * sizeof *cohorts->reference),
     };
-    bool done = calls && candidates && cohorts->communicators && cohorts->cohort_of && cohorts->reference;
+    bool done = calls && totals && candidates && cohorts->communicators && cohorts->cohort_of && cohorts->reference;
     if (done) {
         uint64_t runs = RUNS_IN_ALL / directory->dump_count;
         runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
         for (size_t d = 0; d < directory->dump_count; d++) {
             cohorts->cohort_of[d] = NOWHERE;
             cohorts->reference[d] = COMM_NONE;
-            sample_dump(directory, d, runs, calls);
+            totals[d] = sample_dump(directory, d, runs, calls);
         }
-        size_t count = list_candidates(directory, calls, candidates);
+        size_t count = list_candidates(directory, calls, totals, candidates);
         for (size_t i = 0; i < count; i++)
             if (all_free(cohorts, &directory->communicators[candidates[i].communicator]))
                 take(cohorts, directory, candidates[i].communicator);
     }
     free(calls);
+    free(totals);
     free(candidates);
     return done;
 }

@@ -15,6 +15,7 @@
 
 #include "analyzer/analyse/stragglers.h"
 #include "test/scenes/trial.h"
+#include "test/unit/job_builder.h"
 
 static void medians_leave_one_out(void **state) {
     (void)state;
@@ -167,6 +168,38 @@ static void steps_are_not_cut_into_blocks_without_work(void **state) {
     put_away(&played);
 }
 
+/* Steps end in collectives of pairs; the world meets only before and after. Rank 2 takes twice as long as rank 3. */
+static void ranks_are_compared_where_they_meet(void **state) {
+    (void)state;
+    enum { RANKS = 4, STEPS = 400, FRAME = 20 };
+    struct hand_job job;
+    struct straggler_analysis analysis;
+    hand_job_make(&job, RANKS, (struct dump_plan){0});
+    for (unsigned r = 0; r < RANKS; r++) {
+        uint64_t now = 1000000, random = 1 + r;
+        struct member_run pair = {(int32_t)(r / 2 * 2), 2, 1};
+        uint32_t comm = dump_builder_communicator(job.builders[r], 0x50 + r / 2, "pair", (int32_t)(r % 2), &pair, 1);
+        for (uint32_t seq = 0; seq < FRAME; seq++, now += 1000)
+            dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, seq, 0, now, now + 900);
+        for (uint32_t seq = 0; seq < STEPS; seq++) {
+            uint64_t work = (r == 2 ? 2000000 : 1000000) + scene_random(&random) % 100000;
+            uint64_t leave = now + (r / 2 ? 2200000 : 1200000);
+            dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, comm, seq, 8, now + work, leave);
+            now = leave;
+        }
+        now = UINT64_C(2000000000);
+        for (uint32_t seq = FRAME; seq < 2 * FRAME; seq++, now += 1000)
+            dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, seq, 0, now, now + 900);
+    }
+    hand_job_open(&job, RANKS);
+    assert_true(straggler_analyse(&analysis, &job.clock, &job.directory, &(struct straggler_request){.workers = 1}));
+    assert_int_equal(analysis.cohorts.count, 2);
+    assert_int_equal(analysis.straggler_count, 1);
+    assert_int_equal(analysis.stragglers[0].dumps[0], 2);
+    straggler_analysis_free(&analysis);
+    hand_job_free(&job);
+}
+
 static void half_of_the_ranks_slow_is_uneven_work(void **state) {
     (void)state;
     struct scene scene = scene_standard();
@@ -222,6 +255,7 @@ int main(void) {
         cmocka_unit_test(one_rank_has_nobody_to_wait_for),
         cmocka_unit_test(a_short_job_is_too_short),
         cmocka_unit_test(steps_are_not_cut_into_blocks_without_work),
+        cmocka_unit_test(ranks_are_compared_where_they_meet),
         cmocka_unit_test(half_of_the_ranks_slow_is_uneven_work),
         cmocka_unit_test(the_verdict_does_not_depend_on_workers),
     };
