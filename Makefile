@@ -17,6 +17,7 @@ SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
 # initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away.
 SHIM_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
     -fno-omit-frame-pointer -U_FORTIFY_SOURCE
+SHIM_OPTIMIZE ?= -O3
 SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -Wl,-z,lazy -Wl,-z,noexecstack \
     -Wl,--no-undefined -Wl,-soname,libcommtap.so
 
@@ -32,7 +33,7 @@ analyzer: $(BUILD)/commtap
 
 $(BUILD)/shim/%.o: shim/%.c
 	@mkdir -p $(@D)
-	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(SHIM_CFLAGS) $(CFLAGS) $(SHIM_OPTIMIZE) -MMD -MP -c $< -o $@
 
 $(BUILD)/libcommtap.so: $(SHIM_OBJECTS) shim/exports.map
 	$(CC) $(CFLAGS) $(SHIM_OBJECTS) $(SHIM_LDFLAGS) -o $@
