@@ -385,7 +385,7 @@ struct progress {
 #define WINDOW_BLOCK_RECORDS 63u
 
 struct window_block {
-    uint64_t window; /* number + 1, released after the block was taken; 0 = free */
+    uint64_t window; /* number + 1, released after the block was taken; 0 = free, all ones = being taken */
     uint32_t lane;
     uint32_t used; /* records copied so far; each still has its own commit word */
     uint64_t reserved[6];
