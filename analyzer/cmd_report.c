@@ -150,14 +150,15 @@ static void print_coverage(const struct output *output, const struct session *se
     const struct straggler_analysis *analysis = &session->analysis;
     const struct match_totals *totals = &analysis->totals;
     int64_t error = common_clock_worst_error(&session->clock);
-    char from[UNITS_TEXT], to[UNITS_TEXT], within[UNITS_TEXT];
+    char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
     print_heading(output, "Coverage");
     fputs("  totals hold every call", output->stream);
     if (analysis->from_ns <= analysis->to_ns) {
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
         units_time(from, start > 0 ? (uint64_t)start : 0);
         units_time(to, end > 0 ? (uint64_t)end : 0);
-        fprintf(output->stream, "; waits are from the events of %s to %s", from, to);
+        units_time(of, (uint64_t)analysis->window_ns);
+        fprintf(output->stream, "; waits are from events of %s between %s and %s", of, from, to);
     }
     if (totals->collective > 0)
         fprintf(output->stream, ", %.1f %% of their collectives matched",
