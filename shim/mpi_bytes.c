@@ -50,10 +50,6 @@ static uint64_t type_size(uintptr_t argument, bool ask) {
     return size;
 }
 
-enum datatype_code mpi_datatype_code(uintptr_t argument) {
-    return (enum datatype_code)(handle_map_get(mpi_types, mpi_handle(argument)) & 0xff);
-}
-
 void mpi_bytes_forget_type(uintptr_t handle) {
     handle_map_remove(mpi_types, handle);
 }

@@ -43,8 +43,6 @@ uint64_t mpi_bytes_second(const struct call *call, const uintptr_t *arguments, b
 /* Actual bytes of a completed receive. */
 uint64_t mpi_bytes_received(const void *status);
 
-enum datatype_code mpi_datatype_code(uintptr_t argument);
-
 /* A datatype is freed: its handle may come back with another size. */
 void mpi_bytes_forget_type(uintptr_t handle);
 

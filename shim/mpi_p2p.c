@@ -21,6 +21,12 @@ static void set_bytes(struct call_frame *f, bool ask) {
     f->bytes = mpi_bytes(f->call, f->a, f->comm, false, ask);
 }
 
+/* Before the call: what is known already. */
+static void find_bytes(struct call_frame *f) {
+    if (!mpi_bytes_quick(f->call, f->a, &f->bytes, &f->dtype))
+        set_bytes(f, false);
+}
+
 /* ---- destinations and sources
  * ------------------------------------------------------------------------------------------ */
 
@@ -108,8 +114,7 @@ static void add_peer(const struct call_frame *f, uint16_t direction) {
 void send_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
-    if (!mpi_bytes_quick(f->call, f->a, &f->bytes, &f->dtype))
-        set_bytes(f, false);
+    find_bytes(f);
     if (f->comm && f->peer >= 0)
         f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
 }
@@ -133,8 +138,7 @@ void recv_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_source(f, f->call->peer, f->call->tag);
     f->op = next_op();
-    if (!mpi_bytes_quick(f->call, f->a, &f->bytes, &f->dtype))
-        set_bytes(f, false);
+    find_bytes(f);
     f->seq = receive_ordinal(f, f->peer, f->tag);
     if (f->flags & FLAG_WILDCARD)
         want_status(f);
@@ -156,7 +160,7 @@ void sendrecv_before(struct call_frame *f) {
     f->flags = 0;
     set_destination(f);
     f->op = next_op();
-    set_bytes(f, false);
+    find_bytes(f);
     if (f->comm && f->peer >= 0)
         f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
     if (source == PEER_ANY || tag == TAG_ANY)
@@ -235,7 +239,7 @@ void isendrecv_after(struct call_frame *f) {
 void send_init_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
-    set_bytes(f, false);
+    find_bytes(f);
 }
 
 void send_init_after(struct call_frame *f) {
@@ -249,7 +253,7 @@ void send_init_after(struct call_frame *f) {
 void recv_init_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_source(f, f->call->peer, f->call->tag);
-    set_bytes(f, false);
+    find_bytes(f);
 }
 
 void recv_init_after(struct call_frame *f) {
@@ -308,7 +312,7 @@ void mrecv_before(struct call_frame *f) {
     f->flags |= FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN;
     f->peer_class = class_of(f, f->peer);
     f->op = f->call->request ? 0 : next_op();
-    set_bytes(f, false);
+    find_bytes(f);
     want_status(f);
 }
 
