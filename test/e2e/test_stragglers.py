@@ -44,7 +44,7 @@ def test_nobody_is_named_where_nobody_is_slow(tmp_path):
     named = {}
     for seed in range(NULL_JOBS):
         mpi, directory = ["openmpi", "mpich"][seed % 2], tmp_path / str(seed)
-        jobs.run(mpi, RANKS[mpi], [jobs.program(mpi, "balanced"), str(seed), "40"], directory)
+        jobs.run(mpi, RANKS[mpi], [jobs.program(mpi, "balanced"), str(seed)], directory)
         stragglers = jobs.report(directory)["stragglers"]
         if stragglers:
             named[mpi, seed] = stragglers

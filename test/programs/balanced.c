@@ -25,7 +25,7 @@ static void pause_ms(double ms) {
 }
 
 int main(int argc, char **argv) {
-    int me, steps = argc > 2 ? atoi(argv[2]) : 40;
+    int me, steps = argc > 2 ? atoi(argv[2]) : 30;
     double in[128] = {0}, out[128];
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -33,8 +33,9 @@ int main(int argc, char **argv) {
     for (int i = 0; i <= 10 * me; i++)
         uniform();
     for (int step = 0; step < steps; step++) {
-        /* usually 8 to 12 ms, now and then much longer, as real steps are */
-        pause_ms(8.0 + 4.0 * uniform() + (uniform() < 0.03 ? 15.0 : 0.0));
+        /* Usually 24 to 36 ms, now and then much longer, as real steps are. Long enough for what a busy machine
+         * really adds to one rank, a millisecond a step, to stay small beside it. */
+        pause_ms(24.0 + 12.0 * uniform() + (uniform() < 0.03 ? 40.0 : 0.0));
         MPI_Allreduce(in, out, 128, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         MPI_Allreduce(in, out, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     }
