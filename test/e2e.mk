@@ -15,7 +15,7 @@ PROGRAM_LIBRARIES := plugin tool
 LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 
-.PHONY: deps demo programs check-e2e check-mpi4py
+.PHONY: deps demo programs check-e2e check-mpi4py check-clang
 deps:
 	@scripts/install-deps
 
@@ -68,3 +68,7 @@ check-e2e: all programs
 # the whole of mpi4py's own test suite, four times: check-e2e runs a part of it
 check-mpi4py: all
 	COMMTAP_TEST_MPI4PY=all $(PYTHON) -m pytest -q -p no:cacheprovider test/e2e/test_mpi4py_suite.py
+
+# the second compiler finds nothing to say either
+check-clang:
+	@$(MAKE) -s CC=clang BUILD=$(BUILD)/clang all
