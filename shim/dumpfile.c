@@ -118,7 +118,7 @@ static bool room_for(const char *path, uint64_t bytes) {
 static bool create_in(struct dumpfile *file, const char *directory, const char *run_id, uint64_t unique, uint64_t bytes,
                       enum dump_place place) {
     file->place = place;
-    if (!join(file->path, sizeof file->path, directory, run_id, unique, FORMAT_FILE_SUFFIX))
+    if (!join(file->path, sizeof file->path, directory, run_id, unique, FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX))
         return false;
     if (!map_header(file, O_CREAT | O_EXCL))
         return false;
@@ -175,6 +175,15 @@ const char *dumpfile_create(struct dumpfile *file, const char *directory, const 
     file->place = PLACE_MEMORY;
     *note = "no room for a mapped dump: it is kept in memory and written at exit; a killed process leaves none";
     return map_header(file, 0) ? NULL : "no memory for the dump";
+}
+
+void dumpfile_publish(struct dumpfile *file) {
+    char finished[sizeof file->path];
+    if (file->place == PLACE_MEMORY)
+        return;
+    copy_text(finished, strlen(file->path) - strlen(FORMAT_UNFINISHED_SUFFIX) + 1, file->path);
+    if (rename(file->path, finished) == 0)
+        copy_text(file->path, sizeof file->path, finished);
 }
 
 void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,

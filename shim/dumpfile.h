@@ -36,6 +36,10 @@ struct dumpfile {
 const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint64_t bytes,
                             const char **note);
 
+/* The dump is whole enough to be read: it gets its name. One whose process died earlier is no dump; it keeps the suffix
+ * FORMAT_UNFINISHED_SUFFIX, which no reader looks for. */
+void dumpfile_publish(struct dumpfile *file);
+
 /* Maps a new section of `count` items, zeroed and backed by real blocks, and lists it. NULL when there is no room.
  * Safe from any thread. */
 void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,

@@ -30,6 +30,7 @@
 #define FORMAT_FILE_PREFIX "commtap."
 #define FORMAT_FILE_SUFFIX ".ct"
 #define FORMAT_STUB_SUFFIX ".stub"
+#define FORMAT_UNFINISHED_SUFFIX ".new" /* after .ct, until the header is written */
 #define SECTION_ALIGN      65536u
 #define SECTIONS_MAX       160u
 

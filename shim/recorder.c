@@ -351,7 +351,8 @@ static void arm(void) {
     struct dump_header *h = recorder.header;
     h->activated_ticks = ticks();
     h->state = STATE_ACTIVE;
-    memcpy(h->magic, FORMAT_MAGIC, sizeof h->magic); /* a file without the magic is no dump yet */
+    memcpy(h->magic, FORMAT_MAGIC, sizeof h->magic);
+    dumpfile_publish(&recorder.file);
     if (recorder.file.place == PLACE_STAGED)
         dumpfile_write_stub(&recorder.file);
     if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific)
