@@ -6,8 +6,11 @@
 
 #include <errno.h>
 
+#include "shim/stacks.h"
+
 #define OPERATION_ROWS 1024u
 #define PEER_ROWS      2048u
+#define SITE_ROWS      2048u
 #define ROWS_MAX       65536u
 #define SIZE_COUNTS    4096u /* (call, communicator) pairs whose distinct sizes are counted */
 
@@ -17,6 +20,16 @@ struct size_count {
     uint32_t sizes;
     uint32_t used;
 };
+
+static bool sites_begin(struct lane *lane, struct dumpfile *file) {
+    struct site_table *sites = os_memory(sizeof *sites);
+    if (!sites)
+        return false;
+    sites->rows = dumpfile_section(file, SECTION_SITES, lane->index, SITE_ROWS, sizeof *sites->rows);
+    sites->mask = SITE_ROWS - 1;
+    lane->sites = sites;
+    return sites->rows != NULL;
+}
 
 bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
     struct operation_table *operations = os_memory(sizeof *operations);
@@ -31,7 +44,7 @@ bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
     peers->mask = PEER_ROWS - 1;
     lane->operations = operations;
     lane->peers = peers;
-    return operations->rows && peers->rows;
+    return operations->rows && peers->rows && (!stack_slots || sites_begin(lane, file));
 }
 
 /* ---- further tables ------------------------------------------------------------------------------------------------
@@ -79,6 +92,18 @@ static void grow_peers(struct lane *lane, uint32_t rows) {
     if (table && table->rows) {
         table->mask = rows - 1;
         __atomic_store_n(&lane->peers, table, __ATOMIC_RELEASE);
+    }
+    errno = saved;
+}
+
+static void grow_sites(struct lane *lane, uint32_t rows) {
+    int saved = errno;
+    struct site_table *table = os_memory(sizeof *table);
+    if (table)
+        table->rows = further_section(lane, SECTION_SITES, rows, sizeof *table->rows);
+    if (table && table->rows) {
+        table->mask = rows - 1;
+        __atomic_store_n(&lane->sites, table, __ATOMIC_RELEASE);
     }
     errno = saved;
 }
@@ -171,6 +196,32 @@ struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, ui
     return NULL;
 }
 
+struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call) {
+    struct site_table *table = lane->sites;
+    uint32_t at = row_hash(key, call);
+    for (uint32_t i = 0; i <= table->mask; i++) {
+        struct site_row *row = &table->rows[(at + i) & table->mask];
+        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
+        if (version && row_key(&row->stack) == key && row->call == call)
+            return row;
+        if (version)
+            continue;
+        if (is_full(table->used, table->mask) ||
+            !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            break;
+        uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
+        row->stack = (uint32_t)key;
+        row->comm_epoch = (uint32_t)(key >> 32);
+        row->call = call;
+        __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
+        if (rows)
+            grow_sites(lane, rows);
+        return row;
+    }
+    count_loss(&lane->state->sites_lost);
+    return NULL;
+}
+
 static void add(uint64_t *to, uint64_t value) {
     __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
@@ -228,4 +279,11 @@ void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64
     add(&row->time_total, time);
     raise_to(&row->time_max, time);
     add(&row->wait_total, wait);
+}
+
+void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time) {
+    add(&row->count, 1);
+    add(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
+    add(&row->time_total, time);
+    raise_to(&row->time_max, time);
 }

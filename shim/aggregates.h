@@ -23,6 +23,10 @@ struct peer_table {
     struct peer_row *rows;
     uint32_t mask, used;
 };
+struct site_table {
+    struct site_row *rows;
+    uint32_t mask, used;
+};
 
 /* What one finished call adds. Times in ticks. */
 struct operation_sample {
@@ -41,6 +45,8 @@ struct operation_sample {
 struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes);
 struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction);
 void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *sample);
+struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call);
+void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time);
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait);
 
 /* Tables of a new lane. */
@@ -157,6 +163,30 @@ static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uin
         row->time_max = time;
     row->wait_total += wait;
     __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
+}
+
+/* One call from a call site. `time` as for operations, 0 when there is none. */
+static inline void sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call, uint64_t bytes,
+                             uint64_t time) {
+    const struct site_table *table = lane->sites;
+    if (!table)
+        return;
+    uint64_t key = (uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32;
+    struct site_row *row = &table->rows[row_hash(key, call) & table->mask];
+    if (unlikely(row_key(&row->stack) != key || row->call != call || !row->version))
+        row = sites_insert(lane, key, call);
+    if (unlikely(!row || lane->shared)) {
+        if (row)
+            site_add_shared(row, bytes, time);
+        return;
+    }
+    uint64_t before = row_begin(&row->version);
+    row->count++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->time_total += time;
+    if (time > row->time_max)
+        row->time_max = time;
+    row_end(&row->version, before);
 }
 
 #endif

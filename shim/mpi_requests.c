@@ -85,6 +85,8 @@ static void aggregate_done(struct thread *self, const struct pending *e, const s
         .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0,
     };
     operations_add(self->lane, &sample);
+    if (unlikely(e->stack))
+        sites_add(self->lane, e->stack, e->comm, sample.call, e->bytes, c->timed ? sample.time : 0);
     if ((p->send || p->receive) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
         peers_add(self->lane, e->comm, e->peer, sample.call, p->send ? FLAG_SEND : FLAG_RECV, e->bytes,
                   c->timed ? c->t1 - e->t0 : 0, c->wait);

@@ -11,6 +11,7 @@
 
 #include "shim/aggregates.h"
 #include "shim/identity.h"
+#include "shim/stacks.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18
@@ -216,7 +217,7 @@ static uint32_t window_blocks(uint32_t records) {
 }
 
 static uint64_t bytes_wanted(uint32_t records) {
-    return (uint64_t)records * sizeof(struct record) * 3 + (3u << 20);
+    return (uint64_t)records * sizeof(struct record) * 3 + (4u << 20);
 }
 
 static bool list_calls(void) {
@@ -380,6 +381,8 @@ bool recorder_activate(void) {
     if (!armed && make_armed_page()) {
         start_over();
         knobs_default(&recorder.knobs);
+        if (!stacks_begin(recorder.knobs.stack))
+            message("COMMTAP_STACK is neither off nor site: call sites are off");
         choose_calls();
         if (open_dump()) {
             arm();

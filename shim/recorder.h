@@ -31,6 +31,7 @@ struct lane {
     struct lane_state *state;
     struct operation_table *operations; /* aggregates.h */
     struct peer_table *peers;
+    struct site_table *sites; /* NULL while stacks are off */
     struct size_count *sizes; /* distinct sizes per (call, communicator), aggregates.c */
     uint32_t index;
     bool shared;

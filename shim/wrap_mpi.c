@@ -231,6 +231,7 @@ static any_function enter(struct call_frame *f, unsigned index, bool profiling, 
     self->outer = (uintptr_t)f;
     begin_frame(f, call, a, self);
     f->quiet = recorder.paused || !recorder.enabled[index];
+    f->stack = stack_of_site(caller); /* before the clock is read: never part of a call's time */
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
     mpi_handlers[call->kind].before(f);
     publish_in_flight(f);

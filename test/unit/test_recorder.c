@@ -24,6 +24,7 @@
 #include "shim/identity.h"
 #include "shim/ordinals.h"
 #include "shim/recorder.h"
+#include "shim/stacks.h"
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";
 
@@ -35,6 +36,7 @@ static int activate(void **state) {
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_RUN_ID", "unit/../run id", 1);
     setenv("COMMTAP_RING", "64", 1);
+    setenv("COMMTAP_STACK", "site", 1);
     knobs_read(&recorder.knobs);
     return recorder_activate() ? 0 : -1;
 }
@@ -126,6 +128,59 @@ static void test_aggregates_grow_and_stay_exact(void **state) {
     assert_int_equal(bytes_read, bytes_sum);
     assert_int_equal(exact, EXACT_SIZES);
     assert_int_equal(lane->state->operations_lost, 0);
+    dump_close(dump);
+}
+
+/* Walks the committed definitions of one kind. */
+static const void *next_definition(const struct dump *dump, enum definition_kind kind, const void *after) {
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++) {
+        const struct section *section = &dump->header->sections[i];
+        if (section->kind != SECTION_DEFINITIONS)
+            continue;
+        for (uint64_t at = 0; at < section->bytes;) {
+            const struct definition *d = (const void *)(dump->base + section->offset + at);
+            if (d->commit == (DEFINITION_MAGIC | (uint32_t)kind) && (const void *)d > after)
+                return d;
+            at += d->bytes ? d->bytes : 16;
+        }
+    }
+    return NULL;
+}
+
+/* An address is one stack, and lies in a module that names this program. What sites add up to is what was added. */
+static void test_call_sites_are_interned_and_counted(void **state) {
+    (void)state;
+    struct lane *lane = recorder_thread()->lane;
+    const char *here = (const char *)(uintptr_t)test_call_sites_are_interned_and_counted;
+    uint32_t ids[2000];
+    for (uint32_t i = 0; i < 2000; i++) {
+        ids[i] = stack_of_site(here + i);
+        assert_int_not_equal(ids[i], STACK_NONE);
+        sites_add(lane, ids[i], 0, 30, 8, i);
+        sites_add(lane, ids[i], 1, 30, 8, i);
+    }
+    assert_int_equal(stack_of_site(here), ids[0]);
+    assert_int_not_equal(ids[1], ids[0]);
+    struct dump *dump = load();
+    uint64_t count = 0, bytes = 0, time = 0;
+    for (uint32_t l = 0; l < dump->lane_count; l++)
+        for (uint32_t i = 0; i < dump->lanes[l].site_count; i++) {
+            count += dump->lanes[l].sites[i].count;
+            bytes += dump->lanes[l].sites[i].bytes_total;
+            time += dump->lanes[l].sites[i].time_total;
+        }
+    assert_int_equal(count, 4000);
+    assert_int_equal(bytes, 4000 * 8);
+    assert_int_equal(time, 1999 * 2000);
+    const struct module_definition *module = next_definition(dump, DEFINITION_MODULE, NULL);
+    assert_non_null(module);
+    assert_in_range((uintptr_t)here, module->start, module->end - 1);
+    assert_non_null(memmem(module->data + module->build_id_bytes, module->path_bytes, "test_recorder", 13));
+    assert_null(next_definition(dump, DEFINITION_MODULE, module));
+    const struct stack_definition *stack = next_definition(dump, DEFINITION_STACK, NULL);
+    assert_int_equal(stack->depth, 1);
+    assert_int_equal(stack->addresses[0], (uintptr_t)here);
+    assert_int_equal(stack->id, ids[0]);
     dump_close(dump);
 }
 
@@ -347,6 +402,7 @@ int main(void) {
         cmocka_unit_test(test_run_ids_become_file_names),
         cmocka_unit_test(test_ring_and_windows_read_back),
         cmocka_unit_test(test_aggregates_grow_and_stay_exact),
+        cmocka_unit_test(test_call_sites_are_interned_and_counted),
         cmocka_unit_test(test_shared_ring_never_mixes),
         cmocka_unit_test(test_child_does_not_record),
         cmocka_unit_test(test_ordinals_count_per_channel),
