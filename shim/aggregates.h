@@ -140,6 +140,22 @@ static inline bool operations_add_plain(struct lane *lane, uint16_t call, uint8_
     return true;
 }
 
+/* The same for a non-blocking operation seen complete. */
+static inline bool operations_add_posted(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
+                                         uint64_t bytes, uint64_t time, uint64_t posting, bool posted_size) {
+    uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
+    const struct operation_table *table = lane->operations;
+    struct operation_row *row = &table->rows[row_hash(key, bytes) & table->mask];
+    if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
+        return false;
+    uint64_t before = row_begin(&row->version);
+    operation_count(row, bytes, time);
+    row->posting_total += posting;
+    row->posted_size += posted_size;
+    row_end(&row->version, before);
+    return true;
+}
+
 /* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. */
 static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call, uint16_t direction,
                              uint64_t bytes, uint64_t time, uint64_t wait) {

@@ -97,7 +97,7 @@ void icollective_after(struct call_frame *f) {
         return;
     }
     settle(f);
-    operation_posted(f, &(struct request_private){.collective = true});
+    operation_posted(f, REQUEST_COLLECTIVE);
 }
 
 void collective_init_after(struct call_frame *f) {
@@ -108,7 +108,7 @@ void collective_init_after(struct call_frame *f) {
     settle(f);
     if (f->comm)
         collective_complete(f->comm);
-    operation_prepared(f, &(struct request_private){.collective = true, .wanted_seq = f->seq});
+    operation_prepared(f, REQUEST_COLLECTIVE);
 }
 
 /* ---- creating communicators
@@ -168,10 +168,8 @@ void comm_idup_after(struct call_frame *f) {
         return;
     }
     settle(f);
-    operation_posted(f, &(struct request_private){.collective = true,
-                                                  .output = argument(f, f->call->output),
-                                                  .ordinal = f->ordinal,
-                                                  .topology = new_topology(f)});
+    f->topology = new_topology(f);
+    operation_posted(f, REQUEST_COLLECTIVE | REQUEST_CREATES);
 }
 
 void comm_get_parent_after(struct call_frame *f) {
@@ -300,5 +298,5 @@ void independent_request_after(struct call_frame *f) {
         settle(f);
     else
         settle_independent(f);
-    operation_posted(f, &(struct request_private){.collective = collective});
+    operation_posted(f, collective ? REQUEST_COLLECTIVE : 0);
 }

@@ -43,6 +43,7 @@ struct call_frame {
     bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
     bool failed; /* the real function returned an error */
     bool root;
+    uint8_t topology; /* creations: of the new communicator */
 
     /* kinds that need more */
     uint32_t ordinal; /* creations: of the new object; Sendrecv: of the received message */
@@ -158,10 +159,10 @@ static inline void emit_call(const struct call_frame *f) {
 /* ---- operations that outlive their call (mpi_requests.c)
  * -------------------------------------------------------------- */
 
-/* A non-blocking operation was posted: records it and follows its request. `extra` may be NULL. */
-void operation_posted(struct call_frame *f, const struct request_private *extra);
+/* A non-blocking operation was posted: records it and follows its request. `traits`: enum request_trait. */
+void operation_posted(struct call_frame *f, uint16_t traits);
 
 /* A persistent request was made: nothing is in flight yet. */
-void operation_prepared(struct call_frame *f, const struct request_private *extra);
+void operation_prepared(struct call_frame *f, uint16_t traits);
 
 #endif

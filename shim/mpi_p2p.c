@@ -201,7 +201,7 @@ void isend_after(struct call_frame *f) {
     if (f->failed)
         emit_call(f);
     else
-        operation_posted(f, &(struct request_private){.send = true});
+        operation_posted(f, REQUEST_SEND);
 }
 
 void irecv_before(struct call_frame *f) {
@@ -214,7 +214,7 @@ void irecv_after(struct call_frame *f) {
     if (f->failed)
         emit_call(f);
     else
-        operation_posted(f, &(struct request_private){.receive = true});
+        operation_posted(f, REQUEST_RECEIVE);
 }
 
 void isendrecv_before(struct call_frame *f) {
@@ -228,7 +228,7 @@ void isendrecv_after(struct call_frame *f) {
         emit_call(f);
         return;
     }
-    operation_posted(f, &(struct request_private){.send = true});
+    operation_posted(f, REQUEST_SEND);
     if (!f->quiet) {
         struct call_frame half = received_half(f);
         half.flags |= FLAG_BYTES_POSTED;
@@ -247,7 +247,7 @@ void send_init_after(struct call_frame *f) {
     if (f->failed)
         emit_call(f);
     else
-        operation_prepared(f, &(struct request_private){.send = true});
+        operation_prepared(f, REQUEST_SEND);
 }
 
 void recv_init_before(struct call_frame *f) {
@@ -261,7 +261,7 @@ void recv_init_after(struct call_frame *f) {
     if (f->failed)
         emit_call(f);
     else
-        operation_prepared(f, &(struct request_private){.receive = true});
+        operation_prepared(f, REQUEST_RECEIVE);
 }
 
 /* ---- probes

@@ -22,7 +22,7 @@ static bool waits_for_any(const struct pending *e) {
 
 static void count_wildcard(const struct pending *e, int change) {
     if (waits_for_any(e))
-        __atomic_fetch_add(&requests_wildcards, (uint32_t)change, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&requests.wildcards, (uint32_t)change, __ATOMIC_RELAXED);
 }
 
 /* ---- completion
@@ -38,11 +38,11 @@ struct completion {
 
 static void take_status(struct pending *e, const struct request_private *p, const void *status) {
     int cancelled = 0;
-    if (p->cancelled && mpi_library.Test_cancelled(status, &cancelled) == 0 && cancelled) {
+    if (p->traits & REQUEST_CANCELLED && mpi_library.Test_cancelled(status, &cancelled) == 0 && cancelled) {
         e->flags |= FLAG_CANCELLED;
         return;
     }
-    if (!p->receive)
+    if (!(p->traits & REQUEST_RECEIVE))
         return;
     if (waits_for_any(e)) {
         int32_t source = mpi_status_source(status);
@@ -75,21 +75,25 @@ static void record_entry(struct thread *self, const struct pending *e, uint64_t 
 
 static void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
                            const struct completion *c) {
-    const struct operation_sample sample = {
-        .call = p->starting_call ? p->starting_call : e->call,
-        .peer_class = p->peer_class,
-        .comm = e->comm,
-        .bytes = e->bytes,
-        .time = c->timed ? c->t1 - e->t0 : UINT64_MAX,
-        .posting = e->posting_ticks,
-        .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0,
-    };
-    operations_add(self->lane, &sample);
+    uint16_t call = p->starting_call ? p->starting_call : e->call;
+    uint64_t time = c->timed ? c->t1 - e->t0 : 0;
+    bool posted_size = (e->flags & FLAG_BYTES_POSTED) != 0;
+    if (!c->timed || !operations_add_posted(self->lane, call, p->peer_class, e->comm, e->bytes, time, e->posting_ticks,
+                                            posted_size)) {
+        const struct operation_sample sample = {.call = call,
+                                                .peer_class = p->peer_class,
+                                                .comm = e->comm,
+                                                .bytes = e->bytes,
+                                                .time = c->timed ? time : UINT64_MAX,
+                                                .posting = e->posting_ticks,
+                                                .posted_size = posted_size};
+        operations_add(self->lane, &sample);
+    }
     if (unlikely(e->stack))
-        sites_add(self->lane, e->stack, e->comm, sample.call, e->bytes, c->timed ? sample.time : 0);
-    if ((p->send || p->receive) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
-        peers_add(self->lane, e->comm, e->peer, sample.call, p->send ? FLAG_SEND : FLAG_RECV, e->bytes,
-                  c->timed ? c->t1 - e->t0 : 0, c->wait);
+        sites_add(self->lane, e->stack, e->comm, call, e->bytes, time);
+    if (p->traits & (REQUEST_SEND | REQUEST_RECEIVE) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
+        peers_add(self->lane, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV, e->bytes, time,
+                  c->wait);
 }
 
 /* The communicator, unless it was freed and its place taken by another. */
@@ -103,18 +107,21 @@ static void finish_creation(const struct pending *e, const struct request_privat
 }
 
 /* Everything a completed operation leaves in the dump. */
-static void account(struct thread *self, struct pending *e, struct request_private *p, const struct completion *c) {
-    if (p->receive && e->peer == PEER_NULL)
-        e->bytes = 0;
-    else if (p->receive)
-        e->flags |= FLAG_BYTES_POSTED;
+static inline void account(struct thread *self, struct pending *e, struct request_private *p,
+                           const struct completion *c) {
+    if (p->traits & REQUEST_RECEIVE) {
+        if (e->peer == PEER_NULL)
+            e->bytes = 0;
+        else
+            e->flags |= FLAG_BYTES_POSTED;
+    }
     if (c->status)
         take_status(e, p, c->status);
     if (!c->observed)
         e->flags |= FLAG_UNOBSERVED;
-    if (p->output)
+    if (unlikely(p->traits & REQUEST_CREATES))
         finish_creation(e, p);
-    if (p->collective && live_comm(e, p))
+    if (p->traits & REQUEST_COLLECTIVE && live_comm(e, p))
         collective_complete(p->comm);
     record_entry(self, e, c->t1, RECORD_DONE);
     aggregate_done(self, e, p, c);
@@ -140,8 +147,8 @@ static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle
 /* ---- posting
  * ------------------------------------------------------------------------------------------------------------ */
 
-static void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f,
-                       const struct request_private *extra) {
+static inline void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f,
+                              uint16_t traits) {
     e->t0 = f->t0;
     e->bytes = f->bytes;
     e->seq = f->seq;
@@ -155,9 +162,16 @@ static void fill_entry(struct pending *e, struct request_private *p, const struc
     e->redop = f->redop;
     e->persistent = 0;
     e->active = 1;
-    *p = *extra;
     p->comm = f->comm;
+    p->waits_before = requests.waits;
+    p->traits = traits;
+    p->starting_call = 0;
     p->peer_class = f->peer_class;
+    if (unlikely(traits & REQUEST_CREATES)) {
+        p->output = argument(f, f->call->output);
+        p->ordinal = f->ordinal;
+        p->topology = f->topology;
+    }
 }
 
 /* What the table has no room for is counted now, without a time. */
@@ -177,7 +191,7 @@ static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
         struct pending *e = request_entry(stale);
         uint64_t posted = e->t0 + e->posting_ticks; /* another thread's posting may end after this one's began */
         struct completion c = {.t1 = posted > f->t0 ? posted : f->t0, .timed = true};
-        if (request_private(stale)->send && f->flags & FLAG_SEND)
+        if (f->flags & FLAG_SEND)
             request_learn_shared(handle, stale);
         if (e->persistent)
             request_release(stale);
@@ -188,23 +202,23 @@ static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
 }
 
 /* Complete when posted: there is nothing to follow. */
-static void finish_at_once(struct call_frame *f, const struct request_private *extra) {
+static void finish_at_once(struct call_frame *f, uint16_t traits) {
     struct pending e;
     struct request_private p;
     struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
-    fill_entry(&e, &p, f, extra);
+    fill_entry(&e, &p, f, traits);
     account(f->self, &e, &p, &c);
 }
 
-void operation_posted(struct call_frame *f, const struct request_private *extra) {
+void operation_posted(struct call_frame *f, uint16_t traits) {
     uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
-    if (f->quiet && !extra->output)
+    if (f->quiet && !(traits & REQUEST_CREATES))
         return;
     f->op = count_up(&recorder.next_op) + 1;
     if (!f->quiet)
         record_frame(f, RECORD_POST);
-    if (is_null(handle) || (extra->send && request_is_shared(handle))) {
-        finish_at_once(f, extra);
+    if (is_null(handle) || (traits & REQUEST_SEND && request_is_shared(handle))) {
+        finish_at_once(f, traits);
         return;
     }
     uint32_t index = take_entry(f, handle);
@@ -212,24 +226,26 @@ void operation_posted(struct call_frame *f, const struct request_private *extra)
         aggregate_untracked(f);
         return;
     }
-    fill_entry(request_entry(index), request_private(index), f, extra);
+    fill_entry(request_entry(index), request_private(index), f, traits);
     count_wildcard(request_entry(index), +1);
     request_publish(index, handle);
     if (unlikely(recorder.verbose))
         verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
 }
 
-void operation_prepared(struct call_frame *f, const struct request_private *extra) {
+void operation_prepared(struct call_frame *f, uint16_t traits) {
     uintptr_t handle = mpi_handle_at(argument(f, f->call->request), 0);
     uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : take_entry(f, handle);
     uint64_t bytes = f->bytes;
     if (index != REQUEST_NO_ENTRY) {
-        fill_entry(request_entry(index), request_private(index), f, extra);
+        fill_entry(request_entry(index), request_private(index), f, traits);
         request_entry(index)->persistent = 1;
         request_entry(index)->active = 0;
         request_private(index)->any_peer = f->peer;
         request_private(index)->any_tag = f->tag;
         request_private(index)->posted_bytes = bytes;
+        request_private(index)->prepared_seq = f->seq;
+        request_private(index)->ordinal = 0;
         request_publish(index, handle);
     }
     f->bytes = 0; /* preparing moves nothing */
@@ -242,26 +258,26 @@ void operation_prepared(struct call_frame *f, const struct request_private *extr
 
 static uint32_t start_ordinal(const struct pending *e, struct request_private *p) {
     struct communicator *comm = live_comm(e, p);
-    if (p->collective)
-        return p->wanted_seq;
+    if (p->traits & REQUEST_COLLECTIVE)
+        return p->prepared_seq;
     if (!comm || e->peer == PEER_NULL)
         return SEQ_NONE;
-    if (p->receive && waits_for_any(e))
+    if (p->traits & REQUEST_RECEIVE && waits_for_any(e))
         comm->wildcards = 1;
-    if (p->receive && comm->wildcards)
+    if (p->traits & REQUEST_RECEIVE && comm->wildcards)
         return SEQ_NONE;
-    return ordinal_next(e->comm, e->peer, e->tag, p->send);
+    return ordinal_next(e->comm, e->peer, e->tag, p->traits & REQUEST_SEND);
 }
 
 static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t handle) {
     struct pending *e = request_entry(index);
     struct request_private *p = request_private(index);
     e->peer = p->any_peer;
-    e->tag = p->collective ? (int32_t)p->ordinal++ : p->any_tag;
+    e->tag = p->traits & REQUEST_COLLECTIVE ? (int32_t)p->ordinal++ : p->any_tag;
     e->bytes = p->posted_bytes;
     e->flags = (uint16_t)((e->flags & ~(FLAG_ORDINAL_UNKNOWN | FLAG_UNOBSERVED | FLAG_CANCELLED)) | FLAG_STARTED);
     e->seq = start_ordinal(e, p);
-    if (p->receive && e->seq == SEQ_NONE)
+    if (p->traits & REQUEST_RECEIVE && e->seq == SEQ_NONE)
         e->flags |= FLAG_ORDINAL_UNKNOWN;
     e->op = count_up(&recorder.next_op) + 1;
     e->t0 = f->t0;
@@ -269,7 +285,8 @@ static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t ha
     e->tid = f->self->tid;
     e->active = 1;
     p->starting_call = f->call->id;
-    p->cancelled = false;
+    p->traits &= (uint16_t)~REQUEST_CANCELLED;
+    p->waits_before = requests.waits;
     count_wildcard(e, +1);
     if (!f->quiet)
         record_entry(f->self, e, f->t1, RECORD_POST);
@@ -321,11 +338,11 @@ static void want_statuses(struct call_frame *f, void *room) {
 }
 
 void wait_before(struct call_frame *f) {
-    requests_note_wait();
+    count_up(&requests.waits);
     f->n = 1;
     f->handle = mpi_handle_at(argument(f, f->call->request), 0);
     f->handles = &f->handle;
-    if (unlikely(__atomic_load_n(&requests_wildcards, __ATOMIC_RELAXED)))
+    if (unlikely(__atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED)))
         want_statuses(f, f->status);
     uint32_t index = is_null(f->handle) ? REQUEST_NO_ENTRY : request_find(f->handle);
     if (likely(index != REQUEST_NO_ENTRY))
@@ -333,9 +350,9 @@ void wait_before(struct call_frame *f) {
 }
 
 void waits_before(struct call_frame *f) {
-    requests_note_wait();
+    count_up(&requests.waits);
     uint32_t n = request_count(f);
-    bool any = __atomic_load_n(&requests_wildcards, __ATOMIC_RELAXED) != 0;
+    bool any = __atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED) != 0;
     size_t handles = ((size_t)n * sizeof *f->handles + 15) & ~(size_t)15;
     size_t statuses = any ? (returns_one_status(f->call) ? 1u : (size_t)n) * mpi_abi.status_bytes : 0;
     char *room = thread_scratch(f->self, handles + statuses + 64);
@@ -458,7 +475,7 @@ void request_free_after(struct call_frame *f) {
 void cancel_after(struct call_frame *f) {
     uint32_t index = f->failed ? REQUEST_NO_ENTRY : request_find(mpi_handle_at(argument(f, f->call->request), 0));
     if (index != REQUEST_NO_ENTRY)
-        request_private(index)->cancelled = true;
+        request_private(index)->traits |= REQUEST_CANCELLED;
     emit_call(f);
 }
 

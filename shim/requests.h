@@ -4,7 +4,9 @@
  * A handle that is handed out again proves that the operation it stood for is complete. Libraries also have handles
  * that they hand out over and over, for operations that were complete when posted (eager sends); these are learnt.
  * Handles freed by Request_free leave the table at once.
- * Lives here: the table. Must not live here: what a Wait means.
+ * Lives here: the table: buckets of eight keys, one cache line, apart from the entries they stand for; a key has a
+ * place of its own in its bucket, and only a bucket that had to put one elsewhere is searched further.
+ * Must not live here: what a Wait means.
  */
 #ifndef COMMTAP_REQUESTS_H
 #define COMMTAP_REQUESTS_H
@@ -14,54 +16,134 @@
 
 #include "shim/communicators.h"
 #include "shim/format.h"
+#include "shim/recorder.h"
 
 #define REQUEST_NO_ENTRY UINT32_MAX
+#define REQUEST_KEYS     8u
+#define REQUEST_BUSY     1u /* key of an entry that one thread works on; no library has a handle 1 */
+#define REQUEST_SHARED   16u
+
+enum request_trait {
+    REQUEST_SEND = 1u << 0,
+    REQUEST_RECEIVE = 1u << 1,
+    REQUEST_COLLECTIVE = 1u << 2,
+    REQUEST_CREATES = 1u << 3, /* a communicator, at completion */
+    REQUEST_CANCELLED = 1u << 4,
+};
 
 /* What the dump does not hold of a pending operation. */
 struct request_private {
     struct communicator *comm;
-    uintptr_t output; /* Comm_idup: where the new handle will stand */
-    uint32_t ordinal; /* Comm_idup: creation ordinal; persistent: starts so far */
-    uint8_t topology;
+    uint32_t waits_before;  /* Wait and Test calls of the process when it was posted */
+    uint16_t traits;        /* enum request_trait */
+    uint16_t starting_call; /* Start or Startall, 0 for requests that are no persistent ones */
     uint8_t peer_class;
-    bool receive, send, collective, cancelled;
-    uint32_t waits_before; /* Wait and Test calls of the process when it was posted */
-    uint32_t wanted_seq;   /* persistent collectives: the number taken at initialisation */
-    int32_t any_peer;      /* persistent requests: partner, tag and size as prepared, whatever the last start matched */
+    uint8_t topology;
+
+    /* creations: where the new handle will stand, its ordinal; persistent collectives: starts so far */
+    uint32_t ordinal;
+    uintptr_t output;
+    /* persistent requests: partner, tag, size and number as prepared, whatever the last start matched */
+    int32_t any_peer;
     int32_t any_tag;
     uint64_t posted_bytes;
-    uint16_t starting_call; /* Start or Startall, 0 for requests that are no persistent ones */
+    uint32_t prepared_seq;
 };
+
+struct request_bucket {
+    uintptr_t keys[REQUEST_KEYS];
+};
+
+struct requests {
+    struct request_bucket *buckets;
+    struct request_private *private;
+    uint8_t *displaced; /* per bucket: keys that belong here may stand elsewhere */
+    uint32_t bucket_mask;
+    uint32_t waits;     /* Wait and Test calls so far */
+    uint32_t wildcards; /* posted receives with a wildcard: while there are any, ignored statuses are replaced */
+    uintptr_t shared[REQUEST_SHARED];
+};
+extern struct requests requests;
 
 bool requests_begin(void);
 
-struct pending *request_entry(uint32_t index);
-struct request_private *request_private(uint32_t index);
+static inline struct pending *request_entry(uint32_t index) {
+    return &recorder.pending[index];
+}
 
-/* Posted receives with a wildcard: while there are any, ignored statuses are replaced by our own. */
-extern uint32_t requests_wildcards;
+static inline struct request_private *request_private(uint32_t index) {
+    return &requests.private[index];
+}
 
-/* A Wait or Test begins: from here on a handle may come back because it was completed. */
-void requests_note_wait(void);
+static inline uintptr_t *request_key(uint32_t index) {
+    return &requests.buckets[index / REQUEST_KEYS].keys[index % REQUEST_KEYS];
+}
 
-/* True for handles that a library hands out for operations complete when posted. */
-bool request_is_shared(uintptr_t handle);
+/* The entry a handle has by right: its bucket, and its place in it. */
+static inline uint32_t request_home(uintptr_t handle) {
+    uint64_t h = (handle ^ handle >> 31) * 0x9e3779b97f4a7c15u;
+    return ((uint32_t)(h >> 40) & requests.bucket_mask) * REQUEST_KEYS + (uint32_t)(h >> 36) % REQUEST_KEYS;
+}
 
-/* `handle` was handed out while the entry `stale` still held it: learns it as shared when nothing can have completed
- * that entry in between. Only sends can be complete when posted. */
-void request_learn_shared(uintptr_t handle, uint32_t stale);
+static inline bool request_claim_key(uintptr_t *key, uintptr_t expected) {
+    if (unlikely(recorder.multithreaded))
+        return __atomic_compare_exchange_n(key, &expected, REQUEST_BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (*key != expected)
+        return false;
+    *key = REQUEST_BUSY;
+    return true;
+}
+
+/* Slow halves. */
+uint32_t request_search(uint32_t home, uintptr_t handle, bool claim);
+uint32_t request_take_elsewhere(uint32_t home);
+
+/* Finds the entry of a handle, leaving it in the table. */
+static inline uint32_t request_find(uintptr_t handle) {
+    uint32_t home = request_home(handle);
+    return likely(__atomic_load_n(request_key(home), __ATOMIC_ACQUIRE) == handle) ? home
+                                                                                  : request_search(home, handle, false);
+}
+
+/* Finds it and takes it out of reach of other threads; the caller finishes with request_release or request_publish. */
+static inline uint32_t request_claim(uintptr_t handle) {
+    uint32_t home = request_home(handle);
+    return likely(request_claim_key(request_key(home), handle)) ? home : request_search(home, handle, true);
+}
 
 /* Takes a free entry for `handle`. *stale is the entry that held the same handle, to be completed by the caller, or
  * REQUEST_NO_ENTRY. Returns REQUEST_NO_ENTRY when the table is full (counted). The entry is private to the caller
  * until request_publish. */
-uint32_t request_take(uintptr_t handle, uint32_t *stale);
-void request_publish(uint32_t index, uintptr_t handle);
+static inline uint32_t request_take(uintptr_t handle, uint32_t *stale) {
+    uint32_t home = request_home(handle);
+    *stale = REQUEST_NO_ENTRY;
+    if (likely(!requests.displaced[home / REQUEST_KEYS] && request_claim_key(request_key(home), 0)))
+        return home;
+    *stale = request_claim(handle);
+    return request_take_elsewhere(home);
+}
 
-/* Finds the entry of a handle, leaving it in the table. */
-uint32_t request_find(uintptr_t handle);
+static inline void request_publish(uint32_t index, uintptr_t handle) {
+    __atomic_store_n(&request_entry(index)->request, handle, __ATOMIC_RELEASE);
+    __atomic_store_n(request_key(index), handle, __ATOMIC_RELEASE);
+}
 
-/* Finds it and takes it out of reach of other threads; the caller finishes with request_release or request_publish. */
-uint32_t request_claim(uintptr_t handle);
-void request_release(uint32_t index);
+static inline void request_release(uint32_t index) {
+    __atomic_store_n(&request_entry(index)->request, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(request_key(index), 0, __ATOMIC_RELEASE);
+}
+
+static inline uintptr_t *request_shared_slot(uintptr_t handle) {
+    return &requests.shared[(handle ^ handle >> 7 ^ handle >> 13) % REQUEST_SHARED];
+}
+
+/* True for handles that a library hands out for operations complete when posted. */
+static inline bool request_is_shared(uintptr_t handle) {
+    return __atomic_load_n(request_shared_slot(handle), __ATOMIC_RELAXED) == handle;
+}
+
+/* `handle` was handed out while the entry `stale` still held it: learns it as shared when nothing can have completed
+ * that entry in between. Only sends can be complete when posted. */
+void request_learn_shared(uintptr_t handle, uint32_t stale);
 
 #endif
