@@ -133,13 +133,12 @@ static bool apply(const struct comms_logger *logger, const char *path, struct ru
                   struct run_notes *notes) {
     if (!logger->enabled)
         run_note(notes, "%s: comms_logger.enabled is not true: nothing is recorded", path);
-    if (logger->debug)
-        run_note(notes, "%s: comms_logger.debug: this version records no call sites", path);
     char *ops = logger->prof_all ? strdup("*") : functions_of(logger->prof_ops, path, notes);
     /* their log goes to rank 0 only */
     bool done = ops && run_settings_set(settings, "COMMTAP_OPS", ops) &&
                 run_settings_set(settings, "COMMTAP_ENABLE", logger->enabled ? "1" : "0") &&
-                run_settings_set(settings, "COMMTAP_VERBOSE", logger->verbose ? "ranks:0" : "off");
+                run_settings_set(settings, "COMMTAP_VERBOSE", logger->verbose ? "ranks:0" : "off") &&
+                run_settings_set(settings, "COMMTAP_STACK", logger->debug ? "site" : "off");
     free(ops);
     return done;
 }

@@ -258,6 +258,12 @@ def test_ds_config_defaults(tmp_path):
     assert (seen["COMMTAP_ENABLE"], seen["COMMTAP_VERBOSE"], seen["COMMTAP_OPS"]) == ("1", "off", "*")
 
 
+def test_ds_config_debug_asks_for_call_sites(tmp_path):
+    for debug, stack in ((True, "site"), (False, "off")):
+        seen, words = ds_settings(tmp_path, {"comms_logger": {"enabled": True, "debug": debug}})
+        assert seen["COMMTAP_STACK"] == stack and words.count("debug") == 0
+
+
 def test_ds_config_names_of_operations_become_functions(tmp_path):
     section = {"enabled": True, "verbose": True, "prof_all": False,
                "prof_ops": ["all_reduce", "all_gather", "monitored_barrier", "al_reduce", "dance"]}
