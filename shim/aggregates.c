@@ -47,8 +47,7 @@ bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
     return operations->rows && peers->rows && (!stack_slots || sites_begin(lane, file));
 }
 
-/* ---- further tables ------------------------------------------------------------------------------------------------
- */
+/* ---- further tables -------------------------------------------------------------------------- */
 
 static bool is_full(uint32_t used, uint32_t mask) {
     return used > mask / 8 * 7;
@@ -108,8 +107,7 @@ static void grow_sites(struct lane *lane, uint32_t rows) {
     errno = saved;
 }
 
-/* ---- rows
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* May this (call, communicator) have one more exact size? Threads of a shared lane may overshoot by a few. */
 static bool one_more_size(struct lane *lane, uint64_t key) {

@@ -34,7 +34,7 @@ static struct {
     uint32_t count;
 } group_creations[GROUP_CREATIONS];
 
-/* ---- members ---------------------------------------------------------------------------------------------------- */
+/* ---- members --------------------------------------------------------------------------------- */
 
 struct members {
     int *ranks; /* world ranks in rank order; MPI_UNDEFINED where the member is of another world */
@@ -95,7 +95,7 @@ static uint32_t count_runs(const struct members *m, struct member_run *runs) {
     return count;
 }
 
-/* ---- definitions ------------------------------------------------------------------------------------------------ */
+/* ---- definitions ----------------------------------------------------------------------------- */
 
 static void define(const struct communicator *c, const struct members *m, uint64_t parent_uid, uint16_t created_by) {
     uint32_t runs = m->foreign ? 0 : count_runs(m, NULL), flags = c->flags;
@@ -147,7 +147,7 @@ static void define_freed(const struct communicator *c) {
     definitions_commit(d, DEFINITION_COMMUNICATOR_FREED);
 }
 
-/* ---- the pool --------------------------------------------------------------------------------------------------- */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 static struct progress *take_progress(const struct communicator *c) {
     for (uint32_t i = 0; i < recorder.progress_count; i++) {
@@ -210,8 +210,7 @@ void communicator_forget(struct handle_map *map, uintptr_t handle) {
     end_turn();
 }
 
-/* ---- attributes: the library tells us when a communicator goes ----------------------------------------------------
- */
+/* ---- attributes: the library tells us when a communicator goes ------------------------------- */
 
 static int never_copy(uintptr_t comm, int key, void *extra, void *in, void *out, int *flag) {
     (void)comm, (void)key, (void)extra, (void)in, (void)out;
@@ -229,8 +228,7 @@ bool communicators_are_watched(void) {
     return have_keyval;
 }
 
-/* ---- registration -------------------------------------------------------------------------------------------------
- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 static bool ask_library(struct communicator *c) {
     int size = 0, rank = 0, inter = 0, remote = 0;
@@ -421,8 +419,7 @@ void communicators_end(void) {
     world_group = 0;
 }
 
-/* ---- topologies ---------------------------------------------------------------------------------------------------
- */
+/* ---- topologies ------------------------------------------------------------------------------ */
 
 /* A grid's array entries come in pairs per dimension: the neighbour below, the neighbour above (MPI 4.0, 8.6). */
 static void ask_grid(struct communicator *c) {

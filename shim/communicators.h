@@ -96,7 +96,7 @@ void communicator_set_name(const struct communicator *c, const char *name);
 /* Finds outdegree, neighbours and missing of a communicator with a topology; 0 neighbours when it has none. */
 void communicator_ask_topology(struct communicator *c);
 
-/* ---- numbers ---------------------------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 /* A collective was entered or posted: its number. */
 static inline uint32_t collective_enter(struct communicator *c, uint16_t call, uint64_t now) {

@@ -46,7 +46,7 @@
 #define TAG_ANY       (INT32_MIN + 1)
 #define RANK_UNKNOWN  (-1)
 
-/* ---- header ------------------------------------------------------------------------------------------ */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 enum dump_state {                               /* bits of dump_header.state */
                   STATE_ACTIVE = 1u << 0,       /* set at activation */
@@ -152,7 +152,7 @@ struct dump_header {
     struct section sections[SECTIONS_MAX];
 };
 
-/* ---- the file's own list of calls ---------------------------------------------------------------------- */
+/* ---- the file's own list of calls ------------------------------------------------------------ */
 
 enum api { API_MPI = 1, API_NCCL = 2 };
 
@@ -205,7 +205,7 @@ struct call_name {
     char torch[24]; /* torch.distributed's name for the operation, empty where there is none */
 };
 
-/* ---- clock ------------------------------------------------------------------------------------------------ */
+/* ---- clock ----------------------------------------------------------------------------------- */
 
 /* Not sorted: when the table is full every second anchor is dropped. Readers sort by ticks. */
 struct clock_anchor {
@@ -217,7 +217,7 @@ struct clock_anchor {
     uint64_t reserved[3];
 };
 
-/* ---- records ---------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 enum record_kind {
     RECORD_CALL = 1, /* a blocking call: t0 enter, t1 leave */
@@ -319,7 +319,7 @@ enum redop_code {
     REDOP_CODES
 };
 
-/* ---- state outside the rings ------------------------------------------------------------------------------- */
+/* ---- state outside the rings ----------------------------------------------------------------- */
 
 /* What one thread is doing right now. While `call` is 0 the thread is in user code since `last_leave`. */
 struct in_flight {
@@ -413,7 +413,7 @@ struct lane_state {
     uint64_t reserved[4];
 };
 
-/* ---- aggregates: all calls, exact --------------------------------------------------------------------------- */
+/* ---- aggregates: all calls, exact ------------------------------------------------------------ */
 
 enum source { SOURCE_HOST = 1, SOURCE_GPU_EVENT = 2, SOURCE_IN_KERNEL = 3, SOURCE_INFERRED = 4 };
 
@@ -486,7 +486,7 @@ struct peer_row {
     uint64_t wait_total; /* ticks inside Wait and Test calls that ended with this operation's completion */
 };
 
-/* ---- definitions: append-only -------------------------------------------------------------------------------- */
+/* ---- definitions: append-only ---------------------------------------------------------------- */
 
 enum definition_kind {
     DEFINITION_COMMUNICATOR = 1,
@@ -586,7 +586,7 @@ struct epoch_definition {
     uint64_t ticks;
 };
 
-/* ---- the stub that stands in the output directory for a dump staged elsewhere ----------------------------------- */
+/* ---- the stub that stands in the output directory for a dump staged elsewhere ---------------- */
 
 /* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank. */
 

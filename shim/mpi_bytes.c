@@ -54,8 +54,7 @@ void mpi_bytes_forget_type(uintptr_t handle) {
     handle_map_remove(mpi_types, handle);
 }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------
- */
+/* ---- arguments ------------------------------------------------------------------------------- */
 
 struct counts { /* one (count, type) pair of arguments, scalar or array */
     const struct call *call;
@@ -108,8 +107,7 @@ static uint64_t multiplied(uint64_t bytes, uint64_t n) {
     return bytes == BYTES_UNKNOWN ? bytes : bytes * n;
 }
 
-/* ---- formulas ------------------------------------------------------------------------------------------------------
- */
+/* ---- formulas -------------------------------------------------------------------------------- */
 
 static uint64_t neighbours(const struct call *call, const struct counts *c, struct communicator *comm, bool ask) {
     if (comm->outdegree < 0) {

@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* ---- what all collectives share
- * --------------------------------------------------------------------------------------- */
+/* ---- what all collectives share -------------------------------------------------------------- */
 
 static void find_root(struct call_frame *f) {
     int32_t root = (int32_t)argument(f, f->call->root);
@@ -111,8 +110,7 @@ void collective_init_after(struct call_frame *f) {
     operation_prepared(f, REQUEST_COLLECTIVE);
 }
 
-/* ---- creating communicators
- * ------------------------------------------------------------------------------------------- */
+/* ---- creating communicators ------------------------------------------------------------------ */
 
 static uint8_t new_topology(const struct call_frame *f) {
     if (f->call->bits & CALL_COPIES_TOPOLOGY)
@@ -188,8 +186,7 @@ void comm_set_name_after(struct call_frame *f) {
     emit_call(f);
 }
 
-/* ---- freeing: the history ends before the call, since afterwards the communicator is gone
- * -------------------------------- */
+/* ---- freeing: the history ends before the call, since afterwards the communicator is gone ---- */
 
 static void free_before(struct call_frame *f, struct communicator *comm) {
     frame_set_comm(f, comm);
@@ -239,8 +236,7 @@ void file_close_after(struct call_frame *f) {
         communicator_forget(&handle_maps->files, f->handle);
 }
 
-/* ---- windows and files
- * --------------------------------------------------------------------------------------------------- */
+/* ---- windows and files ----------------------------------------------------------------------- */
 
 void win_create_after(struct call_frame *f) {
     collective_after(f);

@@ -91,8 +91,7 @@ static inline struct communicator *frame_find_comm(const struct call_frame *f) {
 /* After success: a communicator we never saw being made is registered now. */
 void frame_find_unseen(struct call_frame *f);
 
-/* ---- recording ------------------------------------------------------------------------------------------------------
- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 /* What a call is about, alike in frames, entries and records: communicator, peer, tag, stack. */
 #define RECORD_FACTS (offsetof(struct record, call) - offsetof(struct record, comm))
@@ -156,8 +155,7 @@ static inline void emit_call(const struct call_frame *f) {
         verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
 }
 
-/* ---- operations that outlive their call (mpi_requests.c)
- * -------------------------------------------------------------- */
+/* ---- operations that outlive their call (mpi_requests.c) ------------------------------------- */
 
 /* A non-blocking operation was posted: records it and follows its request. `traits`: enum request_trait. */
 void operation_posted(struct call_frame *f, uint16_t traits);

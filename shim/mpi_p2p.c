@@ -27,8 +27,7 @@ static void find_bytes(struct call_frame *f) {
         set_bytes(f, false);
 }
 
-/* ---- destinations and sources
- * ------------------------------------------------------------------------------------------ */
+/* ---- destinations and sources ---------------------------------------------------------------- */
 
 static void set_destination(struct call_frame *f) {
     int32_t peer = (int32_t)argument(f, f->call->peer);
@@ -108,8 +107,7 @@ static void add_peer(const struct call_frame *f, uint16_t direction) {
         peers_add(f->self->lane, f->comm_index, f->peer, f->call->id, direction, f->bytes, f->t1 - f->t0, 0);
 }
 
-/* ---- blocking
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- blocking -------------------------------------------------------------------------------- */
 
 void send_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
@@ -193,8 +191,7 @@ void sendrecv_after(struct call_frame *f) {
     add_peer(&half, FLAG_RECV);
 }
 
-/* ---- non-blocking and persistent
- * ------------------------------------------------------------------------------------------- */
+/* ---- non-blocking and persistent ------------------------------------------------------------- */
 
 void isend_after(struct call_frame *f) {
     settle_bytes(f);
@@ -264,8 +261,7 @@ void recv_init_after(struct call_frame *f) {
         operation_prepared(f, REQUEST_RECEIVE);
 }
 
-/* ---- probes
- * ---------------------------------------------------------------------------------------------------------------- */
+/* ---- probes ---------------------------------------------------------------------------------- */
 
 static bool flag_is_set(const struct call_frame *f) {
     return !f->call->flag || *(const int *)argument(f, f->call->flag);

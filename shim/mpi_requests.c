@@ -25,8 +25,7 @@ static void count_wildcard(const struct pending *e, int change) {
         __atomic_fetch_add(&requests.wildcards, (uint32_t)change, __ATOMIC_RELAXED);
 }
 
-/* ---- completion
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- completion ------------------------------------------------------------------------------ */
 
 struct completion {
     const void *status; /* NULL: none */
@@ -144,8 +143,7 @@ static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle
     request_publish(index, handle);
 }
 
-/* ---- posting
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- posting --------------------------------------------------------------------------------- */
 
 static inline void fill_entry(struct pending *e, struct request_private *p, const struct call_frame *f,
                               uint16_t traits) {
@@ -253,8 +251,7 @@ void operation_prepared(struct call_frame *f, uint16_t traits) {
     emit_call(f);
 }
 
-/* ---- starting
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static uint32_t start_ordinal(const struct pending *e, struct request_private *p) {
     struct communicator *comm = live_comm(e, p);
@@ -318,8 +315,7 @@ void startall_after(struct call_frame *f) {
         start_handle(f, mpi_handle_at(argument(f, f->call->request), (size_t)i));
 }
 
-/* ---- waiting and testing
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- waiting and testing --------------------------------------------------------------------- */
 
 static uint32_t request_count(const struct call_frame *f) {
     int32_t n = f->call->n ? (int32_t)argument(f, f->call->n) : 1;
@@ -452,8 +448,7 @@ void wait_after(struct call_frame *f) {
         complete_requests(f, &done);
 }
 
-/* ---- freeing, cancelling, looking
- * ---------------------------------------------------------------------------------------------- */
+/* ---- freeing, cancelling, looking ------------------------------------------------------------ */
 
 void request_free_before(struct call_frame *f) {
     f->handle = mpi_handle_at(argument(f, f->call->request), 0);

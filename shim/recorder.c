@@ -34,7 +34,7 @@ static uint32_t activating;
 static os_pthread_key thread_key;
 static bool have_thread_key;
 
-/* ---- threads -------------------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static bool lane_open(struct lane *lane, uint32_t index) {
     struct dumpfile *file = &recorder.file;
@@ -202,7 +202,7 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
     return record;
 }
 
-/* ---- activation ------------------------------------------------------------------------------------------------- */
+/* ---- activation ------------------------------------------------------------------------------ */
 
 static uint32_t ring_records(void) {
     uint64_t wanted = recorder.knobs.ring, records = RING_MIN;

@@ -39,7 +39,7 @@ static struct {
     char path[512];
 } provider;
 
-/* ---- the dynamic linker's own functions ----------------------------------------------------------------------- */
+/* ---- the dynamic linker's own functions ------------------------------------------------------ */
 
 struct symbol_search {
     const char *name;
@@ -133,7 +133,7 @@ static void *next_after_us(const char *name) {
     return found;
 }
 
-/* ---- which library -------------------------------------------------------------------------------------------- */
+/* ---- which library --------------------------------------------------------------------------- */
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
@@ -250,7 +250,7 @@ any_function resolve_call(unsigned index, bool profiling, const void *caller) {
     return found;
 }
 
-/* ---- Fortran bindings ----------------------------------------------------------------------------------------- */
+/* ---- Fortran bindings ------------------------------------------------------------------------ */
 
 static bool is_fortran_library(const char *path) {
     static const char *const names[] = {"libmpi_mpifh", "libmpi_usempi", "libmpichfort", "libmpifort", "libmpichf90"};
@@ -284,7 +284,7 @@ bool resolve_caller_is_fortran(const void *caller) {
     return fortran;
 }
 
-/* ---- the dlsym hook --------------------------------------------------------------------------------------------- */
+/* ---- the dlsym hook -------------------------------------------------------------------------- */
 
 /* Hooks without a row in the table. */
 static const char *const other_hooks[] = {"MPI_Pcontrol", "MPI_Initialized"};

@@ -32,8 +32,7 @@ bool stacks_begin(const char *mode) {
     return stack_slots != NULL;
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------------------
- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 struct module_search {
     uintptr_t address;
@@ -123,8 +122,7 @@ static void define_module(uintptr_t address) {
     }
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------------------------------
- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static void define(struct stack_slot *slot, uintptr_t address) {
     int saved = errno;

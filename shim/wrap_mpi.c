@@ -14,8 +14,7 @@
 #include "shim/resolve.h"
 #include "shim/tail_jump.h"
 
-/* ---- coming up and going down
- * --------------------------------------------------------------------------------------------- */
+/* ---- coming up and going down ---------------------------------------------------------------- */
 
 static uint32_t library_generation; /* activation for which the library was asked for its world */
 static bool finalized;
@@ -101,8 +100,7 @@ static void abort_before(struct call_frame *f) {
     __atomic_fetch_or(&recorder.header->state, STATE_ABORTING, __ATOMIC_RELEASE);
 }
 
-/* ---- kinds with little to do
- * ------------------------------------------------------------------------------------------------ */
+/* ---- kinds with little to do ----------------------------------------------------------------- */
 
 static void nothing(struct call_frame *f) {
     (void)f;
@@ -189,8 +187,7 @@ const struct handler mpi_handlers[KIND_COUNT] = {
     [KIND_FILE_IO_REQUEST] = {independent_request_before, independent_request_after},
 };
 
-/* ---- in and out
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- in and out ------------------------------------------------------------------------------ */
 
 static void publish_in_flight(const struct call_frame *f) {
     struct in_flight *slot = f->self->slot;
@@ -256,8 +253,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
     self->outer = 0;
 }
 
-/* ---- the wrappers
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- the wrappers ---------------------------------------------------------------------------- */
 
 #define P0  void
 #define P1  uintptr_t a1
@@ -328,8 +324,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
 #include "shim/calls.def"
 #undef CALL
 
-/* ---- hand-written
- * ------------------------------------------------------------------------------------------------------------ */
+/* ---- hand-written ---------------------------------------------------------------------------- */
 
 /* MPI_Pcontrol is variadic: its arguments are never read, the real one is reached by a jump. */
 
