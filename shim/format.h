@@ -24,15 +24,15 @@
 
 #include <stdint.h>
 
-#define FORMAT_MAGIC       "COMMTAP\n" /* 8 bytes without the terminator */
-#define FORMAT_VERSION     1u
-#define FORMAT_BYTE_ORDER  0x01020304u
-#define FORMAT_FILE_PREFIX "commtap."
-#define FORMAT_FILE_SUFFIX ".ct"
-#define FORMAT_STUB_SUFFIX ".stub"
+#define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
+#define FORMAT_VERSION           1u
+#define FORMAT_BYTE_ORDER        0x01020304u
+#define FORMAT_FILE_PREFIX       "commtap."
+#define FORMAT_FILE_SUFFIX       ".ct"
+#define FORMAT_STUB_SUFFIX       ".stub"
 #define FORMAT_UNFINISHED_SUFFIX ".new" /* after .ct, until the header is written */
-#define SECTION_ALIGN      65536u
-#define SECTIONS_MAX       160u
+#define SECTION_ALIGN            65536u
+#define SECTIONS_MAX             160u
 
 #define BYTES_UNKNOWN UINT64_MAX
 #define COMM_NONE     UINT32_MAX /* `comm` of calls that have no communicator */
