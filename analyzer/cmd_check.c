@@ -12,6 +12,7 @@
 #include "analyzer/load/rows.h"
 #include "analyzer/options.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/loss_list.h"
 #include "analyzer/render/table.h"
 
 struct check_row {
@@ -28,6 +29,7 @@ struct check {
     size_t count;
     size_t problems; /* over all files */
     size_t missing;  /* ranks of the world without a dump, beyond those not collected */
+    struct loss_counts losses;
 };
 
 /* ---- what a dump says of itself --------------------------------------------------------------------------------- */
@@ -152,8 +154,10 @@ static bool build(struct check *check) {
     check->rows = calloc(set->count + set->unusable_count + 1, sizeof *check->rows);
     if (!check->rows)
         return false;
-    for (size_t i = 0; i < set->count; i++)
+    for (size_t i = 0; i < set->count; i++) {
         check->rows[check->count++] = describe(set->dumps[i], set->duplicate[i]);
+        losses_add(&check->losses, set->dumps[i]);
+    }
     for (size_t i = 0; i < set->unusable_count; i++)
         check->rows[check->count++] = describe(set->unusable[i], false);
     for (size_t i = 0; i < check->count; i++)
@@ -165,31 +169,6 @@ static bool build(struct check *check) {
 
 /* ---- output
  * ------------------------------------------------------------------------------------------------------------- */
-
-static const struct {
-    const char *key;
-    size_t offset;
-    const char *text;
-} loss_rows[] = {
-#define LOSS(FIELD, TEXT)                                                                                              \
-    { #FIELD, offsetof(struct losses, FIELD), TEXT }
-    LOSS(threads_without_slot, "threads without an in-flight slot: their calls are not seen while they hang"),
-    LOSS(pending_untracked, "operations that could not be followed: completion unknown"),
-    LOSS(communicators_untracked, "communicators without a definition or progress row"),
-    LOSS(ordinals_evicted, "point-to-point channels whose numbering was forgotten"),
-    LOSS(providers_handed_raw, "look-ups that bypassed commtap: too many copies of a library"),
-    LOSS(definitions_full, "definitions that found no room"),
-    LOSS(epochs_merged, "epochs beyond the last number"),
-#undef LOSS
-};
-enum { LOSS_ROWS = sizeof loss_rows / sizeof *loss_rows };
-
-static uint64_t sum_loss(const struct dump_set *set, size_t offset) {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < set->count; i++)
-        sum += *(const uint64_t *)((const char *)&set->dumps[i]->header->losses + offset);
-    return sum;
-}
 
 static json_t *problems_to_json(const struct check *check) {
     json_t *array = json_array();
@@ -215,10 +194,7 @@ static json_t *stubs_to_json(const struct dump_set *set) {
 
 static bool print_json(FILE *stream, const struct check *check) {
     const struct table table = {columns, check->rows, sizeof *check->rows, check->count};
-    json_t *losses = json_object(), *rows = table_to_json(&table);
-    for (size_t i = 0; i < LOSS_ROWS; i++)
-        json_object_set_new(losses, loss_rows[i].key,
-                            json_integer((json_int_t)sum_loss(&check->set, loss_rows[i].offset)));
+    json_t *losses = loss_list_to_json(&check->losses), *rows = table_to_json(&table);
     if (!rows || !losses) {
         json_decref(rows);
         json_decref(losses);
@@ -256,11 +232,7 @@ static bool print_text(const struct output *output, const struct check *check) {
         return false;
     fputc('\n', stream);
     print_problems(stream, check);
-    for (size_t i = 0; i < LOSS_ROWS; i++) {
-        uint64_t lost = sum_loss(&check->set, loss_rows[i].offset);
-        if (lost > 0)
-            fprintf(stream, "lost: %" PRIu64 " %s\n", lost, loss_rows[i].text);
-    }
+    loss_list_print(stream, &check->losses, "");
     for (size_t i = 0; i < check->set.stub_count; i++) {
         fputs("not collected: ", stream);
         escape_text(stream, check->set.stubs[i].host);

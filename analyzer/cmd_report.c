@@ -11,6 +11,7 @@
 #include "analyzer/analyse/summary.h"
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/loss_list.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/units.h"
@@ -27,8 +28,9 @@ struct report {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static json_t *seconds_or_null(bool known, int64_t ns) {
-    return known ? json_real(seconds_of(ns)) : json_null();
+/* From one moment to another, null where they are not known. */
+static json_t *seconds_between(bool known, int64_t from_ns, int64_t to_ns) {
+    return known ? json_real(seconds_of(to_ns - from_ns)) : json_null();
 }
 
 static json_t *job_to_json(const struct session *session) {
@@ -45,7 +47,7 @@ static json_t *job_to_json(const struct session *session) {
                      job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen",
                      (json_int_t)job->count, "hosts", (json_int_t)session->clock.host_count, "generations",
                      (json_int_t)job->generations, "wall_seconds",
-                     seconds_or_null(session->end_ns >= session->start_ns, session->end_ns - session->start_ns),
+                     seconds_between(session->end_ns >= session->start_ns, session->start_ns, session->end_ns),
                      "events", (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
                      error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "host_names", hosts,
                      "missing_ranks", missing, "generation", (json_int_t)job->dumps[0]->header->generation, "command",
@@ -57,8 +59,8 @@ static json_t *coverage_to_json(const struct session *session) {
     const struct match_totals *totals = &analysis->totals;
     bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
     return json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I}", "from_seconds", seconds_or_null(known, analysis->from_ns - session->start_ns),
-        "to_seconds", seconds_or_null(known, analysis->to_ns - session->start_ns), "matched_share",
+        "{s:o, s:o, s:o, s:I, s:I, s:I}", "from_seconds", seconds_between(known, session->start_ns, analysis->from_ns),
+        "to_seconds", seconds_between(known, session->start_ns, analysis->to_ns), "matched_share",
         totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
         "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
         "collectives_mismatched", (json_int_t)totals->mismatches);
@@ -68,12 +70,12 @@ static bool print_json(FILE *stream, const struct report *report) {
     const struct straggler_analysis *analysis = &report->session->analysis;
     struct table summary = summary_table(report->summary);
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->session->job.count};
-    return json_print(stream,
-                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1", "job",
-                                job_to_json(report->session), "coverage", coverage_to_json(report->session), "summary",
-                                table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
-                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
-                                "findings", findings_to_json(&report->session->findings)));
+    return json_print(stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1", "job",
+                                        job_to_json(report->session), "coverage", coverage_to_json(report->session),
+                                        "losses", loss_list_to_json(&report->session->job.losses), "summary",
+                                        table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
+                                        stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
+                                        "findings", findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page ------------------------------------------------------------------------------------------------------
@@ -146,14 +148,31 @@ static bool print_ranks(const struct output *output, const struct report *report
     return done;
 }
 
+/* The most that can be said of the totals. */
+static const char *totals_hold(const struct job *job) {
+    uint32_t states = 0;
+    bool damaged = false;
+    for (size_t d = 0; d < job->count; d++) {
+        states |= job->dumps[d]->header->state;
+        damaged |= job->dumps[d]->problems.count > 0;
+    }
+    if (states & STATE_SWITCHED_OFF)
+        return "end where recording was switched off";
+    if (job->losses.of[LOSS_OPERATIONS] > 0)
+        return "do not hold every call";
+    if (damaged)
+        return "hold what is sound in the damaged dumps";
+    return job->missing_count > 0 ? "hold every call of the ranks that are here" : "hold every call";
+}
+
 static void print_coverage(const struct output *output, const struct session *session) {
     const struct straggler_analysis *analysis = &session->analysis;
     const struct match_totals *totals = &analysis->totals;
     int64_t error = common_clock_worst_error(&session->clock);
     char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
     print_heading(output, "Coverage");
-    fputs("  totals hold every call", output->stream);
-    if (analysis->from_ns <= analysis->to_ns) {
+    fprintf(output->stream, "  totals %s", totals_hold(&session->job));
+    if (analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
         units_time(from, start > 0 ? (uint64_t)start : 0);
         units_time(to, end > 0 ? (uint64_t)end : 0);
@@ -171,6 +190,7 @@ static void print_coverage(const struct output *output, const struct session *se
         fprintf(output->stream, "; clocks agree within %s", within);
     }
     fputc('\n', output->stream);
+    loss_list_print(output->stream, &session->job.losses, "  ");
 }
 
 static void print_nobody(const struct output *output, const struct straggler_analysis *analysis) {

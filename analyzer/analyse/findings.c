@@ -491,8 +491,8 @@ static void add_recording(struct findings *findings, const struct job *job, cons
     if (job->events_lost > 0)
         add(findings, FINDING_EVENTS_LOST,
             "%" PRIu64 " of %" PRIu64
-            " events were overwritten: totals are exact, waits and stragglers are judged from "
-            "the rest (COMMTAP_RING holds more).",
+            " events were overwritten: waits and stragglers are judged from the rest (COMMTAP_RING holds more); totals "
+            "do not depend on them.",
             job->events_lost, job->events);
     const struct match_totals *totals = &analysis->totals;
     if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)

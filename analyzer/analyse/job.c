@@ -114,6 +114,7 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
         }
         job->ends[job->count] = end_of(dump, alive);
         job->dumps[job->count++] = dump;
+        losses_add(&job->losses, dump);
         if (dump->header->world_size > job->ranks_expected)
             job->ranks_expected = dump->header->world_size;
         for (uint32_t lane = 0; lane < dump->lane_count; lane++) {

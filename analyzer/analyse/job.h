@@ -8,7 +8,7 @@
 #define COMMTAP_ANALYSE_JOB_H
 
 #include "analyzer/align/common_clock.h"
-#include "analyzer/load/dump.h"
+#include "analyzer/load/losses.h"
 
 /* What became of a rank, as far as its dump tells. */
 enum rank_end {
@@ -35,6 +35,7 @@ struct job {
     size_t others;                /* usable dumps of the directory that belong to another job */
     size_t duplicates;            /* of this job, left out */
     uint64_t events, events_lost; /* records ever written; of these, neither in a ring nor in a kept window */
+    struct loss_counts losses;
 };
 
 /* Chooses the newest run (or the one named `run`), its newest generation, and of several worlds the largest. `alive`

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a recording lost, by its own count.
+ * Lives here: the table of the kinds of loss, their sums.
+ * Must not live here: overwritten events, when to speak of a loss, printing.
+ */
+#include "analyzer/load/losses.h"
+
+#define OF_PROCESS(FIELD, TEXT)                                                                                        \
+    { #FIELD, TEXT, offsetof(struct losses, FIELD), false }
+#define OF_LANE(FIELD, TEXT)                                                                                           \
+    { #FIELD, TEXT, offsetof(struct lane_state, FIELD), true }
+const struct loss_kind loss_kinds[LOSS_KINDS] = {
+    [LOSS_OPERATIONS] = OF_LANE(operations_lost, "calls are in no total: a table of operations was full"),
+    [LOSS_PROVIDERS] = OF_PROCESS(providers_handed_raw,
+                                  "functions of a second MPI library were handed out: calls of them are not seen"),
+    [LOSS_COMMUNICATORS] = OF_PROCESS(communicators_untracked,
+                                      "communicators could not be followed: nothing on them is matched between ranks"),
+    [LOSS_PENDING] = OF_PROCESS(pending_untracked, "operations could not be followed: when they completed is unknown"),
+    [LOSS_ORDINALS] =
+        OF_PROCESS(ordinals_evicted, "point-to-point channels lost count: messages on them are not paired"),
+    [LOSS_THREADS] = OF_PROCESS(threads_without_slot, "threads found no place to show their call: what they hang in is "
+                                                      "unknown"),
+    [LOSS_WINDOWS] = OF_LANE(windows_lost, "events of sampled windows found no room: less is known of the run's past"),
+    [LOSS_SITES] = OF_LANE(sites_lost, "calls have no call site: a table was full"),
+    [LOSS_PEERS] = OF_LANE(peers_lost, "messages are missing from who sent to whom: a table was full"),
+    [LOSS_DEFINITIONS] = OF_PROCESS(definitions_full, "communicators, names or call sites were not written down"),
+    [LOSS_EPOCHS] = OF_PROCESS(epochs_merged, "phases of the job were added to the one before: there are too many"),
+};
+
+static void add(uint64_t *sum, uint64_t counter) {
+    *sum = counter < (uint64_t)INT64_MAX - *sum ? *sum + counter : INT64_MAX;
+}
+
+void losses_add(struct loss_counts *counts, const struct dump *dump) {
+    for (int kind = 0; kind < LOSS_KINDS; kind++) {
+        size_t offset = loss_kinds[kind].offset;
+        if (!loss_kinds[kind].of_lane)
+            add(&counts->of[kind], *(const uint64_t *)((const char *)&dump->header->losses + offset));
+        for (uint32_t i = 0; loss_kinds[kind].of_lane && i < dump->lane_count; i++)
+            if (dump->lanes[i].state)
+                add(&counts->of[kind], *(const uint64_t *)((const char *)dump->lanes[i].state + offset));
+    }
+}

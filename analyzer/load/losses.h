@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a recording lost, by its own count.
+ * Lives here: the kinds of loss with their names and words, their sums over dumps.
+ * Must not live here: overwritten events (dump_lane_lost), when to speak of a loss, printing.
+ */
+#ifndef COMMTAP_LOAD_LOSSES_H
+#define COMMTAP_LOAD_LOSSES_H
+
+#include "analyzer/load/dump.h"
+
+enum loss {
+    LOSS_OPERATIONS = 0, /* the one kind that is missing from totals */
+    LOSS_PROVIDERS,
+    LOSS_COMMUNICATORS,
+    LOSS_PENDING,
+    LOSS_ORDINALS,
+    LOSS_THREADS,
+    LOSS_WINDOWS,
+    LOSS_SITES,
+    LOSS_PEERS,
+    LOSS_DEFINITIONS,
+    LOSS_EPOCHS,
+    LOSS_KINDS
+};
+
+struct loss_kind {
+    const char *key;  /* the counter's name in shim/format.h */
+    const char *text; /* follows the number: what was lost, and what that means for the reader */
+    size_t offset;    /* of the counter, in struct lane_state or in struct losses */
+    bool of_lane;
+};
+
+extern const struct loss_kind loss_kinds[LOSS_KINDS];
+
+/* Counters by enum loss; none exceeds INT64_MAX, whatever the files say. */
+struct loss_counts {
+    uint64_t of[LOSS_KINDS];
+};
+
+/* Adds what one usable dump says it lost. */
+void losses_add(struct loss_counts *counts, const struct dump *dump);
+
+#endif
