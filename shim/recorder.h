@@ -70,6 +70,7 @@ struct recorder {
     struct definitions definitions;
     uint32_t epoch_bits; /* current epoch, shifted to where rows want it */
     uint32_t next_op;
+    bool ready; /* the library is initialised and known: its calls may be looked into */
     bool paused;
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;

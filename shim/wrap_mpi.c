@@ -43,6 +43,7 @@ static void begin_library(bool with_world) {
     recorder.header->initialised_ticks = ticks();
     __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED | (recorder.multithreaded ? STATE_THREAD_MULTIPLE : 0),
                       __ATOMIC_RELEASE);
+    recorder.ready = true;
     recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);
 }
 
@@ -87,6 +88,7 @@ static void finalize_after(struct call_frame *f) {
     emit_call(f);
     if (f->failed)
         return;
+    recorder.ready = false;
     recorder.header->finalised_ticks = f->t1;
     __atomic_fetch_or(&recorder.header->state, STATE_FINALISED, __ATOMIC_RELEASE);
     finalized = true;
@@ -220,6 +222,8 @@ static any_function enter(struct call_frame *f, unsigned index, bool profiling, 
     if (unlikely(!real))
         real = resolve_call(index, profiling, caller);
     if (unlikely(!self) && !(self = wake(call, caller)))
+        return real;
+    if (unlikely(!recorder.ready) && call->kind != KIND_INIT)
         return real;
     /* Calls that the library makes itself are part of the outer one. A frame above the outer one's means that an
      * exception or longjmp has left it without our seeing it. */
