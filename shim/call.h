@@ -18,7 +18,8 @@
 enum call_kind {
     KIND_PLAIN = 0, /* counted and timed */
     KIND_INIT,      /* Init, Init_thread, Session_init */
-    KIND_FINALIZE,  /* Finalize, Session_finalize */
+    KIND_FINALIZE,
+    KIND_SESSION_FINALIZE, /* the world, or other sessions, may live on */
     KIND_ABORT,
     KIND_COLLECTIVE,      /* blocking collective */
     KIND_ICOLLECTIVE,     /* non-blocking: has `request` */

@@ -39,6 +39,7 @@ static const struct kind_properties kinds[KIND_COUNT] = {
     [KIND_PLAIN] = {CLASS_OTHER, 0},
     [KIND_INIT] = {CLASS_SETUP, 0},
     [KIND_FINALIZE] = {CLASS_SETUP, 0},
+    [KIND_SESSION_FINALIZE] = {CLASS_SETUP, 0},
     [KIND_ABORT] = {CLASS_SETUP, 0},
     [KIND_COLLECTIVE] = {CLASS_COLLECTIVE, 0},
     [KIND_ICOLLECTIVE] = {CLASS_COLLECTIVE, 1},

@@ -135,6 +135,7 @@ const struct handler mpi_handlers[KIND_COUNT] = {
     [KIND_PLAIN] = {plain_before, plain_after},
     [KIND_INIT] = {nothing, init_after},
     [KIND_FINALIZE] = {finalize_before, finalize_after},
+    [KIND_SESSION_FINALIZE] = {nothing, plain_after},
     [KIND_ABORT] = {abort_before, nothing},
     [KIND_COLLECTIVE] = {collective_before, collective_after},
     [KIND_ICOLLECTIVE] = {collective_before, icollective_after},

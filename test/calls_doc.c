@@ -24,6 +24,7 @@ static const struct kind_words kinds[KIND_COUNT] = {
     [KIND_PLAIN] = {"PLAIN", "counted and timed", "no"},
     [KIND_INIT] = {"INIT", "setup", "no"},
     [KIND_FINALIZE] = {"FINALIZE", "setup", "no"},
+    [KIND_SESSION_FINALIZE] = {"SESSION_FINALIZE", "setup", "no"},
     [KIND_ABORT] = {"ABORT", "setup", "no"},
     [KIND_COLLECTIVE] = {"COLLECTIVE", "collective", BY_SEQUENCE},
     [KIND_ICOLLECTIVE] = {"ICOLLECTIVE", "collective, non-blocking", BY_SEQUENCE},
