@@ -18,6 +18,7 @@
 
 static uint32_t library_generation; /* activation for which the library was asked for its world */
 static bool finalized;
+static bool sessions_only; /* no MPI_Init: the last session's end is the job's */
 
 /* With MPI initialised: who we are, what its handles look like. Trouble here ends recording, not the job. */
 static void begin_library(bool with_world) {
@@ -44,6 +45,7 @@ static void begin_library(bool with_world) {
     __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED | (recorder.multithreaded ? STATE_THREAD_MULTIPLE : 0),
                       __ATOMIC_RELEASE);
     recorder.ready = true;
+    sessions_only = !with_world;
     recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);
 }
 
@@ -94,6 +96,14 @@ static void finalize_after(struct call_frame *f) {
     finalized = true;
 }
 
+static void session_finalize_after(struct call_frame *f) {
+    emit_call(f);
+    if (f->failed || !sessions_only)
+        return;
+    recorder.header->finalised_ticks = f->t1;
+    __atomic_fetch_or(&recorder.header->state, STATE_FINALISED, __ATOMIC_RELEASE);
+}
+
 /* It does not return: recorded on the way in. */
 static void abort_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
@@ -135,7 +145,7 @@ const struct handler mpi_handlers[KIND_COUNT] = {
     [KIND_PLAIN] = {plain_before, plain_after},
     [KIND_INIT] = {nothing, init_after},
     [KIND_FINALIZE] = {finalize_before, finalize_after},
-    [KIND_SESSION_FINALIZE] = {nothing, plain_after},
+    [KIND_SESSION_FINALIZE] = {nothing, session_finalize_after},
     [KIND_ABORT] = {abort_before, nothing},
     [KIND_COLLECTIVE] = {collective_before, collective_after},
     [KIND_ICOLLECTIVE] = {collective_before, icollective_after},
