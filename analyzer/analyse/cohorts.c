@@ -69,9 +69,8 @@ static int compare_candidates(const void *a, const void *b) {
 /* All collectives of the members, together. */
 static uint64_t members_calls(const struct match_communicator *communicator, const uint64_t *totals) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < communicator->size; i++)
-        if (communicator->dump_of[i] != NOWHERE)
-            sum += totals[communicator->dump_of[i]];
+    for (uint32_t i = 0; i < communicator->dump_count; i++)
+        sum += totals[communicator->dump_of[i]];
     return sum;
 }
 
@@ -91,18 +90,16 @@ static size_t list_candidates(const struct match_directory *directory, const uin
 }
 
 static bool all_free(const struct cohorts *cohorts, const struct match_communicator *communicator) {
-    for (uint32_t i = 0; i < communicator->size; i++)
-        if (communicator->dump_of[i] != NOWHERE && cohorts->cohort_of[communicator->dump_of[i]] != NOWHERE)
+    for (uint32_t i = 0; i < communicator->dump_count; i++)
+        if (cohorts->cohort_of[communicator->dump_of[i]] != NOWHERE)
             return false;
     return true;
 }
 
 static void take(struct cohorts *cohorts, const struct match_directory *directory, uint32_t chosen) {
     const struct match_communicator *communicator = &directory->communicators[chosen];
-    for (uint32_t i = 0; i < communicator->size; i++) {
+    for (uint32_t i = 0; i < communicator->dump_count; i++) {
         uint32_t dump = communicator->dump_of[i];
-        if (dump == NOWHERE)
-            continue;
         cohorts->cohort_of[dump] = (uint32_t)cohorts->count;
         for (uint32_t local = 0; local < directory->dumps[dump]->communicator_count; local++)
             if (match_place_of(directory, dump, local).communicator == chosen)

@@ -28,7 +28,7 @@ struct latest {
 static struct latest find_latest(const struct match_instance *instance, uint32_t skip) {
     struct latest found = {NOWHERE, NOWHERE};
     const struct match_member *members = instance->members;
-    for (uint32_t i = 0; i < instance->communicator->size; i++) {
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         if (members[i].enter == MATCH_ABSENT || i == skip)
             continue;
         if (found.last == NOWHERE || members[i].enter >= members[found.last].enter) {
@@ -91,21 +91,20 @@ static void add_all_to_all(struct waits *waits, const struct match_instance *ins
     if (latest.second == NOWHERE)
         return;
     int64_t longest = 0;
-    int64_t waited = charge(waits, instance, latest.last, 0, instance->communicator->size, &longest);
+    int64_t waited = charge(waits, instance, latest.last, 0, instance->communicator->dump_count, &longest);
     impose(waits, instance, latest, (int64_t)instance->seen - 1, waited, longest);
 }
 
 static bool has_root(const struct match_instance *instance) {
-    return instance->root >= 0 && (uint32_t)instance->root < instance->communicator->size &&
-           instance->members[instance->root].enter != MATCH_ABSENT;
+    return instance->root != NOWHERE && instance->members[instance->root].enter != MATCH_ABSENT;
 }
 
 static void add_from_root(struct waits *waits, const struct match_instance *instance) {
     if (!has_root(instance) || instance->seen < 2)
         return;
-    uint32_t root = (uint32_t)instance->root;
+    uint32_t root = instance->root;
     int64_t longest = 0;
-    int64_t waited = charge(waits, instance, root, 0, instance->communicator->size, &longest);
+    int64_t waited = charge(waits, instance, root, 0, instance->communicator->dump_count, &longest);
     struct latest latest = find_latest(instance, NOWHERE);
     if (latest.last == root)
         impose(waits, instance, latest, (int64_t)instance->seen - 1, waited, longest);
@@ -114,7 +113,7 @@ static void add_from_root(struct waits *waits, const struct match_instance *inst
 static void add_to_root(struct waits *waits, const struct match_instance *instance) {
     if (!has_root(instance) || instance->seen < 2)
         return;
-    uint32_t root = (uint32_t)instance->root;
+    uint32_t root = instance->root;
     uint32_t cause = find_latest(instance, root).last;
     int64_t longest = 0;
     int64_t waited = charge(waits, instance, cause, root, root + 1, &longest);
@@ -123,12 +122,12 @@ static void add_to_root(struct waits *waits, const struct match_instance *instan
 
 static void add_deepspeed(struct waits *waits, const struct match_instance *instance) {
     int64_t least = INT64_MAX;
-    for (uint32_t i = 0; i < instance->communicator->size; i++) {
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
         if (member->enter != MATCH_ABSENT && member->leave - member->enter < least)
             least = member->leave - member->enter;
     }
-    for (uint32_t i = 0; i < instance->communicator->size; i++) {
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
         if (member->enter == MATCH_ABSENT)
             continue;
@@ -160,7 +159,7 @@ static void add_mismatch(struct waits *waits, const struct match_instance *insta
                                       .other_position = instance->other_position,
                                       .call = instance->call,
                                       .other_call = instance->other_call};
-    for (uint32_t i = 0; i < instance->communicator->size; i++)
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
         if (instance->members[i].enter != MATCH_ABSENT && instance->members[i].enter < mismatch.enter_ns)
             mismatch.enter_ns = instance->members[i].enter;
     note_mismatch(waits, &mismatch);

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t reach_of(uint32_t size) {
+static uint32_t reach_of(uint32_t members) {
     uint32_t reach = CHANNEL_REACH_MAX;
-    while (reach > CHANNEL_REACH_MIN && (uint64_t)reach * size > CHANNEL_CELLS)
+    while (reach > CHANNEL_REACH_MIN && (uint64_t)reach * members > CHANNEL_CELLS)
         reach /= 2;
     return reach;
 }
 
 void channel_init(struct channel *channel, const struct match_communicator *communicator) {
-    *channel = (struct channel){.communicator = communicator, .reach = reach_of(communicator->size)};
+    *channel = (struct channel){.communicator = communicator, .reach = reach_of(communicator->dump_count)};
 }
 
 void channel_free(struct channel *channel) {
@@ -38,7 +38,7 @@ static size_t slot_of(const struct channel *channel, uint32_t seq, unsigned shif
 }
 
 static struct match_member *members_of(const struct channel *channel, size_t slot) {
-    return channel->members + slot * channel->communicator->size;
+    return channel->members + slot * channel->communicator->dump_count;
 }
 
 static void deliver(struct channel *channel, const struct channel_owner *owner, size_t at) {
@@ -54,7 +54,7 @@ static void deliver(struct channel *channel, const struct channel_owner *owner, 
         .other_position = slot->other_position,
         .seen = slot->seen,
         .bytes = slot->bytes,
-        .root = slot->root,
+        .root = match_position_of(channel->communicator, slot->root),
         .members = members_of(channel, at),
     };
     struct match_totals *totals = owner->totals;
@@ -71,7 +71,7 @@ static bool grow(struct channel *channel, unsigned shift) {
     struct channel old = *channel;
     uint32_t capacity = old.capacity ? old.capacity * 2 : 1u << CHANNEL_BLOCK_SHIFT;
     channel->slots = calloc(capacity, sizeof *channel->slots);
-    channel->members = malloc((size_t)capacity * old.communicator->size * sizeof *channel->members);
+    channel->members = malloc((size_t)capacity * old.communicator->dump_count * sizeof *channel->members);
     if (!channel->slots || !channel->members) {
         channel_free(channel);
         channel->slots = old.slots;
@@ -84,7 +84,7 @@ static bool grow(struct channel *channel, unsigned shift) {
             continue;
         size_t at = slot_of(channel, old.slots[i].seq, shift);
         channel->slots[at] = old.slots[i];
-        memcpy(members_of(channel, at), members_of(&old, i), old.communicator->size * sizeof *old.members);
+        memcpy(members_of(channel, at), members_of(&old, i), old.communicator->dump_count * sizeof *old.members);
     }
     channel_free(&old);
     return true;
@@ -106,7 +106,7 @@ static void open_slot(struct channel *channel, size_t at, const struct channel_a
     channel->slots[at] = (struct channel_slot){
         .seq = arrival->seq, .call = arrival->call, .root = arrival->root, .bytes = arrival->bytes};
     struct match_member *members = members_of(channel, at);
-    for (uint32_t i = 0; i < channel->communicator->size; i++)
+    for (uint32_t i = 0; i < channel->communicator->dump_count; i++)
         members[i].enter = MATCH_ABSENT;
 }
 

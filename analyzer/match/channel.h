@@ -34,7 +34,7 @@ struct channel {
     uint32_t reach;    /* in numbers */
     uint32_t capacity; /* slots, a power of two, 0 before the first */
     struct channel_slot *slots;
-    struct match_member *members; /* capacity * communicator->size */
+    struct match_member *members; /* capacity * communicator->dump_count */
 };
 
 /* What one record says about its member. */

@@ -9,26 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALL_IDS = 4096, SIZE_MAX_MEMBERS = 1 << 24 };
+enum { CALL_IDS = 4096 };
 
 /* One dump's definition of one communicator. */
 struct claim {
     uint64_t uid;
-    uint32_t dump, local;
+    uint32_t rank, dump, local;
 };
 
 static int compare_claims(const void *a, const void *b) {
     const struct claim *left = a, *right = b;
     if (left->uid != right->uid)
         return left->uid < right->uid ? -1 : 1;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
     if (left->dump != right->dump)
         return left->dump < right->dump ? -1 : 1;
     return left->local < right->local ? -1 : left->local > right->local;
 }
 
 static bool can_match(const struct communicator_definition *definition) {
-    return definition && definition->kind != COMMUNICATOR_INTER && definition->size > 0 &&
-           definition->size <= SIZE_MAX_MEMBERS && definition->my_rank >= 0 &&
+    return definition && definition->kind != COMMUNICATOR_INTER && definition->my_rank >= 0 &&
            (uint32_t)definition->my_rank < definition->size &&
            !(definition->flags & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE));
 }
@@ -41,32 +42,40 @@ static size_t list_claims(struct match_directory *directory, struct claim *claim
             if (!can_match(definition))
                 continue;
             if (claims)
-                claims[count] = (struct claim){definition->uid, (uint32_t)d, local};
+                claims[count] = (struct claim){definition->uid, (uint32_t)definition->my_rank, (uint32_t)d, local};
             count++;
         }
     return count;
 }
 
-static bool add_member(struct match_directory *directory, struct match_communicator *communicator,
-                       const struct claim *claim) {
-    const struct dump_communicator *local = &directory->dumps[claim->dump]->communicators[claim->local];
-    if (!communicator->dump_of) {
-        *communicator = (struct match_communicator){
-            .uid = claim->uid, .name = "", .kind = local->definition->kind, .size = local->definition->size};
-        communicator->dump_of = malloc(communicator->size * sizeof *communicator->dump_of);
-        if (!communicator->dump_of)
-            return false;
-        memset(communicator->dump_of, 0xff, communicator->size * sizeof *communicator->dump_of);
+/* `claims`: all of one uid, in rank order. */
+static bool add_communicator(struct match_directory *directory, const struct claim *claims, size_t count) {
+    struct match_communicator *communicator = &directory->communicators[directory->communicator_count];
+    for (size_t i = 0; i < count; i++) {
+        const struct dump_communicator *local = &directory->dumps[claims[i].dump]->communicators[claims[i].local];
+        if (i == 0) {
+            *communicator = (struct match_communicator){.uid = claims->uid,
+                                                        .name = "",
+                                                        .kind = local->definition->kind,
+                                                        .size = local->definition->size,
+                                                        .dump_of = malloc(count * sizeof *communicator->dump_of),
+                                                        .rank_of = malloc(count * sizeof *communicator->rank_of)};
+            directory->communicator_count++;
+            if (!communicator->dump_of || !communicator->rank_of)
+                return false;
+        }
+        uint32_t position = communicator->dump_count;
+        if (local->definition->size != communicator->size ||
+            (position > 0 && communicator->rank_of[position - 1] == claims[i].rank))
+            continue;
+        communicator->dump_of[position] = claims[i].dump;
+        communicator->rank_of[position] = claims[i].rank;
+        communicator->dump_count++;
+        if (!communicator->name[0])
+            communicator->name = local->name;
+        directory->places[claims[i].dump][claims[i].local] =
+            (struct match_place){(uint32_t)(communicator - directory->communicators), position};
     }
-    uint32_t position = (uint32_t)local->definition->my_rank;
-    if (local->definition->size != communicator->size || communicator->dump_of[position] != NOWHERE)
-        return true;
-    communicator->dump_of[position] = claim->dump;
-    communicator->dump_count++;
-    if (!communicator->name[0])
-        communicator->name = local->name;
-    directory->places[claim->dump][claim->local] =
-        (struct match_place){(uint32_t)(communicator - directory->communicators), position};
     return true;
 }
 
@@ -79,13 +88,27 @@ static bool join_communicators(struct match_directory *directory) {
         list_claims(directory, claims);
         qsort(claims, count, sizeof *claims, compare_claims);
     }
-    for (size_t i = 0; done && i < count; i++) {
-        if (i == 0 || claims[i].uid != claims[i - 1].uid)
-            directory->communicator_count++;
-        done = add_member(directory, &directory->communicators[directory->communicator_count - 1], &claims[i]);
+    for (size_t first = 0, end; done && first < count; first = end) {
+        for (end = first + 1; end < count && claims[end].uid == claims[first].uid;)
+            end++;
+        done = add_communicator(directory, &claims[first], end - first);
     }
     free(claims);
     return done;
+}
+
+uint32_t match_position_of(const struct match_communicator *communicator, int32_t rank) {
+    uint32_t low = 0, high = communicator->dump_count;
+    while (rank >= 0 && low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (communicator->rank_of[middle] == (uint32_t)rank)
+            return middle;
+        if (communicator->rank_of[middle] < (uint32_t)rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NOWHERE;
 }
 
 static bool make_places(struct match_directory *directory) {
@@ -184,8 +207,10 @@ bool match_directory_build(struct match_directory *directory, struct dump *const
 }
 
 void match_directory_free(struct match_directory *directory) {
-    for (size_t i = 0; directory->communicators && i < directory->communicator_count; i++)
+    for (size_t i = 0; directory->communicators && i < directory->communicator_count; i++) {
         free(directory->communicators[i].dump_of);
+        free(directory->communicators[i].rank_of);
+    }
     for (size_t d = 0; directory->places && d < directory->dump_count; d++)
         free(directory->places[d]);
     for (size_t t = 0; directory->tables && t < directory->table_count; t++)

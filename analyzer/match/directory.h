@@ -18,11 +18,12 @@
 
 struct match_communicator {
     uint64_t uid;
-    const char *name; /* the first dump that names it; "" when none does */
+    const char *name; /* the first member that names it; "" when none does */
     uint32_t kind;    /* enum communicator_kind */
     uint32_t size;
-    uint32_t *dump_of;   /* per rank of the communicator: index of its dump or NOWHERE */
-    uint32_t dump_count; /* members with a dump */
+    uint32_t dump_count; /* members with a dump: what the arrays below hold, in rank order */
+    uint32_t *dump_of;   /* index of the member's dump */
+    uint32_t *rank_of;   /* its rank in the communicator */
 };
 
 struct match_call {
@@ -33,7 +34,7 @@ struct match_call {
 /* What a dump's local communicator index means. */
 struct match_place {
     uint32_t communicator; /* index into communicators, NOWHERE where it cannot be matched */
-    uint32_t position;     /* rank of the dump's process in it */
+    uint32_t position;     /* of the dump's process among the members with a dump */
 };
 
 struct match_directory {
@@ -51,10 +52,14 @@ struct match_directory {
 };
 
 /* Left out of matching: intercommunicators, communicators whose uid may differ between ranks, and members that
- * contradict each other (two dumps in one place, unequal sizes). Returns false when memory is short; the caller frees
+ * contradict each other (two dumps in one place, unequal sizes). Memory depends on the number of definitions, not on
+ * the sizes they claim. Returns false when memory is short; the caller frees
  * with match_directory_free in every case. */
 bool match_directory_build(struct match_directory *directory, struct dump *const *dumps, size_t count);
 void match_directory_free(struct match_directory *directory);
+
+/* Position of a rank of the communicator, NOWHERE when it has no dump. */
+uint32_t match_position_of(const struct match_communicator *communicator, int32_t rank);
 
 /* Index into calls of a dump's call id, CALL_UNKNOWN when the dump does not list it. */
 static inline uint16_t match_call_of(const struct match_directory *directory, size_t dump, uint16_t id) {

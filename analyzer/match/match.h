@@ -37,11 +37,11 @@ struct match_instance {
     bool complete;                      /* every member that has a dump is here */
     uint32_t others;                    /* members that called a different function: 0 = all agree */
     uint16_t other_call;                /* of the first of them, where there are */
-    uint32_t other_position;            /* its rank in the communicator */
+    uint32_t other_position;            /* its place in `members` */
     uint32_t seen;                      /* members present */
     uint64_t bytes;                     /* largest of the members', BYTES_UNKNOWN where unknown */
-    int32_t root;                       /* rank of the communicator, PEER_NONE where the call has none */
-    const struct match_member *members; /* communicator->size of them, valid during the call */
+    uint32_t root;                      /* its place in `members`, NOWHERE where the call or the dumps have none */
+    const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
 
 /* One record with its times on the common clock. */

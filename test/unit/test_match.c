@@ -30,13 +30,14 @@ struct kept {
 static void keep_instance(void *state, const struct match_instance *instance) {
     struct kept *kept = state;
     uint64_t part = instance->seq * UINT64_C(1000003) + instance->seen * 17 + instance->complete;
-    for (uint32_t i = 0; i < instance->communicator->size; i++)
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
         if (instance->members[i].enter != MATCH_ABSENT)
             part += (uint64_t)instance->members[i].enter * (i + 3) ^ (uint64_t)instance->members[i].leave;
     kept->sum += part * part;
-    if (kept->count == KEPT_MAX || instance->communicator->size > MEMBERS_MAX)
+    if (kept->count == KEPT_MAX || instance->communicator->dump_count > MEMBERS_MAX)
         return;
-    memcpy(kept->members[kept->count], instance->members, instance->communicator->size * sizeof(struct match_member));
+    memcpy(kept->members[kept->count], instance->members,
+           instance->communicator->dump_count * sizeof(struct match_member));
     kept->items[kept->count] = *instance;
     kept->items[kept->count].members = kept->members[kept->count];
     kept->count++;
@@ -157,8 +158,52 @@ static void a_rank_without_a_dump_is_not_waited_for(void **state) {
     assert_true(kept.items[0].complete);
     assert_int_equal(kept.items[0].seen, 2);
     assert_int_equal(kept.items[0].communicator->size, 3);
-    assert_int_equal(kept.items[0].communicator->dump_of[2], NOWHERE);
+    assert_int_equal(kept.items[0].communicator->dump_count, 2);
     assert_int_equal(totals.matched, 2);
+    hand_job_free(&job);
+}
+
+static void a_root_without_a_dump_is_no_member(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct kept kept;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned i = 0; i < 2; i++) { /* rank 1 left none */
+        struct dump_builder *builder = job.builders[i];
+        dump_builder_definition(builder, 0)->my_rank = 2 * (int32_t)i;
+        for (uint32_t seq = 0; seq < 3; seq++)
+            dump_builder_collective(builder, 0, BUILDER_BCAST, 0, seq, 8, 100 * seq + i, 100 * seq + 50)->peer =
+                (int32_t)seq;
+    }
+    hand_job_open(&job, 2);
+    match(&job, &kept);
+    assert_int_equal(kept.count, 3);
+    assert_int_equal(kept.items[0].root, 0);
+    assert_int_equal(kept.items[1].root, NOWHERE);
+    assert_int_equal(kept.items[2].root, 1);
+    assert_int_equal(kept.members[2][1].enter, 201);
+    hand_job_free(&job);
+}
+
+/* Two dumps that claim the largest world there may be, a hundred times: memory for as many members is not to be had. */
+static void memory_does_not_follow_a_claimed_size(void **state) {
+    (void)state;
+    enum { WORLD = 1 << 24 };
+    struct hand_job job;
+    struct kept kept;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        const struct member_run all = {0, WORLD, 1};
+        dump_builder_header(job.builders[r])->world_size = WORLD;
+        for (uint64_t uid = 1; uid <= 100; uid++)
+            dump_builder_communicator(job.builders[r], uid, "", r ? WORLD - 1 : 0, &all, 1);
+        for (uint32_t seq = 0; seq < 100; seq++)
+            dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 1 + seq, 64 * seq, 8, 100 + r, 200);
+    }
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept);
+    assert_int_equal(totals.instances, 100);
+    assert_int_equal(kept.items[0].communicator->rank_of[1], WORLD - 1);
     hand_job_free(&job);
 }
 
@@ -346,6 +391,8 @@ int main(void) {
         cmocka_unit_test(an_operation_never_seen_complete_is_in_no_instance),
         cmocka_unit_test(a_wrapped_ring_leaves_partial_instances),
         cmocka_unit_test(a_rank_without_a_dump_is_not_waited_for),
+        cmocka_unit_test(a_root_without_a_dump_is_no_member),
+        cmocka_unit_test(memory_does_not_follow_a_claimed_size),
         cmocka_unit_test(different_functions_are_a_mismatch),
         cmocka_unit_test(starts_of_a_persistent_collective_are_counted_apart),
         cmocka_unit_test(lanes_of_one_process_are_merged),
