@@ -24,6 +24,18 @@ def wait_until(condition, seconds=30):
     return False
 
 
+def wait_for_all_ranks(process):
+    """Each rank prints "ready" when it has made its calls; launchers may mix the lines of several ranks."""
+    said = process.stdout.read(RANKS * len("ready\n"))
+    assert sorted(said) == sorted(RANKS * "ready\n")
+
+
+def wait_until_ready(process):
+    """Every rank wrote its line; a launcher may forward the lines' parts mixed with each other."""
+    lines = [process.stdout.readline() for _ in range(RANKS)]
+    assert sorted("".join(lines)) == sorted("ready\n" * RANKS)
+
+
 def allreduces(result):
     return sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce")
 
@@ -51,8 +63,7 @@ def test_commtap_run_keeps_the_exit_code(mpi, where):
 
 def test_a_hung_job_killed_from_outside(mpi, where):
     process = jobs.start(jobs.job_line(mpi, RANKS, [jobs.program(mpi, "ending"), "hang"], where))
-    for _ in range(RANKS):
-        assert process.stdout.readline().strip() == "ready"
+    wait_for_all_ranks(process)
     jobs.stop(process)
     assert_nothing_was_lost(where)
 
@@ -76,8 +87,7 @@ def test_one_rank_killed_from_outside(where):
     """A SIGKILL from outside at a moment nobody chose: the rank waits in a barrier or sleeps."""
     line = jobs.job_line("mpich", RANKS, [jobs.program("mpich", "ending"), "hang"], where)
     process = jobs.start(line)
-    for _ in range(RANKS):
-        process.stdout.readline()
+    wait_for_all_ranks(process)
     ranks = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and is_rank_of(pid, where)]
     os.kill(ranks[0], signal.SIGKILL)
     process.communicate(timeout=60)
