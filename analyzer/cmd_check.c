@@ -125,8 +125,7 @@ static const struct column columns[] = {
     {NULL, NULL, .value = NULL},
 };
 
-/* ---- what the directory lacks
- * ---------------------------------------------------------------------------------------- */
+/* ---- what the directory lacks ---------------------------------------------------------------- */
 
 /* Ranks without a dump, per (run, world, generation): dumps are sorted by that and by rank. */
 static size_t count_missing(const struct dump_set *set) {
@@ -167,8 +166,7 @@ static bool build(struct check *check) {
     return true;
 }
 
-/* ---- output
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static json_t *problems_to_json(const struct check *check) {
     json_t *array = json_array();

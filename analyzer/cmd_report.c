@@ -78,8 +78,7 @@ static bool print_json(FILE *stream, const struct report *report) {
                                         "findings", findings_to_json(&report->session->findings)));
 }
 
-/* ---- the page ------------------------------------------------------------------------------------------------------
- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
 static void print_heading(const struct output *output, const char *text) {
     fprintf(output->stream, "\n%s%s%s\n", output->color ? "\033[1m" : "", text, output->color ? "\033[0m" : "");
@@ -219,8 +218,7 @@ static bool print_text(const struct output *output, const struct report *report)
     return true;
 }
 
-/* ---- command
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- command --------------------------------------------------------------------------------- */
 
 static int print(const struct options *options, const struct report *report) {
     struct output output;

@@ -19,8 +19,7 @@
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
 
-/* ---- is it still running --------------------------------------------------------------------------------------------
- */
+/* ---- is it still running --------------------------------------------------------------------- */
 
 static bool read_text(const char *path, char *text, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -66,8 +65,7 @@ static bool is_alive(const struct dump *dump) {
     return started >= 0 && difference < 5 && difference > -5; /* the dump knows it to about a second */
 }
 
-/* ---- the stages -----------------------------------------------------------------------------------------------------
- */
+/* ---- the stages ------------------------------------------------------------------------------ */
 
 static void show_progress(void *context, unsigned permille) {
     unsigned *shown = context;
@@ -149,8 +147,7 @@ void session_close(struct session *session) {
     dump_set_close(&session->set);
 }
 
-/* ---- options --------------------------------------------------------------------------------------------------------
- */
+/* ---- options --------------------------------------------------------------------------------- */
 
 static bool find_severity(const char *text, enum severity *severity) {
     for (int i = SEVERITY_INFO; i <= SEVERITY_ERROR; i++)

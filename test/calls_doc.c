@@ -163,8 +163,14 @@ static void print_document(void) {
     X(count)                                                                                                           \
     X(type)                                                                                                            \
     X(count2)                                                                                                          \
-    X(type2) X(inplace) X(root) X(peer) X(tag) X(peer2) X(tag2) X(redop) X(request) X(n) X(status) X(flag) X(index)    \
-        X(outcount) X(message) X(group) X(group2) X(text) X(output)
+    X(type2)                                                                                                           \
+    X(inplace)                                                                                                         \
+    X(root)                                                                                                            \
+    X(peer)                                                                                                            \
+    X(tag)                                                                                                             \
+    X(peer2)                                                                                                           \
+    X(tag2)                                                                                                            \
+    X(redop) X(request) X(n) X(status) X(flag) X(index) X(outcount) X(message) X(group) X(group2) X(text) X(output)
 
 static void print_columns(void) {
     fputs("name\tid\tarity\tkind\tbytes\tlarge", stdout);

@@ -215,8 +215,7 @@ void common_clock_free(struct common_clock *clock) {
     *clock = (struct common_clock){0};
 }
 
-/* ---- error ----------------------------------------------------------------------------------------------------------
- */
+/* ---- error ----------------------------------------------------------------------------------- */
 
 static int64_t add_errors(int64_t a, int64_t b) {
     return a == CLOCK_ERROR_UNKNOWN || b == CLOCK_ERROR_UNKNOWN ? CLOCK_ERROR_UNKNOWN : a + b;

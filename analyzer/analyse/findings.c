@@ -81,8 +81,7 @@ void findings_free(struct findings *findings) {
     *findings = (struct findings){0};
 }
 
-/* ---- words ----------------------------------------------------------------------------------------------------------
- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 static void append(char *text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 static void append(char *text, size_t size, const char *format, ...) {
@@ -149,8 +148,7 @@ static const char *communicator_name(const struct match_communicator *communicat
     return text;
 }
 
-/* ---- stragglers
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- stragglers ------------------------------------------------------------------------------ */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -250,8 +248,7 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
         analysis->totals.mismatches);
 }
 
-/* ---- how the job ended ----------------------------------------------------------------------------------------------
- */
+/* ---- how the job ended ----------------------------------------------------------------------- */
 
 /* What the first busy thread of a rank is doing. Equal keys: the same thing. */
 struct doing {
@@ -422,8 +419,7 @@ static void add_endings(struct findings *findings, struct group_of_ranks *group)
     free(of);
 }
 
-/* ---- what is not there
- * ------------------------------------------------------------------------------------------------- */
+/* ---- what is not there ----------------------------------------------------------------------- */
 
 static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {
     char who[LIST_TEXT];

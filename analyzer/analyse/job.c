@@ -178,8 +178,7 @@ void job_free(struct job *job) {
     *job = (struct job){0};
 }
 
-/* ---- span ---------------------------------------------------------------------------------------------------------
- */
+/* ---- span ------------------------------------------------------------------------------------ */
 
 static void note(const struct common_clock *clock, size_t dump, uint64_t ticks, int64_t *start, int64_t *end) {
     if (ticks == 0)

@@ -90,8 +90,7 @@ static void measure(struct straggler_analysis *analysis) {
     }
 }
 
-/* ---- hosts ---------------------------------------------------------------------------------------------------------
- */
+/* ---- hosts ----------------------------------------------------------------------------------- */
 
 /* Columns of a cohort's table, by host. */
 struct host_column {
@@ -164,8 +163,7 @@ static bool judge_hosts(struct host_columns *hosts, const struct blocks *blocks)
     return done;
 }
 
-/* ---- claims
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- claims ---------------------------------------------------------------------------------- */
 
 static bool concerns(const struct straggler *straggler, size_t dump) {
     for (size_t i = 0; i < straggler->dump_count; i++)
@@ -319,8 +317,7 @@ static bool name_ranks(struct verdicts *verdicts) {
     return true;
 }
 
-/* ---- cohorts
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- cohorts --------------------------------------------------------------------------------- */
 
 static size_t list_members(const struct straggler_analysis *analysis, size_t cohort, size_t *members) {
     size_t count = 0;

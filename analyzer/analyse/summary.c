@@ -15,8 +15,7 @@
 /* Exact percentiles keep every time; beyond this many the histograms do, so that memory stays bounded. */
 enum { SAMPLES_MAX = 2000000 };
 
-/* ---- strings that outlive the dumps -------------------------------------------------------------------------------
- */
+/* ---- strings that outlive the dumps ---------------------------------------------------------- */
 
 struct string {
     struct string *next;
@@ -36,8 +35,7 @@ static const char *intern(struct summary *summary, const char *text) {
     return string->text;
 }
 
-/* ---- entries by key -------------------------------------------------------------------------------------------------
- */
+/* ---- entries by key -------------------------------------------------------------------------- */
 
 /* A row of some dump's operation table: where an entry's histogram comes from. */
 struct row_reference {
@@ -126,8 +124,7 @@ static struct group *find_group(struct build *build, const struct summary_entry 
     return group;
 }
 
-/* ---- keys
- * --------------------------------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 const struct dump_communicator *summary_communicator(const struct dump *dump,
                                                      const struct dump_communicator *communicator, uint64_t *uid) {
@@ -224,8 +221,7 @@ static bool describe(struct build *build, struct group *group, const struct subj
     return entry->torch && entry->comm_name;
 }
 
-/* ---- sums
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- sums ------------------------------------------------------------------------------------ */
 
 static uint64_t to_ns(const struct dump *dump, uint8_t source, uint64_t time) {
     bool device = source == SOURCE_GPU_EVENT || source == SOURCE_IN_KERNEL;
@@ -350,8 +346,7 @@ static bool add_dump(struct build *build, const struct dump *dump) {
     return add_pending(build, dump);
 }
 
-/* ---- times of single calls
- * ------------------------------------------------------------------------------------------------ */
+/* ---- times of single calls ------------------------------------------------------------------- */
 
 static bool add_sample(struct group *group, uint64_t ns, uint64_t count) {
     struct summary_entry *entry = &group->entry;
@@ -477,8 +472,7 @@ static bool add_percentiles(struct group *group) {
     return true;
 }
 
-/* ---- the result
- * -------------------------------------------------------------------------------------------------------------- */
+/* ---- the result ------------------------------------------------------------------------------ */
 
 static void add_rates(struct group *group) {
     struct summary_entry *entry = &group->entry;

@@ -80,8 +80,7 @@ static uint64_t message_bytes(const char *torch, const char *op, uint64_t bytes,
     return formula && formula->share && !own_share && size > 0 ? bytes / size : bytes;
 }
 
-/* ---- rows
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Times of the calls behind one row. */
 struct collected {
@@ -148,8 +147,7 @@ static bool add_entry(struct build *build, const struct summary_entry *entry) {
     return add_latencies(&build->collected[at], entry);
 }
 
-/* ---- straggler: the same collective on all ranks
- * ------------------------------------------------------------------------- */
+/* ---- straggler: the same collective on all ranks --------------------------------------------- */
 
 struct instance {
     uint64_t uid;
@@ -281,8 +279,7 @@ static bool add_stragglers(struct build *build, const struct dump *own) {
     return enough_memory;
 }
 
-/* ---- the log
- * ----------------------------------------------------------------------------------------------------------------- */
+/* ---- the log --------------------------------------------------------------------------------- */
 
 static double milliseconds(uint64_t ns, const void *argument) {
     (void)argument;

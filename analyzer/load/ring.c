@@ -258,8 +258,7 @@ void record_cursor_end(struct record_cursor *cursor) {
     cursor->blocks = NULL;
 }
 
-/* ---- losses ---------------------------------------------------------------------------------------------------------
- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 static uint64_t kept_in_windows(const struct dump *dump, uint32_t lane) {
     struct record_cursor cursor;

@@ -75,8 +75,7 @@ static enum dump_set_result list_directory(const char *directory, struct names *
     return result;
 }
 
-/* ---- stubs --------------------------------------------------------------------------------------------------------
- */
+/* ---- stubs ----------------------------------------------------------------------------------- */
 
 static void free_stub(struct dump_stub *stub) {
     free(stub->path);
@@ -172,8 +171,7 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, const st
     return true;
 }
 
-/* ---- opening -------------------------------------------------------------------------------------------------------
- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 struct opening {
     char **paths;

@@ -81,8 +81,7 @@ static int64_t front_of(const struct walk *walk, size_t dump) {
     return ticks == UINT64_MAX ? INT64_MAX : to_common(walk->clock, dump, ticks);
 }
 
-/* ---- channels ------------------------------------------------------------------------------------------------------
- */
+/* ---- channels -------------------------------------------------------------------------------- */
 
 static size_t started_slot(const struct channel *const *table, size_t capacity, const struct match_communicator *owner,
                            uint32_t number) {
@@ -136,8 +135,7 @@ static void close_channels(struct walk *walk) {
             channel_close(walk->started[i], &walk->owner);
 }
 
-/* ---- records
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 /* Hands over the completions of a lane. Those inside [from, to] were waited for since `from`. */
 static void settle(struct walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
@@ -253,8 +251,7 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
     }
 }
 
-/* ---- the walk
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 static bool walk_begin(struct walk *walk) {
     const struct match_directory *directory = walk->owner.directory;

@@ -96,8 +96,7 @@ static struct cell epoch_cell(uint32_t comm_epoch) {
 #define DEFINITION (row->communicator->definition)
 #define PROGRESS   (row->communicator->progress)
 
-/* ---- who and what ---------------------------------------------------------------------------------------------------
- */
+/* ---- who and what ---------------------------------------------------------------------------- */
 
 VALUE(run_id, cell_text(row->dump->run_id))
 VALUE(generation, cell_unsigned(row->dump->header->generation))
@@ -112,8 +111,7 @@ VALUE(comm_size, row->communicator ? cell_unsigned(DEFINITION->size) : cell_unkn
 VALUE(peer, row->peer >= 0 ? cell_integer(row->peer) : cell_unknown())
 VALUE(peer_rank, world_rank(row->communicator, row->peer))
 
-/* ---- records
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 VALUE(ticket, cell_unsigned(row->record->commit - 1))
 VALUE(kind, NAME_OF(kind_names, row->record->kind))
@@ -188,8 +186,7 @@ static const struct column record_columns[] = {
     COLUMNS_END,
 };
 
-/* ---- operations
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- operations ------------------------------------------------------------------------------ */
 
 #define TIMED (row->operation->count > row->operation->untimed)
 VALUE(operation_bytes, bytes_cell(row->operation->bytes))
@@ -231,8 +228,7 @@ static const struct column operation_columns[] = {
     COLUMNS_END,
 };
 
-/* ---- peers
- * ------------------------------------------------------------------------------------------------------------------ */
+/* ---- peers ----------------------------------------------------------------------------------- */
 
 VALUE(direction, cell_text(row->peer_row->direction &FLAG_SEND ? "send" : "recv"))
 VALUE(peer_epoch, epoch_cell(row->peer_row->comm_epoch))
@@ -257,8 +253,7 @@ static const struct column peer_columns[] = {
     COLUMNS_END,
 };
 
-/* ---- communicators
- * ------------------------------------------------------------------------------------------------------------- */
+/* ---- communicators --------------------------------------------------------------------------- */
 
 VALUE(index_of, cell_unsigned(DEFINITION->index))
 VALUE(parent, DEFINITION->parent_uid ? cell_hex(DEFINITION->parent_uid) : cell_unknown())

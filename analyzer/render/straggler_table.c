@@ -82,8 +82,7 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
     return rows;
 }
 
-/* ---- stragglers and findings as JSON -------------------------------------------------------------------------------
- */
+/* ---- stragglers and findings as JSON --------------------------------------------------------- */
 
 static json_t *rank_to_json(const struct straggler_analysis *analysis, size_t dump) {
     int32_t rank = analysis->clock->dumps[dump]->header->rank;
@@ -133,8 +132,7 @@ json_t *findings_to_json(const struct findings *findings) {
     return array;
 }
 
-/* ---- text ----------------------------------------------------------------------------------------------------------
- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 void print_wrapped(FILE *stream, const char *text, unsigned column, unsigned indent) {
     char word[256];

@@ -252,8 +252,7 @@ const struct column *table_column(const struct column *columns, const char *key)
     return NULL;
 }
 
-/* ---- sorting
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- sorting --------------------------------------------------------------------------------- */
 
 static int compare_cells(struct cell a, struct cell b) {
     if (a.kind == CELL_UNKNOWN || b.kind == CELL_UNKNOWN)

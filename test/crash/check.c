@@ -74,8 +74,7 @@ static bool record_agrees(const struct dump *dump, const struct record *r) {
     return true;
 }
 
-/* ---- rings --------------------------------------------------------------------------------------------------------
- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 /* Straight from the ring, trusting nothing but commit words: of the newest N - 1 tickets none may be missing, and what
  * lies in a slot must belong there. */
@@ -139,8 +138,7 @@ static void check_walk(struct check *check, uint32_t index) {
         fail(check, "lane %u: %lu records walked, at least %lu were committed", index, walked, expected);
 }
 
-/* ---- aggregates -----------------------------------------------------------------------------------------------------
- */
+/* ---- aggregates ------------------------------------------------------------------------------ */
 
 /* Of the first `calls` iterations, how many have this size. */
 static uint64_t calls_of_size(uint64_t calls, uint64_t bytes) {

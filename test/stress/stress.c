@@ -86,8 +86,7 @@ static void destructors(void) {
     printf("MPI_Allreduce %d\n", 10 * WAVE * 2);
 }
 
-/* ---- forks --------------------------------------------------------------------------------------------------------
- */
+/* ---- forks ----------------------------------------------------------------------------------- */
 
 static atomic_bool stop;
 static atomic_int background_calls;
@@ -139,8 +138,7 @@ static void forks(void) {
     printf("parent %d\nchild %d\nchildren 5\n", background_calls + 5, CALLS);
 }
 
-/* ---- the rest
- * --------------------------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 /* exit() while other threads are inside calls, without MPI_Finalize. */
 static void leave(void) {

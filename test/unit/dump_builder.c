@@ -492,8 +492,7 @@ void dump_builder_count(struct operation_row *row, uint64_t bytes, uint64_t tick
     row->histogram[bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1]++;
 }
 
-/* ---- output -------------------------------------------------------------------------------------------------------
- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 const void *dump_builder_data(const struct dump_builder *builder, size_t *bytes) {
     *bytes = builder->bytes;

@@ -124,8 +124,7 @@ static void missing_ranks_and_duplicates_are_noticed(void **state) {
     clear(&shelf);
 }
 
-/* ---- endings
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- endings --------------------------------------------------------------------------------- */
 
 /* A hand-made world with everything behind it. */
 struct told {

@@ -105,8 +105,7 @@ static void situations_are_judged_right(void **state) {
     assert_true(found * 100 >= planted * 98);
 }
 
-/* ---- whole analyses
- * -------------------------------------------------------------------------------------------------- */
+/* ---- whole analyses -------------------------------------------------------------------------- */
 
 struct played {
     struct scene_job job;

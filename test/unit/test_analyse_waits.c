@@ -197,8 +197,7 @@ static void waits_below_the_clocks_error_are_none(void **state) {
     done(&job, &sums);
 }
 
-/* ---- one rank's times
- * ------------------------------------------------------------------------------------------------ */
+/* ---- one rank's times ------------------------------------------------------------------------ */
 
 static void communication_is_a_union_without_setup_files_and_creation(void **state) {
     (void)state;

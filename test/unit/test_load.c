@@ -184,8 +184,7 @@ static void a_section_far_beyond_the_file_is_empty(void **state) {
     dump_builder_free(builder);
 }
 
-/* ---- rings --------------------------------------------------------------------------------------------------------
- */
+/* ---- rings ----------------------------------------------------------------------------------- */
 
 static size_t walk(const struct dump *dump, uint64_t *tickets, size_t capacity) {
     struct record_cursor cursor;
@@ -308,8 +307,7 @@ static void a_window_block_that_claims_too_much_is_bounded(void **state) {
     dump_builder_free(builder);
 }
 
-/* ---- definitions ---------------------------------------------------------------------------------------------------
- */
+/* ---- definitions ----------------------------------------------------------------------------- */
 
 static void members_are_expanded_from_runs(void **state) {
     (void)state;

@@ -139,8 +139,7 @@ static void near_names_are_found_far_ones_are_not(void **state) {
     assert_null(nearest_name("elephant", names, 3));
 }
 
-/* ---- filters ------------------------------------------------------------------------------------------------------
- */
+/* ---- filters --------------------------------------------------------------------------------- */
 
 static void rank_lists(void **state) {
     (void)state;
@@ -194,8 +193,7 @@ static void communicators_by_uid_or_name(void **state) {
     assert_int_equal(filter_set_comm(&filter, ""), -1);
 }
 
-/* ---- output -------------------------------------------------------------------------------------------------------
- */
+/* ---- output ---------------------------------------------------------------------------------- */
 
 static void a_full_disk_fails(void **state) {
     (void)state;

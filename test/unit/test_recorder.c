@@ -214,8 +214,7 @@ static void test_child_does_not_record(void **state) {
     assert_int_equal(recorder_thread()->lane->head, head);
 }
 
-/* ---- ordinals ------------------------------------------------------------------------------------------------------
- */
+/* ---- ordinals -------------------------------------------------------------------------------- */
 
 static void test_ordinals_count_per_channel(void **state) {
     (void)state;
@@ -249,8 +248,7 @@ static void test_forgotten_channels_have_no_ordinal(void **state) {
     assert_true(recorder.header->losses.ordinals_evicted > 0);
 }
 
-/* ---- sampled windows, with a clock of their own
- * ------------------------------------------------------------------------ */
+/* ---- sampled windows, with a clock of their own ---------------------------------------------- */
 
 #define AREA_BLOCKS 32u
 #define DAY_SECONDS 86400u
@@ -312,8 +310,7 @@ static void test_windows_of_a_day(void **state) {
     assert_true(common >= fast_windows / 2);
 }
 
-/* ---- clock anchors
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- clock anchors --------------------------------------------------------------------------- */
 
 static void test_anchors_thin_out(void **state) {
     (void)state;
