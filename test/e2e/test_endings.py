@@ -30,12 +30,6 @@ def wait_for_all_ranks(process):
     assert sorted(said) == sorted(RANKS * "ready\n")
 
 
-def wait_until_ready(process):
-    """Every rank wrote its line; a launcher may forward the lines' parts mixed with each other."""
-    lines = [process.stdout.readline() for _ in range(RANKS)]
-    assert sorted("".join(lines)) == sorted("ready\n" * RANKS)
-
-
 def allreduces(result):
     return sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce")
 
