@@ -36,8 +36,9 @@ bool stacks_begin(const char *mode) {
 
 struct module_search {
     uintptr_t address;
-    struct module_definition found;
-    const uint8_t *build_id;
+    uintptr_t start, end, base;
+    const uint8_t *build_id; /* NULL: has none */
+    uint32_t build_id_bytes;
     char path[1024];
 };
 
@@ -48,7 +49,7 @@ static void find_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * no
         const char *name = at + sizeof *note, *value = name + ((note->n_namesz + 3u) & ~3u);
         if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
             search->build_id = (const uint8_t *)value;
-            search->found.build_id_bytes = note->n_descsz;
+            search->build_id_bytes = note->n_descsz;
             return;
         }
         at = value + ((note->n_descsz + 3u) & ~3u);
@@ -69,9 +70,9 @@ static int match_module(struct dl_phdr_info *info, size_t size, void *data) {
     }
     if (search->address < start || search->address >= end)
         return 0;
-    search->found.start = start;
-    search->found.end = end;
-    search->found.base = info->dlpi_addr;
+    search->start = start;
+    search->end = end;
+    search->base = info->dlpi_addr;
     for (int i = 0; i < info->dlpi_phnum && !search->build_id; i++)
         if (info->dlpi_phdr[i].p_type == PT_NOTE)
             find_build_id(info, &info->dlpi_phdr[i], search);
@@ -80,21 +81,20 @@ static int match_module(struct dl_phdr_info *info, size_t size, void *data) {
 }
 
 static void write_module(const struct module_search *search) {
-    const struct module_definition *m = &search->found;
     uint32_t path_bytes = (uint32_t)strlen(search->path);
     struct module_definition *d =
-        definitions_reserve(&recorder.definitions, sizeof *d + m->build_id_bytes + path_bytes);
+        definitions_reserve(&recorder.definitions, sizeof *d + search->build_id_bytes + path_bytes);
     if (!d)
         return;
-    d->start = m->start;
-    d->end = m->end;
-    d->base = m->base;
+    d->start = search->start;
+    d->end = search->end;
+    d->base = search->base;
     d->seen_ticks = ticks();
-    d->build_id_bytes = m->build_id_bytes;
+    d->build_id_bytes = search->build_id_bytes;
     d->path_bytes = path_bytes;
-    if (m->build_id_bytes)
-        memcpy(d->data, search->build_id, m->build_id_bytes);
-    memcpy(d->data + m->build_id_bytes, search->path, path_bytes);
+    if (search->build_id_bytes)
+        memcpy(d->data, search->build_id, search->build_id_bytes);
+    memcpy(d->data + search->build_id_bytes, search->path, path_bytes);
     definitions_commit(d, DEFINITION_MODULE);
 }
 
@@ -117,8 +117,8 @@ static void define_module(uintptr_t address) {
     write_module(&search);
     uint32_t slot = __atomic_fetch_add(&module_count, 1, __ATOMIC_RELAXED);
     if (slot < MODULES) {
-        modules[slot].start = search.found.start;
-        __atomic_store_n(&modules[slot].end, search.found.end, __ATOMIC_RELEASE);
+        modules[slot].start = search.start;
+        __atomic_store_n(&modules[slot].end, search.end, __ATOMIC_RELEASE);
     }
 }
 
