@@ -52,6 +52,7 @@ include $(wildcard test/*.mk)
 # Every test, set-up included; `deps` comes first also under -j.
 check: deps
 	$(MAKE) all
+	$(MAKE) check-clang
 	$(MAKE) check-calls
 	$(MAKE) check-unit
 	$(MAKE) check-crash
