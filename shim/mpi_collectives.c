@@ -44,8 +44,10 @@ void collective_before(struct call_frame *f) {
         find_root(f);
     if (call->redop)
         f->redop = (uint8_t)mpi_abi_redop(mpi_handle(argument(f, call->redop)));
-    if (f->peer == PEER_NULL || !mpi_bytes_quick(call, f->a, &f->bytes, &f->dtype))
+    if (f->peer == PEER_NULL || !mpi_bytes_quick(call, f->a, &f->bytes, &f->dtype)) {
         f->bytes = bytes_of(f, false);
+        f->t0 = ticks(); /* adding up the counts of thousands of ranks is not the library's time */
+    }
     if (likely(f->comm))
         number_collective(f);
 }

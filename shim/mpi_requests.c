@@ -358,6 +358,8 @@ void waits_before(struct call_frame *f) {
         f->handles[i] = mpi_handle_at(argument(f, f->call->request), i);
     if (any && room)
         want_statuses(f, room + handles);
+    if (n > 16)
+        f->t0 = ticks(); /* copying a long list is not waiting */
 }
 
 /* Which requests a returned call completed: how many, whether listed by `index`, and where their statuses lie. */
