@@ -9,8 +9,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define INDEPENDENT_MIN 5.0
-#define CONFIDENCE_MOST 0.999
+#define INDEPENDENT_MIN   5.0
+#define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other */
+#define DRIFT_CORRELATION 0.975 /* of neighbouring blocks, in the slowest drift that is still taken for chance */
+#define DRIFT_FACTOR      2.0   /* a rank that shares its processor with another process is that slow */
+#define CONFIDENCE_MOST   0.999
 
 /* Work space of one table. */
 struct table {
@@ -133,9 +136,26 @@ static double binomial_tail(unsigned trials, unsigned hits, double chance) {
     return sum < 1 ? sum : 1;
 }
 
-static double chance_of(const struct table *table, size_t subject, double independent) {
+/* Where the speed of a job drifts (another job comes or goes), too few blocks count as independent for counting. A
+ * subject that was slower all the while by more than other jobs explain, and by many times the drift, is slow all the
+ * same: chance that a drift as slow as DRIFT_CORRELATION, with the steps seen, stands so high. */
+static double chance_of_level(const struct table *table, size_t subject) {
+    double sum = 0, squares = 0, least = INFINITY;
+    for (size_t b = 0; b < table->blocks; b++) {
+        double here = table->logs[b * table->subjects + subject];
+        double step = b > 0 ? here - table->logs[(b - 1) * table->subjects + subject] : 0;
+        sum += here;
+        squares += step * step;
+        least = fmin(least, here);
+    }
+    double variance = squares / (double)(table->blocks - 1) / 2 / (1 - DRIFT_CORRELATION);
+    return least > log(DRIFT_FACTOR) ? 0.5 * erfc(sum / (double)table->blocks / sqrt(2 * variance)) : 1;
+}
+
+/* How likely it is the slowest as often, and stands as high among the others, as it does. */
+static double chance_of_places(const struct table *table, size_t subject, double independent) {
     double n = (double)table->subjects, k = (double)table->blocks;
-    if (table->blocks < BLOCKS_MIN || independent < INDEPENDENT_MIN)
+    if (independent < INDEPENDENT_MIN)
         return 1;
     unsigned trials = (unsigned)independent;
     unsigned hits = (unsigned)(table->slowest[subject] * (double)trials / k);
@@ -145,6 +165,19 @@ static double chance_of(const struct table *table, size_t subject, double indepe
     double above = table->ranks[subject] / k - (n + 1) / 2;
     double place = 0.5 * erfc(above / sqrt((n * n - 1) / 12 / independent) / sqrt(2));
     double both = 2 * (slowest < place ? slowest : place);
+    return both < 1 ? both : 1;
+}
+
+static double chance_of(const struct table *table, size_t subject, double independent) {
+    if (table->blocks < BLOCKS_MIN)
+        return 1;
+    double places = chance_of_places(table, subject, independent);
+    if (independent >= INDEPENDENT_MANY)
+        return places;
+    double level = chance_of_level(table, subject);
+    if (independent < INDEPENDENT_MIN)
+        return level;
+    double both = 2 * (places < level ? places : level);
     return both < 1 ? both : 1;
 }
 

@@ -8,7 +8,8 @@
  * subjects are exchangeable: in each block any order of them is equally likely, whatever the noise looks like.
  * Two figures are tested against that: how often a subject is the slowest (binomial, 1/n) and where it stands on
  * average (rank sum). Blocks that follow each other may resemble each other; the number of blocks is reduced by their
- * autocorrelation before the test.
+ * autocorrelation before the test. Where that leaves too few, only a subject that is more than twice as slow as the
+ * others in every block can be told from a drift, by how far it stands above the drift's steps.
  */
 #ifndef COMMTAP_ANALYSE_SIGNIFICANCE_H
 #define COMMTAP_ANALYSE_SIGNIFICANCE_H

@@ -65,6 +65,30 @@ static void blocks_that_resemble_each_other_count_for_less(void **state) {
     assert_true(verdict[1].p > chance * 1000);
 }
 
+/* Another job comes in the middle of the run: all steps take longer from then on, the slow rank's relatively less. */
+static void a_drift_does_not_hide_a_rank_many_times_as_slow(void **state) {
+    (void)state;
+    enum { BLOCKS = 31 };
+    static const struct {
+        double before, after;
+        bool slow;
+    } cases[] = {{5, 3.5, true}, {1.6, 1.2, false}, {5, 1, false}, {1, 5, false}, {1, 1, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t table[BLOCKS * 2];
+        struct significance verdict[2], *both[2] = {&verdict[0], &verdict[1]};
+        for (int b = 0; b < BLOCKS; b++) {
+            double factor = b < BLOCKS / 2 ? cases[i].before : cases[i].after;
+            table[2 * b] = 10000 + (b * 7919) % 300;
+            table[2 * b + 1] = (int64_t)(factor * (10000 + (b * 104729) % 300));
+        }
+        double independent = significance_judge(table, BLOCKS, 2, verdict);
+        assert_true(independent < 8 || cases[i].before == cases[i].after);
+        assert_true(significance_correct(both, 2));
+        assert_int_equal(verdict[1].confidence >= CONFIDENCE_CLAIM, cases[i].slow);
+        assert_true(verdict[0].confidence < CONFIDENCE_SUSPECT);
+    }
+}
+
 static void few_blocks_prove_nothing(void **state) {
     (void)state;
     int64_t table[7 * 4];
@@ -248,6 +272,7 @@ int main(void) {
         cmocka_unit_test(medians_leave_one_out),
         cmocka_unit_test(chance_is_exact_for_two),
         cmocka_unit_test(blocks_that_resemble_each_other_count_for_less),
+        cmocka_unit_test(a_drift_does_not_hide_a_rank_many_times_as_slow),
         cmocka_unit_test(few_blocks_prove_nothing),
         cmocka_unit_test(testing_many_costs_confidence),
         cmocka_unit_test(situations_are_judged_right),
