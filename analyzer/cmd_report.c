@@ -94,8 +94,9 @@ static void print_job(const struct output *output, const struct session *session
     fprintf(output->stream, "\n  %zu", job->count);
     if (job->ranks_expected > 0 && (size_t)job->ranks_expected != job->count)
         fprintf(output->stream, " of %" PRId32, job->ranks_expected);
-    fprintf(output->stream, " rank%s on %zu host%s, %s, %" PRIu64 " events", job->count == 1 ? "" : "s",
-            session->clock.host_count, session->clock.host_count == 1 ? "" : "s", wall, job->events);
+    fprintf(output->stream, " rank%s on %zu host%s, %s, %" PRIu64 " events",
+            job->count == 1 && job->ranks_expected <= 1 ? "" : "s", session->clock.host_count,
+            session->clock.host_count == 1 ? "" : "s", wall, job->events);
     fputs(", run ", output->stream);
     escape_text(output->stream, job->dumps[0]->run_id);
     fputc('\n', output->stream);
@@ -171,14 +172,15 @@ static void print_coverage(const struct output *output, const struct session *se
     char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
     print_heading(output, "Coverage");
     fprintf(output->stream, "  totals %s", totals_hold(&session->job));
-    if (analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
+    bool compared = session->job.count > 1;
+    if (compared && analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
         units_time(from, start > 0 ? (uint64_t)start : 0);
         units_time(to, end > 0 ? (uint64_t)end : 0);
         units_time(of, (uint64_t)analysis->window_ns);
         fprintf(output->stream, "; waits are from events of %s between %s and %s", of, from, to);
     }
-    if (totals->collective > 0)
+    if (compared && totals->collective > 0)
         fprintf(output->stream, ", %.1f %% of their collectives matched",
                 100.0 * (double)totals->matched / (double)totals->collective);
     if (session->job.events_lost > 0)
@@ -199,7 +201,7 @@ static void print_nobody(const struct output *output, const struct straggler_ana
         fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)\n",
                 analysis->blocks);
     else if (analysis->judgement == JUDGED_ALONE)
-        fputs("one rank: there is nobody to wait for\n", output->stream);
+        fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
 }
 
 static bool print_text(const struct output *output, const struct report *report) {

@@ -28,20 +28,22 @@ static bool print_json(FILE *stream, const struct session *session, const struct
                                 "findings", findings_to_json(&session->findings)));
 }
 
-/* The findings that are about slow ranks. */
+/* The findings that are about slow ranks, and who could not be looked at. */
 static void print_verdict(const struct output *output, const struct session *session) {
-    static const char *const codes[] = {"straggler", "suspect", "uneven", "too_short", "no_collectives"};
+    static const char *const codes[] = {"missing_ranks", "straggler", "suspect",
+                                        "uneven",        "too_short", "no_collectives"};
     bool any = false;
     for (size_t i = 0; i < session->findings.count; i++)
         for (size_t c = 0; c < sizeof codes / sizeof *codes; c++)
             if (strcmp(session->findings.items[i].code, codes[c]) == 0) {
                 findings_print(output->stream, &(struct findings){.items = &session->findings.items[i], .count = 1},
                                output->color);
-                any = true;
+                any |= c > 0;
             }
     if (!any)
-        fputs(session->analysis.judgement == JUDGED_ALONE ? "one rank: there is nobody to wait for\n"
-                                                          : "nobody makes the others wait beyond chance\n",
+        fputs(session->analysis.judgement == JUDGED_ALONE
+                  ? "one rank with a dump: there is no other to compare it with\n"
+                  : "nobody makes the others wait beyond chance\n",
               output->stream);
     fputc('\n', output->stream);
 }

@@ -163,7 +163,11 @@ static int select_run(const struct options *options, struct dump_set *set) {
         fprintf(stderr, "commtap: %zu dumps of other runs than ", others);
         escape_text(stderr, job.dumps[0]->run_id);
         fputs(", the newest, are left out (--run ID)\n", stderr);
-    } else if (selected == -1) {
+    }
+    if (job.missing_count > 0)
+        fprintf(stderr, "commtap: %zu of %" PRId32 " ranks left no dump here: what they did is in no sum\n",
+                job.missing_count, job.ranks_expected);
+    if (selected == -1) {
         fputs("commtap: no dump of run '", stderr);
         escape_text(stderr, wanted);
         fputs("'\n", stderr);

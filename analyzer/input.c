@@ -43,9 +43,8 @@ static void say_problems(const struct dump_set *set) {
     }
     say_more(damaged, "dumps with problems", set->directory);
     if (duplicates > 0)
-        fprintf(stderr,
-                "commtap: %zu dumps have the same run, world, generation and rank as another and are left out\n",
-                duplicates);
+        fprintf(stderr, "commtap: %zu dump%s the same run, world, generation and rank as another and %s left out\n",
+                duplicates, duplicates > 1 ? "s have" : " has", duplicates > 1 ? "are" : "is");
 }
 
 static void say_stubs(const struct dump_set *set) {
@@ -70,7 +69,10 @@ int input_refuse(const char *directory, enum dump_set_result result) {
         return input_no_memory();
     fputs("commtap: ", stderr);
     escape_text(stderr, directory);
-    fprintf(stderr, ": %s\n", result == DUMP_SET_EMPTY ? "holds no dumps (commtap.*.ct)" : strerror(error));
+    fprintf(stderr, ": %s\n",
+            result == DUMP_SET_EMPTY ? "holds no dumps (commtap.*.ct)"
+            : error == ENOTDIR       ? "is not a directory: name the one that holds the dumps"
+                                     : strerror(error));
     return EXIT_UNUSABLE;
 }
 
@@ -84,7 +86,9 @@ int input_open(const char *directory, struct dump_set *set) {
         return EXIT_FINE;
     fputs("commtap: ", stderr);
     escape_text(stderr, directory);
-    fputs(": no usable dump\n", stderr);
+    fputs(set->unusable_count == 0 && set->stub_count > 0 ? ": no dump is here yet: collect them with commtap-collect\n"
+                                                          : ": no usable dump\n",
+          stderr);
     dump_set_close(set);
     return EXIT_UNUSABLE;
 }
