@@ -28,12 +28,11 @@ def test_planted_rank_is_named(mpi, way, position, where):
     assert [(s["kind"], s["rank"]) for s in result["stragglers"]] == [("rank", slow)]
     straggler = result["stragglers"][0]
     assert straggler["confidence"] >= 0.9
-    # planted: SLOW_MS in each step, waited for by all others; half of it allows for a busy machine
-    planted = STEPS * SLOW_MS / 1000
-    assert straggler["waited_for_seconds"] > 0.5 * planted * (RANKS[mpi] - 1)
+    waits = {row["rank"]: row["wait_seconds"] for row in result["ranks"]}
+    # most of all waiting is for it, however much a busy machine adds to the others
+    assert straggler["waited_for_seconds"] > 0.5 * sum(waits.values())
     assert 0 < straggler["imposed_wait_seconds"] <= straggler["waited_for_seconds"]
     assert straggler["what_if_speedup"] > 1.2
-    waits = {row["rank"]: row["wait_seconds"] for row in result["ranks"]}
     assert waits[slow] == min(waits.values())
     assert f"rank {slow}" in jobs.commtap("report", where).stdout
     assert f"rank {slow}" in jobs.commtap("stragglers", where).stdout
