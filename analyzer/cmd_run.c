@@ -46,7 +46,7 @@ static int out_of_memory(void) {
     return EXIT_OUTPUT;
 }
 
-/* ---- settings ------------------------------------------------------------------------------------------------- */
+/* ---- settings -------------------------------------------------------------------------------- */
 
 /* COMMTAP_ variables of our own environment: launchers must be told to hand these on, too. COMMTAP_LIBRARY is ours. */
 static bool take_environment(struct run_settings *settings) {
@@ -108,7 +108,7 @@ static int gather_settings(const struct options *options, struct job *job) {
     return EXIT_FINE;
 }
 
-/* ---- run id and directory ---------------------------------------------------------------------------------------- */
+/* ---- run id and directory -------------------------------------------------------------------- */
 
 /* Run ids become file names: what the library would replace in one is replaced here already, for the collection. */
 static bool set_clean_run_id(struct job *job, const char *given) {
@@ -199,8 +199,7 @@ static int prepare_directory(struct job *job) {
     return EXIT_USAGE;
 }
 
-/* ---- the library ----------------------------------------------------------------------------------------------------
- */
+/* ---- the library ----------------------------------------------------------------------------- */
 
 static int preload_library(struct job *job) {
     char tried[PATH_MAX + 128];
@@ -223,8 +222,7 @@ static int preload_library(struct job *job) {
     return code;
 }
 
-/* ---- afterwards
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- afterwards ------------------------------------------------------------------------------ */
 
 /* Prints a path so that it can be pasted into a shell. */
 static void print_quoted(const char *text) {

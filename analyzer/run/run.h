@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <time.h>
 
-/* ---- settings: environment variables the command is to see --------------------------------------------------- */
+/* ---- settings: environment variables the command is to see ----------------------------------- */
 
 struct run_setting {
     char *name;
@@ -40,7 +40,7 @@ struct run_notes {
 void run_note(struct run_notes *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void run_notes_free(struct run_notes *notes);
 
-/* ---- the library ----------------------------------------------------------------------------------------------- */
+/* ---- the library ----------------------------------------------------------------------------- */
 
 /* Absolute path of libcommtap.so: COMMTAP_LIBRARY, else beside this program (a build tree), else ../lib/commtap or
  * ../lib of it (an installation). NULL when none is readable; `tried` (at least 1 byte) then says where it was
@@ -55,7 +55,7 @@ char *run_preload_value(const char *library, const char *before);
  * rights. NULL when neither is the case or it is no program file. Static text. */
 const char *run_program_obstacle(const char *path);
 
-/* ---- launchers --------------------------------------------------------------------------------------------------- */
+/* ---- launchers ------------------------------------------------------------------------------- */
 
 enum run_launcher {
     LAUNCHER_NONE = 0,  /* an ordinary command, or a launcher whose children inherit the environment everywhere */
@@ -79,8 +79,7 @@ void run_arguments_free(char **argv);
 /* Is this process itself one of a launcher's ranks? Returns its world rank, or -1 outside a launcher. */
 int run_rank_under_launcher(void);
 
-/* ---- DeepSpeed configuration ----------------------------------------------------------------------------------------
- */
+/* ---- DeepSpeed configuration ----------------------------------------------------------------- */
 
 /* Reads the comms_logger section of a DeepSpeed configuration and sets COMMTAP_ENABLE, COMMTAP_VERBOSE and COMMTAP_OPS
  * accordingly. The section's mere presence enables nothing: `enabled` decides, false by default. Without a section
@@ -89,8 +88,7 @@ int run_rank_under_launcher(void);
 bool run_ds_config(const char *path, struct run_settings *settings, struct run_notes *notes, char *error,
                    size_t error_bytes);
 
-/* ---- the child
- * ---------------------------------------------------------------------------------------------------------- */
+/* ---- the child ------------------------------------------------------------------------------- */
 
 /* Puts the settings into this process's environment, runs argv, hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
  * SIGUSR2 (those that a terminal already sent to the whole process group are not repeated) and waits.
@@ -98,8 +96,7 @@ bool run_ds_config(const char *path, struct run_settings *settings, struct run_n
  * and sets *start_errno (0 otherwise). */
 int run_child(char *const *argv, const struct run_settings *settings, int *start_errno);
 
-/* ---- collection
- * ----------------------------------------------------------------------------------------------------------- */
+/* ---- collection ------------------------------------------------------------------------------ */
 
 struct run_collection {
     size_t dumps;         /* dump files of this run now in the directory */
