@@ -171,7 +171,7 @@ class Bench:
         for label, base in (("build directory", None), ("/dev/shm", "/dev/shm")):
             directory = self.empty_directory(f"commtap-bench-tail.{os.getpid()}", base)
             output = run([self.program("ring"), "tail"], {"COMMTAP_DIR": directory})
-            kind = (run(["findmnt", "-n", "-o", "FSTYPE", "-T", directory]) or "?").strip()
+            kind = ((run(["findmnt", "-n", "-o", "FSTYPE", "-T", directory]) or "").split() or ["?"])[0]
             shutil.rmtree(directory)
             for line in (output or "").splitlines()[1:]:
                 values = figures(line.split(" ", 1)[1])

@@ -28,7 +28,7 @@
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";
 
-/* ---- a process that records ------------------------------------------------------------------------------------ */
+/* ---- a process that records ------------------------------------------------------------------ */
 
 static int activate(void **state) {
     (void)state;
@@ -332,9 +332,7 @@ static void test_anchors_thin_out(void **state) {
     assert_in_range(back, anchors.last_realtime + 4999999000u, anchors.last_realtime + 5000001000u);
 }
 
-/* ---- knobs
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- knobs ----------------------------------------------------------------------------------- */
 
 static void test_globs_of_operations(void **state) {
     (void)state;
@@ -363,9 +361,7 @@ static void test_globs_of_operations(void **state) {
             fail_msg("\"%s\" and %s", cases[i].patterns, cases[i].name);
 }
 
-/* ---- identity
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 static void test_launchers_name_ranks_and_worlds(void **state) {
     (void)state;
