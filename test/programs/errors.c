@@ -50,6 +50,25 @@ static void truncated(void) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
+/* The same for wildcard receives whose statuses are ignored: commtap then looks at statuses of its own, and the code
+ * must not become that of a call that was given some. */
+static void truncated_wildcards(void) {
+    int in[8] = {0}, out[8], index;
+    MPI_Request requests[3];
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    MPI_Irecv(out, 1, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_SELF, &requests[0]);
+    MPI_Irecv(out, 8, MPI_INT, MPI_ANY_SOURCE, 5, MPI_COMM_SELF, &requests[1]);
+    MPI_Isend(in, 8, MPI_INT, 0, 4, MPI_COMM_SELF, &requests[2]);
+    MPI_Send(in, 8, MPI_INT, 0, 5, MPI_COMM_SELF);
+    show("waitall", MPI_Waitall(3, requests, MPI_STATUSES_IGNORE));
+    MPI_Irecv(out, 1, MPI_INT, 0, MPI_ANY_TAG, MPI_COMM_SELF, &requests[0]);
+    MPI_Send(in, 8, MPI_INT, 0, 6, MPI_COMM_SELF);
+    show("wait", MPI_Wait(requests, MPI_STATUS_IGNORE));
+    MPI_Irecv(out, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &requests[0]);
+    MPI_Send(in, 8, MPI_INT, 0, 7, MPI_COMM_SELF);
+    show("waitany", MPI_Waitany(1, requests, &index, MPI_STATUS_IGNORE));
+}
+
 static void handler(MPI_Comm *comm, int *code, ...) {
     (void)comm;
     (void)code;
@@ -98,6 +117,7 @@ int main(int argc, char **argv) {
     if (me == 0) {
         returned();
         truncated();
+        truncated_wildcards();
         errno_kept();
     }
     jumped_out_of();
