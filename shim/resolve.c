@@ -306,7 +306,7 @@ static int hooked(const char *name) {
 
 /* A look-up that found an MPI function elsewhere than in ourselves. The first such library is the job's; a second copy
  * in the process (a translation layer's, say) is handed over raw: its calls must not run in the first. */
-static void *answer_foreign(void *found, void *next, const char *name, int row) {
+static void *answer_foreign(void *handle, void *found, void *next, const char *name, int row) {
     void *expected = next ? next : provider.handle ? get_dlsym()(provider.handle, name) : found;
     if (expected != found) {
         if (*recorder_armed)
@@ -317,6 +317,8 @@ static void *answer_foreign(void *found, void *next, const char *name, int row) 
     if (!wrapper || !is_ours(wrapper))
         return found;
     pin_provider(found);
+    if (!provider.handle) /* in a name space of its own (dlmopen), which only the job's handle reaches */
+        provider.handle = handle;
     any_function none = NULL;
     __atomic_compare_exchange_n(&real_functions[row], &none, (any_function)found, false, __ATOMIC_RELEASE,
                                 __ATOMIC_RELAXED);
@@ -325,7 +327,7 @@ static void *answer_foreign(void *found, void *next, const char *name, int row) 
 
 /* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. A NULL leaves the failed
  * look-up's dlerror, anything else leaves none. */
-static void *answer(void *found, const char *name, const void *caller) {
+static void *answer(void *handle, void *found, const char *name, const void *caller) {
     int row = hooked(name);
     if (row == -2 || !found)
         return found;
@@ -334,18 +336,18 @@ static void *answer(void *found, const char *name, const void *caller) {
         if (!next && !in_callers_library(name, caller))
             return next_after_us(name); /* fails again, and leaves the dlerror that belongs to it */
     } else if (row >= 0 && name[0] != 'P') {
-        found = answer_foreign(found, next, name, row);
+        found = answer_foreign(handle, found, next, name, row);
     }
     forget_failed_lookups();
     return found;
 }
 
 static void *hooked_dlsym(void *handle, const char *name) {
-    return answer(get_dlsym()(handle, name), name, __builtin_return_address(0));
+    return answer(handle, get_dlsym()(handle, name), name, __builtin_return_address(0));
 }
 
 static void *hooked_dlvsym(void *handle, const char *name, const char *version) {
-    return answer(get_dlvsym()(handle, name, version), name, __builtin_return_address(0));
+    return answer(handle, get_dlvsym()(handle, name, version), name, __builtin_return_address(0));
 }
 
 static bool is_candidate(const char *name) {

@@ -4,7 +4,7 @@
  * Lives here: a job whose every MPI call goes through a looked-up pointer, with its ledger. Must not live here: a
  * direct call of MPI (this is built with MPI's header but not linked to it).
  *
- *   loaded LIBRARY     the file name of the MPI library
+ *   loaded LIBRARY [local|deepbind|dlmopen]     the file name of the MPI library, the way it is opened
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -29,8 +29,14 @@ static void *find(const char *name) {
 #define HANDLE(type, symbol, number) (number)
 #endif
 
+static void *open_library(const char *name, const char *way) {
+    if (!strcmp(way, "dlmopen"))
+        return dlmopen(LM_ID_NEWLM, name, RTLD_NOW | RTLD_LOCAL);
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL | (strcmp(way, "deepbind") ? 0 : RTLD_DEEPBIND));
+}
+
 int main(int argc, char **argv) {
-    library = dlopen(argc > 1 ? argv[1] : "", RTLD_NOW | RTLD_LOCAL);
+    library = argc > 1 ? open_library(argv[1], argc > 2 ? argv[2] : "local") : NULL;
     if (!library) {
         fprintf(stderr, "loaded: %s\n", dlerror());
         return 9;
