@@ -21,30 +21,25 @@ struct size_count {
     uint32_t used;
 };
 
-static bool sites_begin(struct lane *lane, struct dumpfile *file) {
-    struct site_table *sites = os_memory(sizeof *sites);
-    if (!sites)
+static bool table_begin(struct row_table **table, struct dumpfile *file, enum section_kind kind, uint32_t lane,
+                        uint32_t rows, uint32_t row_bytes) {
+    struct row_table *made = os_memory(sizeof *made);
+    if (!made)
         return false;
-    sites->rows = dumpfile_section(file, SECTION_SITES, lane->index, SITE_ROWS, sizeof *sites->rows);
-    sites->mask = SITE_ROWS - 1;
-    lane->sites = sites;
-    return sites->rows != NULL;
+    made->rows = dumpfile_section(file, kind, lane, rows, row_bytes);
+    made->mask = rows - 1;
+    __atomic_store_n(table, made, __ATOMIC_RELEASE);
+    return made->rows != NULL;
 }
 
 bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
-    struct operation_table *operations = os_memory(sizeof *operations);
-    struct peer_table *peers = os_memory(sizeof *peers);
     lane->sizes = os_memory(SIZE_COUNTS * sizeof *lane->sizes);
-    if (!operations || !peers || !lane->sizes)
-        return false;
-    operations->rows =
-        dumpfile_section(file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS, sizeof *operations->rows);
-    operations->mask = OPERATION_ROWS - 1;
-    peers->rows = dumpfile_section(file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof *peers->rows);
-    peers->mask = PEER_ROWS - 1;
-    lane->operations = operations;
-    lane->peers = peers;
-    return operations->rows && peers->rows && (!stack_slots || sites_begin(lane, file));
+    return lane->sizes &&
+           table_begin(&lane->operations, file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS,
+                       sizeof(struct operation_row)) &&
+           table_begin(&lane->peers, file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof(struct peer_row)) &&
+           (!stack_slots ||
+            table_begin(&lane->sites, file, SECTION_SITES, lane->index, SITE_ROWS, sizeof(struct site_row)));
 }
 
 /* ---- further tables -------------------------------------------------------------------------- */
@@ -59,50 +54,19 @@ static uint32_t next_rows(uint32_t used, uint32_t mask) {
     return used == (mask + 1) / 4 * 3 && mask + 1 < ROWS_MAX ? (mask + 1) * 4 : 0;
 }
 
-static void *further_section(struct lane *lane, enum section_kind kind, uint32_t rows, uint32_t row_bytes) {
+/* The next table takes the place of *table; the full one stays in the dump as it is. */
+static void grow(struct lane *lane, struct row_table **table, enum section_kind kind, uint32_t rows,
+                 uint32_t row_bytes) {
+    int saved = errno;
     uint32_t index = LANES_MAX + __atomic_fetch_add(&recorder.extensions, 1, __ATOMIC_RELAXED);
-    if (index >= LANE_STATES)
-        return NULL;
-    void *section = dumpfile_section(&recorder.file, kind, index, rows, row_bytes);
+    struct row_table *next = index < LANE_STATES ? os_memory(sizeof *next) : NULL;
+    void *section = next ? dumpfile_section(&recorder.file, kind, index, rows, row_bytes) : NULL;
     if (section) {
         recorder.lane_states[index].shared = lane->shared;
         recorder.lane_states[index].extends = lane->index + 1;
-    }
-    return section;
-}
-
-static void grow_operations(struct lane *lane, uint32_t rows) {
-    int saved = errno;
-    struct operation_table *table = os_memory(sizeof *table);
-    if (table)
-        table->rows = further_section(lane, SECTION_OPERATIONS, rows, sizeof *table->rows);
-    if (table && table->rows) {
-        table->mask = rows - 1;
-        __atomic_store_n(&lane->operations, table, __ATOMIC_RELEASE);
-    }
-    errno = saved;
-}
-
-static void grow_peers(struct lane *lane, uint32_t rows) {
-    int saved = errno;
-    struct peer_table *table = os_memory(sizeof *table);
-    if (table)
-        table->rows = further_section(lane, SECTION_PEERS, rows, sizeof *table->rows);
-    if (table && table->rows) {
-        table->mask = rows - 1;
-        __atomic_store_n(&lane->peers, table, __ATOMIC_RELEASE);
-    }
-    errno = saved;
-}
-
-static void grow_sites(struct lane *lane, uint32_t rows) {
-    int saved = errno;
-    struct site_table *table = os_memory(sizeof *table);
-    if (table)
-        table->rows = further_section(lane, SECTION_SITES, rows, sizeof *table->rows);
-    if (table && table->rows) {
-        table->mask = rows - 1;
-        __atomic_store_n(&lane->sites, table, __ATOMIC_RELEASE);
+        next->rows = section;
+        next->mask = rows - 1;
+        __atomic_store_n(table, next, __ATOMIC_RELEASE);
     }
     errno = saved;
 }
@@ -135,10 +99,10 @@ static void fill_operation_row(struct operation_row *row, uint64_t key, uint64_t
 
 /* The row with that key, made when it is missing and `make` says so. */
 static struct operation_row *operations_probe(struct lane *lane, uint64_t key, uint64_t bytes, bool make) {
-    struct operation_table *table = lane->operations;
+    struct row_table *table = lane->operations;
     uint32_t at = row_hash(key, bytes);
     for (uint32_t i = 0; i <= table->mask; i++) {
-        struct operation_row *row = &table->rows[(at + i) & table->mask];
+        struct operation_row *row = (struct operation_row *)table->rows + ((at + i) & table->mask);
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
         if (version && row->bytes == bytes && row_key(&row->call) == key)
             return row;
@@ -151,7 +115,7 @@ static struct operation_row *operations_probe(struct lane *lane, uint64_t key, u
         fill_operation_row(row, key, bytes);
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
         if (rows)
-            grow_operations(lane, rows);
+            grow(lane, &lane->operations, SECTION_OPERATIONS, rows, sizeof *row);
         return row;
     }
     return NULL;
@@ -168,10 +132,10 @@ struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_
 }
 
 struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction) {
-    struct peer_table *table = lane->peers;
+    struct row_table *table = lane->peers;
     uint32_t at = row_hash(key, call * 4u + direction);
     for (uint32_t i = 0; i <= table->mask; i++) {
-        struct peer_row *row = &table->rows[(at + i) & table->mask];
+        struct peer_row *row = (struct peer_row *)table->rows + ((at + i) & table->mask);
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
         if (version && row_key(&row->comm_epoch) == key && row->call == call && row->direction == direction)
             return row;
@@ -187,7 +151,7 @@ struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, ui
         row->direction = direction;
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
         if (rows)
-            grow_peers(lane, rows);
+            grow(lane, &lane->peers, SECTION_PEERS, rows, sizeof *row);
         return row;
     }
     count_loss(&lane->state->peers_lost);
@@ -195,10 +159,10 @@ struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, ui
 }
 
 struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call) {
-    struct site_table *table = lane->sites;
+    struct row_table *table = lane->sites;
     uint32_t at = row_hash(key, call);
     for (uint32_t i = 0; i <= table->mask; i++) {
-        struct site_row *row = &table->rows[(at + i) & table->mask];
+        struct site_row *row = (struct site_row *)table->rows + ((at + i) & table->mask);
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
         if (version && row_key(&row->stack) == key && row->call == call)
             return row;
@@ -213,7 +177,7 @@ struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call) {
         row->call = call;
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
         if (rows)
-            grow_sites(lane, rows);
+            grow(lane, &lane->sites, SECTION_SITES, rows, sizeof *row);
         return row;
     }
     count_loss(&lane->state->sites_lost);

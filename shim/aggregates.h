@@ -15,16 +15,8 @@
 
 /* Rows of one table; a power of two of them. A full table is followed by a larger one in a lane of its own: keys may
  * then stand in several tables, and readers add them up. */
-struct operation_table {
-    struct operation_row *rows;
-    uint32_t mask, used;
-};
-struct peer_table {
-    struct peer_row *rows;
-    uint32_t mask, used;
-};
-struct site_table {
-    struct site_row *rows;
+struct row_table {
+    void *rows; /* struct operation_row, peer_row or site_row */
     uint32_t mask, used;
 };
 
@@ -80,8 +72,8 @@ static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
 }
 
 static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {
-    const struct operation_table *table = lane->operations;
-    struct operation_row *row = &table->rows[row_hash(key, bytes) & table->mask];
+    const struct row_table *table = lane->operations;
+    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
     if (likely(row->bytes == bytes && row_key(&row->call) == key && row->version))
         return row;
     return operations_insert(lane, key, bytes);
@@ -130,8 +122,8 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
 static inline bool operations_add_plain(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
                                         uint64_t bytes, uint64_t time) {
     uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
-    const struct operation_table *table = lane->operations;
-    struct operation_row *row = &table->rows[row_hash(key, bytes) & table->mask];
+    const struct row_table *table = lane->operations;
+    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
     if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
         return false;
     uint64_t before = row_begin(&row->version);
@@ -144,8 +136,8 @@ static inline bool operations_add_plain(struct lane *lane, uint16_t call, uint8_
 static inline bool operations_add_posted(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
                                          uint64_t bytes, uint64_t time, uint64_t posting, bool posted_size) {
     uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
-    const struct operation_table *table = lane->operations;
-    struct operation_row *row = &table->rows[row_hash(key, bytes) & table->mask];
+    const struct row_table *table = lane->operations;
+    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
     if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
         return false;
     uint64_t before = row_begin(&row->version);
@@ -160,8 +152,8 @@ static inline bool operations_add_posted(struct lane *lane, uint16_t call, uint8
 static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call, uint16_t direction,
                              uint64_t bytes, uint64_t time, uint64_t wait) {
     uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
-    const struct peer_table *table = lane->peers;
-    struct peer_row *row = &table->rows[row_hash(key, call * 4u + direction) & table->mask];
+    const struct row_table *table = lane->peers;
+    struct peer_row *row = (struct peer_row *)table->rows + (row_hash(key, call * 4u + direction) & table->mask);
     if (unlikely(row_key(&row->comm_epoch) != key || row->call != call || row->direction != direction || !row->version))
         row = peers_insert(lane, key, call, direction);
     if (unlikely(!row || lane->shared)) {
@@ -184,11 +176,11 @@ static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uin
 /* One call from a call site. `time` as for operations, 0 when there is none. */
 static inline void sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call, uint64_t bytes,
                              uint64_t time) {
-    const struct site_table *table = lane->sites;
+    const struct row_table *table = lane->sites;
     if (!table)
         return;
     uint64_t key = (uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32;
-    struct site_row *row = &table->rows[row_hash(key, call) & table->mask];
+    struct site_row *row = (struct site_row *)table->rows + (row_hash(key, call) & table->mask);
     if (unlikely(row_key(&row->stack) != key || row->call != call || !row->version))
         row = sites_insert(lane, key, call);
     if (unlikely(!row || lane->shared)) {

@@ -29,9 +29,9 @@ struct lane {
     uint64_t head;      /* next ticket (exclusive lanes) */
     uint64_t keep_from; /* records about to be overwritten are offered to a sampled window from this t0 on */
     struct lane_state *state;
-    struct operation_table *operations; /* aggregates.h */
-    struct peer_table *peers;
-    struct site_table *sites; /* NULL while stacks are off */
+    struct row_table *operations; /* aggregates.h */
+    struct row_table *peers;
+    struct row_table *sites;  /* NULL while stacks are off */
     struct size_count *sizes; /* distinct sizes per (call, communicator), aggregates.c */
     uint32_t index;
     bool shared;
