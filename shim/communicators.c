@@ -20,9 +20,7 @@ static struct handle_maps nothing_known;
 struct handle_maps *handle_maps = &nothing_known;
 
 static struct communicator *pool;
-static struct communicator *free_list[POOL];
-static uint32_t pool_used, free_count, next_index;
-static uint32_t registering; /* one registration at a time; creations are rare and long */
+static uint32_t next_index;
 static uintptr_t world_group;
 static int keyval;
 static bool have_keyval;
@@ -166,33 +164,24 @@ static struct progress *take_progress(const struct communicator *c) {
     return &spare_progress;
 }
 
-static void wait_for_turn(void) {
-    while (__atomic_exchange_n(&registering, 1, __ATOMIC_ACQUIRE))
-        __asm__ volatile("" ::: "memory"); /* held for microseconds, and only around creations of communicators */
-}
-
-static void end_turn(void) {
-    __atomic_store_n(&registering, 0, __ATOMIC_RELEASE);
-}
-
+/* Any free place of the pool, claimed by compare-and-swap: threads that create communicators never wait for each
+ * other. */
 static struct communicator *take_from_pool(void) {
-    struct communicator *c = NULL;
-    wait_for_turn();
-    if (free_count)
-        c = free_list[--free_count];
-    else if (pool_used < POOL)
-        c = &pool[pool_used++];
-    if (c && next_index < ROW_COMM_NONE) {
-        memset(c, 0, sizeof *c);
-        c->index = next_index++;
-        c->outdegree = -1;
-    } else {
-        c = NULL;
+    for (uint32_t i = 0; i < POOL; i++) {
+        struct communicator *c = &pool[i];
+        uint32_t free = 0;
+        if (__atomic_load_n(&c->taken, __ATOMIC_RELAXED) ||
+            !__atomic_compare_exchange_n(&c->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+            continue;
+        uint32_t index = __atomic_fetch_add(&next_index, 1, __ATOMIC_RELAXED);
+        *c = (struct communicator){.taken = 1, .index = index, .outdegree = -1};
+        if (index < ROW_COMM_NONE)
+            return c;
+        __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
+        break;
     }
-    end_turn();
-    if (!c)
-        count_loss(&recorder.header->losses.communicators_untracked);
-    return c;
+    count_loss(&recorder.header->losses.communicators_untracked);
+    return NULL;
 }
 
 void communicator_forget(struct handle_map *map, uintptr_t handle) {
@@ -205,9 +194,7 @@ void communicator_forget(struct handle_map *map, uintptr_t handle) {
     define_freed(c);
     if (c->progress != &spare_progress)
         __atomic_store_n(&c->progress->version, 0, __ATOMIC_RELEASE);
-    wait_for_turn();
-    free_list[free_count++] = c;
-    end_turn();
+    __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
 }
 
 /* ---- attributes: the library tells us when a communicator goes ------------------------------- */
@@ -276,18 +263,17 @@ static struct communicator *publish(struct communicator *c, struct handle_map *m
 }
 
 static uint32_t group_ordinal(uint64_t key) {
-    uint32_t ordinal = 0;
-    wait_for_turn();
+    key |= 1; /* 0 marks a free place */
     for (uint32_t i = 0; i < GROUP_CREATIONS; i++) {
         uint32_t at = (uint32_t)(key + i) % GROUP_CREATIONS;
-        if (group_creations[at].count && group_creations[at].key != key)
-            continue;
-        group_creations[at].key = key;
-        ordinal = group_creations[at].count++;
-        break;
+        uint64_t free = 0;
+        if (group_creations[at].key == key ||
+            __atomic_compare_exchange_n(&group_creations[at].key, &free, key, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED) ||
+            free == key)
+            return __atomic_fetch_add(&group_creations[at].count, 1, __ATOMIC_RELAXED);
     }
-    end_turn();
-    return ordinal;
+    return 0;
 }
 
 static struct communicator *register_handle(uintptr_t handle, const struct creation *creation, uint32_t ordinal,
@@ -380,8 +366,7 @@ static struct communicator *register_predefined(uintptr_t handle, const char *na
 }
 
 static void start_over(void) {
-    pool_used = free_count = next_index = 0;
-    registering = 0;
+    next_index = 0;
     world_group = 0;
     have_keyval = false;
     memset(group_creations, 0, sizeof group_creations);

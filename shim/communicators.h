@@ -19,6 +19,7 @@
 
 struct communicator {
     uintptr_t handle;
+    uint32_t taken; /* this place of the pool is in use */
     uint64_t uid;
     uint32_t index;  /* what records call `comm` */
     uint32_t size;   /* of the local group */

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "shim/format.h"
+#include "shim/os.h"
 
 enum mpi_family { MPI_FAMILY_NONE = 0, MPI_FAMILY_OPENMPI = 1, MPI_FAMILY_MPICH = 2, MPI_FAMILY_STANDARD = 3 };
 
@@ -44,8 +45,10 @@ static inline uintptr_t mpi_handle(uintptr_t argument) {
     return mpi_abi.handle_bytes == 4 ? (uint32_t)argument : argument;
 }
 
-/* Handle `i` of an array in the job's memory. */
+/* Handle `i` of an array in the job's memory; 0 where the job passes none and is to get the library's error. */
 static inline uintptr_t mpi_handle_at(uintptr_t array, size_t i) {
+    if (unlikely(!array))
+        return 0;
     return mpi_abi.handle_bytes == 4 ? ((const uint32_t *)array)[i] : ((const uintptr_t *)array)[i];
 }
 

@@ -82,6 +82,8 @@ static uint64_t scalar(const struct counts *c, bool ask) {
 }
 
 static uint64_t sum(const struct counts *c, uint32_t n, uint64_t missing, bool ask) {
+    if (n && !c->arguments[c->count - 1]) /* the library will say what is wrong */
+        return BYTES_UNKNOWN;
     int64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
         if (i >= 64 || !(missing >> i & 1))
@@ -90,6 +92,8 @@ static uint64_t sum(const struct counts *c, uint32_t n, uint64_t missing, bool a
 }
 
 static uint64_t sum_of_types(const struct counts *c, uint32_t n, uint64_t missing, bool ask) {
+    if (n && (!c->arguments[c->count - 1] || !c->arguments[c->type - 1]))
+        return BYTES_UNKNOWN;
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++) {
         int64_t count = i < 64 && missing >> i & 1 ? 0 : count_at(c, i);

@@ -224,7 +224,8 @@ void win_free_after(struct call_frame *f) {
 
 /* MPI_File is a pointer in every MPI. */
 static uintptr_t file_handle(const struct call_frame *f) {
-    return *(const uintptr_t *)argument(f, f->call->output);
+    const uintptr_t *handle = (const uintptr_t *)argument(f, f->call->output);
+    return handle ? *handle : 0;
 }
 
 void file_close_before(struct call_frame *f) {

@@ -70,6 +70,16 @@ static void truncated_wildcards(void) {
     show("waitany", MPI_Waitany(1, requests, &index, MPI_STATUS_IGNORE));
 }
 
+/* Pointers that lead nowhere are for the library to refuse, not for a tool to follow. */
+static void without_requests(void) {
+    MPI_Request *volatile none = NULL;
+    MPI_Status statuses[2];
+    show("wait for NULL", MPI_Wait(none, statuses));
+    show("waitall for NULL", MPI_Waitall(2, none, statuses));
+    show("start NULL", MPI_Start(none));
+    show("free NULL", MPI_Request_free(none));
+}
+
 static void handler(MPI_Comm *comm, int *code, ...) {
     (void)comm;
     (void)code;
@@ -119,6 +129,7 @@ int main(int argc, char **argv) {
         returned();
         truncated();
         truncated_wildcards();
+        without_requests();
         errno_kept();
     }
     jumped_out_of();
