@@ -12,7 +12,7 @@ BUILD := build
 
 COMMON_CFLAGS := -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -DCOMMTAP_VERSION='"$(VERSION)"'
 
-SHIM_SOURCES := $(wildcard shim/*.c)
+SHIM_SOURCES := $(wildcard shim/*.c shim/*/*.c)
 SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
 # initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away.
 SHIM_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#include "shim/stacks.h"
+#include "shim/stacks/stacks.h"
 
 #define OPERATION_ROWS 1024u
 #define PEER_ROWS      2048u

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shim/mpi_library.h"
+#include "shim/mpi/mpi_library.h"
 #include "shim/os.h"
 
 #define POOL            4096u

@@ -14,7 +14,7 @@
 #include "shim/call.h"
 #include "shim/format.h"
 #include "shim/handle_map.h"
-#include "shim/mpi_abi.h"
+#include "shim/mpi/mpi_abi.h"
 #include "shim/recorder.h"
 
 struct communicator {

@@ -11,7 +11,7 @@
 
 #include "shim/aggregates.h"
 #include "shim/identity.h"
-#include "shim/stacks.h"
+#include "shim/stacks/stacks.h"
 
 #ifndef MADV_WIPEONFORK
 #define MADV_WIPEONFORK 18

@@ -5,12 +5,12 @@
  * functions that need a hand-written body (Pcontrol, Initialized).
  * Must not live here: what a kind of call does (mpi_*.c).
  */
-#include "shim/mpi_collectives.h"
-#include "shim/mpi_frame.h"
-#include "shim/mpi_library.h"
-#include "shim/mpi_p2p.h"
-#include "shim/mpi_requests.h"
-#include "shim/ordinals.h"
+#include "shim/mpi/mpi_collectives.h"
+#include "shim/mpi/mpi_frame.h"
+#include "shim/mpi/mpi_library.h"
+#include "shim/mpi/mpi_p2p.h"
+#include "shim/mpi/mpi_requests.h"
+#include "shim/mpi/ordinals.h"
 #include "shim/resolve.h"
 #include "shim/tail_jump.h"
 

@@ -22,9 +22,9 @@
 #include "analyzer/load/dump.h"
 #include "shim/aggregates.h"
 #include "shim/identity.h"
-#include "shim/ordinals.h"
+#include "shim/mpi/ordinals.h"
 #include "shim/recorder.h"
-#include "shim/stacks.h"
+#include "shim/stacks/stacks.h"
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";
 

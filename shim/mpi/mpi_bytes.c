@@ -3,12 +3,12 @@
  * Implementation of mpi_bytes.h. Sizes are cached per datatype handle as size + 1 (bits 8 and up) and the code of a
  * predefined type (low byte).
  */
-#include "shim/mpi_bytes.h"
+#include "shim/mpi/mpi_bytes.h"
 
 #include <errno.h>
 
-#include "shim/mpi_abi.h"
-#include "shim/mpi_library.h"
+#include "shim/mpi/mpi_abi.h"
+#include "shim/mpi/mpi_library.h"
 #include "shim/os.h"
 
 struct handle_map *mpi_types;

@@ -15,11 +15,11 @@
 #include "shim/aggregates.h"
 #include "shim/call.h"
 #include "shim/communicators.h"
-#include "shim/mpi_abi.h"
-#include "shim/mpi_bytes.h"
+#include "shim/mpi/mpi_abi.h"
+#include "shim/mpi/mpi_bytes.h"
 #include "shim/recorder.h"
-#include "shim/requests.h"
-#include "shim/stacks.h"
+#include "shim/mpi/requests.h"
+#include "shim/stacks/stacks.h"
 #include "shim/verbose.h"
 
 struct call_frame {

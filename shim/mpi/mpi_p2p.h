@@ -6,7 +6,7 @@
 #ifndef COMMTAP_MPI_P2P_H
 #define COMMTAP_MPI_P2P_H
 
-#include "shim/mpi_frame.h"
+#include "shim/mpi/mpi_frame.h"
 
 void send_before(struct call_frame *f);
 void send_after(struct call_frame *f);

@@ -2,7 +2,7 @@
  *
  * Implementation of mpi_library.h.
  */
-#include "shim/mpi_library.h"
+#include "shim/mpi/mpi_library.h"
 
 #include "shim/resolve.h"
 

@@ -3,7 +3,7 @@
  * Implementation of ordinals.h: sets of four entries, one cache line each. A set that has evicted once can no longer
  * tell a new channel from a forgotten one; channels entering it then have no ordinal.
  */
-#include "shim/ordinals.h"
+#include "shim/mpi/ordinals.h"
 
 #include "shim/os.h"
 #include "shim/recorder.h"

@@ -2,7 +2,7 @@
  *
  * Implementation of stacks.h: open addressing, a slot claimed by compare-and-swap and never given up.
  */
-#include "shim/stacks.h"
+#include "shim/stacks/stacks.h"
 
 #include <errno.h>
 #include <link.h>

@@ -3,7 +3,7 @@
  * Collectives of all sorts: on communicators, windows and files; creations of these; what frees them.
  * Must not live here: point-to-point, waiting.
  */
-#include "shim/mpi_collectives.h"
+#include "shim/mpi/mpi_collectives.h"
 
 #include <string.h>
 

@@ -3,9 +3,9 @@
  * Point-to-point calls: sends, receives, probes, matched probes; blocking, non-blocking and persistent.
  * Must not live here: what happens when a request completes (mpi_requests.c).
  */
-#include "shim/mpi_p2p.h"
+#include "shim/mpi/mpi_p2p.h"
 
-#include "shim/ordinals.h"
+#include "shim/mpi/ordinals.h"
 
 static uint32_t next_op(void) {
     return count_up(&recorder.next_op) + 1;

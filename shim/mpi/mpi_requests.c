@@ -3,10 +3,10 @@
  * Requests: posting, starting, waiting, testing, freeing. Posting, waiting and completion are told apart: the posting
  * call's record is POST, the Wait's or Test's own is CALL, and each operation seen complete gets a DONE.
  */
-#include "shim/mpi_requests.h"
+#include "shim/mpi/mpi_requests.h"
 
-#include "shim/mpi_library.h"
-#include "shim/ordinals.h"
+#include "shim/mpi/mpi_library.h"
+#include "shim/mpi/ordinals.h"
 
 static uint32_t saturate(uint64_t value) {
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;

@@ -6,7 +6,7 @@
 #ifndef COMMTAP_MPI_COLLECTIVES_H
 #define COMMTAP_MPI_COLLECTIVES_H
 
-#include "shim/mpi_frame.h"
+#include "shim/mpi/mpi_frame.h"
 
 void collective_before(struct call_frame *f);
 void collective_after(struct call_frame *f);

@@ -2,7 +2,7 @@
  *
  * Implementation of requests.h: its slow halves.
  */
-#include "shim/requests.h"
+#include "shim/mpi/requests.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef COMMTAP_MPI_REQUESTS_H
 #define COMMTAP_MPI_REQUESTS_H
 
-#include "shim/mpi_frame.h"
+#include "shim/mpi/mpi_frame.h"
 
 void start_after(struct call_frame *f);
 void startall_after(struct call_frame *f);
