@@ -17,7 +17,9 @@
  *   - the section table: `kind` is released after the other fields of the entry.
  *
  * Times are raw ticks of the clock named in the header; clock anchors map them to CLOCK_MONOTONIC and
- * CLOCK_REALTIME nanoseconds. Device records (source GPU_EVENT, IN_KERNEL) hold device nanoseconds.
+ * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, EXPOSED) hold device nanoseconds: CLOCK_MONOTONIC
+ * nanoseconds of this host as the device's own clock tells them through its nearest device anchor. Their length is
+ * exact to the device's clock, their place is off by up to that anchor's width.
  */
 #ifndef COMMTAP_FORMAT_H
 #define COMMTAP_FORMAT_H
@@ -66,18 +68,22 @@ enum rank_source { RANK_FROM_NOWHERE = 0, RANK_FROM_LAUNCHER = 1, RANK_FROM_LIBR
 
 enum section_kind {
     SECTION_FREE = 0,
-    SECTION_CALLS = 1,       /* struct call_name[count]: the file's own call id -> name list */
-    SECTION_ANCHORS = 2,     /* struct clock_anchor[count] */
-    SECTION_IN_FLIGHT = 3,   /* struct in_flight[count]: one per live thread */
-    SECTION_PENDING = 4,     /* struct pending[count]: posted, not complete */
-    SECTION_PROGRESS = 5,    /* struct progress[count]: one per live communicator */
-    SECTION_DEFINITIONS = 6, /* append-only; may occur several times, in `index` order */
-    SECTION_WINDOWS = 7,     /* struct window_block[count] */
-    SECTION_LANES = 8,       /* struct lane_state[count], at most 64 */
-    SECTION_RING = 9,        /* struct record[count], count a power of two; index = lane */
-    SECTION_OPERATIONS = 10, /* struct operation_row[count]; index = lane */
-    SECTION_SITES = 11,      /* struct site_row[count]; index = lane */
-    SECTION_PEERS = 12,      /* struct peer_row[count]; index = lane */
+    SECTION_CALLS = 1,           /* struct call_name[count]: the file's own call id -> name list */
+    SECTION_ANCHORS = 2,         /* struct clock_anchor[count] */
+    SECTION_IN_FLIGHT = 3,       /* struct in_flight[count]: one per live thread */
+    SECTION_PENDING = 4,         /* struct pending[count]: posted, not complete */
+    SECTION_PROGRESS = 5,        /* struct progress[count]: one per live communicator */
+    SECTION_DEFINITIONS = 6,     /* append-only; may occur several times, in `index` order */
+    SECTION_WINDOWS = 7,         /* struct window_block[count] */
+    SECTION_LANES = 8,           /* struct lane_state[count], at most 64 */
+    SECTION_RING = 9,            /* struct record[count], count a power of two; index = lane */
+    SECTION_OPERATIONS = 10,     /* struct operation_row[count]; index = lane */
+    SECTION_SITES = 11,          /* struct site_row[count]; index = lane */
+    SECTION_PEERS = 12,          /* struct peer_row[count]; index = lane */
+    SECTION_DEVICES = 13,        /* struct device_state[count]: one per GPU that was timed */
+    SECTION_DEVICE_ANCHORS = 14, /* struct device_anchor[count] */
+    SECTION_SENSORS = 15,        /* struct sensor_row[count]: what wrappers and NCCL's profiler plugin saw, per call */
+    SECTION_TRANSFERS = 16,      /* struct transfer_row[count]: network proxy operations per peer */
 };
 
 struct section {
@@ -99,7 +105,12 @@ struct losses {
     uint64_t definitions_full;        /* definitions that found no room */
     uint64_t epochs_merged;           /* epochs beyond the last number */
     uint64_t nested_calls_unseen;     /* reserved for a count of calls made inside the library: kept 0 */
-    uint64_t reserved[8];
+    uint64_t gpu_no_event;            /* launches that found no free event or queue entry: not timed */
+    uint64_t gpu_unfinished;          /* launches still running when the process ended, or aborted */
+    uint64_t gpu_failed;              /* launches whose events returned an error: not timed */
+    uint64_t replays_untimed;         /* operations of graph replays that were counted but not timed */
+    uint64_t stacks_truncated;        /* stacks cut at the depth limit or at a frame that cannot be unwound */
+    uint64_t reserved[3];
 };
 
 struct dump_header {
@@ -145,11 +156,22 @@ struct dump_header {
     uint64_t tick_hz_hint; /* estimate at activation; anchors are better */
 
     struct losses losses;
-    uint64_t reserved1[32];
+    uint32_t gpu_timing;     /* enum gpu_timing: what is in force */
+    uint32_t nccl_version;   /* as ncclGetVersion tells it (23007), 0 = no NCCL */
+    char gpu_timing_why[88]; /* why it is that and not what was asked for, empty otherwise */
+    char nccl_library[128];  /* path of the library that provides NCCL or RCCL */
+    uint64_t reserved1[3];
 
     uint32_t section_limit; /* SECTIONS_MAX of the writer */
     uint32_t reserved2;
     struct section sections[SECTIONS_MAX];
+};
+
+enum gpu_timing {
+    GPU_TIMING_OFF = 0,    /* not wanted, or no GPU seen */
+    GPU_TIMING_HOST = 1,   /* enqueueing calls only */
+    GPU_TIMING_EVENTS = 2, /* an event pair around every launch */
+    GPU_TIMING_KERNEL = 3, /* NCCL's profiler plugin: stamps from inside the kernels */
 };
 
 /* ---- the file's own list of calls ------------------------------------------------------------ */
@@ -220,16 +242,21 @@ struct clock_anchor {
 /* ---- records --------------------------------------------------------------------------------- */
 
 enum record_kind {
-    RECORD_CALL = 1, /* a blocking call: t0 enter, t1 leave */
-    RECORD_POST = 2, /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
-    RECORD_DONE = 3, /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
-                        posting call's; bytes are the actual ones where known */
-    RECORD_GPU = 4,
-    RECORD_KERNEL = 5,
-    RECORD_PROXY = 6,
-    RECORD_GROUP = 7,
-    RECORD_MARK = 8,   /* MPI_Pcontrol: t0 = t1 = when, tag = level */
-    RECORD_THREAD = 9, /* a thread took over the ring: op = its tid */
+    RECORD_CALL = 1,     /* a blocking call: t0 enter, t1 leave */
+    RECORD_POST = 2,     /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
+    RECORD_DONE = 3,     /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
+                            posting call's; bytes are the actual ones where known */
+    RECORD_GPU = 4,      /* one launch on a stream, by events: t0, t1 device ns, `op` that of its POST or GROUP record,
+                            tag = index of the device */
+    RECORD_KERNEL = 5,   /* the same by the stamps of NCCL's kernels: first channel's start to last channel's stop */
+    RECORD_PROXY = 6,    /* a network proxy operation of `op`: peer, bytes, t0 to t1 in ticks, tag = channel */
+    RECORD_GROUP = 7,    /* an NCCL group of several operations on one communicator: t0 enter of the outermost GroupEnd,
+                            t1 its leave, bytes their sum; the members' POST records carry its `op` in `tag` */
+    RECORD_MARK = 8,     /* MPI_Pcontrol: t0 = t1 = when, tag = level */
+    RECORD_THREAD = 9,   /* a thread took over the ring: op = its tid */
+    RECORD_EXPOSED = 10, /* a stream was made to wait for `op`: t0 = that stream had reached the wait, t1 = `op` had
+                            ended, device ns; t1 - t0 > 0 was exposed. tag = index of the device */
+    RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (ticks), tag = index of the device */
 };
 
 enum record_flag {
@@ -248,9 +275,13 @@ enum record_flag {
     FLAG_SYNCHRONOUS = 1u << 12, /* synchronous send: completion implies that the receiver arrived */
     FLAG_PARTITIONED = 1u << 13,
     FLAG_UNMATCHED = 1u << 14, /* one-sided: has no counterpart record */
+    FLAG_CAPTURED = 1u << 15,  /* POST: captured into a graph, nothing ran; GPU, KERNEL: a replay of that */
 };
 
-/* seq: collective number on the communicator (0, 1, ...), or ordinal within the channel (communicator, source,
+/* NCCL: every operation has a POST record (t0, t1: the enqueueing call), and a GPU or KERNEL record once it ran; of a
+ * group of several only the GROUP record's operation has one.
+ *
+ * seq: collective number on the communicator (0, 1, ...), or ordinal within the channel (communicator, source,
  * destination, tag) counted separately for sends and receives; receives posted on a communicator after a wildcard
  * carry FLAG_ORDINAL_UNKNOWN: their order is that of `op`. Started persistent collectives: seq is that of the
  * initialising call, tag the ordinal of the start.
@@ -486,6 +517,63 @@ struct peer_row {
     uint64_t wait_total; /* ticks inside Wait and Test calls that ended with this operation's completion */
 };
 
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+/* One GPU of this process. Single writer: the harvester. */
+struct device_state {
+    uint64_t version; /* odd = being written, 0 = unused */
+    uint32_t ordinal; /* as the driver counts them in this process */
+    uint32_t backend; /* 1 CUDA, 2 HIP */
+    char bus[24];     /* "0000:3b:00.0" */
+    char name[64];
+    uint64_t capacity;    /* bytes of device memory */
+    uint64_t memory_used; /* of the whole device, at the last sample; BYTES_UNKNOWN = never sampled */
+    uint64_t memory_peak; /* largest sample */
+    uint64_t memory_samples;
+    uint64_t last_anchor_ns;
+    uint64_t exposed_ns;    /* sum over all streams made to wait for communication */
+    uint64_t exposed_waits; /* of how many waits */
+    uint64_t busy_ns;       /* union of timed communication on this device */
+    uint64_t reserved[4];
+};
+
+/* Where the device's clock was at a moment of the host's. */
+struct device_anchor {
+    uint64_t version;      /* odd = being written, 0 = unused */
+    uint32_t device;       /* index in SECTION_DEVICES */
+    uint32_t source;       /* enum source: events, or globaltimer stamps */
+    uint64_t monotonic_ns; /* middle of the bracket */
+    uint64_t width_ns;     /* length of the bracket */
+    uint64_t device_ns;    /* raw reading of the device's clock where it has one, else 0 */
+    uint64_t reserved[3];
+};
+
+/* How often a function was seen by each sensor. A difference is calls that one of them cannot see. */
+struct sensor_row {
+    uint32_t call; /* id, 0 = unused */
+    uint32_t reserved;
+    uint64_t wrapped;  /* by the wrapper; calls that NCCL's plugin is never told of (one-rank communicators) left out */
+    uint64_t plugged;  /* by the profiler plugin */
+    uint64_t captured; /* of `wrapped`: under graph capture */
+};
+
+/* Network transfers with one peer of one communicator, from the proxy's steps. Times in ticks. */
+struct transfer_row {
+    uint64_t version; /* odd = being written, 0 = unused */
+    uint32_t comm;
+    int32_t peer;
+    uint32_t sends; /* 1: this process sends, 0: receives */
+    uint32_t channels;
+    uint64_t operations;
+    uint64_t steps;
+    uint64_t bytes;
+    uint64_t wait_gpu;  /* SendGPUWait, RecvGPUWait: the local GPU has not produced or consumed */
+    uint64_t wait_peer; /* SendPeerWait: the receiver has no room */
+    uint64_t wait_wire; /* SendWait, RecvWait: on the network */
+    uint64_t wait_flush;
+    uint64_t reserved[6];
+};
+
 /* ---- definitions: append-only ---------------------------------------------------------------- */
 
 enum definition_kind {
@@ -496,6 +584,8 @@ enum definition_kind {
     DEFINITION_MODULE = 5,
     DEFINITION_STRING = 6,
     DEFINITION_EPOCH = 7,
+    DEFINITION_CODE = 8,
+    DEFINITION_MODULE_GONE = 9, /* struct module_gone_definition */
 };
 #define DEFINITION_MAGIC 0x43540000u /* high half of a committed definition's `commit` */
 
@@ -559,13 +649,43 @@ struct communicator_freed_definition {
     uint64_t prefix_hash;
 };
 
-/* A call stack by its return addresses, innermost first. With COMMTAP_STACK=site it is the one address in the caller of
- * the intercepted function. Written before the first record that names it; a race may define one stack twice. */
+/* A call stack, written before the first record that names it; a race may define one stack twice. Native frames come
+ * first, innermost first, by their return addresses; then the thread's Python frames, innermost first; then the NVTX
+ * ranges open on the thread, innermost first. With COMMTAP_STACK=site it is the one address in the caller of the
+ * intercepted function. What an entry is stands in its top two bits (addresses of user space have neither). */
 struct stack_definition {
     struct definition head;
+    uint32_t id;    /* from 1 */
+    uint32_t depth; /* entries */
+    uint64_t entries[];
+};
+
+#define STACK_ENTRY_KIND   0xc000000000000000u
+#define STACK_ENTRY_NATIVE 0u
+#define STACK_ENTRY_PYTHON                                                                                             \
+    0x8000000000000000u /* bit 61: first frame of its interpreter loop (the native eval frame                          \
+                           ends here); bits 32-60: code id; bits 0-31: line being executed */
+#define STACK_PYTHON_ENTRY 0x2000000000000000u
+#define STACK_ENTRY_LABEL                                                                                              \
+    0x4000000000000000u                     /* bits 0-31: string id of the range's text; bits 32-61: string id of      \
+                                               its domain, 0 = the default domain */
+#define STACK_ENTRY_CUT 0xffffffffffffffffu /* frames are missing here: depth limit, or cannot be unwound */
+
+/* A Python code object. Names are UTF-8. */
+struct code_definition {
+    struct definition head;
     uint32_t id; /* from 1 */
-    uint32_t depth;
-    uint64_t addresses[];
+    uint32_t first_line;
+    uint32_t name_bytes; /* qualified name where the interpreter has one (3.11), else the name */
+    uint32_t file_bytes;
+    char text[]; /* name, file; neither terminated */
+};
+
+struct string_definition {
+    struct definition head;
+    uint32_t id; /* from 1 */
+    uint32_t length;
+    char text[]; /* not terminated */
 };
 
 /* Where an address of a stack comes from: file offset = address - base + what the program headers say. */
@@ -577,6 +697,13 @@ struct module_definition {
     uint32_t build_id_bytes; /* 0 = has none */
     uint32_t path_bytes;     /* not terminated */
     uint8_t data[];          /* build id, then path */
+};
+
+/* The module last defined at `base` was unloaded: later addresses there belong to another. */
+struct module_gone_definition {
+    struct definition head;
+    uint64_t base;
+    uint64_t seen_ticks;
 };
 
 struct epoch_definition {
@@ -602,6 +729,10 @@ _Static_assert(sizeof(struct lane_state) % 8 == 0, "lane_state");
 _Static_assert(sizeof(struct operation_row) == 128 + 4 * HISTOGRAM_BUCKETS, "operation_row");
 _Static_assert(sizeof(struct site_row) == 64, "site_row");
 _Static_assert(sizeof(struct peer_row) == 64, "peer_row");
+_Static_assert(sizeof(struct device_state) == 200, "device_state");
+_Static_assert(sizeof(struct device_anchor) == 64, "device_anchor");
+_Static_assert(sizeof(struct sensor_row) == 32, "sensor_row");
+_Static_assert(sizeof(struct transfer_row) == 128, "transfer_row");
 _Static_assert(sizeof(struct dump_header) <= SECTION_ALIGN, "the header fits the first section");
 #endif
 

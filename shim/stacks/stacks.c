@@ -127,12 +127,12 @@ static void define_module(uintptr_t address) {
 static void define(struct stack_slot *slot, uintptr_t address) {
     int saved = errno;
     uint32_t id = __atomic_add_fetch(&next_id, 1, __ATOMIC_RELAXED);
-    struct stack_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + sizeof d->addresses[0]);
+    struct stack_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + sizeof d->entries[0]);
     define_module(address);
     if (d) {
         d->id = id;
         d->depth = 1;
-        d->addresses[0] = address;
+        d->entries[0] = address;
         definitions_commit(d, DEFINITION_STACK);
         __atomic_store_n(&slot->id, id, __ATOMIC_RELEASE);
     }

@@ -179,7 +179,7 @@ static void test_call_sites_are_interned_and_counted(void **state) {
     assert_null(next_definition(dump, DEFINITION_MODULE, module));
     const struct stack_definition *stack = next_definition(dump, DEFINITION_STACK, NULL);
     assert_int_equal(stack->depth, 1);
-    assert_int_equal(stack->addresses[0], (uintptr_t)here);
+    assert_int_equal(stack->entries[0], (uintptr_t)here);
     assert_int_equal(stack->id, ids[0]);
     dump_close(dump);
 }

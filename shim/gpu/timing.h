@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long GPU work takes, without ever waiting for it: an event before a launch, one behind it, and a thread of our
+ * own that looks later.
+ * Lives here: what the wrappers of a communication library say about a launch; everything behind it is hidden.
+ * Must not live here: which library launches, what a collective is.
+ *
+ * Every function may be called from any of the job's threads and never blocks, synchronises or fails the job. A launch
+ * that cannot be timed is counted in the dump's losses and otherwise forgotten.
+ */
+#ifndef COMMTAP_GPU_TIMING_H
+#define COMMTAP_GPU_TIMING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/format.h"
+
+/* One launch between its two events. Taken from a pool, given back by the harvester. */
+struct gpu_span;
+
+/* What was launched. A group of several operations is one launch. */
+struct gpu_launch {
+    uint64_t bytes;
+    uint32_t seq;
+    uint32_t op; /* of the POST or GROUP record */
+    uint32_t comm;
+    int32_t peer;
+    uint32_t stack;
+    uint16_t call;
+    uint16_t flags;
+    struct progress *progress; /* of the communicator; may be NULL */
+    uint32_t collectives;      /* how many of its collectives end with this launch: started and completed move by it */
+};
+
+/* A communicator of the job is about to be used on the calling thread's current device: prepares a pool of events for
+ * its context and starts the harvester with the first. Returns the device's index in the dump, -1 when GPU operations
+ * are not timed by events (no driver, no context, switched off). Called where the library creates a communicator. */
+int gpu_attach_device(void);
+
+/* Records the start. `device` as gpu_attach_device gave it for the communicator; `stream` is what the job passed, the
+ * special handles 0, 1 and 2 included. NULL: this launch is not timed. */
+struct gpu_span *gpu_span_begin(int device, void *stream);
+
+/* Records the stop on the same stream and hands the span to the harvester. A NULL span is accepted: what is known
+ * without times (counts, progress of captured work) is still kept. */
+void gpu_span_end(struct gpu_span *span, const struct gpu_launch *launch);
+
+/* The launch never happened (the call failed, or was only simulated). */
+void gpu_span_drop(struct gpu_span *span);
+
+/* True while `stream` is being captured into a graph. */
+bool gpu_stream_is_capturing(int device, void *stream);
+
+/* The communicator with this local index was aborted: its launches in flight will not be waited for. */
+void gpu_abort_communicator(uint32_t comm);
+
+/* At the library's end: one bounded look at what is finished, the rest is counted as unfinished. Stops the harvester
+ * without waiting for it. */
+void gpu_timing_exit(void);
+
+#endif
