@@ -37,6 +37,10 @@ static const struct {
     [SECTION_OPERATIONS] = {"operation rows", sizeof(struct operation_row)},
     [SECTION_SITES] = {"site rows", sizeof(struct site_row)},
     [SECTION_PEERS] = {"peer rows", sizeof(struct peer_row)},
+    [SECTION_DEVICES] = {"devices", sizeof(struct device_state)},
+    [SECTION_DEVICE_ANCHORS] = {"device anchors", sizeof(struct device_anchor)},
+    [SECTION_SENSORS] = {"sensor rows", sizeof(struct sensor_row)},
+    [SECTION_TRANSFERS] = {"transfer rows", sizeof(struct transfer_row)},
 };
 enum { SECTION_KINDS = sizeof section_kinds / sizeof *section_kinds };
 
@@ -335,6 +339,18 @@ static bool load_section(struct loaded *loaded, const struct view *view) {
     case SECTION_PEERS:
         if ((lane = lane_at(dump, view)))
             TAKE(lane->peers, lane->peer_count, struct peer_row);
+        return true;
+    case SECTION_DEVICES:
+        TAKE(dump->devices, dump->device_count, struct device_state);
+        return true;
+    case SECTION_DEVICE_ANCHORS:
+        TAKE(dump->device_anchors, dump->device_anchor_count, struct device_anchor);
+        return true;
+    case SECTION_SENSORS:
+        TAKE(dump->sensors, dump->sensor_count, struct sensor_row);
+        return true;
+    case SECTION_TRANSFERS:
+        TAKE(dump->transfers, dump->transfer_count, struct transfer_row);
         return true;
     case SECTION_PROGRESS: /* needs the communicators: attach_progress */
     case SECTION_FREE:

@@ -80,6 +80,14 @@ struct dump {
     uint32_t pending_count;
     const struct window_block *windows;
     uint32_t window_count;
+    const struct device_state *devices;
+    uint32_t device_count;
+    const struct device_anchor *device_anchors;
+    uint32_t device_anchor_count;
+    const struct sensor_row *sensors;
+    uint32_t sensor_count;
+    const struct transfer_row *transfers;
+    uint32_t transfer_count;
     const struct epoch_definition **epochs; /* sorted by epoch; owned */
     size_t epoch_count;
 
