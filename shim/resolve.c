@@ -8,11 +8,11 @@
 #include "shim/resolve.h"
 
 #include <dlfcn.h>
-#include <elf.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
 
+#include "shim/elf_symbol.h"
 #include "shim/os.h"
 #include "shim/recorder.h"
 #include "shim/tail_jump.h"
@@ -46,46 +46,6 @@ struct symbol_search {
     void *found;
 };
 
-static const void *dynamic_address(const struct dl_phdr_info *info, uint64_t value) {
-    return (const void *)(value < info->dlpi_addr ? value + info->dlpi_addr : value);
-}
-
-/* Looks a name up in one object's GNU hash table (the layout: "GNU Hash ELF Sections", Ali Bahrami). */
-static void *symbol_in_object(const struct dl_phdr_info *info, const char *name) {
-    const ElfW(Sym) *symbols = NULL;
-    const char *strings = NULL;
-    const uint32_t *hash = NULL;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-            continue;
-        const ElfW(Dyn) *d = (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        for (; d->d_tag != DT_NULL; d++) {
-            if (d->d_tag == DT_SYMTAB)
-                symbols = dynamic_address(info, d->d_un.d_ptr);
-            else if (d->d_tag == DT_STRTAB)
-                strings = dynamic_address(info, d->d_un.d_ptr);
-            else if (d->d_tag == DT_GNU_HASH)
-                hash = dynamic_address(info, d->d_un.d_ptr);
-        }
-    }
-    if (!symbols || !strings || !hash)
-        return NULL;
-    uint32_t buckets = hash[0], first = hash[1], bloom_words = hash[2], h = 5381;
-    const uint32_t *bucket = hash + 4 + bloom_words * (sizeof(size_t) / 4), *chain = bucket + buckets;
-    for (const char *c = name; *c; c++)
-        h = h * 33 + (unsigned char)*c;
-    uint32_t i = bucket[h % buckets];
-    if (i < first)
-        return NULL;
-    for (;; i++) {
-        uint32_t entry = chain[i - first];
-        if ((entry | 1) == (h | 1) && symbols[i].st_value && !strcmp(strings + symbols[i].st_name, name))
-            return (void *)(info->dlpi_addr + symbols[i].st_value);
-        if (entry & 1)
-            return NULL;
-    }
-}
-
 static bool is_libc(const char *path) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
@@ -97,7 +57,7 @@ static int search_libc(struct dl_phdr_info *info, size_t size, void *data) {
     struct symbol_search *search = data;
     (void)size;
     if (is_libc(info->dlpi_name))
-        search->found = symbol_in_object(info, search->name);
+        search->found = elf_symbol(info, search->name);
     return search->found != NULL;
 }
 

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Symbols of the objects loaded in this process, read from their tables: no dlsym, which this library interposes, and
+ * no dlerror of the job's touched. Must not live here: what is looked for, and why.
+ */
+#ifndef COMMTAP_ELF_SYMBOL_H
+#define COMMTAP_ELF_SYMBOL_H
+
+#include <link.h>
+
+/* Address of a symbol that one object defines, by its GNU hash table; NULL when it has none of that name. */
+void *elf_symbol(const struct dl_phdr_info *info, const char *name);
+
+/* The first definition in any loaded object, the program first: whatever scope it was loaded into. NULL: nobody's. */
+void *elf_symbol_anywhere(const char *name);
+
+#endif
