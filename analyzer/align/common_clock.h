@@ -5,8 +5,8 @@
  * Must not live here: one process's clock (load/), what the times mean.
  *
  * Common time is CLOCK_MONOTONIC of the first host in nanoseconds. Dumps with equal boot id and time namespace share
- * a clock exactly. Other hosts get one constant offset each: a start from CLOCK_REALTIME, then the median difference
- * of the exits of collectives that nobody leaves before everybody entered.
+ * a clock exactly. Other hosts get a line each, or several where their clock wanders (estimate.h), from the operations
+ * they share; a host that shares none keeps the offset of its CLOCK_REALTIME and an unknown error.
  */
 #ifndef COMMTAP_ALIGN_COMMON_CLOCK_H
 #define COMMTAP_ALIGN_COMMON_CLOCK_H
@@ -21,12 +21,26 @@
 /* Error of a host whose offset rests on CLOCK_REALTIME alone: nothing in the traces bounds it. */
 #define CLOCK_ERROR_UNKNOWN INT64_MAX
 
+struct clock_knot {
+    int64_t at_ns; /* host's CLOCK_MONOTONIC */
+    int64_t offset_ns;
+};
+
 struct clock_host {
     const char *name;  /* of the first dump; points into the dump */
-    int64_t offset_ns; /* common = monotonic + offset */
+    int64_t offset_ns; /* common = monotonic + offset, in the middle of the run */
     int64_t error_ns;  /* bound of |common - true|, CLOCK_ERROR_UNKNOWN where there is none */
     uint64_t samples;  /* exits that the offset rests on; 0 for the first host */
     size_t first_dump, dump_count;
+    int64_t first_ns, last_ns; /* that its dumps were seen alive, its own CLOCK_MONOTONIC */
+
+    struct clock_knot *knots; /* by time; between two the offset is a line, outside the outer lines go on. NULL: the
+                                 offset is constant */
+    size_t knot_count;
+    int64_t bound_ns;        /* what causality alone guarantees, NS_MOST: nothing */
+    int64_t exit_spread_ns;  /* how far medians of neighbouring exits lie from the line */
+    int64_t corridor_ns;     /* width of the narrowest corridor of lines that contradict nothing; negative: none does */
+    uint32_t contradictions; /* stretches in which no line fits, however short: a false match, or a clock set anew */
 };
 
 struct common_clock {
@@ -43,9 +57,19 @@ struct common_clock {
 bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, size_t count);
 void common_clock_free(struct common_clock *clock);
 
+/* A host's CLOCK_MONOTONIC ns -> common ns, within +-NS_MOST. Monotone. */
+int64_t clock_host_common(const struct clock_host *host, int64_t monotonic_ns);
+
 /* Raw ticks of a dump -> common nanoseconds, within +-NS_MOST. Monotone in `ticks` for one dump. */
 static inline int64_t to_common(const struct common_clock *clock, size_t dump, uint64_t ticks) {
-    return add_ns(dump_monotonic_ns(clock->dumps[dump], ticks), clock->hosts[clock->host_of[dump]].offset_ns);
+    const struct clock_host *host = &clock->hosts[clock->host_of[dump]];
+    int64_t monotonic = dump_monotonic_ns(clock->dumps[dump], ticks);
+    return host->knots ? clock_host_common(host, monotonic) : add_ns(monotonic, host->offset_ns);
+}
+
+/* The same for a device record's nanoseconds. */
+static inline int64_t device_to_common(const struct common_clock *clock, size_t dump, uint64_t device_ns) {
+    return clock_host_common(&clock->hosts[clock->host_of[dump]], device_ns < NS_MOST ? (int64_t)device_ns : NS_MOST);
 }
 
 /* Bound of the error of a difference between times of two dumps, CLOCK_ERROR_UNKNOWN where there is none. */

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of observations.h.
+ * Every host keeps the operations whose mixed key has its low bits zero; when there are too many, one bit more. A key
+ * is then either kept by all hosts or, in the end, by none.
+ */
+#include "analyzer/align/observations.h"
+
+#include <stdlib.h>
+
+enum { PER_HOST_MAX = 8192, PER_HOST_MIN = 512, ALTOGETHER = 1 << 20 };
+
+struct collector {
+    const struct common_clock *clock;
+    uint32_t *host_of_rank; /* by world rank, NOWHERE_HOST */
+    int32_t rank_count;
+    struct observations *into;
+    size_t room, limit; /* of `items`; observations kept at most */
+    uint64_t mask;
+    bool no_memory;
+};
+
+#define NOWHERE_HOST UINT32_MAX
+
+static uint64_t mix(uint64_t value) {
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
+
+static int compare_observations(const void *a, const void *b) {
+    const struct observation *left = a, *right = b;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
+    return left->host < right->host ? -1 : left->host > right->host;
+}
+
+/* Several ranks of one host become one observation; returns how many there are then. */
+static size_t merge(struct observation *items, size_t count) {
+    size_t n = 0;
+    if (count > 1)
+        qsort(items, count, sizeof *items, compare_observations);
+    for (size_t i = 0; i < count; i++) {
+        struct observation *last = n > 0 ? &items[n - 1] : NULL;
+        if (!last || last->key != items[i].key || last->host != items[i].host) {
+            items[n++] = items[i];
+            continue;
+        }
+        last->exact = last->exact && items[i].exact;
+        if (items[i].cause > last->cause)
+            last->cause = items[i].cause;
+        if (last->effect == OBSERVATION_NONE || (items[i].effect != OBSERVATION_NONE && items[i].effect < last->effect))
+            last->effect = items[i].effect;
+    }
+    return n;
+}
+
+static size_t thin(struct observation *items, size_t count, uint64_t mask) {
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if ((mix(items[i].key) & mask) == 0)
+            items[kept++] = items[i];
+    return kept;
+}
+
+static bool make_room(struct collector *c) {
+    struct observations *into = c->into;
+    into->count = merge(into->items, into->count);
+    while (into->count > c->limit && c->mask != UINT64_MAX) {
+        c->mask = c->mask * 2 + 1;
+        into->count = thin(into->items, into->count, c->mask);
+    }
+    if (into->count < c->room / 2)
+        return true;
+    size_t room = c->room ? c->room * 2 : 4096;
+    struct observation *items = realloc(into->items, room * sizeof *items);
+    if (!items)
+        return false;
+    into->items = items;
+    c->room = room;
+    return true;
+}
+
+static void add(struct collector *c, struct observation observation) {
+    if (c->no_memory || (mix(observation.key) & c->mask) != 0)
+        return;
+    if (c->into->count == c->room && !make_room(c)) {
+        c->no_memory = true;
+        return;
+    }
+    c->into->items[c->into->count++] = observation;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* Earlier by what a device's clock may be off where the times are a device's. */
+struct times {
+    int64_t enter, leave;
+    bool exact;
+};
+
+static bool device_times(const struct dump *dump, const struct record *record, struct times *times) {
+    uint64_t widest = 0;
+    for (uint32_t i = 0; i < dump->device_anchor_count; i++) {
+        const struct device_anchor *anchor = &dump->device_anchors[i];
+        if (anchor->version && anchor->device == (uint32_t)record->tag && anchor->width_ns > widest)
+            widest = anchor->width_ns;
+    }
+    if (record->t0 >= NS_MOST || record->t1 >= NS_MOST || widest >= NS_MOST)
+        return false;
+    *times = (struct times){(int64_t)record->t0 - (int64_t)widest, (int64_t)record->t1 + (int64_t)widest, true};
+    return widest > 0; /* a device without an anchor has no place in time */
+}
+
+static bool times_of(const struct dump *dump, const struct record *record, const struct call_name *call,
+                     struct times *times) {
+    if (record->kind == RECORD_GPU || record->kind == RECORD_KERNEL)
+        return device_times(dump, record, times);
+    if (call->api == API_NCCL)
+        return false;
+    if (record->kind != RECORD_CALL && record->kind != RECORD_DONE)
+        return false;
+    *times = (struct times){dump_monotonic_ns(dump, record->t0), dump_monotonic_ns(dump, record->t1),
+                            record->kind == RECORD_CALL};
+    return true;
+}
+
+static void add_collective(struct collector *c, struct observation o, const struct record *record,
+                           const struct call_name *call, struct times times) {
+    bool root = (record->flags & FLAG_ROOT) != 0;
+    o.key = mix(o.key ^ mix(record->seq + UINT64_C(1)));
+    if (record->flags & FLAG_STARTED)
+        o.key = mix(o.key ^ (uint64_t)(uint32_t)record->tag << 32);
+    if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && root) || (call->flow == FLOW_TO_ROOT && !root))
+        o.cause = times.enter;
+    if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && !root) || (call->flow == FLOW_TO_ROOT && root))
+        o.effect = times.leave;
+    o.exact = call->flow == FLOW_ALL && times.exact;
+    if (record->bytes == 0 && call->busbw != BUSBW_NONE)
+        return; /* nothing to exchange: nobody need wait */
+    if (o.cause != OBSERVATION_NONE || o.effect != OBSERVATION_NONE)
+        add(c, o);
+}
+
+static void add_message(struct collector *c, struct observation o, const struct record *record, int32_t my_rank,
+                        struct times times) {
+    bool send = (record->flags & FLAG_SEND) != 0;
+    if (record->peer < 0 || my_rank < 0 ||
+        (record->flags & (FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN | FLAG_PARTITIONED | FLAG_CANCELLED)))
+        return;
+    uint32_t from = (uint32_t)(send ? my_rank : record->peer), to = (uint32_t)(send ? record->peer : my_rank);
+    o.key = mix(o.key ^ mix((uint64_t)from << 32 | to));
+    o.key = mix(o.key ^ mix((uint64_t)(uint32_t)record->tag << 32 | record->seq) ^ 1);
+    if (send)
+        o.cause = times.enter;
+    else
+        o.effect = times.leave;
+    add(c, o);
+    if (!(record->flags & FLAG_SYNCHRONOUS) && send)
+        return;
+    /* the way back: only synchronous sends have an effect there, and without one the entry proves nothing */
+    o.key = mix(o.key ^ UINT64_C(0x5bd1e995));
+    o.cause = send ? OBSERVATION_NONE : times.enter;
+    o.effect = send ? times.leave : OBSERVATION_NONE;
+    add(c, o);
+}
+
+/* Whether communicator members are on more than one host, as far as the dumps tell. */
+static bool spans_hosts(const struct collector *c, const struct dump_communicator *communicator, uint32_t host) {
+    const struct communicator_definition *definition = communicator->definition;
+    if (definition->run_count == 0)
+        return true;
+    for (uint32_t i = 0; i < definition->run_count; i++) {
+        const struct member_run *run = &communicator->runs[i];
+        int64_t rank = run->start;
+        for (uint32_t k = 0; k < run->count; k++, rank += run->stride)
+            if (rank < 0 || rank >= c->rank_count || c->host_of_rank[rank] != host)
+                return true;
+    }
+    return false;
+}
+
+static void add_record(struct collector *c, size_t index, const struct record *record, const bool *wanted) {
+    const struct dump *dump = c->clock->dumps[index];
+    const struct call_name *call = dump_call(dump, record->call);
+    struct times times;
+    if (!call || record->comm >= dump->communicator_count || !wanted[record->comm] || record->seq == SEQ_NONE ||
+        (record->flags & FLAG_FAILED) || !times_of(dump, record, call, &times))
+        return;
+    const struct communicator_definition *definition = dump->communicators[record->comm].definition;
+    struct observation o = {.key = definition->uid,
+                            .host = c->clock->host_of[index],
+                            .cause = OBSERVATION_NONE,
+                            .effect = OBSERVATION_NONE};
+    if (record->flags & FLAG_COLLECTIVE && call->call_class == CLASS_COLLECTIVE)
+        add_collective(c, o, record, call, times);
+    else if (record->flags & (FLAG_SEND | FLAG_RECV))
+        add_message(c, o, record, definition->my_rank, times);
+}
+
+static bool collect_dump(struct collector *c, size_t index) {
+    const struct dump *dump = c->clock->dumps[index];
+    bool *wanted = calloc(dump->communicator_count + 1u, sizeof *wanted);
+    if (!wanted)
+        return false;
+    for (uint32_t i = 0; i < dump->communicator_count; i++) {
+        const struct dump_communicator *communicator = dump_communicator(dump, i);
+        wanted[i] = communicator && communicator->definition->kind != COMMUNICATOR_INTER &&
+                    !(communicator->definition->flags & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE)) &&
+                    spans_hosts(c, communicator, c->clock->host_of[index]);
+    }
+    for (uint32_t lane = 0; lane < dump->lane_count && !c->no_memory; lane++) {
+        struct record_cursor cursor;
+        if (!record_cursor_begin(&cursor, dump, lane)) {
+            c->no_memory = true;
+            break;
+        }
+        for (const struct record *record; (record = record_cursor_next(&cursor)) != NULL;)
+            add_record(c, index, record, wanted);
+        record_cursor_end(&cursor);
+    }
+    free(wanted);
+    return !c->no_memory;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool find_hosts_of_ranks(struct collector *c) {
+    for (size_t i = 0; i < c->clock->dump_count; i++)
+        if (c->clock->dumps[i]->header->rank >= c->rank_count)
+            c->rank_count = c->clock->dumps[i]->header->rank < (1 << 24) ? c->clock->dumps[i]->header->rank + 1 : 0;
+    c->host_of_rank = malloc(((size_t)c->rank_count + 1) * sizeof *c->host_of_rank);
+    if (!c->host_of_rank)
+        return false;
+    for (int32_t r = 0; r < c->rank_count; r++)
+        c->host_of_rank[r] = NOWHERE_HOST;
+    for (size_t i = 0; i < c->clock->dump_count; i++) {
+        int32_t rank = c->clock->dumps[i]->header->rank;
+        if (rank >= 0 && rank < c->rank_count)
+            c->host_of_rank[rank] = c->clock->host_of[i];
+    }
+    return true;
+}
+
+/* Operations seen on one host only say nothing. */
+static void drop_single(struct observations *o) {
+    size_t kept = 0;
+    for (size_t i = 0; i < o->count;) {
+        size_t end = i + 1;
+        while (end < o->count && o->items[end].key == o->items[i].key)
+            end++;
+        for (size_t k = i; end - i > 1 && k < end; k++)
+            o->items[kept++] = o->items[k];
+        i = end;
+    }
+    o->count = kept;
+}
+
+bool observations_collect(struct observations *observations, const struct common_clock *clock) {
+    *observations = (struct observations){0};
+    size_t per_host = ALTOGETHER / clock->host_count;
+    per_host = per_host > PER_HOST_MAX ? PER_HOST_MAX : per_host < PER_HOST_MIN ? PER_HOST_MIN : per_host;
+    struct collector c = {.clock = clock, .into = observations, .limit = per_host * clock->host_count};
+    bool done = find_hosts_of_ranks(&c);
+    for (size_t i = 0; done && i < clock->dump_count; i++)
+        done = collect_dump(&c, i);
+    free(c.host_of_rank);
+    if (!done)
+        return false;
+    observations->count = merge(observations->items, thin(observations->items, observations->count, c.mask));
+    drop_single(observations);
+    return true;
+}
+
+void observations_free(struct observations *observations) {
+    free(observations->items);
+    *observations = (struct observations){0};
+}
