@@ -119,7 +119,8 @@ static void *in_callers_library(const char *name, const void *caller) {
     if (!caller || !os_dladdr || !os_dladdr(caller, &info) || !info.dli_fname)
         return NULL;
     void *handle = loaded(info.dli_fname);
-    return handle ? get_dlsym()(handle, name) : NULL;
+    void *found = handle ? get_dlsym()(handle, name) : NULL;
+    return found && !is_ours(found) ? found : NULL;
 }
 
 #define LIBRARIES_MAX 16
@@ -157,13 +158,29 @@ static void forget_failed_lookups(void) {
         os_dlerror();
 }
 
+static int search_others(struct dl_phdr_info *info, size_t size, void *data) {
+    struct symbol_search *search = data;
+    void *found = elf_symbol(info, search->name);
+    (void)size;
+    if (found && !is_ours(found))
+        search->found = found;
+    return search->found != NULL;
+}
+
+/* Any loaded library that defines the name, in the order in which they were loaded. */
+static void *in_any_library(const char *name) {
+    struct symbol_search search = {.name = name};
+    dl_iterate_phdr(search_others, &search);
+    return search.found;
+}
+
 static void *find_real(const char *name, const void *caller) {
     void *found = next_after_us(name);
     if (!found && provider.handle)
         found = get_dlsym()(provider.handle, name);
     if (!found)
         found = in_callers_library(name, caller);
-    if (!found || is_ours(found))
+    if (!found)
         found = in_any_mpi_library(name);
     return found;
 }
@@ -176,6 +193,23 @@ void *resolve_name(const char *name, const void *caller) {
     forget_failed_lookups();
     errno = saved;
     return found;
+}
+
+any_function resolve_hook(const struct hook *hook, const void *caller) {
+    any_function known = __atomic_load_n(hook->real, __ATOMIC_ACQUIRE);
+    if (known || !get_dlsym())
+        return known;
+    int saved = errno;
+    void *found = next_after_us(hook->name);
+    if (!found)
+        found = in_callers_library(hook->name, caller);
+    if (!found)
+        found = in_any_library(hook->name);
+    forget_failed_lookups();
+    errno = saved;
+    if (found)
+        __atomic_store_n(hook->real, (any_function)found, __ATOMIC_RELEASE);
+    return (any_function)found;
 }
 
 void *resolve_in_provider(const char *name) {
@@ -246,22 +280,37 @@ bool resolve_caller_is_fortran(const void *caller) {
 
 /* ---- the dlsym hook -------------------------------------------------------------------------- */
 
-/* Hooks without a row in the table. */
-static const char *const other_hooks[] = {"MPI_Pcontrol", "MPI_Initialized"};
+extern const struct hook *const __start_commtap_hooks[] __attribute__((visibility("hidden")));
+extern const struct hook *const __stop_commtap_hooks[] __attribute__((visibility("hidden")));
 
-/* Row of a hooked name, -1 for other hooks, -2 for names that are not ours. */
-static int hooked(const char *name) {
-    if (name[0] == 'P')
-        name++;
-    if (strncmp(name, "MPI_", 4))
-        return -2;
-    for (unsigned i = 0; i < commtap_call_count; i++)
-        if (!strcmp(commtap_calls[i].name, name))
-            return (int)i;
-    for (size_t i = 0; i < sizeof other_hooks / sizeof *other_hooks; i++)
-        if (!strcmp(other_hooks[i], name))
-            return -1;
-    return -2;
+/* What a looked-up name is to us: a row of the table, or a hook, or neither. */
+struct target {
+    int row; /* -1: none */
+    const struct hook *hook;
+};
+
+/* Quick and wrong in one direction only: most look-ups of a job are none of ours. */
+static bool is_candidate(const char *name) {
+    return name && (name[0] == 'M' || name[0] == 'P' || name[0] == 'n' || name[0] == 'c' || name[0] == 'h');
+}
+
+static struct target find_target(const char *name) {
+    struct target target = {-1, NULL};
+    const char *plain = name[0] == 'P' ? name + 1 : name;
+    if (!strncmp(plain, "MPI_", 4))
+        for (unsigned i = 0; i < commtap_call_count; i++)
+            if (!strcmp(commtap_calls[i].name, plain)) {
+                target.row = (int)i;
+                return target;
+            }
+    for (const struct hook *const *hook = __start_commtap_hooks; hook < __stop_commtap_hooks; hook++)
+        if (!strcmp((*hook)->name, name))
+            target.hook = *hook;
+    return target;
+}
+
+static bool is_hooked(const struct target *target) {
+    return target->row >= 0 || target->hook;
 }
 
 /* A look-up that found an MPI function elsewhere than in ourselves. The first such library is the job's; a second copy
@@ -285,18 +334,32 @@ static void *answer_foreign(void *handle, void *found, void *next, const char *n
     return wrapper;
 }
 
+/* The same for a hook: one library's function is remembered, another's is handed over raw. */
+static void *answer_hook(const struct hook *hook, void *found) {
+    any_function none = NULL;
+    bool first =
+        __atomic_compare_exchange_n(hook->real, &none, (any_function)found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    if (first || (void *)none == found)
+        return hook->wrapper;
+    if (*recorder_armed)
+        count_loss(&recorder.header->losses.providers_handed_raw);
+    return found;
+}
+
 /* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. A NULL leaves the failed
  * look-up's dlerror, anything else leaves none. */
 static void *answer(void *handle, void *found, const char *name, const void *caller) {
-    int row = hooked(name);
-    if (row == -2 || !found)
+    struct target target = find_target(name);
+    if (!is_hooked(&target) || !found)
         return found;
     void *next = next_after_us(name);
     if (is_ours(found)) { /* our mere presence must not make a library seem present */
         if (!next && !in_callers_library(name, caller))
             return next_after_us(name); /* fails again, and leaves the dlerror that belongs to it */
-    } else if (row >= 0 && name[0] != 'P') {
-        found = answer_foreign(handle, found, next, name, row);
+    } else if (target.hook) {
+        found = answer_hook(target.hook, found);
+    } else if (name[0] != 'P') {
+        found = answer_foreign(handle, found, next, name, target.row);
     }
     forget_failed_lookups();
     return found;
@@ -310,15 +373,11 @@ static void *hooked_dlvsym(void *handle, const char *name, const char *version) 
     return answer(handle, get_dlvsym()(handle, name, version), name, __builtin_return_address(0));
 }
 
-static bool is_candidate(const char *name) {
-    return name && (name[0] == 'M' || name[0] == 'P') && strstr(name, "MPI_");
-}
-
 /* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
  * ourselves, and where nothing stands behind us the truth is that there is none. The failed look-up has set dlerror. */
 static bool stands_alone(const char *name) {
-    return is_candidate(name) && hooked(name) != -2 && !next_after_us(name) &&
-           !(provider.handle && get_dlsym()(provider.handle, name));
+    struct target target = find_target(name);
+    return is_hooked(&target) && !next_after_us(name) && !(provider.handle && get_dlsym()(provider.handle, name));
 }
 
 /* On a libc whose tables cannot be read every look-up fails; better than a jump to nowhere. */
@@ -327,13 +386,13 @@ static void *finds_nothing(void) {
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name) {
-    if (!get_dlsym() || (handle == RTLD_NEXT && stands_alone(name)))
+    if (!get_dlsym() || (handle == RTLD_NEXT && is_candidate(name) && stands_alone(name)))
         return (void *)finds_nothing;
     return handle != RTLD_NEXT && is_candidate(name) ? (void *)hooked_dlsym : (void *)get_dlsym();
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name) {
-    if (!get_dlsym() || !get_dlvsym() || (handle == RTLD_NEXT && stands_alone(name)))
+    if (!get_dlsym() || !get_dlvsym() || (handle == RTLD_NEXT && is_candidate(name) && stands_alone(name)))
         return (void *)finds_nothing;
     return handle != RTLD_NEXT && is_candidate(name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
 }

@@ -26,6 +26,27 @@ any_function resolve_call(unsigned index, bool profiling, const void *caller);
 /* The same by name, for functions that have no row; NULL when nothing provides it. */
 void *resolve_name(const char *name, const void *caller);
 
+/* ---- functions without a row in calls.def ----------------------------------------------------- */
+
+/* One function that is intercepted though it is no communication call: by its exported name where the job is linked to
+ * it, and where the job looks it up with dlsym. */
+struct hook {
+    const char *name;
+    void *wrapper;      /* what such a look-up is answered with */
+    any_function *real; /* where the function found is remembered: of the first library that provides it */
+};
+
+/* Registers one, beside its wrapper. The linker collects the list: nothing runs for it at start. */
+#define HOOK(function, handler, slot)                                                                                  \
+    static const struct hook hook_##function = {#function, (void *)(handler), (slot)};                                 \
+    static const struct hook *const hook_entry_##function __attribute__((used, section("commtap_hooks"))) =            \
+        &hook_##function
+
+/* The real function of a hook for a call from `caller` that came in by the exported name: the slot's, else the next
+ * definer in link order, the caller's own library and what it depends on, any loaded library; remembered in the slot.
+ * NULL when nothing provides it. */
+any_function resolve_hook(const struct hook *hook, const void *caller);
+
 /* A symbol that the job's MPI defines (a function or an object); NULL when it has none. Objects that the program has
  * copied (copy relocations) are found at their live place. */
 void *resolve_in_provider(const char *name);

@@ -378,6 +378,9 @@ static void control(int level) {
         mark(self, level);
 }
 
+/* As dlsym told the job, which may be the only one to know. */
+static any_function pcontrol_looked_up, profiling_pcontrol_looked_up, initialized_known;
+
 static int no_pcontrol(void) {
     return 0;
 }
@@ -386,7 +389,7 @@ __attribute__((visibility("hidden"), used)) void *choose_pcontrol(uintptr_t leve
                                                                   const void *caller) {
     (void)a2, (void)a3;
     control((int)level);
-    void *real = resolve_name("MPI_Pcontrol", caller);
+    void *real = pcontrol_looked_up ? (void *)pcontrol_looked_up : resolve_name("MPI_Pcontrol", caller);
     return real ? real : (void *)no_pcontrol;
 }
 
@@ -395,24 +398,30 @@ __attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uint
     (void)a2, (void)a3;
     if (resolve_caller_is_fortran(caller))
         control((int)level);
-    void *real = resolve_name("PMPI_Pcontrol", caller);
+    void *real =
+        profiling_pcontrol_looked_up ? (void *)profiling_pcontrol_looked_up : resolve_name("PMPI_Pcontrol", caller);
     return real ? real : (void *)no_pcontrol;
 }
 
 TAIL_JUMP(MPI_Pcontrol, choose_pcontrol);
 TAIL_JUMP(PMPI_Pcontrol, choose_profiling_pcontrol);
 
+extern const char MPI_Pcontrol[], PMPI_Pcontrol[];
+HOOK(MPI_Pcontrol, MPI_Pcontrol, &pcontrol_looked_up);
+HOOK(PMPI_Pcontrol, PMPI_Pcontrol, &profiling_pcontrol_looked_up);
+
 /* Reached through a weak reference where no MPI was loaded: the truthful answer is "no". */
 EXPORTED uintptr_t MPI_Initialized(uintptr_t flag);
 uintptr_t MPI_Initialized(uintptr_t flag) {
-    static any_function known;
-    any_function real = __atomic_load_n(&known, __ATOMIC_ACQUIRE);
+    any_function real = __atomic_load_n(&initialized_known, __ATOMIC_ACQUIRE);
     if (!real) {
         real = (any_function)resolve_name("MPI_Initialized", __builtin_return_address(0));
-        __atomic_store_n(&known, real, __ATOMIC_RELEASE);
+        __atomic_store_n(&initialized_known, real, __ATOMIC_RELEASE);
     }
     if (real)
         return real(flag);
     *(int *)flag = 0;
     return 0;
 }
+
+HOOK(MPI_Initialized, MPI_Initialized, &initialized_known);
