@@ -17,9 +17,9 @@
  *   - the section table: `kind` is released after the other fields of the entry.
  *
  * Times are raw ticks of the clock named in the header; clock anchors map them to CLOCK_MONOTONIC and
- * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, EXPOSED) hold device nanoseconds: CLOCK_MONOTONIC
- * nanoseconds of this host as the device's own clock tells them through its nearest device anchor. Their length is
- * exact to the device's clock, their place is off by up to that anchor's width.
+ * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, EXPOSED, MEMORY) hold device nanoseconds:
+ * CLOCK_MONOTONIC nanoseconds of this host as the device's own clock tells them through its nearest device anchor.
+ * Their length is exact to the device's clock, their place is off by up to that anchor's width.
  */
 #ifndef COMMTAP_FORMAT_H
 #define COMMTAP_FORMAT_H
@@ -256,7 +256,8 @@ enum record_kind {
     RECORD_THREAD = 9,   /* a thread took over the ring: op = its tid */
     RECORD_EXPOSED = 10, /* a stream was made to wait for `op`: t0 = that stream had reached the wait, t1 = `op` had
                             ended, device ns; t1 - t0 > 0 was exposed. tag = index of the device */
-    RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (ticks), tag = index of the device */
+    RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (CLOCK_MONOTONIC ns), tag = index of the
+                            device */
 };
 
 enum record_flag {

@@ -3,6 +3,7 @@
  * The library's beginning and end. The constructor runs in every process below a preload, most of which never
  * communicate: it reads the environment and does nothing else.
  */
+#include "shim/gpu/timing.h"
 #include "shim/recorder.h"
 
 __attribute__((constructor)) static void library_begin(void) {
@@ -12,5 +13,6 @@ __attribute__((constructor)) static void library_begin(void) {
 }
 
 __attribute__((destructor)) static void library_end(void) {
+    gpu_timing_exit();
     recorder_exit();
 }

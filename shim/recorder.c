@@ -41,6 +41,7 @@ static bool lane_open(struct lane *lane, uint32_t index) {
     uint32_t records = recorder.header->ring_records;
     lane->index = index;
     lane->shared = index == LANES_EXCLUSIVE;
+    lane->clock = &recorder.anchors;
     lane->state = &recorder.lane_states[index];
     lane->state->shared = lane->shared;
     lane->window = (struct window_writer){.lane = index, .state = lane->state};
@@ -70,6 +71,16 @@ void recorder_expect_threads(void) {
     if (__atomic_compare_exchange_n(&recorder.lane_states[LANES_EXCLUSIVE].owner_tid, &nobody, (uint32_t)os_thread_id(),
                                     false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         lane_open(&recorder.lanes[LANES_EXCLUSIVE], LANES_EXCLUSIVE);
+}
+
+struct lane *recorder_open_device_lane(const struct anchors *clock) {
+    struct lane *lane = &recorder.lanes[LANE_DEVICE];
+    recorder.lane_states[LANE_DEVICE].device = 1;
+    recorder.lane_states[LANE_DEVICE].owner_tid = (uint32_t)os_thread_id();
+    if (!lane_open(lane, LANE_DEVICE))
+        return NULL;
+    lane->clock = clock;
+    return lane;
 }
 
 static struct lane *shared_lane(void) {
@@ -190,7 +201,7 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
     bool free = mine <= lane->mask ? commit == 0 : commit == mine - lane->mask;
     if (free && commit && record->t0 >= lane->keep_from &&
         !__atomic_exchange_n(&lane->window.busy, 1, __ATOMIC_ACQUIRE)) {
-        windows_keep(&recorder.windows, &lane->window, &recorder.anchors, record, &lane->keep_from);
+        windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
         __atomic_store_n(&lane->window.busy, 0, __ATOMIC_RELEASE);
     }
     /* The slot's last writer may be slower than a whole round: its record stays, this one is lost and shows as a gap.

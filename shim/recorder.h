@@ -18,16 +18,18 @@
 #include "shim/knobs.h"
 #include "shim/windows.h"
 
-#define LANES_EXCLUSIVE 7u /* one writer each; the next one is shared by all further threads */
-#define LANES_MAX       (LANES_EXCLUSIVE + 1u)
+#define LANES_EXCLUSIVE 7u                     /* one writer each; the next one is shared by all further threads */
+#define LANE_DEVICE     (LANES_EXCLUSIVE + 1u) /* the GPU harvester's own */
+#define LANES_MAX       (LANE_DEVICE + 1u)
 #define LANE_STATES     64u /* the others hold further tables of lanes whose first ones are full */
 #define THREAD_SLOTS    256u
 
 struct lane {
     struct record *ring;
     uint64_t mask;
-    uint64_t head;      /* next ticket (exclusive lanes) */
-    uint64_t keep_from; /* records about to be overwritten are offered to a sampled window from this t0 on */
+    uint64_t head;               /* next ticket (exclusive lanes) */
+    uint64_t keep_from;          /* records about to be overwritten are offered to a sampled window from this t0 on */
+    const struct anchors *clock; /* of the records' t0: ticks, or device ns in the harvester's lane */
     struct lane_state *state;
     struct row_table *operations; /* aggregates.h */
     struct row_table *peers;
@@ -100,6 +102,10 @@ void recorder_exit(void);
 /* Makes the shared lane ahead of need, so that no thread finds it half made. */
 void recorder_expect_threads(void);
 
+/* The lane of device records, whose t0 are CLOCK_MONOTONIC ns as `clock` relates them to REALTIME. For one writer, once
+ * per activation; NULL when there is no room. */
+struct lane *recorder_open_device_lane(const struct anchors *clock);
+
 /* Gives the calling thread a lane and a slot. NULL when there is no memory. */
 struct thread *recorder_attach(void);
 
@@ -136,7 +142,7 @@ static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
     uint64_t next = lane->head;
     struct record *record = &lane->ring[next & lane->mask];
     if (next > lane->mask && record->t0 >= lane->keep_from)
-        windows_keep(&recorder.windows, &lane->window, &recorder.anchors, record, &lane->keep_from);
+        windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
     __atomic_store_n(&record->commit, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     *ticket = next;

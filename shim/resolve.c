@@ -220,6 +220,15 @@ void *resolve_in_provider(const char *name) {
     return found && !is_ours(found) ? found : NULL;
 }
 
+void *resolve_in_loaded(const char *library, const char *name) {
+    int saved = errno;
+    void *handle = loaded(library);
+    void *found = handle && get_dlsym() ? get_dlsym()(handle, name) : NULL;
+    forget_failed_lookups();
+    errno = saved;
+    return found;
+}
+
 const char *resolve_provider_path(void) {
     return provider.path;
 }

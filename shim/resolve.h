@@ -51,6 +51,10 @@ any_function resolve_hook(const struct hook *hook, const void *caller);
  * copied (copy relocations) are found at their live place. */
 void *resolve_in_provider(const char *name);
 
+/* A symbol of one library, named by its soname, as that library itself defines it; NULL when the process has not loaded
+ * the library or it has no such symbol. Never answers with a wrapper of ours. */
+void *resolve_in_loaded(const char *library, const char *name);
+
 /* Path of the library that provides the job's MPI, "" before it is known. */
 const char *resolve_provider_path(void);
 

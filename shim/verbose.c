@@ -58,9 +58,13 @@ static void add_gbps(struct text *t, uint64_t bytes, uint64_t ns, uint64_t numer
 }
 
 void verbose_line(const struct call *call, uint32_t n, uint64_t bytes, uint64_t time_ticks) {
+    verbose_line_ns(call, n, bytes, anchors_ns(&recorder.anchors, time_ticks));
+}
+
+void verbose_line_ns(const struct call *call, uint32_t n, uint64_t bytes, uint64_t ns) {
     char line[256];
     struct text t;
-    uint64_t ns = anchors_ns(&recorder.anchors, time_ticks), numerator = 1, denominator = 1;
+    uint64_t numerator = 1, denominator = 1;
     bool sized = bytes != BYTES_UNKNOWN && call->busbw != BUSBW_NONE;
     if (call->busbw == BUSBW_ALLREDUCE || call->busbw == BUSBW_SHARE) {
         numerator = (call->busbw == BUSBW_ALLREDUCE ? 2 : 1) * (uint64_t)(n ? n - 1 : 0);

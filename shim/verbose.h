@@ -15,5 +15,7 @@ bool verbose_wanted(const char *knob, int32_t rank);
 
 /* Prints one finished operation; n = ranks of its communicator, 0 when it has none. */
 void verbose_line(const struct call *call, uint32_t n, uint64_t bytes, uint64_t time_ticks);
+/* The same for a time in ns. */
+void verbose_line_ns(const struct call *call, uint32_t n, uint64_t bytes, uint64_t ns);
 
 #endif

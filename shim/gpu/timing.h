@@ -27,23 +27,35 @@ struct gpu_launch {
     uint32_t comm;
     int32_t peer;
     uint32_t stack;
+    uint32_t ranks; /* of the communicator */
     uint16_t call;
     uint16_t flags;
+    uint8_t dtype;
+    uint8_t redop;
     struct progress *progress; /* of the communicator; may be NULL */
-    uint32_t collectives;      /* how many of its collectives end with this launch: started and completed move by it */
+    uint32_t collectives;      /* how many of its collectives this launch ends; when it is not 0, started and completed
+                                  reach what `enqueued` is at gpu_span_end */
 };
 
 /* A communicator of the job is about to be used on the calling thread's current device: prepares a pool of events for
  * its context and starts the harvester with the first. Returns the device's index in the dump, -1 when GPU operations
- * are not timed by events (no driver, no context, switched off). Called where the library creates a communicator. */
+ * are not timed by events (no driver, no context, switched off). Called after the library has created a communicator:
+ * only then the context is sure to exist. */
 int gpu_attach_device(void);
 
-/* Records the start. `device` as gpu_attach_device gave it for the communicator; `stream` is what the job passed, the
- * special handles 0, 1 and 2 included. NULL: this launch is not timed. */
-struct gpu_span *gpu_span_begin(int device, void *stream);
+/* The same for the device with this number in the process (communicators made for several devices at once). */
+int gpu_attach_ordinal(int ordinal);
 
-/* Records the stop on the same stream and hands the span to the harvester. A NULL span is accepted: what is known
- * without times (counts, progress of captured work) is still kept. */
+/* Records the start. `device` as gpu_attach_device gave it for the communicator; `stream` is what the job passed, the
+ * special handles 0, 1 and 2 included; `streams` is how many different streams of the job take part in the launch: a
+ * captured launch of several is counted only, since a node behind it would have no way back to the job's stream.
+ * NULL: this launch is not timed. */
+struct gpu_span *gpu_span_begin(int device, void *stream, uint32_t streams);
+
+/* True for a span under graph capture: nothing runs until the graph does. NULL: false. */
+bool gpu_span_is_captured(const struct gpu_span *span);
+
+/* Records the stop on the same stream and hands the span to the harvester. NULL is accepted. */
 void gpu_span_end(struct gpu_span *span, const struct gpu_launch *launch);
 
 /* The launch never happened (the call failed, or was only simulated). */

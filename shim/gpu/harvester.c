@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of harvester.h: the thread, its lists of what is in flight, one look at the oldest of each stream.
+ */
+#include "shim/gpu/harvester.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+#include "shim/gpu/finish.h"
+#include "shim/os.h"
+
+extern int os_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
+extern int os_pthread_attr_setstacksize(pthread_attr_t *, size_t) __attribute__((weak));
+__asm__(".symver os_pthread_create,pthread_create@" OLD_GLIBC);
+__asm__(".symver os_pthread_attr_setstacksize,pthread_attr_setstacksize@" OLD_GLIBC);
+
+#define STREAMS_MAX       256u
+#define STACK_BYTES       (1u << 20) /* glibc takes all libraries' thread-local storage out of it */
+#define POLL_MIN_NS       50000u
+#define POLL_BUSY_MAX_NS  1000000u /* while something is in flight */
+#define POLL_IDLE_MAX_NS  10000000u
+#define POLL_MAX          256u /* launches of one stream taken in one round */
+#define WAIT_FOR_ROUND_NS 20000000u
+
+/* Launches of one stream, oldest first: they finish in this order. */
+struct stream_list {
+    const struct gpu_device *device;
+    const void *stream;
+    struct gpu_span *oldest, *youngest;
+};
+
+/* Who is at work: a round, or nobody; at the end of the process the last one keeps it. */
+enum { NOBODY, SOMEBODY, CLOSED };
+
+static struct {
+    uint32_t at_work;
+    uint32_t in_lists; /* spans waiting; atomic: read by a thread that could not get the harvester's place */
+    uint32_t stream_count;
+    struct stream_list streams[STREAMS_MAX];
+} harvester;
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+/* A stream without launches gives up its place to another; where there is none, streams share the last one and wait
+ * for each other's launches. */
+static struct stream_list *list_of(const struct gpu_device *device, const void *stream) {
+    struct stream_list *empty = NULL;
+    for (uint32_t i = 0; i < harvester.stream_count; i++) {
+        struct stream_list *list = &harvester.streams[i];
+        if (list->device == device && list->stream == stream)
+            return list;
+        if (!list->oldest)
+            empty = list;
+    }
+    if (!empty && harvester.stream_count < STREAMS_MAX)
+        empty = &harvester.streams[harvester.stream_count++];
+    if (!empty)
+        return &harvester.streams[STREAMS_MAX - 1];
+    *empty = (struct stream_list){.device = device, .stream = stream};
+    return empty;
+}
+
+static void append(struct gpu_span *span) {
+    struct stream_list *list = list_of(span->device, span->stream);
+    span->next = NULL;
+    if (list->oldest)
+        list->youngest->next = span;
+    else
+        list->oldest = span;
+    list->youngest = span;
+    span->device->waiting++;
+    __atomic_fetch_add(&harvester.in_lists, 1, __ATOMIC_RELAXED);
+}
+
+static void remove_oldest(struct stream_list *list) {
+    struct gpu_span *span = list->oldest;
+    list->oldest = span->next;
+    span->device->waiting--;
+    __atomic_fetch_sub(&harvester.in_lists, 1, __ATOMIC_RELAXED);
+    gpu_span_put(span);
+}
+
+/* Empties the queue, which is newest first, into the lists. */
+static bool collect(void) {
+    struct gpu_span *span = __atomic_exchange_n(&gpu.queue, NULL, __ATOMIC_ACQUIRE), *reversed = NULL;
+    bool any = span != NULL;
+    while (span) {
+        struct gpu_span *next = span->next;
+        span->next = reversed;
+        reversed = span;
+        span = next;
+    }
+    while (reversed) {
+        struct gpu_span *next = reversed->next;
+        append(reversed);
+        reversed = next;
+    }
+    return any;
+}
+
+/* ---- a round --------------------------------------------------------------------------------- */
+
+/* Asks for the oldest launches of a stream until one is not done. Every status but success and not-ready is an error:
+ * the launch is lost, never taken for done. */
+static bool look_at(struct stream_list *list) {
+    bool any = false;
+    for (uint32_t i = 0; i < POLL_MAX && list->oldest; i++) {
+        struct gpu_span *span = list->oldest;
+        int status = GPU_INVALID_CONTEXT;
+        if (gpu_device_is_live(span->device) && span->incarnation == span->device->incarnation)
+            status = gpu_driver.event_query(span->stop);
+        if (status == GPU_NOT_READY) {
+            finish_started(span);
+            break;
+        }
+        status = status == GPU_SUCCESS ? finish_span(span) : status;
+        if (status == GPU_NOT_READY) /* no anchor yet */
+            break;
+        if (status != GPU_SUCCESS)
+            finish_failed(span, status);
+        remove_oldest(list);
+        any = true;
+    }
+    return any;
+}
+
+static void grow_pool(struct gpu_device *device) {
+    if (device->waiting * 2 < device->chunk_count * GPU_SPANS_PER_CHUNK || device->chunk_count >= GPU_CHUNKS_MAX)
+        return;
+    bool entered = gpu_context_enter(device);
+    gpu_pool_grow(device);
+    gpu_context_leave(entered);
+}
+
+static bool take_place(uint64_t patience_ns) {
+    uint64_t begin = patience_ns ? os_monotonic_ns() : 0;
+    for (;;) {
+        uint32_t nobody = NOBODY;
+        if (__atomic_compare_exchange_n(&harvester.at_work, &nobody, SOMEBODY, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return true;
+        if (nobody == CLOSED || os_monotonic_ns() - begin >= patience_ns)
+            return false;
+        sched_yield();
+    }
+}
+
+static void leave_place(uint32_t to) {
+    __atomic_store_n(&harvester.at_work, to, __ATOMIC_RELEASE);
+}
+
+static bool look_at_all(void) {
+    bool any = collect();
+    for (uint32_t i = 0; i < harvester.stream_count; i++)
+        any |= look_at(&harvester.streams[i]);
+    return any;
+}
+
+bool harvester_round(void) {
+    if (!gpu_is_live() || !take_place(0))
+        return false;
+    uint64_t now = os_monotonic_ns();
+    for (uint32_t i = 0; i < __atomic_load_n(&gpu.device_limit, __ATOMIC_ACQUIRE); i++)
+        if (gpu_device_is_live(&gpu.devices[i]))
+            finish_housekeeping(&gpu.devices[i], now);
+    bool any = look_at_all();
+    for (uint32_t i = 0; i < gpu.device_limit; i++)
+        if (gpu_device_is_live(&gpu.devices[i]))
+            grow_pool(&gpu.devices[i]);
+    leave_place(NOBODY);
+    return any;
+}
+
+void harvester_look(void) {
+    if (take_place(WAIT_FOR_ROUND_NS)) {
+        look_at_all();
+        leave_place(NOBODY);
+    }
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+static void lose_unfinished(const struct gpu_device *device) {
+    for (uint32_t i = 0; i < harvester.stream_count; i++) {
+        struct stream_list *list = &harvester.streams[i];
+        while (list->oldest && (!device || list->oldest->device == device)) {
+            finish_unfinished(list->oldest);
+            remove_oldest(list);
+        }
+    }
+}
+
+void harvester_quiesce(struct gpu_device *device) {
+    bool mine = take_place(WAIT_FOR_ROUND_NS);
+    if (mine)
+        look_at_all();
+    gpu_device_drop(device); /* without the place: the harvester loses what it finds of it */
+    if (mine) {
+        lose_unfinished(device);
+        leave_place(NOBODY);
+    }
+}
+
+void harvester_end(void) {
+    __atomic_store_n(&gpu.stopped, 1, __ATOMIC_RELEASE);
+    if (take_place(WAIT_FOR_ROUND_NS)) {
+        look_at_all();
+        lose_unfinished(NULL);
+        leave_place(CLOSED); /* the thread asks the driver for nothing from now on */
+    } else if (__atomic_exchange_n(&harvester.at_work, CLOSED, __ATOMIC_ACQ_REL) != CLOSED) {
+        __atomic_fetch_add(&recorder.header->losses.gpu_unfinished,
+                           __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+    }
+}
+
+/* ---- the thread ------------------------------------------------------------------------------ */
+
+static void nap(uint64_t ns) {
+    struct timespec t = {.tv_nsec = (long)ns};
+    nanosleep(&t, NULL);
+}
+
+static void *harvest(void *nothing) {
+    int mode = GPU_CAPTURE_MODE_RELAXED; /* or our queries would end captures that other threads have under way */
+    uint64_t pause = POLL_MIN_NS;
+    gpu_driver.capture_mode(&mode);
+    while (gpu_is_live()) {
+        bool any = harvester_round();
+        uint64_t limit = __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED) ? POLL_BUSY_MAX_NS : POLL_IDLE_MAX_NS;
+        pause = any ? POLL_MIN_NS : pause * 2;
+        pause = pause < limit ? pause : limit;
+        nap(pause);
+    }
+    return nothing;
+}
+
+/* The job's signals are for its own threads. */
+static bool start_thread(void) {
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_t thread;
+    if (!os_pthread_create || pthread_attr_init(&attributes) != 0)
+        return false;
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (os_pthread_attr_setstacksize)
+        os_pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &before);
+    int error = os_pthread_create(&thread, &attributes, harvest, NULL);
+    if (error) { /* more thread-local storage than that stack: as large as the system makes them */
+        pthread_attr_destroy(&attributes);
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        error = os_pthread_create(&thread, &attributes, harvest, NULL);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return error == 0;
+}
+
+const char *harvester_prepare(void) {
+    harvester.at_work = NOBODY;
+    harvester.in_lists = 0;
+    harvester.stream_count = 0;
+    return finish_begin() ? NULL : "no room in the dump for GPU times";
+}
+
+const char *harvester_begin(void) {
+    int saved = errno;
+    const char *trouble = harvester_prepare();
+    if (!trouble && !start_thread())
+        trouble = "no thread for GPU times";
+    errno = saved;
+    return trouble;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of timing.h: what application threads do. On the way of a launch there is no lock, no allocation and
+ * no driver call that could wait.
+ */
+#include "shim/gpu/timing.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/gpu/device.h"
+#include "shim/gpu/driver.h"
+#include "shim/gpu/finish.h"
+#include "shim/gpu/harvester.h"
+#include "shim/gpu/mode.h"
+#include "shim/os.h"
+
+#define START_PATIENCE_NS 1000000000u
+
+/* ---- attaching ------------------------------------------------------------------------------- */
+
+static void say_why(const char *why) {
+    recorder.header->gpu_timing = GPU_TIMING_HOST;
+    copy_text(recorder.header->gpu_timing_why, sizeof recorder.header->gpu_timing_why, why);
+}
+
+/* Before the destructors of the driver's library, which was loaded before this is called. */
+static void end_with_process(void) {
+    static bool registered;
+    if (!registered)
+        registered = atexit(gpu_timing_exit) == 0;
+}
+
+static void start(uint32_t generation) {
+    enum gpu_timing mode = gpu_mode_begin(gpu_driver_find());
+    memset(&gpu, 0, offsetof(struct gpu_engine, starting));
+    memset((char *)&gpu + offsetof(struct gpu_engine, device_limit), 0,
+           sizeof gpu - offsetof(struct gpu_engine, device_limit));
+    gpu.stopped = mode != GPU_TIMING_EVENTS;
+    const char *trouble = NULL;
+    __atomic_store_n(&gpu.generation, generation, __ATOMIC_RELEASE);
+    if (!gpu.stopped) {
+        end_with_process();
+        trouble = harvester_begin();
+    }
+    if (trouble) {
+        gpu.stopped = 1;
+        say_why(trouble);
+    }
+}
+
+/* The first communicator of the process starts everything; others that come at the same time wait for it, which is
+ * much shorter than what they are about to do. */
+static bool started(void) {
+    uint32_t generation = *recorder_armed, nobody = 0;
+    if (!generation)
+        return false;
+    uint64_t begin = os_monotonic_ns();
+    while (__atomic_exchange_n(&gpu.starting, 1, __ATOMIC_ACQUIRE) != nobody) {
+        if (os_monotonic_ns() - begin > START_PATIENCE_NS)
+            return false;
+        sched_yield();
+    }
+    if (gpu.generation != generation)
+        start(generation);
+    __atomic_store_n(&gpu.starting, 0, __ATOMIC_RELEASE);
+    return gpu_is_live();
+}
+
+static int attach_current(void *context) {
+    int ordinal;
+    if (gpu_driver.context_device(&ordinal) != GPU_SUCCESS)
+        return -1;
+    struct gpu_device *device = gpu_device_attach(context, ordinal);
+    return device ? (int)gpu_device_index(device) : -1;
+}
+
+int gpu_attach_device(void) {
+    int saved = errno, index = -1;
+    void *context = NULL;
+    if (started() && gpu_driver.context_current(&context) == GPU_SUCCESS && context)
+        index = attach_current(context);
+    errno = saved;
+    return index;
+}
+
+int gpu_attach_ordinal(int ordinal) {
+    int saved = errno, index = -1;
+    void *context = NULL, *ignored;
+    if (started() && gpu_driver.primary_context && gpu_driver.primary_context(&context, ordinal) == GPU_SUCCESS &&
+        context && gpu_driver.context_push(context) == GPU_SUCCESS) {
+        index = attach_current(context);
+        gpu_driver.context_pop(&ignored);
+    }
+    errno = saved;
+    return index;
+}
+
+/* ---- a launch -------------------------------------------------------------------------------- */
+
+/* For a special handle the device's context must be current: it means another stream in each. */
+static bool enter_for(const struct gpu_device *device, const void *stream) {
+    return GPU_STREAM_IS_SPECIAL(stream) && gpu_context_enter(device);
+}
+
+static struct gpu_device *live_device(int device, void *stream) {
+    struct gpu_device *found = gpu_device_of_stream(&gpu.devices[device], stream);
+    if (found && gpu_device_is_live(found))
+        return found;
+    count_loss(&recorder.header->losses.gpu_failed);
+    return NULL;
+}
+
+static void launch_failed(struct gpu_span *span, int status) {
+    count_loss(&recorder.header->losses.gpu_failed);
+    if (status == GPU_INVALID_HANDLE)
+        gpu_stream_forget(span->stream);
+    else
+        gpu_device_error(span->device, status);
+    gpu_span_put(span);
+}
+
+static struct gpu_span *begin_launch(struct gpu_device *device, void *stream) {
+    struct gpu_span *span = gpu_span_take(device);
+    if (!span) {
+        count_loss(&recorder.header->losses.gpu_no_event);
+        return NULL;
+    }
+    span->kind = SPAN_LAUNCH;
+    span->started = 0;
+    span->stream = stream;
+    span->enqueued_ns = os_monotonic_ns();
+    int status = gpu_driver.event_record(span->start, stream);
+    if (status != GPU_SUCCESS) {
+        launch_failed(span, status);
+        return NULL;
+    }
+    return span;
+}
+
+struct gpu_span *gpu_span_begin(int index, void *stream, uint32_t streams) {
+    (void)streams;
+    if (index < 0 || !gpu_is_live())
+        return NULL;
+    int saved = errno, capturing = GPU_CAPTURE_STATUS_NONE;
+    struct gpu_device *device = live_device(index, stream);
+    struct gpu_span *span = NULL;
+    if (device) {
+        bool entered = enter_for(device, stream);
+        int status = gpu_driver.stream_is_capturing(stream, &capturing);
+        if (status == GPU_SUCCESS && capturing == GPU_CAPTURE_STATUS_NONE)
+            span = begin_launch(device, stream);
+        gpu_context_leave(entered);
+    }
+    errno = saved;
+    return span;
+}
+
+bool gpu_span_is_captured(const struct gpu_span *span) {
+    return span && span->kind == SPAN_CAPTURED;
+}
+
+void gpu_span_end(struct gpu_span *span, const struct gpu_launch *launch) {
+    if (!span)
+        return;
+    int saved = errno;
+    bool entered = enter_for(span->device, span->stream);
+    int status = gpu_driver.event_record(span->stop, span->stream);
+    gpu_context_leave(entered);
+    if (status != GPU_SUCCESS) {
+        launch_failed(span, status);
+    } else {
+        span->launch = *launch;
+        span->epoch_bits = recorder.epoch_bits;
+        span->reached = launch->progress && launch->collectives
+                            ? __atomic_load_n(&launch->progress->enqueued, __ATOMIC_RELAXED)
+                            : 0;
+        gpu_span_push(span);
+    }
+    errno = saved;
+}
+
+void gpu_span_drop(struct gpu_span *span) {
+    if (span)
+        gpu_span_put(span);
+}
+
+bool gpu_stream_is_capturing(int index, void *stream) {
+    int saved = errno, capturing = GPU_CAPTURE_STATUS_NONE;
+    if (index < 0 || !gpu_is_live())
+        return false;
+    bool entered = enter_for(&gpu.devices[index], stream);
+    int status = gpu_driver.stream_is_capturing(stream, &capturing);
+    gpu_context_leave(entered);
+    errno = saved;
+    return status == GPU_SUCCESS && capturing != GPU_CAPTURE_STATUS_NONE;
+}
+
+/* ---- ends ------------------------------------------------------------------------------------ */
+
+void gpu_abort_communicator(uint32_t comm) {
+    int saved = errno;
+    if (gpu_is_live()) {
+        harvester_look();
+        finish_abort(comm);
+    }
+    errno = saved;
+}
+
+void gpu_timing_exit(void) {
+    int saved = errno;
+    if (gpu_is_live())
+        harvester_end();
+    errno = saved;
+}
