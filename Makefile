@@ -26,7 +26,9 @@ SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -W
 ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)
 ANALYZER_OBJECTS := $(ANALYZER_SOURCES:%.c=$(BUILD)/%.o)
 ANALYZER_CFLAGS := $(COMMON_CFLAGS) -pthread
-ANALYZER_LIBS := -ljansson -lm
+# libdw reads source lines. libiberty demangles C++ and Rust: a static C library whose output can be cut off, where
+# __cxa_demangle would need C++'s runtime and memory without bound for a hostile name.
+ANALYZER_LIBS := -ljansson -ldw -liberty -ldl -lm
 
 .PHONY: all shim analyzer check clean fmt fmt-check install help
 all: shim analyzer

@@ -2,7 +2,7 @@
  *
  * The append-only areas of a dump: communicators, their names and ends, epochs.
  * Lives here: walking and checking definitions, expanding members.
- * Must not live here: progress, which sits outside these areas.
+ * Must not live here: progress, which sits outside these areas; call stacks and what they name (stacks.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ enum { INDEX_SLACK = 4096 };
 struct walk {
     struct loaded *loaded;
     uint64_t index_limit;
+    uint64_t order; /* definitions met so far */
     bool short_of_memory;
 };
 
@@ -135,7 +136,12 @@ static const uint32_t least_bytes[] = {
     [DEFINITION_COMMUNICATOR] = sizeof(struct communicator_definition),
     [DEFINITION_COMMUNICATOR_NAME] = sizeof(struct communicator_name_definition),
     [DEFINITION_COMMUNICATOR_FREED] = sizeof(struct communicator_freed_definition),
+    [DEFINITION_STACK] = sizeof(struct stack_definition),
+    [DEFINITION_MODULE] = sizeof(struct module_definition),
+    [DEFINITION_STRING] = sizeof(struct string_definition),
     [DEFINITION_EPOCH] = sizeof(struct epoch_definition),
+    [DEFINITION_CODE] = sizeof(struct code_definition),
+    [DEFINITION_MODULE_GONE] = sizeof(struct module_gone_definition),
 };
 
 static void add_definition(struct walk *walk, const struct definition *head, uint32_t commit, uint64_t offset) {
@@ -162,7 +168,15 @@ static void add_definition(struct walk *walk, const struct definition *head, uin
     case DEFINITION_EPOCH:
         add_epoch(walk, (const struct epoch_definition *)head, offset);
         break;
-    default: /* stacks, modules, strings: not this reader's */
+    case DEFINITION_STACK:
+    case DEFINITION_CODE:
+    case DEFINITION_STRING:
+    case DEFINITION_MODULE:
+    case DEFINITION_MODULE_GONE:
+        if (!stacks_add(walk->loaded, head, kind, walk->order++, offset))
+            walk->short_of_memory = true;
+        break;
+    default: /* of a later version */
         break;
     }
 }
@@ -202,6 +216,7 @@ bool definitions_load(struct loaded *loaded) {
         walk.index_limit += loaded->areas[i].bytes / DEFINITION_STEP;
     for (size_t i = 0; i < loaded->area_count && !walk.short_of_memory; i++)
         walk_area(&walk, &loaded->areas[i]);
+    stacks_finish(&loaded->dump);
     return !walk.short_of_memory && finish_names(&loaded->dump);
 }
 

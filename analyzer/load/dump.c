@@ -2,7 +2,8 @@
  *
  * One dump file: mapping it, checking header and sections, handing out safe pointers.
  * Lives here: everything about the file's layout.
- * Must not live here: definitions (definitions.c), rings (ring.c), ticks to time (clock.c), directories (set.c).
+ * Must not live here: definitions (definitions.c, stacks.c), rings (ring.c), ticks to time (clock.c), directories
+ * (set.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -559,6 +560,7 @@ void dump_close(struct dump *dump) {
     free(dump->communicators);
     free(dump->anchors);
     free(dump->epochs);
+    stacks_free(dump);
     free(dump->problems.items);
     free(dump->path);
     free(loaded->own_calls);

@@ -41,6 +41,34 @@ struct dump_communicator {
     const struct progress *progress; /* NULL when it has none (freed, or table full) */
 };
 
+/* A call stack as the dump defines it. What an entry is: shim/format.h, struct stack_definition. */
+struct dump_stack {
+    uint32_t id, depth;
+    uint64_t order; /* place among the dump's definitions: which modules were loaded then */
+    const uint64_t *entries;
+};
+
+/* A Python code object. */
+struct dump_code {
+    uint32_t id, first_line;
+    const char *name, *file; /* owned by the dump, terminated, "" when unknown */
+};
+
+struct dump_string {
+    uint32_t id;
+    const char *text; /* owned by the dump, terminated */
+};
+
+/* A loaded file that addresses of stacks lie in. */
+struct dump_module {
+    uint64_t start, end;  /* lowest and one past the highest address */
+    uint64_t base;        /* address - base is the address in the file's symbol table */
+    uint64_t from, until; /* places among the definitions between which it was there; until is UINT64_MAX at the end */
+    const uint8_t *build_id;
+    uint32_t build_id_bytes; /* 0 = it has none */
+    const char *path;        /* owned by the dump, terminated */
+};
+
 struct dump_lane {
     const struct lane_state *state; /* never NULL in a used lane */
     const struct record *ring;      /* NULL when the lane has none */
@@ -91,6 +119,15 @@ struct dump {
     const struct epoch_definition **epochs; /* sorted by epoch; owned */
     size_t epoch_count;
 
+    struct dump_stack *stacks; /* these three sorted by id, each id once; owned */
+    size_t stack_count;
+    struct dump_code *codes;
+    size_t code_count;
+    struct dump_string *strings;
+    size_t string_count;
+    struct dump_module *modules; /* in the order of their definitions; owned */
+    size_t module_count;
+
     struct dump_lane lanes[DUMP_LANES_MAX];
     uint32_t lane_count;
 
@@ -115,6 +152,17 @@ const struct dump_communicator *dump_communicator(const struct dump *dump, uint3
 /* Expands members to world ranks: writes up to `capacity` of them in rank order and returns how many there are
  * (definition->size, or 0 when they are not in this dump). */
 size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity);
+
+/* ---- call stacks ---------------------------------------------------------------------------------------- */
+
+/* What has that id, NULL when the dump does not define it. */
+const struct dump_stack *dump_stack(const struct dump *dump, uint32_t id);
+const struct dump_code *dump_code(const struct dump *dump, uint32_t id);
+const char *dump_string(const struct dump *dump, uint32_t id);
+
+/* The module that held `address` when `stack` was taken, NULL when no module did. A shim defines a module it sees for
+ * the first time beside the first stack through it, before or after: where none was loaded before, the next one is. */
+const struct dump_module *dump_module_at(const struct dump *dump, const struct dump_stack *stack, uint64_t address);
 
 /* ---- walking records ------------------------------------------------------------------------------------ */
 

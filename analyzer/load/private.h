@@ -57,6 +57,13 @@ void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *for
  * short. */
 bool definitions_load(struct loaded *loaded);
 
+/* Takes a definition of kind STACK, CODE, STRING, MODULE or MODULE_GONE, `order`-th of the dump, at least as long as
+ * its struct. Returns false when memory is short. */
+bool stacks_add(struct loaded *loaded, const struct definition *head, uint32_t kind, uint64_t order, uint64_t offset);
+/* Sorts what stacks_add took. */
+void stacks_finish(struct dump *dump);
+void stacks_free(struct dump *dump);
+
 /* Finds what a lane's ring holds, by its commit words. `offset` is the ring's place in the file. */
 void ring_scan(struct loaded *loaded, uint32_t lane, uint64_t offset);
 /* Gives back the pages of slots [first, last) of a lane's ring: they are read again from the file when needed. */

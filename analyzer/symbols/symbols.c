@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looking up addresses of all ranks.
+ * Lives here: modules told apart by build-id, places in them, and what is found for each place.
+ * Must not live here: the formats of the files.
+ */
+#include "analyzer/symbols/symbols.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/symbols/debug_files.h"
+#include "analyzer/symbols/demangle.h"
+#include "analyzer/symbols/lines.h"
+
+enum { PATHS_MAX = 4 };
+
+/* One file, however often and wherever the ranks loaded it. */
+struct module {
+    struct ran ran; /* path of the first dump that has it */
+    const char *paths[PATHS_MAX];
+    size_t path_count;
+    const char *short_name;
+};
+
+/* A place in a module: what a symbol is found by. */
+struct place {
+    uint32_t module;
+    bool resolved;
+    uint64_t offset;
+    struct symbol symbol;
+};
+
+struct text {
+    struct text *next;
+    char text[];
+};
+
+struct symbols {
+    struct dump *const *dumps;
+    size_t dump_count;
+    char *debug_directory;
+    uint32_t **module_of; /* per dump: index of each of its modules */
+    struct module *modules;
+    size_t module_count;
+    struct place **places; /* in order of appearance; each is an allocation of its own, so that it stays where it is */
+    size_t place_count;
+    struct place **table; /* open addressing over them, a power of two */
+    size_t table_size;
+    struct text *texts;
+    char **notes;
+    size_t note_count;
+};
+
+static const struct symbol unknown_symbol = {.name = "[unknown]", .module = ""};
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static const char *keep(struct symbols *symbols, const char *text) {
+    size_t bytes = strlen(text) + 1;
+    struct text *kept = malloc(sizeof *kept + bytes);
+    if (!kept)
+        return NULL;
+    memcpy(kept->text, text, bytes);
+    kept->next = symbols->texts;
+    symbols->texts = kept;
+    return kept->text;
+}
+
+__attribute__((format(printf, 2, 3))) static bool note(struct symbols *symbols, const char *format, ...) {
+    char **notes = realloc(symbols->notes, (symbols->note_count + 1) * sizeof *notes);
+    if (!notes)
+        return false;
+    symbols->notes = notes;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&notes[symbols->note_count], format, arguments);
+    va_end(arguments);
+    symbols->note_count += length >= 0;
+    return length >= 0;
+}
+
+const char *const *symbols_notes(const struct symbols *symbols, size_t *count) {
+    *count = symbols->note_count;
+    return (const char *const *)symbols->notes;
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static bool same_module(const struct module *module, const struct dump_module *other) {
+    if (module->ran.build_id_bytes != other->build_id_bytes)
+        return false;
+    if (other->build_id_bytes > 0)
+        return memcmp(module->ran.build_id, other->build_id, other->build_id_bytes) == 0;
+    return module->ran.extent == other->end - other->start && strcmp(module->ran.path, other->path) == 0;
+}
+
+static void add_path(struct module *module, const char *path) {
+    for (size_t i = 0; i < module->path_count; i++)
+        if (strcmp(module->paths[i], path) == 0)
+            return;
+    if (module->path_count < PATHS_MAX)
+        module->paths[module->path_count++] = path;
+}
+
+/* Index of the module a dump speaks of; a new one is made. UINT32_MAX when memory is short. */
+static uint32_t identify(struct symbols *symbols, const struct dump_module *seen) {
+    for (size_t i = 0; i < symbols->module_count; i++)
+        if (same_module(&symbols->modules[i], seen)) {
+            add_path(&symbols->modules[i], seen->path);
+            return (uint32_t)i;
+        }
+    struct module *modules = realloc(symbols->modules, (symbols->module_count + 1) * sizeof *modules);
+    if (!modules)
+        return UINT32_MAX;
+    symbols->modules = modules;
+    struct module *module = &modules[symbols->module_count];
+    *module = (struct module){.ran = {.path = seen->path,
+                                      .build_id = seen->build_id,
+                                      .build_id_bytes = seen->build_id_bytes,
+                                      .extent = seen->end - seen->start},
+                              .short_name = seen->path[0] ? last_part(seen->path) : "[no name]"};
+    add_path(module, seen->path);
+    return (uint32_t)symbols->module_count++;
+}
+
+static bool identify_all(struct symbols *symbols, size_t d) {
+    const struct dump *dump = symbols->dumps[d];
+    symbols->module_of[d] = malloc((dump->module_count + 1) * sizeof *symbols->module_of[d]);
+    for (size_t i = 0; symbols->module_of[d] && i < dump->module_count; i++)
+        if ((symbols->module_of[d][i] = identify(symbols, &dump->modules[i])) == UINT32_MAX)
+            return false;
+    return symbols->module_of[d] != NULL;
+}
+
+struct symbols *symbols_new(struct dump *const *dumps, size_t count, const char *debug_directory) {
+    struct symbols *symbols = calloc(1, sizeof *symbols);
+    if (!symbols)
+        return NULL;
+    symbols->dumps = dumps;
+    symbols->dump_count = count;
+    symbols->debug_directory = strdup(debug_directory ? debug_directory : SYMBOLS_DEBUG_DIRECTORY);
+    symbols->module_of = calloc(count + 1, sizeof *symbols->module_of);
+    bool enough_memory = symbols->debug_directory && symbols->module_of;
+    for (size_t d = 0; enough_memory && d < count; d++)
+        enough_memory = identify_all(symbols, d);
+    if (enough_memory)
+        return symbols;
+    symbols_free(symbols);
+    return NULL;
+}
+
+void symbols_free(struct symbols *symbols) {
+    if (!symbols)
+        return;
+    for (size_t d = 0; symbols->module_of && d < symbols->dump_count; d++)
+        free(symbols->module_of[d]);
+    for (size_t i = 0; i < symbols->place_count; i++)
+        free(symbols->places[i]);
+    for (struct text *text = symbols->texts, *next; text; text = next) {
+        next = text->next;
+        free(text);
+    }
+    for (size_t i = 0; i < symbols->note_count; i++)
+        free(symbols->notes[i]);
+    free(symbols->notes);
+    free(symbols->module_of);
+    free(symbols->modules);
+    free(symbols->places);
+    free(symbols->table);
+    free(symbols->debug_directory);
+    free(symbols);
+}
+
+const struct dump *symbols_dump(const struct symbols *symbols, size_t dump) {
+    return symbols->dumps[dump];
+}
+
+/* ---- places ---------------------------------------------------------------------------------- */
+
+static struct place **slot_of(struct place **table, size_t size, uint32_t module, uint64_t offset) {
+    uint64_t hash = (offset ^ (uint64_t)module << 48) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 20) & (size - 1);
+    while (table[at] && (table[at]->module != module || table[at]->offset != offset))
+        at = (at + 1) & (size - 1);
+    return &table[at];
+}
+
+static bool grow_table(struct symbols *symbols) {
+    size_t size = symbols->table_size ? 2 * symbols->table_size : 1024;
+    struct place **table = calloc(size, sizeof *table);
+    struct place **places = realloc(symbols->places, size / 2 * sizeof *places);
+    if (places)
+        symbols->places = places;
+    if (!table || !places) {
+        free(table);
+        return false;
+    }
+    for (size_t i = 0; i < symbols->place_count; i++)
+        *slot_of(table, size, places[i]->module, places[i]->offset) = places[i];
+    free(symbols->table);
+    symbols->table = table;
+    symbols->table_size = size;
+    return true;
+}
+
+static bool want_place(struct symbols *symbols, uint32_t module, uint64_t offset) {
+    if (2 * symbols->place_count >= symbols->table_size && !grow_table(symbols))
+        return false;
+    struct place **slot = slot_of(symbols->table, symbols->table_size, module, offset);
+    if (*slot)
+        return true;
+    struct place *place = calloc(1, sizeof *place);
+    if (!place)
+        return false;
+    place->module = module;
+    place->offset = offset;
+    place->symbol = unknown_symbol;
+    *slot = symbols->places[symbols->place_count++] = place;
+    return true;
+}
+
+/* Where a return address lies: the call is the instruction before it. False when it is in no module. */
+static bool locate(const struct symbols *symbols, size_t d, const struct dump_stack *stack, uint64_t return_address,
+                   uint32_t *module, uint64_t *offset) {
+    const struct dump *dump = symbols->dumps[d];
+    const struct dump_module *found = dump_module_at(dump, stack, return_address - 1);
+    if (!found)
+        return false;
+    *module = symbols->module_of[d][found - dump->modules];
+    *offset = return_address - 1 - found->base;
+    return true;
+}
+
+static bool want_stack(struct symbols *symbols, size_t d, const struct dump_stack *stack) {
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        uint32_t module;
+        uint64_t offset;
+        if ((stack->entries[i] & STACK_ENTRY_KIND) == STACK_ENTRY_NATIVE &&
+            locate(symbols, d, stack, stack->entries[i], &module, &offset) && !want_place(symbols, module, offset))
+            return false;
+    }
+    return true;
+}
+
+bool symbols_want(struct symbols *symbols, size_t dump, uint32_t stack) {
+    const struct dump_stack *found = dump_stack(symbols->dumps[dump], stack);
+    return !found || want_stack(symbols, dump, found);
+}
+
+bool symbols_want_all(struct symbols *symbols) {
+    for (size_t d = 0; d < symbols->dump_count; d++)
+        for (size_t i = 0; i < symbols->dumps[d]->stack_count; i++)
+            if (!want_stack(symbols, d, &symbols->dumps[d]->stacks[i]))
+                return false;
+    return true;
+}
+
+const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, const struct dump_stack *stack,
+                                  uint64_t return_address) {
+    uint32_t module;
+    uint64_t offset;
+    if (symbols->table_size == 0 || !locate(symbols, dump, stack, return_address, &module, &offset))
+        return &unknown_symbol;
+    const struct place *place = *slot_of(symbols->table, symbols->table_size, module, offset);
+    return place ? &place->symbol : &unknown_symbol;
+}
+
+/* ---- looking up ------------------------------------------------------------------------------ */
+
+/* The places of one module that wait for it. */
+struct batch {
+    struct place **places; /* ascending by offset */
+    size_t count;
+};
+
+static bool name_places(struct symbols *symbols, const struct elf_file *file, const struct batch *batch) {
+    struct elf_symbols functions;
+    const struct elf_symbol *before = NULL;
+    const char *name = NULL;
+    bool enough_memory = elf_symbols_read(&functions, file);
+    for (size_t i = 0; enough_memory && i < batch->count; i++) {
+        struct place *place = batch->places[i];
+        const struct elf_symbol *function = place->symbol.named ? NULL : elf_symbol_at(&functions, place->offset);
+        if (!function)
+            continue;
+        if (function != before) { /* neighbours are often of one function */
+            char text[FUNCTION_NAME_MAX];
+            demangle(text, function->name);
+            name = keep(symbols, text);
+            before = function;
+            enough_memory = name != NULL;
+        }
+        place->symbol.name = name;
+        place->symbol.named = true;
+    }
+    elf_symbols_free(&functions);
+    return enough_memory;
+}
+
+static bool take_lines(struct symbols *symbols, const struct batch *batch, struct line *lines) {
+    const char *file = NULL;
+    for (size_t i = 0; i < batch->count; i++) {
+        if (!lines[i].file)
+            continue;
+        if (!file || strcmp(file, lines[i].file) != 0)
+            file = keep(symbols, lines[i].file);
+        if (!file)
+            return false;
+        batch->places[i]->symbol.file = file;
+        batch->places[i]->symbol.line = lines[i].line;
+    }
+    return true;
+}
+
+static bool find_lines(struct symbols *symbols, const struct module *module, const char *path,
+                       const struct batch *batch) {
+    uint64_t *addresses = malloc(batch->count * sizeof *addresses);
+    struct line *lines = calloc(batch->count, sizeof *lines);
+    bool enough_memory = addresses && lines;
+    if (enough_memory) {
+        for (size_t i = 0; i < batch->count; i++)
+            addresses[i] = batch->places[i]->offset;
+        enum lines_result result = lines_find(path, addresses, batch->count, lines);
+        enough_memory = result != LINES_NO_MEMORY && take_lines(symbols, batch, lines) &&
+                        (result != LINES_DAMAGED || note(symbols,
+                                                         "the debug data of %s is damaged or takes too long: source "
+                                                         "lines are missing",
+                                                         module->short_name));
+    }
+    for (size_t i = 0; lines && i < batch->count; i++)
+        free(lines[i].file);
+    free(lines);
+    free(addresses);
+    return enough_memory;
+}
+
+static bool note_state(struct symbols *symbols, const struct module *module, enum file_state state) {
+    if (state == FILE_SOUND || module->ran.path[0] != '/') /* what has no path is the kernel's own */
+        return true;
+    return note(symbols,
+                state == FILE_GONE ? "%s is not here: its frames are shown as %s+offset"
+                                   : "%s is not the file that ran (it was replaced): its frames are shown as %s+offset",
+                module->ran.path, module->short_name);
+}
+
+static enum file_state open_module(struct elf_file *file, const struct module *module, struct ran *ran) {
+    enum file_state state = FILE_GONE;
+    for (size_t i = 0; i < module->path_count; i++) {
+        *ran = module->ran;
+        ran->path = module->paths[i];
+        enum file_state found = debug_files_open(file, ran);
+        if (found == FILE_SOUND)
+            return FILE_SOUND;
+        state = found > state ? found : state;
+    }
+    *ran = module->ran;
+    return state;
+}
+
+static bool look_up(struct symbols *symbols, const struct module *module, const struct batch *batch) {
+    struct elf_file file, debug;
+    struct ran ran;
+    char path[4096];
+    enum file_state state = open_module(&file, module, &ran);
+    bool sound = state == FILE_SOUND, enough_memory = true, separate = false;
+    if (!sound || !file.has_symtab || !file.has_lines)
+        separate = debug_files_find(&debug, path, &ran, sound ? &file : NULL, symbols->debug_directory);
+    if (separate && debug.has_symtab)
+        enough_memory = name_places(symbols, &debug, batch);
+    if (sound && enough_memory)
+        enough_memory = name_places(symbols, &file, batch);
+    if (enough_memory && sound && file.has_lines)
+        enough_memory = find_lines(symbols, module, ran.path, batch);
+    else if (enough_memory && separate && debug.has_lines)
+        enough_memory = find_lines(symbols, module, path, batch);
+    if (separate)
+        elf_close(&debug);
+    if (sound)
+        elf_close(&file);
+    return enough_memory && (sound || separate || note_state(symbols, module, state));
+}
+
+static bool name_rest(struct symbols *symbols, const struct module *module, const struct batch *batch) {
+    for (size_t i = 0; i < batch->count; i++) {
+        struct place *place = batch->places[i];
+        place->symbol.module = module->short_name;
+        place->resolved = true;
+        if (place->symbol.named)
+            continue;
+        char text[FUNCTION_NAME_MAX];
+        snprintf(text, sizeof text, "%.900s+0x%" PRIx64, module->short_name, place->offset);
+        place->symbol.name = keep(symbols, text);
+        if (!place->symbol.name)
+            return false;
+    }
+    return true;
+}
+
+static int compare_places(const void *a, const void *b) {
+    const struct place *left = *(struct place *const *)a, *right = *(struct place *const *)b;
+    if (left->module != right->module)
+        return left->module < right->module ? -1 : 1;
+    return (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+static int compare_notes(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool symbols_resolve(struct symbols *symbols) {
+    struct place **open = malloc((symbols->place_count + 1) * sizeof *open);
+    size_t count = 0;
+    if (!open)
+        return false;
+    for (size_t i = 0; i < symbols->place_count; i++)
+        if (!symbols->places[i]->resolved)
+            open[count++] = symbols->places[i];
+    qsort(open, count, sizeof *open, compare_places);
+    bool enough_memory = true;
+    for (size_t i = 0, end; enough_memory && i < count; i = end) {
+        for (end = i; end < count && open[end]->module == open[i]->module; end++)
+            ;
+        struct batch batch = {open + i, end - i};
+        const struct module *module = &symbols->modules[open[i]->module];
+        enough_memory = look_up(symbols, module, &batch) && name_rest(symbols, module, &batch);
+    }
+    free(open);
+    if (symbols->note_count > 0)
+        qsort(symbols->notes, symbols->note_count, sizeof *symbols->notes, compare_notes);
+    return enough_memory;
+}
