@@ -38,7 +38,7 @@ bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
            table_begin(&lane->operations, file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS,
                        sizeof(struct operation_row)) &&
            table_begin(&lane->peers, file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof(struct peer_row)) &&
-           (!stack_slots ||
+           (stacks_mode == STACK_OFF ||
             table_begin(&lane->sites, file, SECTION_SITES, lane->index, SITE_ROWS, sizeof(struct site_row)));
 }
 

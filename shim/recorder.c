@@ -121,6 +121,7 @@ static void release_thread(struct thread *thread) {
     }
     if (thread->scratch)
         os_unmap(thread->scratch, thread->scratch_bytes);
+    stacks_release(thread);
     os_unmap(thread, sizeof *thread);
 }
 
@@ -168,6 +169,7 @@ struct thread *recorder_attach(void) {
         self->slot->lane = self->lane->index;
         __atomic_fetch_add(&self->lane->state->threads, 1, __ATOMIC_RELAXED);
         self->generation = *recorder_armed;
+        stacks_attach(self);
         this_thread = self;
         if (have_thread_key)
             os_pthread_setspecific(thread_key, self);
@@ -392,8 +394,9 @@ bool recorder_activate(void) {
     if (!armed && make_armed_page()) {
         start_over();
         knobs_default(&recorder.knobs);
-        if (!stacks_begin(recorder.knobs.stack))
-            message("COMMTAP_STACK is neither off nor site: call sites are off");
+        const char *complaint = stacks_begin(recorder.knobs.stack, recorder.knobs.stack_depth);
+        if (complaint)
+            message(complaint);
         choose_calls();
         if (open_dump()) {
             arm();

@@ -45,13 +45,14 @@ struct lane {
 struct thread {
     uint32_t generation; /* of the activation it belongs to: a forked child's copy never matches */
     uint32_t tid;
-    uintptr_t outer; /* address of the outermost wrapper's frame while inside one, 0 outside */
+    uintptr_t outer; /* stack pointer of the outermost wrapper's caller while inside one, 0 outside */
     struct lane *lane;
     struct in_flight *slot;
     struct in_flight spare_slot; /* for threads beyond THREAD_SLOTS */
     void *scratch;               /* grows with the largest request array seen */
     size_t scratch_bytes;
-    uint64_t wait_ticks; /* length of the Wait or Test call being left */
+    uint64_t wait_ticks;         /* length of the Wait or Test call being left */
+    struct stack_memory *stacks; /* stacks/stacks.c; NULL: this thread has no stacks */
     bool pooled;
 };
 

@@ -224,9 +224,12 @@ static inline void begin_frame(struct call_frame *f, const struct call *call, ui
     f->id = call->id;
 }
 
-/* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case. */
-static any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const void *caller) {
+/* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
+ * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
+static any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const uintptr_t *frame,
+                          uintptr_t sp) {
     const struct call *call = &commtap_calls[index];
+    const void *caller = (const void *)frame[1];
     any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
     struct thread *self = recorder_thread();
     f->self = NULL;
@@ -236,14 +239,14 @@ static any_function enter(struct call_frame *f, unsigned index, bool profiling, 
         return real;
     if (unlikely(!recorder.ready) && call->kind != KIND_INIT)
         return real;
-    /* Calls that the library makes itself are part of the outer one. A frame above the outer one's means that an
-     * exception or longjmp has left it without our seeing it. */
-    if (self->outer && (uintptr_t)f < self->outer)
+    /* Calls that the library makes itself are part of the outer one. A stack not deeper than the outer one's means that
+     * an exception or longjmp has left it without our seeing it. */
+    if (sp < self->outer)
         return real;
-    self->outer = (uintptr_t)f;
+    self->outer = sp;
     begin_frame(f, call, a, self);
     f->quiet = recorder.paused || !recorder.enabled[index];
-    f->stack = stack_of_site(caller); /* before the clock is read: never part of a call's time */
+    f->stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
     mpi_handlers[call->kind].before(f);
     publish_in_flight(f);
@@ -318,7 +321,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
 #define THROUGH(index, arity, profiling)                                                                               \
     uintptr_t a[] = {V##arity};                                                                                        \
     struct call_frame f;                                                                                               \
-    any_function real = enter(&f, index, profiling, a, __builtin_return_address(0));                                   \
+    any_function real = enter(&f, index, profiling, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());  \
     uintptr_t result = real(A##arity);                                                                                 \
     if (f.self)                                                                                                        \
         leave(&f, result);                                                                                             \

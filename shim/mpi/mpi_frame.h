@@ -127,7 +127,7 @@ static inline void record_frame(const struct call_frame *f, enum record_kind kin
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
     uint64_t time = f->t1 - f->t0;
-    if (unlikely(f->stack))
+    if (f->self->lane->sites)
         sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, time);
     if (likely(!received_bytes && !f->failed && !(f->flags & FLAG_BYTES_POSTED)) &&
         operations_add_plain(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, time))

@@ -88,7 +88,7 @@ static void aggregate_done(struct thread *self, const struct pending *e, const s
                                                 .posted_size = posted_size};
         operations_add(self->lane, &sample);
     }
-    if (unlikely(e->stack))
+    if (self->lane->sites)
         sites_add(self->lane, e->stack, e->comm, call, e->bytes, time);
     if (p->traits & (REQUEST_SEND | REQUEST_RECEIVE) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
         peers_add(self->lane, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV, e->bytes, time,
@@ -181,6 +181,8 @@ static void aggregate_untracked(const struct call_frame *f) {
                                             .time = UINT64_MAX,
                                             .posting = f->t1 - f->t0};
     operations_add(f->self->lane, &sample);
+    if (f->self->lane->sites)
+        sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, 0);
 }
 
 static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {

@@ -1,154 +1,350 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of stacks.h: open addressing, a slot claimed by compare-and-swap and never given up.
+ * Implementation of stacks.h, in three layers: what a thread remembers of its own walks, verified slot by slot; native
+ * frames interned for the process; and (native, keys of the sources) -> id. Tables are filled by compare-and-swap and
+ * never give anything up, so nobody waits; a race makes a second id for one stack, which is harmless.
  */
 #include "shim/stacks/stacks.h"
 
 #include <errno.h>
-#include <link.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "shim/recorder.h"
+#include "shim/stacks/modules.h"
+#include "shim/stacks/walk.h"
 
-#define MODULES 1024u
+#define SETS          32u
+#define WAYS          4u
+#define NATIVES       32768u
+#define STACKS        65536u
+#define PROBES        128u
+#define SOURCES       2u
+#define ARENA_BYTES   (256u << 10)
+#define KEY_NOT_ASKED UINT64_MAX
 
-struct stack_slot *stack_slots;
-static uint32_t next_id;
+enum stack_mode stacks_mode;
 
-/* Address ranges of modules already defined; entries are published by their `end`. */
-static struct { uintptr_t start, end; } modules[MODULES];
-static uint32_t module_count;
+static uint32_t depth_limit;
+static const struct stack_source *sources[SOURCES]; /* NULL: none, or nothing to give in this process */
+static bool any_source;
 
-bool stacks_begin(const char *mode) {
-    stack_slots = NULL;
-    next_id = module_count = 0;
-    memset(modules, 0, sizeof modules);
-    if (!strcmp(mode, "off"))
-        return true;
-    if (strcmp(mode, "site"))
-        return false;
-    stack_slots = os_memory(STACK_SLOTS * sizeof *stack_slots);
-    return stack_slots != NULL;
+/* ---- native frames --------------------------------------------------------------------------- */
+
+struct native {
+    uint64_t hash; /* 0 = free */
+    const uint64_t *entries;
+    uint32_t depth; /* released once the above is filled */
+    uint32_t dead;  /* code of it was unloaded: the same addresses may mean something else now */
+};
+static struct native *natives;
+
+/* Memory for entries, handed out by one addition; a new piece is made by whoever finds the old one used up. */
+struct arena {
+    uint64_t used;
+    char bytes[ARENA_BYTES - sizeof(uint64_t)];
+};
+static struct arena *arena;
+
+static uint64_t *arena_take(size_t bytes) {
+    for (int attempt = 0; attempt < 2; attempt++) {
+        struct arena *now = __atomic_load_n(&arena, __ATOMIC_ACQUIRE);
+        uint64_t at = now ? __atomic_fetch_add(&now->used, bytes, __ATOMIC_RELAXED) : sizeof now->bytes;
+        if (at + bytes <= sizeof now->bytes)
+            return (uint64_t *)(now->bytes + at);
+        struct arena *next = os_memory(sizeof *next);
+        if (next && !__atomic_compare_exchange_n(&arena, &now, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            os_unmap(next, sizeof *next);
+    }
+    return NULL;
 }
 
-/* ---- modules --------------------------------------------------------------------------------- */
+static bool holds(const struct native *native, const uint64_t *frames, uint32_t depth) {
+    return __atomic_load_n(&native->depth, __ATOMIC_ACQUIRE) == depth &&
+           !__atomic_load_n(&native->dead, __ATOMIC_RELAXED) &&
+           !memcmp(native->entries, frames, depth * sizeof *frames);
+}
 
-struct module_search {
-    uintptr_t address;
-    uintptr_t start, end, base;
-    const uint8_t *build_id; /* NULL: has none */
-    uint32_t build_id_bytes;
-    char path[1024];
+/* Number of these frames, from 1; 0 when there is no room. */
+static uint32_t intern(const uint64_t *frames, uint32_t depth) {
+    uint64_t hash = hash_bytes(depth, frames, depth * sizeof *frames) | 1;
+    for (uint32_t i = 0; i < PROBES; i++) {
+        uint32_t at = ((uint32_t)(hash >> 32) + i) % NATIVES;
+        struct native *native = &natives[at];
+        uint64_t taken = 0;
+        if (!__atomic_compare_exchange_n(&native->hash, &taken, hash, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            if (taken == hash && holds(native, frames, depth))
+                return at + 1;
+            continue;
+        }
+        uint64_t *entries = arena_take(depth * sizeof *entries);
+        if (!entries)
+            return 0;
+        native->entries = memcpy(entries, frames, depth * sizeof *entries);
+        __atomic_store_n(&native->depth, depth, __ATOMIC_RELEASE);
+        if (frames[depth - 1] == STACK_ENTRY_CUT)
+            count_loss(&recorder.header->losses.stacks_truncated);
+        return at + 1;
+    }
+    return 0;
+}
+
+/* ---- ids ------------------------------------------------------------------------------------- */
+
+struct stack {
+    uint32_t native; /* 0 = free */
+    uint32_t id;     /* released once defined */
+    uint64_t keys[SOURCES];
+};
+static struct stack *stacks;
+static uint32_t last_id;
+
+/* Writes the stack down; 0 when there is no room. */
+static uint32_t define(struct thread *self, const struct native *native, const uint64_t *keys, uint64_t *room) {
+    uint32_t depth = native->depth;
+    memcpy(room, native->entries, depth * sizeof *room);
+    for (unsigned i = 0; i < SOURCES; i++)
+        if (keys[i])
+            depth += (uint32_t)sources[i]->entries(self, keys[i], room + depth, STACK_SOURCE_ROOM);
+    struct stack_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + depth * sizeof *room);
+    if (!d)
+        return STACK_NONE;
+    d->id = __atomic_add_fetch(&last_id, 1, __ATOMIC_RELAXED);
+    d->depth = depth;
+    memcpy(d->entries, room, depth * sizeof *room);
+    definitions_commit(d, DEFINITION_STACK);
+    return d->id;
+}
+
+static uint32_t find_id(struct thread *self, uint32_t native, const uint64_t *keys, uint64_t *room) {
+    uint64_t hash = hash_combine(hash_combine(native, keys[0]), keys[1]);
+    for (uint32_t i = 0; i < PROBES; i++) {
+        struct stack *stack = &stacks[((uint32_t)hash + i) % STACKS];
+        uint32_t taken = 0;
+        if (__atomic_compare_exchange_n(&stack->native, &taken, native, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            memcpy(stack->keys, keys, sizeof stack->keys);
+            uint32_t id = define(self, &natives[native - 1], keys, room);
+            __atomic_store_n(&stack->id, id, __ATOMIC_RELEASE);
+            return id;
+        }
+        uint32_t id = taken == native ? __atomic_load_n(&stack->id, __ATOMIC_ACQUIRE) : STACK_NONE;
+        if (id && !memcmp(stack->keys, keys, sizeof stack->keys))
+            return id;
+    }
+    count_loss(&recorder.header->losses.definitions_full);
+    return STACK_NONE;
+}
+
+/* ---- what a thread remembers ----------------------------------------------------------------- */
+
+struct memo {
+    uintptr_t pc, sp, fp; /* pc 0: free */
+    uint32_t native;      /* 0: no room for it */
+    uint32_t id;          /* with these keys */
+    uint64_t keys[SOURCES];
+    uint32_t slot_count;
+    uint32_t reserved;
+    struct stack_slot slots[];
 };
 
-static void find_build_id(const struct dl_phdr_info *info, const ElfW(Phdr) * notes, struct module_search *search) {
-    const char *at = (const char *)(info->dlpi_addr + notes->p_vaddr), *end = at + notes->p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-        const ElfW(Nhdr) *note = (const void *)at;
-        const char *name = at + sizeof *note, *value = name + ((note->n_namesz + 3u) & ~3u);
-        if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 && !memcmp(name, "GNU", 4)) {
-            search->build_id = (const uint8_t *)value;
-            search->build_id_bytes = note->n_descsz;
-            return;
-        }
-        at = value + ((note->n_descsz + 3u) & ~3u);
+struct stack_memory {
+    struct stack_view view;
+    uint64_t *room;   /* for the entries of one stack */
+    uint32_t unloads; /* of modules, that were taken note of */
+    uint32_t next_way;
+    uint32_t memo_bytes;
+    uint32_t bytes; /* all of it */
+    char memos[];   /* SETS * WAYS of memo_bytes */
+};
+
+static inline struct memo *memo_at(struct stack_memory *memory, uint32_t index) {
+    return (struct memo *)(memory->memos + (size_t)index * memory->memo_bytes);
+}
+
+static inline uint32_t set_of(uintptr_t pc, uintptr_t sp) {
+    return (uint32_t)((pc ^ sp << 7) * 0x9e3779b97f4a7c15u >> 59) % SETS;
+}
+
+/* In the order of the walk, up to the first difference: each slot is where it was because the ones before hold what
+ * they held, so none is read that the walk itself would not read. */
+static inline bool is_unchanged(const struct memo *memo) {
+    for (uint32_t i = 0; i < memo->slot_count; i++)
+        if (unlikely(*memo->slots[i].at != memo->slots[i].value))
+            return false;
+    return true;
+}
+
+static inline struct memo *recall(struct stack_memory *memory, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+    struct memo *memo = memo_at(memory, set_of(pc, sp) * WAYS);
+    for (uint32_t way = 0; way < WAYS; way++) {
+        if (memo->pc == pc && memo->sp == sp && memo->fp == fp && is_unchanged(memo))
+            return memo;
+        memo = (struct memo *)((char *)memo + memory->memo_bytes);
     }
+    return NULL;
 }
 
-static int match_module(struct dl_phdr_info *info, size_t size, void *data) {
-    struct module_search *search = data;
-    uintptr_t start = UINTPTR_MAX, end = 0;
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
-        if (header->p_type != PT_LOAD)
-            continue;
-        uintptr_t from = info->dlpi_addr + header->p_vaddr, to = from + header->p_memsz;
-        start = from < start ? from : start;
-        end = to > end ? to : end;
-    }
-    if (search->address < start || search->address >= end)
-        return 0;
-    search->start = start;
-    search->end = end;
-    search->base = info->dlpi_addr;
-    for (int i = 0; i < info->dlpi_phnum && !search->build_id; i++)
-        if (info->dlpi_phdr[i].p_type == PT_NOTE)
-            find_build_id(info, &info->dlpi_phdr[i], search);
-    copy_text(search->path, sizeof search->path, info->dlpi_name);
-    return 1;
+static struct memo *oldest_way(struct stack_memory *memory, uint32_t set) {
+    for (uint32_t way = 0; way < WAYS; way++)
+        if (!memo_at(memory, set * WAYS + way)->pc)
+            return memo_at(memory, set * WAYS + way);
+    return memo_at(memory, set * WAYS + memory->next_way++ % WAYS);
 }
 
-static void write_module(const struct module_search *search) {
-    uint32_t path_bytes = (uint32_t)strlen(search->path);
-    struct module_definition *d =
-        definitions_reserve(&recorder.definitions, sizeof *d + search->build_id_bytes + path_bytes);
-    if (!d)
-        return;
-    d->start = search->start;
-    d->end = search->end;
-    d->base = search->base;
-    d->seen_ticks = ticks();
-    d->build_id_bytes = search->build_id_bytes;
-    d->path_bytes = path_bytes;
-    if (search->build_id_bytes)
-        memcpy(d->data, search->build_id, search->build_id_bytes);
-    memcpy(d->data + search->build_id_bytes, search->path, path_bytes);
-    definitions_commit(d, DEFINITION_MODULE);
-}
-
-static bool is_known(uintptr_t address) {
-    uint32_t count = __atomic_load_n(&module_count, __ATOMIC_ACQUIRE);
-    for (uint32_t i = 0; i < count && i < MODULES; i++)
-        if (address >= modules[i].start && address < __atomic_load_n(&modules[i].end, __ATOMIC_ACQUIRE))
-            return true;
-    return false;
-}
-
-static void define_module(uintptr_t address) {
-    struct module_search search = {.address = address};
-    if (is_known(address) || !dl_iterate_phdr(match_module, &search))
-        return;
-    if (!search.path[0]) { /* the program itself has no name there */
-        ssize_t n = readlink("/proc/self/exe", search.path, sizeof search.path - 1);
-        search.path[n > 0 ? n : 0] = '\0';
-    }
-    write_module(&search);
-    uint32_t slot = __atomic_fetch_add(&module_count, 1, __ATOMIC_RELAXED);
-    if (slot < MODULES) {
-        modules[slot].start = search.start;
-        __atomic_store_n(&modules[slot].end, search.end, __ATOMIC_RELEASE);
-    }
-}
-
-/* ---- stacks ---------------------------------------------------------------------------------- */
-
-static void define(struct stack_slot *slot, uintptr_t address) {
+static __attribute__((noinline)) struct memo *remember(struct stack_memory *memory, uintptr_t pc, uintptr_t sp,
+                                                       uintptr_t fp) {
     int saved = errno;
-    uint32_t id = __atomic_add_fetch(&next_id, 1, __ATOMIC_RELAXED);
-    struct stack_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + sizeof d->entries[0]);
-    define_module(address);
-    if (d) {
-        d->id = id;
-        d->depth = 1;
-        d->entries[0] = address;
-        definitions_commit(d, DEFINITION_STACK);
-        __atomic_store_n(&slot->id, id, __ATOMIC_RELEASE);
+    struct memo *memo = oldest_way(memory, set_of(pc, sp));
+    struct walk walk = {.pc = pc,
+                        .sp = sp,
+                        .fp = fp,
+                        .view = &memory->view,
+                        .frames = memory->room,
+                        .limit = depth_limit,
+                        .slots = memo->slots};
+    memo->pc = 0;
+    if (stacks_mode == STACK_SITE) {
+        struct module module;
+        modules_find(pc - 1, &module);
+        memory->room[walk.depth++] = pc;
+    } else {
+        view_begin(&memory->view, sp);
+        walk_stack(&walk);
     }
+    memo->native = intern(memory->room, walk.depth);
+    if (!memo->native)
+        count_loss(&recorder.header->losses.definitions_full);
+    memo->id = STACK_NONE;
+    memo->keys[0] = memo->keys[1] = KEY_NOT_ASKED;
+    memo->slot_count = walk.slot_count;
+    memo->sp = sp;
+    memo->fp = fp;
+    memo->pc = walk.transient ? 0 : pc;
+    errno = saved;
+    return memo;
+}
+
+static __attribute__((noinline)) uint32_t compose(struct thread *self, struct memo *memo, const uint64_t *keys) {
+    int saved = errno;
+    memcpy(memo->keys, keys, sizeof memo->keys);
+    memo->id = memo->native ? find_id(self, memo->native, keys, self->stacks->room) : STACK_NONE;
+    errno = saved;
+    return memo->id;
+}
+
+/* ---- unloaded code --------------------------------------------------------------------------- */
+
+static void forget_module(const struct module *module, void *memory) {
+    (void)memory;
+    walk_forget(module->start, module->end);
+    for (uint32_t i = 0; i < NATIVES; i++) {
+        uint32_t depth = __atomic_load_n(&natives[i].depth, __ATOMIC_ACQUIRE);
+        for (uint32_t k = 0; k < depth; k++)
+            if (natives[i].entries[k] > module->start && natives[i].entries[k] <= module->end)
+                __atomic_store_n(&natives[i].dead, 1, __ATOMIC_RELAXED);
+    }
+}
+
+/* Something was unloaded since this thread last looked: nothing remembered is believed before that is known. */
+static __attribute__((noinline)) void catch_up(struct stack_memory *memory, uint32_t unloads) {
+    int saved = errno;
+    modules_check();
+    modules_each_gone(memory->unloads, forget_module, memory);
+    for (uint32_t i = 0; i < SETS * WAYS; i++)
+        memo_at(memory, i)->pc = 0;
+    memory->unloads = unloads;
     errno = saved;
 }
 
-uint32_t stack_define_site(uintptr_t address) {
-    uint32_t at = (uint32_t)(address * 0x9e3779b97f4a7c15u >> 40);
-    for (uint32_t i = 0; i < STACK_SLOTS; i++) {
-        struct stack_slot *slot = &stack_slots[(at + i) % STACK_SLOTS];
-        uintptr_t free = 0;
-        if (__atomic_compare_exchange_n(&slot->address, &free, address, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            define(slot, address);
-        else if (free != address)
-            continue;
-        return __atomic_load_n(&slot->id, __ATOMIC_ACQUIRE);
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+    struct stack_memory *memory = self->stacks;
+    uint64_t keys[SOURCES] = {0, 0};
+    if (unlikely(!memory))
+        return STACK_NONE;
+    if (unlikely(stacks_mode == STACK_SITE))
+        sp = fp = 0;
+    uint32_t unloads = __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE);
+    if (unlikely(memory->unloads != unloads))
+        catch_up(memory, unloads);
+    struct memo *memo = recall(memory, pc, sp, fp);
+    if (unlikely(!memo))
+        memo = remember(memory, pc, sp, fp);
+    if (any_source)
+        for (unsigned i = 0; i < SOURCES; i++)
+            if (sources[i])
+                keys[i] = sources[i]->key(self);
+    if (likely(memo->keys[0] == keys[0] && memo->keys[1] == keys[1]))
+        return memo->id;
+    return compose(self, memo, keys);
+}
+
+void stacks_attach(struct thread *self) {
+    if (stacks_mode == STACK_OFF)
+        return;
+    if (self->stacks) { /* of a thread that ended */
+        self->stacks->view = (struct stack_view){.low = 0};
+        return;
     }
-    return STACK_NONE;
+    size_t slots = stacks_mode == STACK_SITE ? 0 : WALK_SLOTS_PER_FRAME * depth_limit;
+    size_t memo_bytes = sizeof(struct memo) + slots * sizeof(struct stack_slot);
+    size_t memos = sizeof(struct stack_memory) + SETS * WAYS * memo_bytes;
+    size_t bytes = memos + (depth_limit + 1 + SOURCES * STACK_SOURCE_ROOM) * sizeof(uint64_t);
+    struct stack_memory *memory = os_memory(bytes);
+    if (!memory)
+        return;
+    memory->memo_bytes = (uint32_t)memo_bytes;
+    memory->bytes = (uint32_t)bytes;
+    memory->room = (uint64_t *)((char *)memory + memos);
+    memory->unloads = __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE);
+    self->stacks = memory;
+}
+
+void stacks_release(struct thread *self) {
+    if (self->stacks)
+        os_unmap(self->stacks, self->stacks->bytes);
+    self->stacks = NULL;
+}
+
+void stacks_add_source(unsigned place, const struct stack_source *source) {
+    if (!source->begin())
+        return;
+    sources[place] = source;
+    any_source = true;
+}
+
+/* False when `text` is none of the modes. */
+static bool parse_mode(const char *text, enum stack_mode *mode) {
+    static const char *const names[] = {[STACK_OFF] = "off",
+                                        [STACK_SITE] = "site",
+                                        [STACK_NATIVE] = "native",
+                                        [STACK_PYTHON] = "python",
+                                        [STACK_FULL] = "full"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(text, names[i])) {
+            *mode = (enum stack_mode)i;
+            return true;
+        }
+    return false;
+}
+
+const char *stacks_begin(const char *mode, uint64_t depth) {
+    const char *complaint = NULL;
+    stacks_mode = STACK_FULL;
+    if (!parse_mode(mode, &stacks_mode))
+        complaint = "COMMTAP_STACK is none of off, site, native, python, full: full is used";
+    depth_limit = (uint32_t)(depth < 1 ? 1 : depth > STACK_DEPTH_MAX ? STACK_DEPTH_MAX : depth);
+    any_source = false;
+    memset(sources, 0, sizeof sources);
+    arena = NULL;
+    last_id = 0;
+    if (stacks_mode == STACK_OFF)
+        return complaint;
+    natives = os_memory(NATIVES * sizeof *natives);
+    stacks = os_memory(STACKS * sizeof *stacks);
+    if (!natives || !stacks || !walk_begin()) {
+        stacks_mode = STACK_OFF;
+        return "no memory for call stacks: they are off";
+    }
+    modules_begin();
+    return complaint;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who called: return addresses interned as small numbers, and the modules they lie in.
- * Lives here: interning and defining. Must not live here: how a stack is walked, symbols (the analyzer's).
+ * Who called: the stack of every recorded call as a small number.
+ * Lives here: remembering, interning and defining stacks. Must not live here: how a stack is walked (walk.h), where an
+ * interpreter's frames come from (sources.h), symbols (the analyzer's).
  */
 #ifndef COMMTAP_STACKS_H
 #define COMMTAP_STACKS_H
@@ -9,33 +10,38 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/format.h"
 #include "shim/os.h"
+#include "shim/recorder.h"
+#include "shim/stacks/sources.h"
 
-#define STACK_SLOTS 8192u
+/* COMMTAP_STACK. */
+enum stack_mode { STACK_OFF, STACK_SITE, STACK_NATIVE, STACK_PYTHON, STACK_FULL };
 
-struct stack_slot {
-    uintptr_t address; /* 0 = free */
-    uint32_t id;       /* 0 while it is being defined */
-};
+extern enum stack_mode stacks_mode;
 
-extern struct stack_slot *stack_slots; /* NULL: stacks are off */
+#define STACK_DEPTH_MAX 1024u
 
-/* `mode` is COMMTAP_STACK's value. False when it is not understood or there is no memory; stacks are off then. */
-bool stacks_begin(const char *mode);
+/* At activation. `mode` is COMMTAP_STACK's value; `depth`, COMMTAP_STACK_DEPTH, the native frames kept at most (1 to
+ * STACK_DEPTH_MAX). Returns NULL, or a line for the user when that is not what happens from now on. */
+const char *stacks_begin(const char *mode, uint64_t depth);
 
-/* Slow half of stack_of_site. */
-uint32_t stack_define_site(uintptr_t address);
+/* Makes `source` the one asked for Python's frames (`place` 0) or labels (1), if its `begin` agrees. */
+void stacks_add_source(unsigned place, const struct stack_source *source);
 
-/* Id of the one-frame stack of a call from `caller`, STACK_NONE (0) when stacks are off, or the table is full, or
- * another thread is just defining it. */
-static inline uint32_t stack_of_site(const void *caller) {
-    uintptr_t address = (uintptr_t)caller;
-    if (likely(!stack_slots))
-        return 0;
-    const struct stack_slot *slot = &stack_slots[(address * 0x9e3779b97f4a7c15u >> 40) % STACK_SLOTS];
-    if (likely(slot->address == address))
-        return __atomic_load_n(&slot->id, __ATOMIC_ACQUIRE);
-    return stack_define_site(address);
+/* What the thread needs for its stacks; without memory it has none. */
+void stacks_attach(struct thread *self);
+void stacks_release(struct thread *self);
+
+/* The rest of stack_here. `pc`: return address of the wrapper; `sp`, `fp`: what its caller has in these registers. */
+uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp);
+
+/* Id of the stack that the wrapper was called with; STACK_NONE when stacks are off or there is no room for another one.
+ * `frame` is the wrapper's __builtin_frame_address(0), `sp` its canonical frame address (__builtin_dwarf_cfa()). To be
+ * called before the clock is read: it is no part of a call's time. Keeps errno, faults on no stack, takes no lock
+ * except the dynamic linker's when code is seen for the first time. */
+static inline uint32_t stack_here(struct thread *self, const uintptr_t *frame, uintptr_t sp) {
+    return stacks_mode == STACK_OFF ? STACK_NONE : stack_take(self, frame[1], sp, frame[0]);
 }
 
 #endif

@@ -154,12 +154,12 @@ static void test_call_sites_are_interned_and_counted(void **state) {
     const char *here = (const char *)(uintptr_t)test_call_sites_are_interned_and_counted;
     uint32_t ids[2000];
     for (uint32_t i = 0; i < 2000; i++) {
-        ids[i] = stack_of_site(here + i);
+        ids[i] = stack_take(recorder_thread(), (uintptr_t)here + i, 0, 0);
         assert_int_not_equal(ids[i], STACK_NONE);
         sites_add(lane, ids[i], 0, 30, 8, i);
         sites_add(lane, ids[i], 1, 30, 8, i);
     }
-    assert_int_equal(stack_of_site(here), ids[0]);
+    assert_int_equal(stack_take(recorder_thread(), (uintptr_t)here, 0, 0), ids[0]);
     assert_int_not_equal(ids[1], ids[0]);
     struct dump *dump = load();
     uint64_t count = 0, bytes = 0, time = 0;

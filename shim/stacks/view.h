@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which memory a walk may read: the thread's own stack as far as it is known to be mapped, and what is asked for page
+ * by page on any other (coroutines, alternate signal stacks).
+ * Lives here: asking. Must not live here: what is read.
+ */
+#ifndef COMMTAP_VIEW_H
+#define COMMTAP_VIEW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/os.h"
+
+struct stack_view {
+    uintptr_t low, high; /* of the thread's own stack, readable for its life; both 0: not known yet */
+    uintptr_t page;      /* the last page asked for in this walk, 0 = none */
+    uint32_t failures;   /* searches for the own stack that found nothing */
+};
+
+/* Before a walk that begins at `sp`: finds the thread's own stack if that is where `sp` is, forgets single pages. */
+void view_begin(struct stack_view *view, uintptr_t sp);
+
+/* Slow half of view_read. */
+bool view_ask(struct stack_view *view, uintptr_t address);
+
+/* The word at `address`; false when it is not aligned or not readable. errno is the
+ * caller's to keep. */
+static inline bool view_read(struct stack_view *view, uintptr_t address, uintptr_t *value) {
+    if (unlikely(address & 7) || (unlikely(address < view->low || address >= view->high) && !view_ask(view, address)))
+        return false;
+    *value = *(const uintptr_t *)address;
+    return true;
+}
+
+#endif

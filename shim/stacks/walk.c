@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of walk.h.
+ */
+#include "shim/stacks/walk.h"
+
+#include <signal.h>
+#include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "shim/format.h"
+#include "shim/os.h"
+#include "shim/stacks/cfi.h"
+#include "shim/stacks/modules.h"
+
+/* ---- the cache of rules ---------------------------------------------------------------------- */
+
+#define RULES_FIRST  (1u << 14)
+#define RULES_MAX    (1u << 20)
+#define RULES_PROBES 8u
+
+struct rule_slot {
+    uintptr_t pc;           /* return address, 0 = free; once set it stays */
+    struct frame_rule rule; /* RULE_NONE: not known now */
+};
+
+/* Grown by putting a larger, empty one in its place; the old one stays for whoever still reads it. */
+struct rules {
+    uint32_t mask;
+    struct rule_slot slots[];
+};
+static struct rules *rules;
+
+static struct rules *make_rules(uint32_t count) {
+    struct rules *made = os_memory(sizeof *made + count * sizeof made->slots[0]);
+    if (made)
+        made->mask = count - 1;
+    return made;
+}
+
+bool walk_begin(void) {
+    rules = make_rules(RULES_FIRST);
+    return rules != NULL;
+}
+
+static inline uint32_t rule_place(uintptr_t pc) {
+    return (uint32_t)(pc * 0x9e3779b97f4a7c15u >> 40);
+}
+
+static void grow_rules(struct rules *full) {
+    struct rules *larger = full->mask + 1 < RULES_MAX ? make_rules((full->mask + 1) * 4) : NULL;
+    if (larger && !__atomic_compare_exchange_n(&rules, &full, larger, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        os_unmap(larger, sizeof *larger + (larger->mask + 1) * sizeof larger->slots[0]);
+}
+
+static void remember_rule(uintptr_t pc, struct frame_rule rule) {
+    struct rules *table = __atomic_load_n(&rules, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < RULES_PROBES; i++) {
+        struct rule_slot *slot = &table->slots[(rule_place(pc) + i) & table->mask];
+        uintptr_t nobody = 0;
+        if (__atomic_compare_exchange_n(&slot->pc, &nobody, pc, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+            nobody == pc) {
+            __atomic_store(&slot->rule, &rule, __ATOMIC_RELEASE);
+            return;
+        }
+    }
+    grow_rules(table);
+}
+
+void walk_forget(uintptr_t start, uintptr_t end) {
+    struct frame_rule none = {.kind = RULE_NONE};
+    struct rules *table = __atomic_load_n(&rules, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i <= table->mask; i++)
+        if (table->slots[i].pc > start && table->slots[i].pc <= end)
+            __atomic_store(&table->slots[i].rule, &none, __ATOMIC_RELEASE);
+}
+
+/* Is this where a signal handler returns to, as the kernel wants it? (mov $SYS_rt_sigreturn; syscall) */
+static bool is_signal_return(uintptr_t pc) {
+#if defined(__x86_64__)
+    static const uint8_t code[] = {0x48, 0xc7, 0xc0, 0x0f, 0x00, 0x00, 0x00, 0x0f, 0x05};
+#else
+    static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4};
+#endif
+    return !memcmp((const void *)pc, code, sizeof code);
+}
+
+static __attribute__((noinline)) struct frame_rule find_rule(uintptr_t pc) {
+    struct module module;
+    struct frame_rule rule = {.kind = RULE_CHAIN};
+    if (modules_find(pc - 1, &module))
+        rule = cfi_find_rule(&module.tables, pc);
+    if (rule.kind == RULE_SIGNAL && !is_signal_return(pc))
+        rule.kind = RULE_COMPLEX;
+    remember_rule(pc, rule);
+    return rule;
+}
+
+static inline struct frame_rule rule_of(uintptr_t pc) {
+    const struct rules *table = __atomic_load_n(&rules, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < RULES_PROBES; i++) {
+        const struct rule_slot *slot = &table->slots[(rule_place(pc) + i) & table->mask];
+        uintptr_t at = __atomic_load_n(&slot->pc, __ATOMIC_RELAXED);
+        if (likely(at == pc)) {
+            struct frame_rule rule;
+            __atomic_load(&slot->rule, &rule, __ATOMIC_ACQUIRE);
+            if (likely(rule.kind != RULE_NONE))
+                return rule;
+            break;
+        }
+        if (!at)
+            break;
+    }
+    return find_rule(pc);
+}
+
+/* ---- one step -------------------------------------------------------------------------------- */
+
+enum step { STEP_ON, STEP_END, STEP_CUT, STEP_COMPLEX };
+
+static inline bool read_slot(struct walk *w, uintptr_t at, uintptr_t *value) {
+    if (unlikely(!view_read(w->view, at, value)))
+        return false;
+    if (unlikely(w->slot_count == w->limit * WALK_SLOTS_PER_FRAME)) {
+        w->transient = true;
+        return true;
+    }
+    w->slots[w->slot_count++] = (struct stack_slot){.at = (const uintptr_t *)at, .value = *value};
+    return true;
+}
+
+/* aarch64 may sign return addresses in bits that no address of user space has. */
+static inline uintptr_t plain_address(uintptr_t pc) {
+#if defined(__aarch64__)
+    pc &= 0x0000ffffffffffffu;
+#endif
+    return pc;
+}
+
+/* Through the frame that the kernel laid out for a handler: the registers of what was interrupted. Its next instruction
+ * is one that did not run yet, hence 1 more than it: like a return address it lies behind what was going on. */
+static enum step step_signal(struct walk *w) {
+    uintptr_t context = w->sp, pc, sp, fp;
+#if defined(__x86_64__)
+    uintptr_t registers = context + offsetof(ucontext_t, uc_mcontext.gregs);
+    if (!read_slot(w, registers + REG_RBP * sizeof(greg_t), &fp) ||
+        !read_slot(w, registers + REG_RSP * sizeof(greg_t), &sp) ||
+        !read_slot(w, registers + REG_RIP * sizeof(greg_t), &pc))
+        return STEP_CUT;
+#else
+    context += sizeof(siginfo_t);
+    if (!read_slot(w, context + offsetof(ucontext_t, uc_mcontext.regs[29]), &fp) ||
+        !read_slot(w, context + offsetof(ucontext_t, uc_mcontext.regs[30]), &w->link) ||
+        !read_slot(w, context + offsetof(ucontext_t, uc_mcontext.sp), &sp) ||
+        !read_slot(w, context + offsetof(ucontext_t, uc_mcontext.pc), &pc))
+        return STEP_CUT;
+#endif
+    w->pc = pc + 1;
+    w->sp = sp;
+    w->fp = fp;
+    return pc ? STEP_ON : STEP_CUT;
+}
+
+/* Does a call instruction end where `pc` points, in a module's code? */
+static bool is_after_call(struct stack_view *view, uintptr_t pc) {
+    const uint8_t *code = (const uint8_t *)pc;
+#if defined(__x86_64__)
+    if (!view_ask(view, pc - 7) || !view_ask(view, pc - 1))
+        return false;
+    if (code[-5] == 0xe8)
+        return true;
+    for (int length = 2; length <= 7; length++)
+        if (code[-length] == 0xff && (code[1 - length] & 0x38) == 0x10)
+            return true;
+    return false;
+#else
+    uint32_t instruction;
+    if (pc & 3 || !view_ask(view, pc - 4))
+        return false;
+    memcpy(&instruction, code - 4, sizeof instruction);
+    return (instruction & 0xfc000000u) == 0x94000000u || (instruction & 0xfefff000u) == 0xd63f0000u;
+#endif
+}
+
+/* Code that says nothing about its frames (a just-in-time compiler's): a chain of frame pointers is believed when it
+ * leads to a call in code of a module. */
+static bool chain_lands(struct walk *w) {
+    uintptr_t fp = w->fp, next, pc;
+    struct module module;
+    if (fp < w->sp)
+        return false;
+    for (uint32_t i = 0; i < w->limit; i++) {
+        if (!view_read(w->view, fp, &next) || !view_read(w->view, fp + 8, &pc))
+            return false;
+        pc = plain_address(pc);
+        if (pc && modules_find(pc - 1, &module))
+            return is_after_call(w->view, pc);
+        if (next <= fp)
+            return false;
+        fp = next;
+    }
+    return false;
+}
+
+static enum step step_chain(struct walk *w) {
+    uintptr_t fp, pc, frame = w->fp;
+    if (!chain_lands(w) || !read_slot(w, frame, &fp) || !read_slot(w, frame + 8, &pc))
+        return STEP_CUT;
+    w->pc = plain_address(pc);
+    w->sp = frame + 16;
+    w->fp = fp;
+    return STEP_ON;
+}
+
+static inline enum step step_plain(struct walk *w, struct frame_rule rule) {
+    uintptr_t cfa = (rule.kind == RULE_SP ? w->sp : w->fp) + (uintptr_t)(rule.cfa * 8), fp = w->fp, pc;
+    if (unlikely(rule.kind == RULE_FP_DEREF) && !read_slot(w, cfa, &cfa))
+        return STEP_CUT;
+    if (rule.frame_pointer != FP_KEPT) {
+        uintptr_t at = likely(rule.frame_pointer == FP_AT_CFA) ? cfa + (uintptr_t)(rule.fp * 8) : fp;
+        if (unlikely(rule.frame_pointer == FP_LOST))
+            fp = 0;
+        else if (unlikely(!read_slot(w, at, &fp)))
+            return STEP_CUT;
+    }
+    if (unlikely(rule.ra == RULE_RETURN_IN_REGISTER)) {
+        if (!w->link || cfa < w->sp)
+            return STEP_CUT;
+        pc = w->link;
+    } else if (unlikely(cfa <= w->sp || !read_slot(w, cfa + (uintptr_t)(rule.ra * 8), &pc))) {
+        return STEP_CUT;
+    }
+    w->link = 0;
+    w->pc = plain_address(pc);
+    w->sp = cfa;
+    w->fp = fp;
+    return likely(pc) ? STEP_ON : STEP_END;
+}
+
+static inline enum step step(struct walk *w) {
+    struct frame_rule rule = rule_of(w->pc);
+    if (likely(rule.kind <= RULE_FP_DEREF))
+        return step_plain(w, rule);
+    switch (rule.kind) {
+    case RULE_SIGNAL:
+        return step_signal(w);
+    case RULE_END:
+        return STEP_END;
+    case RULE_CHAIN:
+        return step_chain(w);
+    default:
+        return STEP_COMPLEX;
+    }
+}
+
+/* ---- libgcc's unwinder, where the program has it --------------------------------------------- */
+
+/* Itanium C++ ABI: Exception Handling, 1.2 to 1.6; declared here so that no library is needed. */
+struct _Unwind_Context;
+extern int _Unwind_Backtrace(int (*)(struct _Unwind_Context *, void *), void *) __attribute__((weak));
+extern uintptr_t _Unwind_GetIP(struct _Unwind_Context *) __attribute__((weak));
+extern uintptr_t _Unwind_GetCFA(struct _Unwind_Context *) __attribute__((weak));
+extern uintptr_t _Unwind_GetGR(struct _Unwind_Context *, int) __attribute__((weak));
+#define UNWIND_GO_ON 0
+#define UNWIND_STOP  5 /* _URC_END_OF_STACK */
+#if defined(__x86_64__)
+#define UNWIND_FP 6
+#else
+#define UNWIND_FP 29
+#endif
+
+struct complex_step {
+    struct walk *walk;
+    bool reached, done;
+};
+
+/* GetCFA tells the stack pointer of a frame as it was at its call: what a walk has, too. */
+static int take_complex_step(struct _Unwind_Context *context, void *data) {
+    struct complex_step *search = data;
+    struct walk *w = search->walk;
+    uintptr_t sp = _Unwind_GetCFA(context);
+    if (!search->reached) {
+        search->reached = sp == w->sp && plain_address(_Unwind_GetIP(context)) == w->pc;
+        return sp > w->sp ? UNWIND_STOP : UNWIND_GO_ON;
+    }
+    w->pc = plain_address(_Unwind_GetIP(context));
+    w->sp = sp;
+    w->fp = _Unwind_GetGR(context, UNWIND_FP);
+    search->done = w->pc != 0;
+    return UNWIND_STOP;
+}
+
+/* It restores every register, which tells what a rule here cannot; the slots it read are unknown. */
+static enum step step_complex(struct walk *w) {
+    struct complex_step search = {.walk = w};
+    w->transient = true;
+    if (!_Unwind_Backtrace || !_Unwind_GetIP || !_Unwind_GetCFA || !_Unwind_GetGR)
+        return STEP_CUT;
+    _Unwind_Backtrace(take_complex_step, &search);
+    return search.done ? STEP_ON : STEP_CUT;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+void walk_stack(struct walk *w) {
+    for (;;) {
+        w->frames[w->depth++] = w->pc;
+        enum step s = step(w);
+        if (unlikely(s == STEP_COMPLEX))
+            s = step_complex(w);
+        if (s == STEP_END)
+            return;
+        if (s == STEP_CUT || w->depth == w->limit) {
+            w->frames[w->depth++] = STACK_ENTRY_CUT;
+            w->cut = true;
+            return;
+        }
+    }
+}
