@@ -59,6 +59,7 @@ check: deps
 	$(MAKE) check-unit
 	$(MAKE) check-crash
 	$(MAKE) check-stress
+	$(MAKE) check-python
 	$(MAKE) check-e2e
 
 FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
@@ -83,6 +84,7 @@ help:
 	@echo 'check        set up, build, run every test'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
+	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'
 	@echo 'fuzz         the loader against random damage, for a minute'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
 	@echo 'fmt          clang-format everything'

@@ -58,7 +58,7 @@ void *elf_symbol(const struct dl_phdr_info *info, const char *name) {
 }
 
 struct search {
-    const char *name;
+    const char *name, *object;
     void *found;
 };
 
@@ -68,11 +68,14 @@ static int search_object(struct dl_phdr_info *info, size_t size, void *data) {
     /* The kernel's own object has no names of interest, and old ones describe their tables unrelocated. */
     if (strncmp(info->dlpi_name, "linux-vdso", 10) != 0)
         search->found = elf_symbol(info, search->name);
+    search->object = info->dlpi_name;
     return search->found != NULL;
 }
 
-void *elf_symbol_anywhere(const char *name) {
+void *elf_symbol_anywhere(const char *name, const char **object) {
     struct search search = {.name = name};
     dl_iterate_phdr(search_object, &search);
+    if (object)
+        *object = search.found ? search.object : NULL;
     return search.found;
 }

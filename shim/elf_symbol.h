@@ -11,7 +11,8 @@
 /* Address of a symbol that one object defines, by its GNU hash table; NULL when it has none of that name. */
 void *elf_symbol(const struct dl_phdr_info *info, const char *name);
 
-/* The first definition in any loaded object, the program first: whatever scope it was loaded into. NULL: nobody's. */
-void *elf_symbol_anywhere(const char *name);
+/* The first definition in any loaded object, the program first: whatever scope it was loaded into. NULL: nobody's.
+ * `object`, unless NULL, becomes the linker's name of that object, "" = the program. */
+void *elf_symbol_anywhere(const char *name, const char **object);
 
 #endif
