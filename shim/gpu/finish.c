@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "shim/aggregates.h"
+#include "shim/gpu/graphs.h"
+#include "shim/gpu/waits.h"
 #include "shim/os.h"
 #include "shim/verbose.h"
 
@@ -25,6 +27,8 @@ static struct {
 
 bool finish_begin(void) {
     memset(&finish, 0, sizeof finish);
+    waits_begin();
+    graphs_begin();
     finish.clock =
         (struct anchors){.tick_hz = 1000000000u, .last_ticks = os_monotonic_ns(), .last_realtime = os_realtime_ns()};
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
@@ -103,8 +107,24 @@ void finish_operation(struct gpu_device *device, const struct gpu_launch *launch
                                   .redop = launch->redop});
     count_in_row(launch, epoch_bits, t1 - t0);
     count_busy(device, t0, t1);
+    waits_ended(launch->op, t1);
     if (unlikely(recorder.verbose))
         print(launch, t1 - t0);
+}
+
+void finish_wait(struct gpu_device *device, const struct gpu_launch *launch, uint64_t reached, uint64_t ended) {
+    struct device_state *row = &gpu.rows[gpu_device_index(device)];
+    uint64_t until = ended > reached ? ended : reached;
+    row->exposed_waits++;
+    row->exposed_ns += until - reached;
+    write_record(&(struct record){.t0 = reached,
+                                  .t1 = until,
+                                  .seq = launch->seq,
+                                  .op = launch->op,
+                                  .comm = launch->comm,
+                                  .peer = launch->peer,
+                                  .tag = (int32_t)gpu_device_index(device),
+                                  .kind = RECORD_EXPOSED});
 }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
@@ -162,11 +182,16 @@ static int finish_launch(struct gpu_span *span) {
 }
 
 int finish_span(struct gpu_span *span) {
-    return finish_launch(span);
+    if (span->kind == SPAN_LAUNCH)
+        return finish_launch(span);
+    return span->kind == SPAN_WAIT ? waits_reached(span) : graphs_replayed(span);
 }
 
 void finish_failed(struct gpu_span *span, int status) {
-    count_loss(&recorder.header->losses.gpu_failed);
+    if (span->kind == SPAN_LAUNCH)
+        count_loss(&recorder.header->losses.gpu_failed);
+    else if (span->kind == SPAN_REPLAY)
+        graphs_replay_lost(span);
     if (span->incarnation == span->device->incarnation)
         gpu_device_error(span->device, status);
 }
@@ -174,6 +199,8 @@ void finish_failed(struct gpu_span *span, int status) {
 void finish_unfinished(const struct gpu_span *span) {
     if (span->kind == SPAN_LAUNCH)
         count_loss(&recorder.header->losses.gpu_unfinished);
+    else if (span->kind == SPAN_REPLAY)
+        graphs_replay_lost(span);
 }
 
 /* ---- now and then ---------------------------------------------------------------------------- */

@@ -25,6 +25,7 @@ __asm__(".symver os_pthread_attr_setstacksize,pthread_attr_setstacksize@" OLD_GL
 #define POLL_IDLE_MAX_NS  10000000u
 #define POLL_MAX          256u /* launches of one stream taken in one round */
 #define WAIT_FOR_ROUND_NS 20000000u
+#define WAIT_BRIEFLY_NS   20000u
 
 /* Launches of one stream, oldest first: they finish in this order. */
 struct stream_list {
@@ -175,11 +176,19 @@ bool harvester_round(void) {
     return any;
 }
 
-void harvester_look(void) {
-    if (take_place(WAIT_FOR_ROUND_NS)) {
+static void look_within(uint64_t patience_ns) {
+    if (take_place(patience_ns)) {
         look_at_all();
         leave_place(NOBODY);
     }
+}
+
+void harvester_look(void) {
+    look_within(WAIT_FOR_ROUND_NS);
+}
+
+void harvester_look_briefly(void) {
+    look_within(WAIT_BRIEFLY_NS);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */

@@ -26,6 +26,8 @@ bool harvester_round(void);
 
 /* The same from another thread, without what is only looked at now and then. */
 void harvester_look(void);
+/* ... without waiting for a round under way longer than a launch takes anyway. */
+void harvester_look_briefly(void);
 
 /* A device is about to vanish: takes what has finished, counts the rest as lost, and drops it. */
 void harvester_quiesce(struct gpu_device *device);

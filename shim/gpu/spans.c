@@ -13,8 +13,10 @@
 #include "shim/gpu/device.h"
 #include "shim/gpu/driver.h"
 #include "shim/gpu/finish.h"
+#include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/mode.h"
+#include "shim/gpu/waits.h"
 #include "shim/os.h"
 
 #define START_PATIENCE_NS 1000000000u
@@ -140,20 +142,21 @@ static struct gpu_span *begin_launch(struct gpu_device *device, void *stream) {
     return span;
 }
 
+/* Capture is asked about first: of a stream under capture little else may be asked. */
 struct gpu_span *gpu_span_begin(int index, void *stream, uint32_t streams) {
-    (void)streams;
     if (index < 0 || !gpu_is_live())
         return NULL;
     int saved = errno, capturing = GPU_CAPTURE_STATUS_NONE;
-    struct gpu_device *device = live_device(index, stream);
+    struct gpu_device *device = &gpu.devices[index];
     struct gpu_span *span = NULL;
-    if (device) {
-        bool entered = enter_for(device, stream);
-        int status = gpu_driver.stream_is_capturing(stream, &capturing);
-        if (status == GPU_SUCCESS && capturing == GPU_CAPTURE_STATUS_NONE)
-            span = begin_launch(device, stream);
-        gpu_context_leave(entered);
-    }
+    bool entered = enter_for(device, stream);
+    if (gpu_driver.stream_is_capturing(stream, &capturing) != GPU_SUCCESS)
+        count_loss(&recorder.header->losses.gpu_failed);
+    else if (capturing == GPU_CAPTURE_STATUS_ACTIVE)
+        span = graphs_capture_begin(device, stream, streams);
+    else if (capturing == GPU_CAPTURE_STATUS_NONE && (device = live_device(index, stream)))
+        span = begin_launch(device, stream);
+    gpu_context_leave(entered);
     errno = saved;
     return span;
 }
@@ -162,28 +165,37 @@ bool gpu_span_is_captured(const struct gpu_span *span) {
     return span && span->kind == SPAN_CAPTURED;
 }
 
+static void end_launch(struct gpu_span *span, const struct gpu_launch *launch) {
+    int status = gpu_driver.event_record(span->stop, span->stream);
+    if (status != GPU_SUCCESS) {
+        launch_failed(span, status);
+        return;
+    }
+    span->launch = *launch;
+    span->epoch_bits = recorder.epoch_bits;
+    span->reached =
+        launch->progress && launch->collectives ? __atomic_load_n(&launch->progress->enqueued, __ATOMIC_RELAXED) : 0;
+    waits_launched(span->stream, launch->op);
+    gpu_span_push(span);
+}
+
 void gpu_span_end(struct gpu_span *span, const struct gpu_launch *launch) {
     if (!span)
         return;
     int saved = errno;
     bool entered = enter_for(span->device, span->stream);
-    int status = gpu_driver.event_record(span->stop, span->stream);
+    if (span->kind == SPAN_CAPTURED)
+        graphs_capture_end(span, launch);
+    else
+        end_launch(span, launch);
     gpu_context_leave(entered);
-    if (status != GPU_SUCCESS) {
-        launch_failed(span, status);
-    } else {
-        span->launch = *launch;
-        span->epoch_bits = recorder.epoch_bits;
-        span->reached = launch->progress && launch->collectives
-                            ? __atomic_load_n(&launch->progress->enqueued, __ATOMIC_RELAXED)
-                            : 0;
-        gpu_span_push(span);
-    }
     errno = saved;
 }
 
 void gpu_span_drop(struct gpu_span *span) {
-    if (span)
+    if (span && span->kind == SPAN_CAPTURED)
+        graphs_capture_drop(span);
+    else if (span)
         gpu_span_put(span);
 }
 

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communication inside CUDA graphs: nothing runs when it is captured, and everything again at each replay.
+ * Lives here: which launches a graph holds, event nodes around them, which executable graph is made of which, replays.
+ * Must not live here: the interception of the job's calls (wrap_cuda.c).
+ *
+ * An event node is written anew by each replay, so a replay must be read before the next one of its graph is launched.
+ * Where it has not finished by then, its launches are counted in the losses (replays_untimed). Graphs that are cloned,
+ * or added to others as child graphs, are not followed: nor are replays by a statically linked CUDA runtime.
+ */
+#ifndef COMMTAP_GPU_GRAPHS_H
+#define COMMTAP_GPU_GRAPHS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/gpu/device.h"
+
+/* Forgets everything. */
+void graphs_begin(void);
+
+/* A launch on a stream under capture: a node for its start, where it can be timed. The span only carries it to
+ * graphs_capture_end. NULL when nothing can be kept of it. */
+struct gpu_span *graphs_capture_begin(struct gpu_device *device, void *stream, uint32_t streams);
+void graphs_capture_end(struct gpu_span *span, const struct gpu_launch *launch);
+void graphs_capture_drop(struct gpu_span *span);
+
+/* The job made an executable graph, or gave it another's nodes; destroyed one; destroyed a graph. */
+void graphs_instantiated(const void *executable, const void *graph);
+void graphs_executable_destroyed(const void *executable);
+void graphs_destroyed(const void *graph);
+
+/* Around the job's launch of an executable graph: takes the times of the replay before. The result goes to
+ * graphs_launched with whether the launch succeeded; NULL: holds nothing of ours. */
+struct gpu_span *graphs_before_launch(const void *executable, void *stream);
+void graphs_launched(struct gpu_span *span, bool succeeded);
+
+/* Harvester: the replay of a SPAN_REPLAY has ended. Returns the driver's status. */
+int graphs_replayed(const struct gpu_span *span);
+/* ... or nobody will know. */
+void graphs_replay_lost(const struct gpu_span *span);
+
+#endif
