@@ -15,6 +15,7 @@ static const struct command *const commands[] = {
     &command_report,
     &command_stragglers,
     &command_summary,
+    &command_calls,
     &command_export,
     &command_check,
     &command_env,

@@ -17,6 +17,7 @@ bool waits_init(struct waits *waits, const struct common_clock *clock, const str
 void waits_free(struct waits *waits) {
     free(waits->ranks);
     waits->ranks = NULL;
+    site_waits_free(&waits->sites);
 }
 
 /* The two members who came last; NOWHERE where there is none. Equal times: the lower rank came earlier. */
@@ -63,11 +64,13 @@ static int64_t charge(struct waits *waits, const struct match_instance *instance
             continue;
         int64_t wait = wait_for(waits, instance, i, cause);
         waits->ranks[dump_of[i]].wait_ns = add_ns(waits->ranks[dump_of[i]].wait_ns, wait);
+        site_waits_add(&waits->sites, dump_of[i], instance->members[i].stack, wait, 0);
         sum = add_ns(sum, wait);
         if (wait > *longest)
             *longest = wait;
     }
     waits->ranks[dump_of[cause]].waited_for_ns = add_ns(waits->ranks[dump_of[cause]].waited_for_ns, sum);
+    site_waits_add(&waits->sites, dump_of[cause], instance->members[cause].stack, 0, sum);
     return sum;
 }
 
@@ -158,10 +161,21 @@ static void add_mismatch(struct waits *waits, const struct match_instance *insta
                                       .seen = instance->seen,
                                       .other_position = instance->other_position,
                                       .call = instance->call,
-                                      .other_call = instance->other_call};
-    for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
-        if (instance->members[i].enter != MATCH_ABSENT && instance->members[i].enter < mismatch.enter_ns)
-            mismatch.enter_ns = instance->members[i].enter;
+                                      .other_call = instance->other_call,
+                                      .dump = SIZE_MAX,
+                                      .other_dump = instance->communicator->dump_of[instance->other_position],
+                                      .other_stack = instance->members[instance->other_position].stack};
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter == MATCH_ABSENT)
+            continue;
+        if (member->enter < mismatch.enter_ns)
+            mismatch.enter_ns = member->enter;
+        if (mismatch.dump == SIZE_MAX && member->call == instance->call) {
+            mismatch.dump = instance->communicator->dump_of[i];
+            mismatch.stack = member->stack;
+        }
+    }
     note_mismatch(waits, &mismatch);
 }
 
@@ -196,6 +210,7 @@ void waits_merge(struct waits *into, const struct waits *from) {
         sum->deepspeed_ns = add_ns(sum->deepspeed_ns, part->deepspeed_ns);
         sum->last += part->last;
     }
+    site_waits_merge(&into->sites, &from->sites);
     into->judged += from->judged;
     note_mismatch(into, &from->mismatch);
 }

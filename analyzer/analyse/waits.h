@@ -12,6 +12,7 @@
 #ifndef COMMTAP_ANALYSE_WAITS_H
 #define COMMTAP_ANALYSE_WAITS_H
 
+#include "analyzer/analyse/site_waits.h"
 #include "analyzer/match/match.h"
 
 struct rank_waits {
@@ -30,12 +31,15 @@ struct first_mismatch {
     const struct match_communicator *communicator;
     uint32_t seq, others, seen, other_position;
     uint16_t call, other_call;
+    size_t dump, other_dump;     /* one rank of either side */
+    uint32_t stack, other_stack; /* where they called from, STACK_NONE = unknown */
 };
 
 struct waits {
     const struct common_clock *clock;
     const struct match_directory *directory;
     struct rank_waits *ranks; /* per dump */
+    struct site_waits sites;  /* the same by call site */
     uint64_t judged;          /* instances that entered the sums */
     struct first_mismatch mismatch;
 };

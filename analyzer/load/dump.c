@@ -426,6 +426,19 @@ static void check_peers(struct dump *dump, const struct dump_lane *lane) {
     note_damaged(dump, "peer rows", damaged, first);
 }
 
+static void check_sites(struct dump *dump, const struct dump_lane *lane) {
+    const struct site_row *first = NULL;
+    uint32_t damaged = 0;
+    for (uint32_t i = lane->site_count; i-- > 0;) {
+        struct site_row row;
+        if (site_row_read(dump, &lane->sites[i], &row) == ROW_DAMAGED) {
+            first = &lane->sites[i];
+            damaged++;
+        }
+    }
+    note_damaged(dump, "site rows", damaged, first);
+}
+
 static void check_pending(struct dump *dump) {
     const struct pending *first = NULL;
     uint32_t damaged = 0;
@@ -444,6 +457,7 @@ static void check_rows(struct dump *dump) {
     for (uint32_t i = 0; i < dump->lane_count; i++) {
         check_operations(dump, &dump->lanes[i]);
         check_peers(dump, &dump->lanes[i]);
+        check_sites(dump, &dump->lanes[i]);
     }
     check_pending(dump);
 }

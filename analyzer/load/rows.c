@@ -40,6 +40,23 @@ enum row_state operation_row_read(const struct dump *dump, const struct operatio
     return is_sound(dump, copy) ? ROW_TORN : ROW_DAMAGED;
 }
 
+static bool site_is_sound(const struct dump *dump, const struct site_row *row) {
+    return row->count < UINT64_MAX / 2 && dump_call(dump, row->call) && comm_is_sound(dump, row->comm_epoch);
+}
+
+enum row_state site_row_read(const struct dump *dump, const struct site_row *row, struct site_row *copy) {
+    for (int i = 0; i < ROW_READ_TRIES; i++) {
+        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
+        if (version == 0)
+            return ROW_UNUSED;
+        memcpy(copy, row, sizeof *copy);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (version % 2 == 0 && __atomic_load_n(&row->version, __ATOMIC_RELAXED) == version)
+            return site_is_sound(dump, copy) ? ROW_STABLE : ROW_DAMAGED;
+    }
+    return site_is_sound(dump, copy) ? ROW_TORN : ROW_DAMAGED;
+}
+
 bool pending_is_active(const struct dump *dump, const struct pending *pending) {
     return __atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) != 0 && dump_call(dump, pending->call) &&
            pending->persistent <= 1 && pending->active <= 1 && (!pending->persistent || pending->active);

@@ -19,6 +19,9 @@ enum row_state {
 /* Copies everything of a row but its histogram (which stays 0). Only ROW_STABLE and ROW_TORN rows hold calls. */
 enum row_state operation_row_read(const struct dump *dump, const struct operation_row *row, struct operation_row *copy);
 
+/* The same for a row of the sites table, all of it. */
+enum row_state site_row_read(const struct dump *dump, const struct site_row *row, struct site_row *copy);
+
 /* True when an entry of the pending table stands for an operation in flight: taken, sound, and not an inactive
  * persistent request. */
 bool pending_is_active(const struct dump *dump, const struct pending *pending);

@@ -199,7 +199,9 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         .root = record->peer,
         .bytes = record->bytes,
         .member = {.enter = to_common(walk->clock, item->dump, record->t0),
-                   .leave = to_common(walk->clock, item->dump, record->t1)},
+                   .leave = to_common(walk->clock, item->dump, record->t1),
+                   .stack = record->stack,
+                   .call = item->call},
     };
     if (arrival.member.leave < arrival.member.enter) /* damage */
         arrival.member.leave = arrival.member.enter;

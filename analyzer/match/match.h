@@ -23,10 +23,12 @@
 
 /* One member's part in an instance, common ns. */
 struct match_member {
-    int64_t enter; /* MATCH_ABSENT: this member's record is missing */
-    int64_t leave; /* left the call; non-blocking: seen complete */
-    int64_t wait;  /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
-                      the completion, = leave where no such call is known */
+    int64_t enter;  /* MATCH_ABSENT: this member's record is missing */
+    int64_t leave;  /* left the call; non-blocking: seen complete */
+    int64_t wait;   /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
+                       the completion, = leave where no such call is known */
+    uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
+    uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
 };
 
 struct match_instance {

@@ -39,6 +39,11 @@ static const char *const datatype_names[DATATYPE_CODES] = {
     [DATATYPE_FP8_E4M3] = "fp8_e4m3",
     [DATATYPE_FP8_E5M2] = "fp8_e5m2",
 };
+
+const char *datatype_name(uint8_t code) {
+    return code < DATATYPE_CODES ? datatype_names[code] : NULL;
+}
+
 static const char *const redop_names[REDOP_CODES] = {
     [REDOP_MAX] = "max",         [REDOP_MIN] = "min",     [REDOP_SUM] = "sum",       [REDOP_PROD] = "prod",
     [REDOP_LAND] = "land",       [REDOP_BAND] = "band",   [REDOP_LOR] = "lor",       [REDOP_BOR] = "bor",

@@ -74,6 +74,10 @@ static void split(struct reading *reading) {
 
 static bool add(struct reading *reading, struct frame frame) {
     struct frames *frames = reading->frames;
+    if (frames->count == FRAMES_MAX)
+        return true;
+    if (frames->count == FRAMES_MAX - 1)
+        frame = (struct frame){.kind = FRAME_NATIVE, .plumbing = true, .name = MISSING, .module = ""};
     if (frames->count == frames->capacity) {
         size_t capacity = frames->capacity ? 2 * frames->capacity : 32;
         struct frame *items = realloc(frames->items, capacity * sizeof *items);

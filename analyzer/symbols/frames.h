@@ -33,6 +33,9 @@ enum pass { PASS_NONE = 0, PASS_FORWARD, PASS_BACKWARD, PASS_CHECKPOINT, PASSES 
 
 const char *pass_name(enum pass pass); /* "forward", "backward", "checkpointing"; PASS_NONE: NULL */
 
+/* Stacks are walked by recursion and written as nested JSON: longer ones lose their outermost frames. */
+enum { FRAMES_MAX = 400 };
+
 struct frames {
     struct frame *items; /* outermost first */
     size_t count, capacity;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The options about call sites.
+ * Lives here: reading them.
+ * Must not live here: what is done with stacks.
+ */
+#include "analyzer/call_sites.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyzer/input.h"
+
+static int refuse(const struct options *options, enum skip_result result, const char *text) {
+    if (result == SKIP_NO_MEMORY)
+        return input_no_memory();
+    fprintf(stderr,
+            "commtap %s: --skip-frames takes module:GLOB, function:GLOB, file:GLOB or a file of these: %.200s%s%s\n",
+            options->command->name, text, result == SKIP_NO_FILE ? ": " : "",
+            result == SKIP_NO_FILE ? strerror(errno) : " is or holds none");
+    return EXIT_USAGE;
+}
+
+int call_sites_open(struct call_sites *sites, const struct options *options, const struct job *job) {
+    *sites = (struct call_sites){0};
+    if (!skip_list_init(&sites->skip))
+        return input_no_memory();
+    size_t position = 0;
+    const char *text;
+    while ((text = option_next(options, "skip-frames", &position)) != NULL) {
+        enum skip_result result = skip_list_add(&sites->skip, text);
+        if (result != SKIP_OK)
+            return refuse(options, result, text);
+    }
+    sites->symbols = symbols_new(job->dumps, job->count, option_text(options, "debug-dir"));
+    return sites->symbols ? EXIT_FINE : input_no_memory();
+}
+
+void call_sites_close(struct call_sites *sites) {
+    symbols_free(sites->symbols);
+    skip_list_free(&sites->skip);
+    *sites = (struct call_sites){0};
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The call tree as text, for people and for flame graphs.
+ * Lives here: layout.
+ * Must not live here: figures, JSON (call_tree_json.c).
+ */
+#include "analyzer/render/call_tree.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzer/render/escape.h"
+#include "analyzer/render/export_table.h"
+#include "analyzer/render/units.h"
+
+enum { LABEL = 512, WIDTH_MAX = 90, RANGES_SHOWN = 6 };
+
+enum line_kind { LINE_NODE, LINE_PASS, LINE_OP, LINE_DETAIL };
+
+/* Every line is worked out twice: once for its width, once to be printed. */
+struct page {
+    FILE *stream; /* NULL: only widths are noted */
+    const struct call_tree_context *context;
+    size_t width;
+    bool color;
+};
+
+static void line(struct page *page, enum line_kind kind, size_t indent, const char *label, const struct call_sums *sums,
+                 const char *remark) {
+    static const char *const looks[] = {
+        [LINE_NODE] = "\033[1m", [LINE_PASS] = "\033[36m", [LINE_OP] = "\033[1;33m", [LINE_DETAIL] = "\033[2m"};
+    if (!page->stream) {
+        size_t width = indent + escape_text(NULL, label);
+        if (sums && width > page->width && width <= WIDTH_MAX)
+            page->width = width;
+        return;
+    }
+    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT];
+    fprintf(page->stream, "%*s%s", (int)indent, "", page->color ? looks[kind] : "");
+    size_t used = indent + escape_text(page->stream, label);
+    fputs(page->color ? "\033[0m" : "", page->stream);
+    if (sums) {
+        units_time(time, sums->time_ns);
+        units_size(bytes, sums->bytes);
+        units_time(wait, sums->wait_ns);
+        fprintf(page->stream, "%*s  %9s  %10s", (int)(used < page->width ? page->width - used : 0), "", time, bytes);
+        if (page->context->waits)
+            fprintf(page->stream, "  %9s waiting", wait);
+    }
+    if (remark)
+        fprintf(page->stream, "  %s", remark);
+    fputc('\n', page->stream);
+}
+
+/* ---- one node -------------------------------------------------------------------------------- */
+
+static void add_text(char *text, size_t size, const char *more) {
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s", more);
+}
+
+/* ": 0-3,7" after the number of ranks. */
+static void say_ranks(char *text, size_t size, const struct call_entry *entry) {
+    char part[48];
+    if (entry->comm_size == 0)
+        return;
+    snprintf(part, sizeof part, " (%" PRIu32 " ranks", entry->comm_size);
+    add_text(text, size, part);
+    unsigned shown = 0;
+    for (uint32_t i = 0, end; entry->ranks && i < entry->comm_size; i = end, shown++) {
+        for (end = i + 1; end < entry->comm_size && entry->ranks[end] == entry->ranks[end - 1] + 1; end++)
+            ;
+        if (shown == RANGES_SHOWN) {
+            add_text(text, size, ",...");
+            break;
+        }
+        if (end - i > 1)
+            snprintf(part, sizeof part, "%s%" PRId32 "-%" PRId32, i ? "," : ": ", entry->ranks[i],
+                     entry->ranks[end - 1]);
+        else
+            snprintf(part, sizeof part, "%s%" PRId32, i ? "," : ": ", entry->ranks[i]);
+        add_text(text, size, part);
+    }
+    add_text(text, size, ")");
+}
+
+static void say_communicator(char *text, size_t size, const struct call_entry *entry) {
+    if (!entry->has_comm)
+        snprintf(text, size, "no communicator");
+    else if (entry->comm_name[0])
+        snprintf(text, size, "%.64s", entry->comm_name);
+    else
+        snprintf(text, size, "communicator %016" PRIx64, entry->comm);
+    if (entry->has_comm)
+        say_ranks(text, size, entry);
+}
+
+static void print_sizes(struct page *page, size_t indent, const struct call_entry *entry) {
+    for (size_t i = 0; i < entry->size_count; i++) {
+        const struct call_size *size = &entry->sizes[i];
+        char text[LABEL], bytes[UNITS_TEXT] = "size unknown";
+        if (size->bytes != BYTES_UNKNOWN)
+            units_size(bytes, size->bytes);
+        const char *type = size->dtype == DATATYPE_OTHER ? NULL : datatype_name(size->dtype);
+        snprintf(text, sizeof text, "%" PRIu64 " x %s%s%s", size->count, bytes, type ? " of " : "", type ? type : "");
+        line(page, LINE_DETAIL, indent, text, NULL, NULL);
+    }
+}
+
+static void print_records(struct page *page, size_t indent, const struct call_node *node, size_t entry) {
+    for (size_t i = 0; i < node->record_count; i++) {
+        const struct call_record *record = &node->records[i];
+        if (record->entry != entry)
+            continue;
+        char text[LABEL], when[32], length[UNITS_TEXT], bytes[UNITS_TEXT] = "size unknown", number[24] = "";
+        time_t seconds = (time_t)(record->realtime_ns / 1000000000);
+        struct tm parts;
+        gmtime_r(&seconds, &parts);
+        strftime(when, sizeof when, "%H:%M:%S", &parts);
+        units_time(length, record->ns);
+        if (record->bytes != BYTES_UNKNOWN)
+            units_size(bytes, record->bytes);
+        if (record->seq != SEQ_NONE)
+            snprintf(number, sizeof number, " #%" PRIu32, record->seq);
+        snprintf(text, sizeof text, "%s.%06d rank %" PRId32 "%s %s: %s, %s", when,
+                 (int)(record->realtime_ns % 1000000000 / 1000), record->rank, number,
+                 record->kind == RECORD_POST   ? "posted"
+                 : record->kind == RECORD_DONE ? "done"
+                                               : "called",
+                 length, bytes);
+        line(page, LINE_DETAIL, indent, text, NULL, NULL);
+    }
+}
+
+/* What the node itself did in a pass: communicators, sizes, records. */
+static void print_details(struct page *page, size_t indent, const struct call_node *node, const struct call_op *op) {
+    for (size_t i = 0; i < node->entry_count; i++) {
+        const struct call_entry *entry = &node->entries[i];
+        char text[LABEL], count[32];
+        if (entry->pass != op->pass || strcmp(entry->op, op->op) != 0)
+            continue;
+        say_communicator(text, sizeof text, entry);
+        snprintf(count, sizeof count, ": %" PRIu64, entry->sums.count);
+        add_text(text, sizeof text, count);
+        line(page, LINE_DETAIL, indent, text, NULL, entry->inferred ? "paired with the forward pass: inferred" : NULL);
+        print_sizes(page, indent + 2, entry);
+        if (page->context->noise >= 3)
+            print_records(page, indent + 2, node, i);
+    }
+}
+
+static void print_pass(struct page *page, size_t indent, const struct call_node *node, enum pass pass) {
+    static const char *const headings[PASSES] = {NULL, "FORWARD PASS", "BACKWARD PASS", "ACTIVATION CHECKPOINTING"};
+    bool said = false;
+    for (size_t i = 0; i < node->op_count; i++) {
+        const struct call_op *op = &node->ops[i];
+        char text[LABEL];
+        if (op->pass != pass)
+            continue;
+        if (!said && headings[pass])
+            line(page, LINE_PASS, indent + 2, headings[pass], NULL, NULL);
+        said = true;
+        snprintf(text, sizeof text, "*%s: %" PRIu64, op->op, op->sums.count);
+        line(page, LINE_OP, indent + 4, text, &op->sums, op->inferred ? "inferred" : NULL);
+        if (page->context->noise >= 1)
+            print_details(page, indent + 6, node, op);
+    }
+}
+
+static void print_node(struct page *page, const struct call_node *node, size_t depth) {
+    char label[LABEL];
+    frame_label(&node->frame, label, sizeof label);
+    line(page, LINE_NODE, 4 * depth, label, &node->sums, node->frame.kind == FRAME_NVTX ? "NVTX range" : NULL);
+    for (int pass = PASS_NONE; pass < PASSES; pass++)
+        print_pass(page, 4 * depth, node, (enum pass)pass);
+    for (size_t i = 0; i < node->child_count; i++)
+        print_node(page, node->children[i], depth + 1);
+}
+
+static void print_notes(const struct page *page, const struct call_tree *tree) {
+    FILE *stream = page->stream;
+    fputc('\n', stream);
+    if (tree->passes)
+        fputs("passes are inferred from the stacks; backward calls marked as inferred stand where the forward calls of "
+              "their size were made\n",
+              stream);
+    if (tree->without_stack > 0)
+        fprintf(stream, "the call stacks of %" PRIu64 " calls are not known\n", tree->without_stack);
+    if (tree->sites_lost > 0)
+        fprintf(stream, "%" PRIu64 " calls found no room in a full table and are missing here\n", tree->sites_lost);
+    if (tree->records_left_out > 0)
+        fprintf(stream, "%" PRIu64 " further records are not shown\n", tree->records_left_out);
+    if (page->context->waits)
+        fputs("waits are those of collectives whose records are still there\n", stream);
+    for (size_t i = 0; i < page->context->note_count; i++) {
+        escape_text(stream, page->context->notes[i]);
+        fputc('\n', stream);
+    }
+    fputs("next: commtap summary --by site,op ", stream);
+    escape_text(stream, page->context->directory);
+    fputc('\n', stream);
+}
+
+void call_tree_print_text(FILE *stream, const struct call_tree *tree, const struct call_tree_context *context,
+                          bool color) {
+    struct page page = {.context = context, .color = color};
+    print_node(&page, tree->root, 0);
+    page.stream = stream;
+    print_node(&page, tree->root, 0);
+    print_notes(&page, tree);
+}
+
+/* ---- folded ---------------------------------------------------------------------------------- */
+
+/* A path of frames as text that can become longer; "" at the root. */
+struct path {
+    char *text;
+    size_t length, capacity;
+    bool no_memory;
+};
+
+/* A semicolon would end the frame, a line break the stack. */
+static void add_frame(struct path *path, const char *name) {
+    size_t bytes = strlen(name) + 1;
+    if (path->length + bytes + 1 > path->capacity) {
+        size_t capacity = 2 * (path->length + bytes + 1);
+        char *text = realloc(path->text, capacity);
+        if (!text) {
+            path->no_memory = true;
+            return;
+        }
+        path->text = text;
+        path->capacity = capacity;
+    }
+    if (path->length > 0)
+        path->text[path->length++] = ';';
+    for (const char *p = name; *p; p++)
+        path->text[path->length++] = *p == ';' ? ':' : *p;
+    path->text[path->length] = '\0';
+}
+
+static uint64_t weight_of(const struct call_sums *sums, enum call_weight weight) {
+    const uint64_t weights[] = {[WEIGHT_TIME] = sums->time_ns,
+                                [WEIGHT_WAIT] = sums->wait_ns,
+                                [WEIGHT_BYTES] = sums->bytes,
+                                [WEIGHT_COUNT] = sums->count};
+    return weights[weight];
+}
+
+static void fold(FILE *stream, struct path *path, const struct call_node *node, enum call_weight weight) {
+    size_t length = path->length;
+    char label[LABEL];
+    if (node->parent) {
+        frame_label(&node->frame, label, sizeof label);
+        add_frame(path, label);
+    }
+    for (size_t i = 0; i < node->entry_count && !path->no_memory;) {
+        uint64_t sum = 0;
+        const char *op = node->entries[i].op;
+        for (; i < node->entry_count && strcmp(node->entries[i].op, op) == 0; i++)
+            sum += weight_of(&node->entries[i].sums, weight);
+        if (sum == 0)
+            continue;
+        size_t own = path->length;
+        add_frame(path, op);
+        if (!path->no_memory) {
+            escape_text(stream, path->text);
+            fprintf(stream, " %" PRIu64 "\n", sum);
+        }
+        path->length = own;
+    }
+    for (size_t i = 0; i < node->child_count && !path->no_memory; i++)
+        fold(stream, path, node->children[i], weight);
+    path->length = length;
+    if (path->text)
+        path->text[length] = '\0';
+}
+
+bool call_tree_print_folded(FILE *stream, const struct call_tree *tree, enum call_weight weight) {
+    struct path path = {0};
+    fold(stream, &path, tree->root, weight);
+    free(path.text);
+    return !path.no_memory;
+}
