@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps in streams whose true period is known: data parallel, sharded, pipelined, stencils and solvers.
+ * Lives here: the streams as the frameworks issue them. Must not live here: records, times.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/periods.h"
+#include "test/scenes/scene.h"
+
+struct stream {
+    uint64_t *symbols;
+    size_t count, room;
+    uint64_t random;
+};
+
+static void put(struct stream *s, uint64_t symbol) {
+    if (s->count == s->room) {
+        s->room = s->room ? s->room * 2 : 1024;
+        s->symbols = realloc(s->symbols, s->room * sizeof *s->symbols);
+        if (!s->symbols)
+            abort();
+    }
+    s->symbols[s->count++] = symbol * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* What a kind of job issues in one step. */
+struct job {
+    const char *name;
+    void (*step)(struct stream *s, unsigned size);
+    unsigned smallest, largest; /* of `size` */
+};
+
+enum { GATHER = 1000, SCATTER = 2000, REDUCE = 3000, SEND = 4000, RECV = 5000, OTHER = 6000 };
+
+static void data_parallel(struct stream *s, unsigned buckets) {
+    for (unsigned b = 0; b < buckets; b++)
+        put(s, REDUCE + b);
+    put(s, OTHER);
+}
+
+static void sharded(struct stream *s, unsigned layers) {
+    for (unsigned l = 0; l < layers; l++)
+        put(s, GATHER + l % 3);
+    for (unsigned l = 0; l < layers; l++) {
+        put(s, GATHER + l % 3);
+        put(s, SCATTER + l % 3);
+    }
+    put(s, OTHER);
+}
+
+static void pass(struct stream *s, unsigned direction, unsigned layers) {
+    put(s, RECV + direction);
+    for (unsigned l = 0; l < 2 * layers; l++)
+        put(s, REDUCE);
+    put(s, SEND + direction);
+}
+
+/* One stage of a pipeline with tensor parallel layers, one forward one backward. */
+static void pipelined(struct stream *s, unsigned size) {
+    unsigned layers = 2 + size % 47, micro_batches = 8 + size % 56, warm_up = 3;
+    put(s, GATHER);
+    for (unsigned m = 0; m < warm_up; m++)
+        pass(s, 1, layers);
+    for (unsigned m = warm_up; m < micro_batches; m++) {
+        pass(s, 1, layers);
+        pass(s, 2, layers);
+    }
+    for (unsigned m = 0; m < warm_up; m++)
+        pass(s, 2, layers);
+    put(s, SCATTER);
+    put(s, OTHER);
+    put(s, OTHER + 1);
+}
+
+static void stencil(struct stream *s, unsigned neighbours) {
+    for (unsigned n = 0; n < neighbours; n++)
+        put(s, RECV + n);
+    for (unsigned n = 0; n < neighbours; n++)
+        put(s, SEND + n);
+    put(s, OTHER); /* Waitall */
+    put(s, REDUCE);
+}
+
+static void conjugate_gradients(struct stream *s, unsigned neighbours) {
+    for (unsigned n = 0; n < neighbours; n++) {
+        put(s, RECV + n);
+        put(s, SEND + n);
+    }
+    put(s, REDUCE);
+    put(s, REDUCE);
+}
+
+static const struct job jobs[] = {
+    {"data parallel", data_parallel, 1, 60},
+    {"sharded", sharded, 4, 96},
+    {"pipelined", pipelined, 0, 200},
+    {"stencil", stencil, 1, 26},
+    {"conjugate gradients", conjugate_gradients, 1, 26},
+};
+
+/* Start-up, steps, and every `evaluation` steps something else. */
+static size_t play(struct stream *s, const struct job *job, unsigned size, unsigned steps, unsigned evaluation) {
+    size_t length = 0;
+    unsigned start_up = 5 + (unsigned)(scene_uniform(&s->random) * 60);
+    for (unsigned i = 0; i < start_up; i++)
+        put(s, 9000 + (uint64_t)(scene_uniform(&s->random) * 9));
+    for (unsigned k = 0; k < steps; k++) {
+        size_t before = s->count;
+        job->step(s, size);
+        length = s->count - before;
+        if (evaluation && k % evaluation == evaluation - 1) {
+            for (size_t i = 0; i < length / 3; i++)
+                put(s, s->symbols[before + i] * UINT64_C(0xf1de83e19937733d)); /* the inverse: the symbol itself */
+            put(s, 7777);
+        }
+    }
+    return length;
+}
+
+static void at_least_95_in_100_streams_have_their_exact_period(void **state) {
+    (void)state;
+    enum { STREAMS = 60 };
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        unsigned exact = 0;
+        for (unsigned i = 0; i < STREAMS; i++) {
+            struct stream s = {.random = i * 77 + j};
+            unsigned range = jobs[j].largest - jobs[j].smallest + 1;
+            unsigned size = jobs[j].smallest + (unsigned)(scene_uniform(&s.random) * range);
+            size_t truth = play(&s, &jobs[j], size, 30 + i, i % 3 ? 10 + i % 20 : 0);
+            struct periods periods;
+            assert_true(periods_find(&periods, s.symbols, s.count));
+            if (periods.step < periods.count && periods.levels[periods.step].length == truth)
+                exact++;
+            free(s.symbols);
+        }
+        printf("%-20s exact %u of %u\n", jobs[j].name, exact, STREAMS);
+        assert_true(exact * 100 >= 95 * STREAMS);
+    }
+}
+
+static void the_anchor_occurs_once_per_step(void **state) {
+    (void)state;
+    struct stream s = {.random = 5};
+    size_t truth = play(&s, &jobs[2], 20, 40, 0);
+    struct periods periods;
+    assert_true(periods_find(&periods, s.symbols, s.count));
+    assert_true(periods.step < periods.count);
+    const struct period *step = &periods.levels[periods.step];
+    assert_int_equal(step->length, truth);
+    assert_in_range(step->count, 35, 36); /* without the first tenth */
+    assert_int_equal(s.symbols[step->first], step->anchor);
+    assert_true(periods.step > 0); /* micro-batches and layers are levels inside */
+    free(s.symbols);
+}
+
+static void evaluations_are_a_level_above(void **state) {
+    (void)state;
+    struct stream s = {.random = 5};
+    size_t truth = play(&s, &jobs[0], 12, 200, 10);
+    struct periods periods;
+    assert_true(periods_find(&periods, s.symbols, s.count));
+    assert_true(periods.step + 1 < periods.count);
+    assert_int_equal(periods.levels[periods.step + 1].length, 10 * truth + truth / 3 + 1);
+    free(s.symbols);
+}
+
+static void noise_and_nothing_have_no_steps(void **state) {
+    (void)state;
+    struct stream s = {.random = 9};
+    struct periods periods;
+    assert_true(periods_find(&periods, NULL, 0));
+    assert_int_equal(periods.step, periods.count);
+    for (unsigned i = 0; i < 3000; i++)
+        put(&s, (uint64_t)(scene_uniform(&s.random) * 50));
+    assert_true(periods_find(&periods, s.symbols, s.count));
+    assert_int_equal(periods.step, periods.count);
+    free(s.symbols);
+}
+
+static void one_operation_per_step_is_a_step(void **state) {
+    (void)state;
+    struct stream s = {0};
+    struct periods periods;
+    for (unsigned i = 0; i < 100; i++)
+        put(&s, REDUCE);
+    assert_true(periods_find(&periods, s.symbols, s.count));
+    assert_int_equal(periods.step, 0);
+    assert_int_equal(periods.levels[0].length, 1);
+    free(s.symbols);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(at_least_95_in_100_streams_have_their_exact_period),
+        cmocka_unit_test(the_anchor_occurs_once_per_step),
+        cmocka_unit_test(evaluations_are_a_level_above),
+        cmocka_unit_test(noise_and_nothing_have_no_steps),
+        cmocka_unit_test(one_operation_per_step_is_a_step),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
