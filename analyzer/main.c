@@ -14,6 +14,7 @@ static const struct command *const commands[] = {
     &command_run,
     &command_report,
     &command_stragglers,
+    &command_steps,
     &command_summary,
     &command_calls,
     &command_export,

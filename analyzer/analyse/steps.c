@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of steps.h. One rank's records are in memory at a time.
+ */
+#include "analyzer/analyse/steps.h"
+
+#include <stdlib.h>
+
+#include "analyzer/match/stream.h"
+
+enum { OPERATIONS_MAX = 1 << 22 }; /* of one rank; later ones are left out */
+enum { MARK_LEVEL = 100 };         /* MPI_Pcontrol from here on marks steps (README) */
+
+enum part_kind {
+    PART_OTHER = 0, /* collectives, sends */
+    PART_RECEIVE,
+    PART_WAIT,    /* becomes one of the above by what it completed */
+    PART_EXPOSED, /* a stream waited: the part of device communication that nothing hid */
+};
+
+/* One stretch of communication. */
+struct part {
+    int64_t from, to;
+    enum part_kind kind;
+};
+
+struct operation {
+    uint64_t symbol;
+    int64_t enter, leave;
+    uint64_t bytes;
+    uint16_t call;
+    bool reduction; /* of all members, by all members */
+};
+
+struct completion {
+    int64_t at;
+    bool receive;
+};
+
+struct walk {
+    const struct common_clock *clock;
+    const struct step_marker *marker;
+    struct filter filter; /* the anchor's */
+    size_t dump;
+    struct operation *operations;
+    size_t operation_count, operation_room;
+    struct part *parts;
+    size_t part_count, part_room;
+    struct completion *completions;
+    size_t completion_count, completion_room;
+    int64_t *starts; /* of steps, by a marker or an anchor */
+    size_t start_count, start_room;
+    int64_t last_ns;
+    bool device, no_memory;
+};
+
+#define GROW(w, items, count, room)                                                                                    \
+    ((w)->count < (w)->room || grow((void **)&(w)->items, &(w)->room, sizeof *(w)->items) || !((w)->no_memory = true))
+
+static bool grow(void **items, size_t *room, size_t size) {
+    size_t wanted = *room ? *room * 2 : 256;
+    void *more = realloc(*items, wanted * size);
+    if (!more)
+        return false;
+    *items = more;
+    *room = wanted;
+    return true;
+}
+
+static uint64_t combine(uint64_t h, uint64_t value) {
+    h = (h ^ value) * UINT64_C(0xbf58476d1ce4e5b9);
+    return h ^ (h >> 29);
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+/* Partners count by their distance: the same place in a step has the same symbol on every rank of a pipeline. */
+static uint64_t symbol_of(const struct record *record, uint64_t uid) {
+    uint64_t h = combine(UINT64_C(0x9e3779b97f4a7c15), record->call);
+    h = combine(h, uid);
+    h = combine(h, record->bytes);
+    h = combine(h, (uint64_t)record->dtype << 8 | record->redop);
+    h = combine(h, (uint32_t)record->peer);
+    return combine(h, record->stack);
+}
+
+static void add_operation(struct walk *w, const struct record *record, const struct call_name *call, int64_t enter,
+                          int64_t leave) {
+    const struct dump_communicator *c = dump_communicator(w->clock->dumps[w->dump], record->comm);
+    if (w->operation_count == OPERATIONS_MAX || !GROW(w, operations, operation_count, operation_room))
+        return;
+    w->operations[w->operation_count++] = (struct operation){
+        .symbol = symbol_of(record, c ? c->definition->uid : 0),
+        .enter = enter,
+        .leave = leave,
+        .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
+        .call = record->call,
+        .reduction = call->call_class == CLASS_COLLECTIVE && call->flow == FLOW_ALL && record->redop != REDOP_NONE,
+    };
+}
+
+static void add_part(struct walk *w, int64_t from, int64_t to, enum part_kind kind) {
+    if (to > from && GROW(w, parts, part_count, part_room))
+        w->parts[w->part_count++] = (struct part){from, to, kind};
+}
+
+static void add_start(struct walk *w, int64_t at) {
+    if (GROW(w, starts, start_count, start_room))
+        w->starts[w->start_count++] = at;
+}
+
+static enum part_kind kind_of(const struct call_name *call) {
+    if (call->call_class == CLASS_RECV || call->call_class == CLASS_PROBE)
+        return PART_RECEIVE;
+    return call->call_class == CLASS_WAIT || call->call_class == CLASS_TEST ? PART_WAIT : PART_OTHER;
+}
+
+static bool is_communication(const struct call_name *call) {
+    switch (call->call_class) {
+    case CLASS_COLLECTIVE:
+    case CLASS_SEND:
+    case CLASS_RECV:
+    case CLASS_SENDRECV:
+    case CLASS_WAIT:
+    case CLASS_TEST:
+    case CLASS_PROBE:
+    case CLASS_START:
+    case CLASS_RMA:
+    case CLASS_RMA_SYNC:
+    case CLASS_GROUP:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool is_operation(const struct call_name *call) {
+    return call->call_class == CLASS_COLLECTIVE || call->call_class == CLASS_SEND || call->call_class == CLASS_RECV ||
+           call->call_class == CLASS_SENDRECV || call->call_class == CLASS_START || call->call_class == CLASS_RMA;
+}
+
+static void add_device_record(struct walk *w, const struct record *record, const struct call_name *call) {
+    int64_t from = device_to_common(w->clock, w->dump, record->t0),
+            to = device_to_common(w->clock, w->dump, record->t1);
+    if (record->kind == RECORD_EXPOSED) {
+        add_part(w, from, to, PART_EXPOSED);
+    } else if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && call) {
+        w->device = true;
+        add_part(w, from, to, call->call_class == CLASS_RECV ? PART_RECEIVE : PART_OTHER);
+    }
+    w->last_ns = to > w->last_ns ? to : w->last_ns;
+}
+
+static void add_host_record(struct walk *w, const struct record *record, const struct call_name *call) {
+    int64_t t0 = to_common(w->clock, w->dump, record->t0), t1 = to_common(w->clock, w->dump, record->t1);
+    w->last_ns = t1 > w->last_ns ? t1 : w->last_ns;
+    if (record->kind == RECORD_MARK && w->marker->pcontrol &&
+        (w->marker->any_level ? record->tag >= MARK_LEVEL : w->marker->level == record->tag))
+        add_start(w, t0);
+    if (!call)
+        return;
+    if (record->kind == RECORD_DONE) {
+        if (GROW(w, completions, completion_count, completion_room))
+            w->completions[w->completion_count++] = (struct completion){t1, (record->flags & FLAG_RECV) != 0};
+        return;
+    }
+    if ((record->kind != RECORD_CALL && record->kind != RECORD_POST) || (record->flags & FLAG_RECEIVE_HALF))
+        return;
+    if (is_operation(call)) {
+        add_operation(w, record, call, t0, t1);
+        if (w->marker->anchor && filter_op(&w->filter, call->name))
+            add_start(w, t0);
+    }
+    if (is_communication(call) && !(call->api == API_NCCL)) /* NCCL's calls only enqueue: the device tells */
+        add_part(w, t0, t1, kind_of(call));
+}
+
+static bool is_device(const struct record *record) {
+    return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED;
+}
+
+static bool read_records(struct walk *w) {
+    const struct dump *dump = w->clock->dumps[w->dump];
+    struct record_stream stream;
+    bool done = record_stream_begin(&stream, dump);
+    for (const struct record *record; done && !w->no_memory && (record = record_stream_next(&stream)) != NULL;) {
+        const struct call_name *call = dump_call(dump, record->call);
+        if (is_device(record))
+            add_device_record(w, record, call);
+        else if (record->kind != RECORD_MEMORY && record->kind != RECORD_PROXY && record->kind != RECORD_THREAD)
+            add_host_record(w, record, call);
+    }
+    record_stream_end(&stream);
+    return done && !w->no_memory;
+}
+
+static int compare_parts(const void *a, const void *b) {
+    const struct part *left = a, *right = b;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return (left->to > right->to) - (left->to < right->to);
+}
+
+static int compare_completions(const void *a, const void *b) {
+    const struct completion *left = a, *right = b;
+    return (left->at > right->at) - (left->at < right->at);
+}
+
+static int compare_operations(const void *a, const void *b) {
+    const struct operation *left = a, *right = b;
+    return (left->enter > right->enter) - (left->enter < right->enter);
+}
+
+static int compare_starts(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static void sort(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
+    if (count > 1)
+        qsort(items, count, size, compare);
+}
+
+/* A wait in which nothing but receives completed was receiving. */
+static void name_waits(struct walk *w) {
+    size_t c = 0;
+    for (size_t i = 0; i < w->part_count; i++) {
+        struct part *part = &w->parts[i];
+        if (part->kind != PART_WAIT)
+            continue;
+        while (c < w->completion_count && w->completions[c].at <= part->from)
+            c++;
+        bool any = false, receive = true;
+        for (size_t k = c; k < w->completion_count && w->completions[k].at <= part->to; k++) {
+            any = true;
+            receive &= w->completions[k].receive;
+        }
+        part->kind = any && receive ? PART_RECEIVE : PART_OTHER;
+    }
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static bool find_starts(struct walk *w, struct rank_steps *rank) {
+    if (w->marker->pcontrol || w->marker->anchor) {
+        sort(w->starts, w->start_count, sizeof *w->starts, compare_starts);
+        return true;
+    }
+    uint64_t *symbols = malloc((w->operation_count + 1) * sizeof *symbols);
+    if (!symbols)
+        return false;
+    for (size_t i = 0; i < w->operation_count; i++)
+        symbols[i] = w->operations[i].symbol;
+    bool done = periods_find(&rank->periods, symbols, w->operation_count);
+    free(symbols);
+    if (!done || rank->periods.step == rank->periods.count)
+        return done;
+    const struct period *step = &rank->periods.levels[rank->periods.step];
+    for (size_t i = 0; i < w->operation_count; i++)
+        if (w->operations[i].symbol == step->anchor) {
+            rank->anchor = dump_call(w->clock->dumps[w->dump], w->operations[i].call);
+            add_start(w, w->operations[i].leave); /* where all members leave together, whoever came late */
+        }
+    return !w->no_memory;
+}
+
+/* The reduction that moves most bytes in all. */
+static uint64_t gradient_symbol(const struct walk *w) {
+    uint64_t best = 0, best_bytes = 0;
+    enum { TRACKED = 64 };
+    struct {
+        uint64_t symbol, bytes;
+    } sums[TRACKED];
+    size_t count = 0;
+    for (size_t i = 0; i < w->operation_count; i++) {
+        const struct operation *o = &w->operations[i];
+        size_t k = 0;
+        if (!o->reduction)
+            continue;
+        while (k < count && sums[k].symbol != o->symbol)
+            k++;
+        if (k == TRACKED)
+            continue;
+        if (k == count) {
+            sums[k].symbol = o->symbol;
+            sums[k].bytes = 0;
+            count++;
+        }
+        sums[k].bytes += o->bytes;
+        if (sums[k].bytes > best_bytes) {
+            best_bytes = sums[k].bytes;
+            best = o->symbol;
+        }
+    }
+    return best;
+}
+
+/* Lengths of unions of parts, clipped to a step. Parts are sorted by their beginning. */
+struct measure {
+    int64_t comm, receive_alone, collective, exposed;
+};
+
+static void sweep(const struct part *parts, size_t count, int64_t from, int64_t to, struct measure *m) {
+    int64_t until = from, receive_until = from, collective_until = from, exposed_until = from;
+    for (size_t i = 0; i < count && parts[i].from < to; i++) {
+        int64_t a = parts[i].from > from ? parts[i].from : from, b = parts[i].to < to ? parts[i].to : to;
+        if (b <= a)
+            continue;
+        if (parts[i].kind == PART_EXPOSED) {
+            m->exposed += b > exposed_until ? b - (a > exposed_until ? a : exposed_until) : 0;
+            exposed_until = b > exposed_until ? b : exposed_until;
+            continue;
+        }
+        if (b > until) {
+            m->comm += b - (a > until ? a : until);
+            until = b;
+        }
+        int64_t *own = parts[i].kind == PART_RECEIVE ? &receive_until : &collective_until;
+        if (parts[i].kind != PART_RECEIVE && b > *own)
+            m->collective += b - (a > *own ? a : *own);
+        *own = b > *own ? b : *own;
+    }
+    m->receive_alone = m->comm - m->collective; /* of the union, what no other communication covers */
+}
+
+static size_t first_reaching(const struct walk *w, const int64_t *reach, int64_t from) {
+    size_t low = 0, high = w->part_count;
+    while (low < high) { /* reach[i] = latest end of parts 0 .. i: never falls */
+        size_t middle = (low + high) / 2;
+        if (reach[middle] <= from)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void fill_step(const struct walk *w, struct step *step, const int64_t *reach, size_t *operation,
+                      uint64_t gradient) {
+    struct measure m = {0};
+    size_t part = first_reaching(w, reach, step->start_ns);
+    sweep(w->parts + part, w->part_count - part, step->start_ns, step->end_ns, &m);
+    step->comm_ns = m.comm;
+    step->receive_alone_ns = m.receive_alone;
+    step->communication_alone_ns = w->device ? m.exposed : m.comm;
+    step->collective_alone_ns = w->device ? STEP_UNKNOWN : m.collective;
+    int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
+    while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
+        ++*operation;
+    for (; *operation < w->operation_count && w->operations[*operation].enter < step->end_ns; ++*operation) {
+        const struct operation *o = &w->operations[*operation];
+        step->operations++;
+        if (first == STEP_UNKNOWN)
+            first = o->enter;
+        if (gradient && o->symbol == gradient)
+            sync = o->enter;
+    }
+    step->first_ns = first == STEP_UNKNOWN ? step->end_ns - step->start_ns : first - step->start_ns;
+    step->sync_ns = sync == STEP_UNKNOWN || first == STEP_UNKNOWN || sync < first ? STEP_UNKNOWN : sync - first;
+    step->tail_ns = sync == STEP_UNKNOWN ? STEP_UNKNOWN : step->end_ns - sync;
+}
+
+static bool make_steps(struct walk *w, struct rank_steps *rank) {
+    if (w->start_count < 2)
+        return true;
+    rank->steps = calloc(w->start_count - 1, sizeof *rank->steps);
+    int64_t *reach = malloc((w->part_count + 1) * sizeof *reach), latest = INT64_MIN;
+    if (!rank->steps || !reach) {
+        free(reach);
+        return false;
+    }
+    for (size_t i = 0; i < w->part_count; i++)
+        reach[i] = latest = w->parts[i].to > latest ? w->parts[i].to : latest;
+    uint64_t gradient = gradient_symbol(w);
+    size_t operation = 0;
+    for (size_t i = 0; i + 1 < w->start_count; i++) {
+        if (w->starts[i + 1] <= w->starts[i])
+            continue;
+        struct step *step = &rank->steps[rank->count++];
+        *step = (struct step){.number = NO_STEP, .start_ns = w->starts[i], .end_ns = w->starts[i + 1]};
+        fill_step(w, step, reach, &operation, gradient);
+    }
+    free(reach);
+    return true;
+}
+
+static bool find_rank(struct walk *w, struct rank_steps *rank) {
+    bool done = read_records(w);
+    if (done) {
+        sort(w->operations, w->operation_count, sizeof *w->operations, compare_operations);
+        sort(w->parts, w->part_count, sizeof *w->parts, compare_parts);
+        sort(w->completions, w->completion_count, sizeof *w->completions, compare_completions);
+        name_waits(w);
+        done = find_starts(w, rank) && make_steps(w, rank);
+        rank->operations = w->operation_count;
+        rank->device = w->device;
+    }
+    free(w->operations);
+    free(w->parts);
+    free(w->completions);
+    free(w->starts);
+    return done;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static int64_t middle_of(const struct step *step) {
+    return step->start_ns + (step->end_ns - step->start_ns) / 2;
+}
+
+/* The rank with most steps gives the numbers; another's step has the number of the one its middle lies nearest to, at
+ * most half a step away. */
+static void number_steps(struct steps *steps) {
+    steps->reference = steps->rank_count;
+    for (size_t r = 0; r < steps->rank_count; r++)
+        if (steps->ranks[r].count > 0 &&
+            (steps->reference == steps->rank_count || steps->ranks[r].count > steps->ranks[steps->reference].count))
+            steps->reference = r;
+    if (steps->reference == steps->rank_count)
+        return;
+    const struct rank_steps *reference = &steps->ranks[steps->reference];
+    steps->count = (uint32_t)reference->count;
+    for (size_t r = 0; r < steps->rank_count; r++) {
+        size_t at = 0;
+        for (size_t i = 0; i < steps->ranks[r].count; i++) {
+            struct step *step = &steps->ranks[r].steps[i];
+            int64_t middle = middle_of(step);
+            while (at + 1 < reference->count && llabs(middle_of(&reference->steps[at + 1]) - middle) <
+                                                    llabs(middle_of(&reference->steps[at]) - middle))
+                at++;
+            int64_t length = reference->steps[at].end_ns - reference->steps[at].start_ns;
+            if (llabs(middle_of(&reference->steps[at]) - middle) <= length / 2)
+                step->number = (uint32_t)at;
+        }
+    }
+}
+
+bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker) {
+    *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks), .rank_count = clock->dump_count};
+    if (!steps->ranks)
+        return false;
+    struct filter filter = {0};
+    bool done = !marker->anchor || filter_set_op(&filter, marker->anchor) == 0;
+    for (size_t d = 0; done && d < clock->dump_count; d++) {
+        struct walk walk = {.clock = clock, .marker = marker, .filter = filter, .dump = d, .last_ns = INT64_MIN};
+        steps->ranks[d].dump = d;
+        done = find_rank(&walk, &steps->ranks[d]);
+    }
+    filter_free(&filter);
+    if (done)
+        number_steps(steps);
+    return done;
+}
+
+void steps_free(struct steps *steps) {
+    for (size_t r = 0; steps->ranks && r < steps->rank_count; r++)
+        free(steps->ranks[r].steps);
+    free(steps->ranks);
+    *steps = (struct steps){0};
+}

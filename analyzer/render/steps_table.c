@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of steps_table.h.
+ */
+#include "analyzer/render/steps_table.h"
+
+#include <stdlib.h>
+
+static double mean_seconds(const struct step_row *row, int64_t sum_ns) {
+    return (double)sum_ns / 1e9 / (double)row->count;
+}
+
+#define ROW ((const struct step_row *)row)
+#define VALUE(NAME, CELL)                                                                                              \
+    static struct cell NAME(const void *row) { return CELL; }
+#define MEAN(FIELD) (ROW->sum.FIELD == STEP_UNKNOWN ? cell_unknown() : cell_real(mean_seconds(ROW, ROW->sum.FIELD)))
+#define REST(FIELD)                                                                                                    \
+    (ROW->sum.FIELD == STEP_UNKNOWN ? cell_unknown() : cell_real(mean_seconds(ROW, ROW->sum.end_ns - ROW->sum.FIELD)))
+VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
+VALUE(host, ROW->host ? cell_text(ROW->host) : cell_unknown())
+VALUE(number, ROW->number >= 0 ? cell_integer(ROW->number) : cell_unknown())
+VALUE(count, cell_unsigned(ROW->count))
+VALUE(start, cell_real((double)ROW->start_ns / 1e9))
+VALUE(operations, cell_real((double)ROW->sum.operations / (double)ROW->count))
+VALUE(length, MEAN(end_ns))
+VALUE(longest, cell_real((double)ROW->longest_ns / 1e9))
+VALUE(comm, MEAN(comm_ns))
+VALUE(interval, MEAN(first_ns))
+VALUE(forward_backward, MEAN(sync_ns))
+VALUE(tail, MEAN(tail_ns))
+VALUE(receive_alone, MEAN(receive_alone_ns))
+VALUE(stage, REST(receive_alone_ns))
+VALUE(communication_alone, MEAN(communication_alone_ns))
+VALUE(computation, REST(communication_alone_ns))
+VALUE(collective_alone, MEAN(collective_alone_ns))
+
+/* clang-format off */
+const struct column step_columns[] = {
+    {"rank", "rank", .optional = true, .value = rank, .doc = "world rank; over all of them where empty"},
+    {"host", "host", .left = true, .optional = true, .value = host},
+    {"step", "step", .optional = true, .value = number, .doc = "number of the step, the same on all ranks; mean over the steps where empty"},
+    {"steps", "steps", .value = count, .doc = "steps that the row is the mean of"},
+    {"start_seconds", NULL, LOOK_SECONDS, .value = start, .doc = "of the first of them, since the job's start"},
+    {"operations", "ops", LOOK_RATIO, .value = operations, .doc = "operations per step"},
+    {"step_seconds", "step time", LOOK_SECONDS, .value = length, .doc = "length of a step"},
+    {"longest_seconds", "longest", LOOK_SECONDS, .value = longest},
+    {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "of it, in communication"},
+    {"interval_seconds", "interval", LOOK_SECONDS, .value = interval, .doc = "start to the first operation (data loading)"},
+    {"forward_backward_seconds", "fwd+bwd", LOOK_SECONDS, .optional = true, .value = forward_backward, .doc = "first operation to the last gradient synchronisation"},
+    {"tail_seconds", "tail", LOOK_SECONDS, .optional = true, .value = tail, .doc = "last gradient synchronisation to the next step"},
+    {"receive_alone_seconds", "recv alone", LOOK_SECONDS, .value = receive_alone, .doc = "receiving that no other communication overlaps"},
+    {"stage_seconds", NULL, LOOK_SECONDS, .value = stage, .doc = "step without receive_alone"},
+    {"communication_alone_seconds", NULL, LOOK_SECONDS, .value = communication_alone, .doc = "communication that nothing hides"},
+    {"computation_seconds", "compute", LOOK_SECONDS, .value = computation, .doc = "step without communication_alone"},
+    {"collective_alone_seconds", NULL, LOOK_SECONDS, .value = collective_alone, .doc = "communication_alone without receiving"},
+    {NULL, NULL, .value = NULL},
+};
+/* clang-format on */
+
+static void add(int64_t *sum, int64_t value) {
+    *sum = *sum == STEP_UNKNOWN || value == STEP_UNKNOWN ? STEP_UNKNOWN : add_ns(*sum, value);
+}
+
+static void add_step(struct step_row *row, const struct step *step, int64_t job_start_ns) {
+    int64_t length = step->end_ns - step->start_ns, start = step->start_ns - job_start_ns;
+    if (row->count == 0 || start < row->start_ns)
+        row->start_ns = start;
+    row->count++;
+    row->sum.operations += step->operations;
+    add(&row->sum.end_ns, length);
+    add(&row->sum.comm_ns, step->comm_ns);
+    add(&row->sum.first_ns, step->first_ns);
+    add(&row->sum.sync_ns, step->sync_ns);
+    add(&row->sum.tail_ns, step->tail_ns);
+    add(&row->sum.receive_alone_ns, step->receive_alone_ns);
+    add(&row->sum.communication_alone_ns, step->communication_alone_ns);
+    add(&row->sum.collective_alone_ns, step->collective_alone_ns);
+    if (length > row->longest_ns)
+        row->longest_ns = length;
+}
+
+static size_t place_of(const struct steps *steps, enum step_grouping grouping, size_t rank, const struct step *step,
+                       const size_t *first_of) {
+    if (grouping == STEPS_BY_RANK)
+        return rank;
+    if (grouping == STEPS_BY_STEP)
+        return step->number == NO_STEP ? steps->count : step->number;
+    return first_of[rank] + (size_t)(step - steps->ranks[rank].steps);
+}
+
+struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter, uint32_t from,
+                           uint32_t to, enum step_grouping grouping, int64_t job_start_ns, size_t *count) {
+    size_t all = 0, room;
+    size_t *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
+    for (size_t r = 0; first_of && r < steps->rank_count; r++) {
+        first_of[r] = all;
+        all += steps->ranks[r].count;
+    }
+    room = grouping == STEPS_BY_RANK ? steps->rank_count : grouping == STEPS_BY_STEP ? steps->count + 1u : all;
+    struct step_row *rows = first_of ? calloc(room + 1, sizeof *rows) : NULL;
+    for (size_t r = 0; rows && r < steps->rank_count; r++) {
+        const struct rank_steps *rank = &steps->ranks[r];
+        int32_t number = job->dumps[rank->dump]->header->rank;
+        for (size_t i = 0; filter_rank(filter, number) && i < rank->count; i++) {
+            const struct step *step = &rank->steps[i];
+            bool all_steps = from == 0 && to == UINT32_MAX;
+            if (!all_steps && (step->number == NO_STEP || step->number < from || step->number > to))
+                continue;
+            struct step_row *row = &rows[place_of(steps, grouping, r, step, first_of)];
+            row->rank = grouping == STEPS_BY_STEP ? RANK_UNKNOWN : number;
+            row->host = grouping == STEPS_BY_STEP ? NULL : job->dumps[rank->dump]->host;
+            row->number = grouping == STEPS_BY_RANK || step->number == NO_STEP ? -1 : (int64_t)step->number;
+            add_step(row, step, job_start_ns);
+        }
+    }
+    free(first_of);
+    *count = 0;
+    for (size_t i = 0; rows && i < room; i++)
+        if (rows[i].count > 0)
+            rows[(*count)++] = rows[i];
+    return rows;
+}

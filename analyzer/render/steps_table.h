@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps as a table: one row per rank, per step, or per both.
+ * Lives here: averaging over steps or ranks, keys and looks of the columns.
+ * Must not live here: how steps are found (analyse/steps.h).
+ */
+#ifndef COMMTAP_RENDER_STEPS_TABLE_H
+#define COMMTAP_RENDER_STEPS_TABLE_H
+
+#include "analyzer/analyse/job.h"
+#include "analyzer/analyse/steps.h"
+#include "analyzer/render/table.h"
+
+enum step_grouping { STEPS_BY_RANK, STEPS_BY_STEP, STEPS_BY_BOTH };
+
+/* Sums over `count` steps; a figure that is unknown in one of them is unknown. */
+struct step_row {
+    int32_t rank;   /* RANK_UNKNOWN: over several */
+    int64_t number; /* -1: over several */
+    const char *host;
+    uint64_t count;
+    struct step sum;
+    int64_t start_ns; /* the first's, since the job's start */
+    int64_t longest_ns;
+};
+
+extern const struct column step_columns[];
+
+/* Rows of the steps numbered [from, to] on ranks that pass the filter, in order of rank, then number; steps without a
+ * number count where `from` is 0 and `to` UINT32_MAX. `job_start_ns` is common time. NULL when memory is short; the
+ * caller frees. */
+struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter, uint32_t from,
+                           uint32_t to, enum step_grouping grouping, int64_t job_start_ns, size_t *count);
+
+#endif

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Steps of real jobs: as many as the program took, and who spends them how.
+# Must not live here: figures that depend on the speed of the machine.
+import json
+
+import jobs
+
+RANKS = {"openmpi": 4, "mpich": 2}
+
+
+def steps(directory, *arguments):
+    return json.loads(jobs.commtap("steps", "--format", "json", *arguments, directory).stdout)
+
+
+def test_steps_of_a_training_job(mpi, where):
+    slow = RANKS[mpi] - 1
+    arguments = ["--steps", "60", "--slow-rank", str(slow), "--slow-ms", "20"]
+    jobs.run(mpi, RANKS[mpi], [jobs.program(mpi, "train"), *arguments], where)
+    result = steps(where)
+    assert result["schema"] == "commtap.steps/1"
+    assert [level["operations"] for level in result["levels"] if level["level"] == "step"] == [2]
+    assert 58 <= result["steps_found"] <= 60
+    rows = {row["rank"]: row for row in result["rows"]}
+    assert sorted(rows) == list(range(RANKS[mpi]))
+    assert {row["operations"] for row in rows.values()} == {2.0}
+    # the slow one works, the others wait for it
+    for rank, row in rows.items():
+        assert row["computation_seconds"] <= rows[slow]["computation_seconds"]
+        assert row["step_seconds"] >= 0.02
+        assert abs(row["computation_seconds"] + row["communication_alone_seconds"] - row["step_seconds"]) < 1e-6
+    # without a slow rank's calls a step is found by any rank: --by both has a row per rank and step
+    both = steps(where, "--by", "both", "--step", "3-4")["rows"]
+    assert sorted((row["rank"], row["step"]) for row in both) == [(r, s) for r in range(RANKS[mpi]) for s in (3, 4)]
+    assert "steps of 2 operations" in jobs.commtap("steps", where).stdout
+
+
+def test_pcontrol_marks_steps(mpi, where):
+    jobs.run(mpi, 2, [jobs.program(mpi, "pcontrol")], where)
+    rows = steps(where, "--marker", "pcontrol")["rows"]
+    assert {(row["rank"], row["steps"], row["operations"]) for row in rows} == {(0, 3, 1.0), (1, 3, 1.0)}
+    assert steps(where, "--marker", "pcontrol:102")["rows"] == []

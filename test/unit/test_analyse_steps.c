@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Steps of hand-made ranks, with every figure worked out by hand.
+ * Lives here: one rank's step trace and overlap figures, numbers across ranks, markers.
+ * Must not live here: finding periods in sequences (test_periods.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/steps.h"
+#include "test/unit/job_builder.h"
+
+enum { STEPS = 20, STEP = 100000, US = 1000 };
+
+static const struct step_marker found = {0};
+
+static void reduce(struct hand_job *job, unsigned rank, uint32_t seq, uint64_t bytes, uint64_t enter, uint64_t leave) {
+    dump_builder_collective(job->builders[rank], 0, BUILDER_ALLREDUCE, 0, seq, bytes, enter, leave)->redop = REDOP_SUM;
+}
+
+/* A step of 100 us: own work to 10, receive 10-30, own work to 40, gradients 40-70, own work to 90, norm 90-100. */
+static void play(struct hand_job *job, unsigned rank, unsigned first_step) {
+    for (uint32_t k = first_step; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_p2p(job->builders[rank], 0, BUILDER_RECV, 0, FLAG_RECV, 1, 7, k, 512, t + 10 * US, t + 30 * US);
+        reduce(job, rank, 2 * k, 4096, t + 40 * US, t + 70 * US);
+        reduce(job, rank, 2 * k + 1, 8, t + 90 * US, t + 100 * US);
+    }
+}
+
+static void a_step_is_divided_as_it_should_be(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    play(&job, 0, 0);
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    const struct rank_steps *rank = &steps.ranks[0];
+    assert_int_equal(rank->periods.levels[rank->periods.step].length, 3);
+    assert_in_range(rank->count, STEPS - 3, STEPS - 1);
+    for (size_t i = 0; i < rank->count; i++) {
+        const struct step *step = &rank->steps[i];
+        assert_int_equal(step->end_ns - step->start_ns, STEP);
+        assert_int_equal(step->operations, 3);
+        assert_int_equal(step->comm_ns, 60 * US);
+        assert_int_equal(step->receive_alone_ns, 20 * US);
+        assert_int_equal(step->collective_alone_ns, 40 * US);
+        assert_int_equal(step->communication_alone_ns, 60 * US);
+        assert_int_equal(step->number, i);
+        /* the anchor is one of the three operations, which all come once a step */
+        assert_int_equal(step->first_ns + step->sync_ns + step->tail_ns, STEP);
+        assert_true(step->first_ns >= 0 && step->tail_ns >= 30 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+static void steps_have_one_number_on_all_ranks(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    play(&job, 0, 0);
+    play(&job, 1, 6); /* this one's first steps were overwritten */
+    hand_job_open(&job, 2);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_int_equal(steps.reference, 0);
+    const struct rank_steps *late = &steps.ranks[1];
+    assert_true(late->count > 0);
+    for (size_t i = 0; i < late->count; i++) {
+        assert_in_range(late->steps[i].number, 5, STEPS);
+        assert_int_equal(late->steps[i].start_ns, steps.ranks[0].steps[late->steps[i].number].start_ns);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+static void a_marker_overrides_what_would_be_found(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    play(&job, 0, 0);
+    for (uint32_t k = 0; k < 5; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * 4 * STEP;
+        dump_builder_record(
+            job.builders[0], 0,
+            &(struct record){
+                .kind = RECORD_MARK, .t0 = t, .t1 = t, .tag = 100 + (int32_t)k, .comm = COMM_NONE, .seq = SEQ_NONE});
+    }
+    hand_job_open(&job, 1);
+    struct step_marker marker = {.pcontrol = true, .any_level = true};
+    assert_true(steps_find(&steps, &job.clock, &marker));
+    assert_int_equal(steps.ranks[0].count, 4);
+    assert_int_equal(steps.ranks[0].steps[0].end_ns - steps.ranks[0].steps[0].start_ns, 4 * STEP);
+    assert_int_equal(steps.ranks[0].steps[0].operations, 12);
+    steps_free(&steps);
+    marker = (struct step_marker){.pcontrol = true, .level = 103};
+    assert_true(steps_find(&steps, &job.clock, &marker));
+    assert_int_equal(steps.ranks[0].count, 0); /* once is no step */
+    steps_free(&steps);
+    marker = (struct step_marker){.anchor = "recv"};
+    assert_true(steps_find(&steps, &job.clock, &marker));
+    assert_int_equal(steps.ranks[0].count, STEPS - 1);
+    assert_int_equal(steps.ranks[0].steps[3].first_ns, 0);
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+static void without_records_there_are_no_steps(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    hand_job_open(&job, 2);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_int_equal(steps.count, 0);
+    assert_int_equal(steps.reference, steps.rank_count);
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_is_divided_as_it_should_be),
+        cmocka_unit_test(steps_have_one_number_on_all_ranks),
+        cmocka_unit_test(a_marker_overrides_what_would_be_found),
+        cmocka_unit_test(without_records_there_are_no_steps),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
