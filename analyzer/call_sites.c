@@ -21,7 +21,7 @@ static int refuse(const struct options *options, enum skip_result result, const 
     return EXIT_USAGE;
 }
 
-int call_sites_open(struct call_sites *sites, const struct options *options, const struct job *job) {
+int call_sites_open(struct call_sites *sites, const struct options *options, struct dump *const *dumps, size_t count) {
     *sites = (struct call_sites){0};
     if (!skip_list_init(&sites->skip))
         return input_no_memory();
@@ -32,7 +32,7 @@ int call_sites_open(struct call_sites *sites, const struct options *options, con
         if (result != SKIP_OK)
             return refuse(options, result, text);
     }
-    sites->symbols = symbols_new(job->dumps, job->count, option_text(options, "debug-dir"));
+    sites->symbols = symbols_new(dumps, count, option_text(options, "debug-dir"));
     return sites->symbols ? EXIT_FINE : input_no_memory();
 }
 

@@ -7,7 +7,6 @@
 #ifndef COMMTAP_CALL_SITES_H
 #define COMMTAP_CALL_SITES_H
 
-#include "analyzer/analyse/job.h"
 #include "analyzer/options.h"
 #include "analyzer/symbols/skip_list.h"
 #include "analyzer/symbols/symbols.h"
@@ -22,12 +21,12 @@
 
 struct call_sites {
     struct skip_list skip;
-    struct symbols *symbols; /* over the job's dumps; nothing is looked up yet */
+    struct symbols *symbols; /* over the dumps; nothing is looked up yet */
 };
 
 /* Returns EXIT_FINE, or after one message EXIT_USAGE or EXIT_OUTPUT. The caller ends with call_sites_close in every
  * case. */
-int call_sites_open(struct call_sites *sites, const struct options *options, const struct job *job);
+int call_sites_open(struct call_sites *sites, const struct options *options, struct dump *const *dumps, size_t count);
 void call_sites_close(struct call_sites *sites);
 
 #endif

@@ -75,7 +75,7 @@ static int build(const struct options *options, const struct job *job, const str
 static int show(const struct options *options, const struct job *job, const struct filter *filter,
                 const struct site_waits *waits) {
     struct call_sites sites;
-    int code = call_sites_open(&sites, options, job);
+    int code = call_sites_open(&sites, options, job->dumps, job->count);
     if (code == EXIT_FINE)
         code = symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols)
                    ? build(options, job, filter, waits, &sites)

@@ -11,6 +11,7 @@
 #include "analyzer/analyse/job.h"
 #include "analyzer/analyse/summary.h"
 #include "analyzer/analyse/summary_deepspeed.h"
+#include "analyzer/call_sites.h"
 #include "analyzer/input.h"
 #include "analyzer/options.h"
 #include "analyzer/render/deepspeed_table.h"
@@ -21,8 +22,11 @@
 static const struct {
     const char *name;
     unsigned key;
-} by_names[] = {
-    {"op", SUMMARY_BY_OP}, {"bytes", SUMMARY_BY_BYTES}, {"comm", SUMMARY_BY_COMM}, {"rank", SUMMARY_BY_RANK}};
+} by_names[] = {{"op", SUMMARY_BY_OP},
+                {"bytes", SUMMARY_BY_BYTES},
+                {"comm", SUMMARY_BY_COMM},
+                {"rank", SUMMARY_BY_RANK},
+                {"site", SUMMARY_BY_SITE}};
 enum { BY_NAMES = sizeof by_names / sizeof *by_names };
 
 /* Reads --by. Returns 0 when it cannot. */
@@ -106,12 +110,34 @@ static int print(const struct options *options, const struct summary *summary) {
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
 
+/* The entries keep their labels: symbols are not needed any more when they are printed. */
+static int build_by_site(struct summary *summary, const struct options *options, const struct dump_set *set,
+                         const struct filter *filter, unsigned by) {
+    struct call_sites sites;
+    int code = call_sites_open(&sites, options, set->dumps, set->count);
+    if (code == EXIT_FINE) {
+        struct site_labels *labels = site_labels_new(sites.symbols, &sites.skip);
+        bool enough_memory = labels && symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols) &&
+                             summary_build_sites(summary, set, filter, by, labels);
+        site_labels_free(labels);
+        code = enough_memory ? EXIT_FINE : input_no_memory();
+    }
+    call_sites_close(&sites);
+    return code;
+}
+
 static int summarise(const struct options *options, const struct dump_set *set, const struct filter *filter) {
     const char *sort = option_text(options, "sort");
     const struct column *column = sort ? table_column(summary_columns, sort) : NULL;
     unsigned by = parse_by(option_text(options, "by"));
     if (by == 0) {
-        fprintf(stderr, "commtap summary: --by takes op, bytes, comm and rank, not '%s'\n", option_text(options, "by"));
+        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank and site, not '%s'\n",
+                option_text(options, "by"));
+        return EXIT_USAGE;
+    }
+    if ((by & SUMMARY_BY_SITE) && (by & SUMMARY_BY_BYTES)) {
+        fputs("commtap summary: call sites are not told apart by bytes: --by site goes with op, comm and rank\n",
+              stderr);
         return EXIT_USAGE;
     }
     if (sort && !column) {
@@ -119,11 +145,14 @@ static int summarise(const struct options *options, const struct dump_set *set, 
         return EXIT_USAGE;
     }
     struct summary summary;
-    if (!summary_build(&summary, set, filter, by))
-        return input_no_memory();
-    int code = !column || table_sort(summary.entries, sizeof *summary.entries, summary.count, column)
-                   ? print(options, &summary)
-                   : input_no_memory();
+    int code = by & SUMMARY_BY_SITE                       ? build_by_site(&summary, options, set, filter, by)
+               : summary_build(&summary, set, filter, by) ? EXIT_FINE
+                                                          : input_no_memory();
+    if (code != EXIT_FINE)
+        return code;
+    code = !column || table_sort(summary.entries, sizeof *summary.entries, summary.count, column)
+               ? print(options, &summary)
+               : input_no_memory();
     summary_free(&summary);
     return code;
 }
@@ -202,7 +231,10 @@ static const struct option option_rows[] = {
     {.name = "by",
      .argument = "KEYS",
      .fallback = "op,bytes,comm",
-     .doc = "what rows are told apart by: any of op, bytes, comm, rank"},
+     .doc = "what rows are told apart by: any of op, bytes, comm, rank; or site (where the call was made) with any of "
+            "op, comm, rank"},
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
     {.name = "sort", .argument = "KEY", .doc = "column to sort by, by its JSON key, as in count or time_max_us"},
     {.name = "compat",
      .argument = "WHAT",

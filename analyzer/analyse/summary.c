@@ -63,7 +63,9 @@ struct build {
     size_t table_size;
     struct group **groups; /* in order of appearance */
     size_t count;
-    const char **call_names; /* of the dump at hand: call index -> interned name */
+    struct site_labels *labels; /* NULL: not by site */
+    size_t d;                   /* number of the dump at hand in its set */
+    const char **call_names;    /* of the dump at hand: call index -> interned name */
 };
 
 static uint64_t mix(uint64_t hash, uint64_t value) {
@@ -75,12 +77,14 @@ static uint64_t hash_key(const struct summary_entry *key) {
     uint64_t hash = mix(key->api * 256u + key->source, (uintptr_t)key->op);
     hash = mix(hash, key->has_comm ? key->comm : 1);
     hash = mix(hash, key->bytes * 2 + key->size_class);
+    hash = mix(hash, (uintptr_t)key->site);
     return mix(hash, (uint32_t)key->rank);
 }
 
 static bool same_key(const struct summary_entry *a, const struct summary_entry *b) {
     return a->api == b->api && a->source == b->source && a->op == b->op && a->has_comm == b->has_comm &&
-           a->comm == b->comm && a->bytes == b->bytes && a->size_class == b->size_class && a->rank == b->rank;
+           a->comm == b->comm && a->bytes == b->bytes && a->size_class == b->size_class && a->rank == b->rank &&
+           a->site == b->site;
 }
 
 static bool grow_table(struct build *build) {
@@ -179,7 +183,7 @@ static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_
 
 /* Fills the key of a call. Returns 1, 0 when the filter leaves it out, -1 when memory is short. */
 static int make_key(struct build *build, const struct dump *dump, const struct subject *subject, uint16_t call,
-                    uint8_t source, uint64_t bytes, struct summary_entry *key) {
+                    uint8_t source, uint64_t bytes, uint32_t stack, struct summary_entry *key) {
     const char *name = name_of_call(build, dump, call);
     if (!name)
         return -1;
@@ -205,6 +209,12 @@ static int make_key(struct build *build, const struct dump *dump, const struct s
     }
     if (build->by & SUMMARY_BY_RANK)
         key->rank = dump->header->rank;
+    if (build->by & SUMMARY_BY_SITE) {
+        const char *label = site_label(build->labels, build->d, stack);
+        key->site = label ? intern(build->summary, label) : NULL;
+        if (!key->site)
+            return -1;
+    }
     return 1;
 }
 
@@ -258,22 +268,25 @@ static void add_bandwidth(struct group *group, const struct subject *subject, co
         group->bus_bytes += (double)bytes * busbw_factor(subject->call->busbw, subject->size);
 }
 
+/* `in_file` is where the row's histogram is, NULL when it has none. */
 static bool add_row(struct build *build, const struct dump *dump, const struct operation_row *in_file,
-                    const struct operation_row *row) {
+                    const struct operation_row *row, uint32_t stack) {
     uint32_t comm = row->comm_epoch & 0xffffff;
     struct subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, &key);
+    int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, stack, &key);
     if (wanted <= 0)
         return wanted == 0;
     struct group *group = find_group(build, &key, true);
-    struct row_reference *reference = malloc(sizeof *reference);
-    if (!group || !reference || !describe(build, group, &subject)) {
+    struct row_reference *reference = in_file ? malloc(sizeof *reference) : NULL;
+    if (!group || (in_file && !reference) || !describe(build, group, &subject)) {
         free(reference);
         return false;
     }
-    *reference = (struct row_reference){group->rows, dump, in_file};
-    group->rows = reference;
+    if (reference) {
+        *reference = (struct row_reference){group->rows, dump, in_file};
+        group->rows = reference;
+    }
     uint8_t source = row->source & ~SOURCE_SIZE_CLASS;
     uint64_t ns = to_ns(dump, source, row->time_total);
     struct summary_entry *entry = &group->entry;
@@ -305,7 +318,39 @@ static bool add_lane(struct build *build, const struct dump *dump, const struct 
         build->summary->rows_torn += state == ROW_TORN;
         if (row.untimed > row.count) /* torn: no more calls lack a time than there are */
             row.untimed = row.count;
-        if (!add_row(build, dump, &lane->operations[i], &row))
+        if (!add_row(build, dump, &lane->operations[i], &row, STACK_NONE))
+            return false;
+    }
+    return true;
+}
+
+/* A row of the sites table as a row of operations: sizes of single calls, their least time and whether they failed are
+ * not known. */
+static bool add_site(struct build *build, const struct dump *dump, const struct dump_lane *lane,
+                     const struct site_row *site) {
+    bool device = lane->state->device == 1;
+    struct operation_row row = {.call = site->call,
+                                .source = SOURCE_HOST,
+                                .comm_epoch = site->comm_epoch,
+                                .count = site->count,
+                                .bytes_total = site->bytes_total,
+                                .time_total = site->time_total,
+                                .time_min = 0,
+                                .time_max = site->time_max};
+    if (device)
+        row.source = SOURCE_GPU_EVENT;
+    return add_row(build, dump, NULL, &row, site->stack);
+}
+
+static bool add_sites(struct build *build, const struct dump *dump, const struct dump_lane *lane) {
+    build->summary->calls_lost += lane->sites ? lane->state->sites_lost : 0;
+    for (uint32_t i = 0; i < lane->site_count; i++) {
+        struct site_row row;
+        enum row_state state = site_row_read(dump, &lane->sites[i], &row);
+        if (state == ROW_UNUSED || state == ROW_DAMAGED)
+            continue;
+        build->summary->rows_torn += state == ROW_TORN;
+        if (!add_site(build, dump, lane, &row))
             return false;
     }
     return true;
@@ -319,7 +364,7 @@ static bool add_pending(struct build *build, const struct dump *dump) {
             continue;
         struct subject subject = subject_of(dump, pending->call, pending->comm);
         struct summary_entry key;
-        int wanted = make_key(build, dump, &subject, pending->call, SOURCE_HOST, pending->bytes, &key);
+        int wanted = make_key(build, dump, &subject, pending->call, SOURCE_HOST, pending->bytes, pending->stack, &key);
         if (wanted < 0)
             return false;
         if (wanted == 0)
@@ -341,7 +386,7 @@ static bool add_dump(struct build *build, const struct dump *dump) {
     if (!build->call_names)
         return false;
     for (uint32_t i = 0; i < dump->lane_count; i++)
-        if (dump->lanes[i].state && !add_lane(build, dump, &dump->lanes[i]))
+        if (dump->lanes[i].state && !(build->labels ? add_sites : add_lane)(build, dump, &dump->lanes[i]))
             return false;
     return add_pending(build, dump);
 }
@@ -372,7 +417,7 @@ static bool is_timed_call(const struct record *record) {
 static bool add_record(struct build *build, const struct dump *dump, const struct record *record) {
     struct subject subject = subject_of(dump, record->call, record->comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, record->call, SOURCE_HOST, record->bytes, &key);
+    int wanted = make_key(build, dump, &subject, record->call, SOURCE_HOST, record->bytes, record->stack, &key);
     if (wanted <= 0)
         return wanted == 0;
     struct group *group = find_group(build, &key, false); /* none: its row is a size class */
@@ -466,6 +511,8 @@ static bool add_percentiles(struct group *group) {
         return true;
     }
     qsort(entry->samples, entry->sample_count, sizeof *entry->samples, compare_samples);
+    if (entry->site && entry->percentiles == PERCENTILES_EXACT)
+        entry->time_min_ns = entry->samples[0].ns;
     entry->p50_ns = percentile(entry, total, 50);
     entry->p95_ns = percentile(entry, total, 95);
     entry->p99_ns = percentile(entry, total, 99);
@@ -506,6 +553,8 @@ static int compare_entries(const void *a, const void *b) {
         order = left->size_class - right->size_class;
     if (order == 0)
         order = compare_numbers(left->source, right->source);
+    if (order == 0 && left->site && right->site)
+        order = strcmp(left->site, right->site);
     return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
@@ -540,22 +589,32 @@ static void free_build(struct build *build) {
     free(build->call_names);
 }
 
-bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by) {
+static bool build_all(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
+                      struct site_labels *labels) {
     *summary = (struct summary){.by = by};
-    struct build build = {.summary = summary, .filter = filter, .by = by};
+    struct build build = {.summary = summary, .filter = filter, .by = by, .labels = labels};
     bool enough_memory = true;
-    for (size_t i = 0; i < set->count && enough_memory; i++)
-        if (is_counted(&build, set, i))
-            enough_memory = add_dump(&build, set->dumps[i]);
+    for (build.d = 0; build.d < set->count && enough_memory; build.d++)
+        if (is_counted(&build, set, build.d))
+            enough_memory = add_dump(&build, set->dumps[build.d]);
     if (enough_memory && records_can_tell(&build, set))
-        for (size_t i = 0; i < set->count && enough_memory; i++)
-            if (is_counted(&build, set, i))
-                enough_memory = add_records(&build, set->dumps[i]);
+        for (build.d = 0; build.d < set->count && enough_memory; build.d++)
+            if (is_counted(&build, set, build.d))
+                enough_memory = add_records(&build, set->dumps[build.d]);
     enough_memory = enough_memory && finish(&build);
     free_build(&build);
     if (!enough_memory)
         summary_free(summary);
     return enough_memory;
+}
+
+bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by) {
+    return build_all(summary, set, filter, by & ~(unsigned)SUMMARY_BY_SITE, NULL);
+}
+
+bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
+                         struct site_labels *labels) {
+    return build_all(summary, set, filter, by & ~(unsigned)SUMMARY_BY_BYTES, labels);
 }
 
 void summary_free(struct summary *summary) {

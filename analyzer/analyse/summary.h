@@ -13,6 +13,7 @@
 
 #include "analyzer/load/dump.h"
 #include "analyzer/load/filter.h"
+#include "analyzer/symbols/site_labels.h"
 
 /* What entries are told apart by. Without SUMMARY_BY_OP an entry holds calls of several functions, and so on. */
 enum summary_key {
@@ -20,6 +21,7 @@ enum summary_key {
     SUMMARY_BY_BYTES = 1u << 1,
     SUMMARY_BY_COMM = 1u << 2,
     SUMMARY_BY_RANK = 1u << 3,
+    SUMMARY_BY_SITE = 1u << 4, /* of the call; not together with SUMMARY_BY_BYTES */
 };
 #define SUMMARY_BY_DEFAULT (SUMMARY_BY_OP | SUMMARY_BY_BYTES | SUMMARY_BY_COMM)
 
@@ -44,6 +46,7 @@ struct summary_entry {
     uint64_t bytes;        /* BYTES_UNKNOWN = unknown or several */
     bool size_class;       /* `bytes` is the lower bound of a class of sizes */
     int32_t rank;          /* RANK_UNKNOWN = several or unknown */
+    const char *site;      /* compact label of the call site, NULL = several */
 
     uint64_t count;                    /* calls; operations that were posted and never seen complete included */
     uint64_t untimed;                  /* of these, calls without a time */
@@ -52,7 +55,8 @@ struct summary_entry {
     uint64_t bytes_total;              /* sum of known bytes */
     uint64_t received_bytes;           /* Sendrecv: what came back */
     uint64_t time_total_ns;            /* of the timed calls, count - untimed */
-    uint64_t time_min_ns, time_max_ns; /* 0 when there are none */
+    uint64_t time_min_ns, time_max_ns; /* 0 when there are none; by site the least is known where percentiles are
+                                          exact */
     uint64_t posting_total_ns;
     enum percentiles percentiles;
     uint64_t p50_ns, p95_ns, p99_ns; /* nearest rank; 0 when percentiles is PERCENTILES_NONE */
@@ -80,6 +84,10 @@ struct summary {
  * not depend on the order of files. Points into `set` nowhere. Returns false when memory is short; otherwise the caller
  * frees with summary_free. */
 bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by);
+/* The same from the tables of call sites: `by` holds SUMMARY_BY_SITE. Percentiles are known only where every record is
+ * still there. The symbols of `labels` are those of set->dumps. */
+bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
+                         struct site_labels *labels);
 void summary_free(struct summary *summary);
 
 /* Bandwidth factor of nccl-tests for `n` processes, < 0 for BUSBW_NONE. */

@@ -43,7 +43,9 @@ VALUE(bytes_total, cell_unsigned(entry->bytes_total))
 VALUE(time_total, TIMED ? MICROSECONDS(entry->time_total_ns) : cell_unknown())
 VALUE(time_avg,
       TIMED ? MICROSECONDS((double)entry->time_total_ns / (double)(entry->count - entry->untimed)) : cell_unknown())
-VALUE(time_min, TIMED ? MICROSECONDS(entry->time_min_ns) : cell_unknown())
+VALUE(time_min, TIMED && (!entry->site || entry->percentiles == PERCENTILES_EXACT) ? MICROSECONDS(entry->time_min_ns)
+                                                                                   : cell_unknown())
+VALUE(site, text_or_unknown(entry->site))
 VALUE(time_max, TIMED ? MICROSECONDS(entry->time_max_ns) : cell_unknown())
 VALUE(time_p50, RANKED ? MICROSECONDS(entry->p50_ns) : cell_unknown())
 VALUE(time_p95, RANKED ? MICROSECONDS(entry->p95_ns) : cell_unknown())
@@ -64,6 +66,7 @@ VALUE(posting, entry->posting_total_ns ? MICROSECONDS(entry->posting_total_ns) :
 /* clang-format off */
 const struct column summary_columns[] = {
     {"rank", "rank", .value = rank, .optional = true, .doc = "world rank (--by rank)"},
+    {"site", "call site", .value = site, .left = true, .optional = true, .doc = "the frame nearest to the call that is no library's and no framework's (--by site)"},
     {"api", NULL, .value = api, .doc = "mpi or nccl"},
     {"op", "op", .value = op, .left = true, .optional = true, .doc = "function"},
     {"comm", "communicator", .value = comm, .left = true, .optional = true, .doc = "communicator's uid"},

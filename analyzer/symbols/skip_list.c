@@ -102,6 +102,9 @@ static const char *const built_in[] = {
     "file:*/multiprocessing/*",
     "file:*/contextlib.py",
     "file:*/functools.py",
+    /* the interpreter, where its frames could not be replaced by Python's */
+    "module:python[23]*",
+    "module:libpython*.so*",
 };
 
 static bool add(struct skip_list *list, const char *text) {

@@ -47,7 +47,7 @@ struct symbols {
     struct module *modules;
     size_t module_count;
     struct place **places; /* in order of appearance; each is an allocation of its own, so that it stays where it is */
-    size_t place_count;
+    size_t place_count, resolved_count;
     struct place **table; /* open addressing over them, a power of two */
     size_t table_size;
     struct text *texts;
@@ -417,6 +417,8 @@ static int compare_notes(const void *a, const void *b) {
 }
 
 bool symbols_resolve(struct symbols *symbols) {
+    if (symbols->resolved_count == symbols->place_count)
+        return true;
     struct place **open = malloc((symbols->place_count + 1) * sizeof *open);
     size_t count = 0;
     if (!open)
@@ -434,6 +436,7 @@ bool symbols_resolve(struct symbols *symbols) {
         enough_memory = look_up(symbols, module, &batch) && name_rest(symbols, module, &batch);
     }
     free(open);
+    symbols->resolved_count = symbols->place_count;
     if (symbols->note_count > 0)
         qsort(symbols->notes, symbols->note_count, sizeof *symbols->notes, compare_notes);
     return enough_memory;
