@@ -1,6 +1,6 @@
 # What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
 #
-#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,recorder,startup,tail,report] [ROUNDS=15]
+#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,recorder,gpu,startup,tail,report] [ROUNDS=15]
 #
 # Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
 
@@ -9,7 +9,7 @@ ROUNDS ?= 15
 BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
-    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/dumps
+    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/dumps $(BENCH)/gpu
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)
@@ -40,6 +40,10 @@ $(BENCH)/librecorder.a: $(SHIM_OBJECTS)
 
 $(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@
+
+# With the functions of CUDA that the library intercepts: resolve.c wants a list of hooks.
+$(BENCH)/gpu: test/bench/gpu.c $(BENCH)/librecorder.a
+	$(CC) $(SHIM_CFLAGS) -Wno-strict-prototypes $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
 
 $(BENCH)/dumps: test/bench/dumps.c test/unit/dump_builder.c
 	@mkdir -p $(@D)

@@ -150,6 +150,21 @@ class Bench:
         table(["ring", "ns a record, 1 thread", "2 threads", "activation ms", "a thread's lane ms"], rows)
         print("Goal: at most 10 ns a record, activation (with the first thread's lane) at most 10 ms.\n")
 
+    # ---- GPU events ------------------------------------------------------------------------------------------------
+
+    def gpu(self):
+        """On the stand-in's libcuda, or on the real one where the stand-in is not built."""
+        print("## Timing a launch on a GPU by events\n")
+        standin = os.path.join(self.options.build, "standin")
+        environment = {"COMMTAP_DIR": self.empty_directory("gpu")}
+        if os.path.exists(os.path.join(standin, "libcuda.so.1")):
+            environment["LD_LIBRARY_PATH"] = standin
+        measured = [last_figures(run([self.program("gpu")], environment), "bare") for _ in range(5)]
+        measured = [m for m in measured if m]
+        row = [show(median([m[name] for m in measured]), 0) for name in ("bare", "span", "added")]
+        table(["two bare event records ns", "begin and end of a span ns", "added ns"], [row])
+        print("Goal: at most 1000 ns added.\n")
+
     # ---- start-up --------------------------------------------------------------------------------------------------
 
     def startup(self):
@@ -239,7 +254,7 @@ class Bench:
               f"{os.getloadavg()[0]:.1f}. {self.options.rounds} rounds, in each of which the variants take turns.\n")
 
     def all(self):
-        parts = {"percall": self.percall, "recorder": self.recorder, "startup": self.startup, "tail": self.tail,
+        parts = {"percall": self.percall, "recorder": self.recorder, "gpu": self.gpu, "startup": self.startup, "tail": self.tail,
                  "report": self.report}
         try:
             self.machine()
