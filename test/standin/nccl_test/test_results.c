@@ -4,7 +4,7 @@
  * Inputs are small integers, so that sums and products are exact in every float type (integers wrap alike) and the
  * comparison is bit for bit.
  */
-#include "test/standin/ranks.h"
+#include "test/standin/nccl_test/ranks.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -13,7 +13,8 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Conversions of their own, so that a mistake of the library's does not cancel out; of positive integers to 2048 only. */
+/* Conversions of their own, so that a mistake of the library's does not cancel out; of positive integers to 2048 only.
+ */
 static uint16_t double_to_half(double value) {
     unsigned integer = (unsigned)value, exponent = 0;
     while (integer >> (exponent + 1))

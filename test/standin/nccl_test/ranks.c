@@ -2,7 +2,7 @@
  *
  * See ranks.h.
  */
-#include "test/standin/ranks.h"
+#include "test/standin/nccl_test/ranks.h"
 
 #include <signal.h>
 #include <string.h>
