@@ -21,7 +21,8 @@ static bool group_hosts(struct common_clock *clock) {
     clock->hosts = calloc(clock->dump_count, sizeof *clock->hosts);
     clock->host_of = calloc(clock->dump_count, sizeof *clock->host_of);
     clock->reading_error = calloc(clock->dump_count, sizeof *clock->reading_error);
-    if (!clock->hosts || !clock->host_of || !clock->reading_error)
+    clock->device_error = calloc(clock->dump_count, sizeof *clock->device_error);
+    if (!clock->hosts || !clock->host_of || !clock->reading_error || !clock->device_error)
         return false;
     for (size_t i = 0; i < clock->dump_count; i++) {
         const struct dump *dump = clock->dumps[i];
@@ -57,11 +58,23 @@ static int64_t anchor_error(const struct dump *dump) {
     return (widths[count / 2] + 1) / 2;
 }
 
+/* Half the width of the widest device anchor in use. */
+static int64_t device_error(const struct dump *dump) {
+    uint64_t widest = 0;
+    for (uint32_t i = 0; i < dump->device_anchor_count; i++) {
+        const struct device_anchor *anchor = &dump->device_anchors[i];
+        if (anchor->version && anchor->version % 2 == 0 && anchor->width_ns > widest)
+            widest = anchor->width_ns;
+    }
+    return widest < NS_MOST ? (int64_t)((widest + 1) / 2) : NS_MOST;
+}
+
 static void bound_by_anchors(struct common_clock *clock) {
     for (size_t i = 0; i < clock->dump_count; i++) {
         struct clock_host *host = &clock->hosts[clock->host_of[i]];
         const struct dump *dump = clock->dumps[i];
         clock->reading_error[i] = anchor_error(dump);
+        clock->device_error[i] = device_error(dump);
         int64_t first = dump_monotonic_ns(dump, dump->header->activated_ticks), last = first;
         if (dump->anchor_count > 0)
             last = dump_monotonic_ns(dump, dump->anchors[dump->anchor_count - 1].ticks);
@@ -132,6 +145,7 @@ void common_clock_free(struct common_clock *clock) {
     free(clock->hosts);
     free(clock->host_of);
     free(clock->reading_error);
+    free(clock->device_error);
     *clock = (struct common_clock){0};
 }
 

@@ -50,6 +50,7 @@ struct common_clock {
     size_t host_count;
     uint32_t *host_of;      /* per dump */
     int64_t *reading_error; /* per dump: how far one reading of its clock can be off */
+    int64_t *device_error;  /* per dump: how far one of its GPUs' clocks can be off beside that; 0 without GPUs */
 };
 
 /* Builds the clock of `count` >= 1 dumps, which must outlive it. Result does not depend on anything but the dumps and
@@ -70,6 +71,14 @@ static inline int64_t to_common(const struct common_clock *clock, size_t dump, u
 /* The same for a device record's nanoseconds. */
 static inline int64_t device_to_common(const struct common_clock *clock, size_t dump, uint64_t device_ns) {
     return clock_host_common(&clock->hosts[clock->host_of[dump]], device_ns < NS_MOST ? (int64_t)device_ns : NS_MOST);
+}
+
+/* A record's two times on the common clock, whichever clock they were taken by. */
+static inline int64_t record_begin(const struct common_clock *clock, size_t dump, const struct record *record) {
+    return record_is_device(record) ? device_to_common(clock, dump, record->t0) : to_common(clock, dump, record->t0);
+}
+static inline int64_t record_end(const struct common_clock *clock, size_t dump, const struct record *record) {
+    return record_is_device(record) ? device_to_common(clock, dump, record->t1) : to_common(clock, dump, record->t1);
 }
 
 /* Bound of the error of a difference between times of two dumps, CLOCK_ERROR_UNKNOWN where there is none. */

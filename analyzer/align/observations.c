@@ -99,23 +99,18 @@ struct times {
     bool exact;
 };
 
-static bool device_times(const struct dump *dump, const struct record *record, struct times *times) {
-    uint64_t widest = 0;
-    for (uint32_t i = 0; i < dump->device_anchor_count; i++) {
-        const struct device_anchor *anchor = &dump->device_anchors[i];
-        if (anchor->version && anchor->device == (uint32_t)record->tag && anchor->width_ns > widest)
-            widest = anchor->width_ns;
-    }
-    if (record->t0 >= NS_MOST || record->t1 >= NS_MOST || widest >= NS_MOST)
+static bool device_times(const struct record *record, int64_t error, struct times *times) {
+    if (record->t0 >= NS_MOST || record->t1 >= NS_MOST)
         return false;
-    *times = (struct times){(int64_t)record->t0 - (int64_t)widest, (int64_t)record->t1 + (int64_t)widest, true};
-    return widest > 0; /* a device without an anchor has no place in time */
+    *times = (struct times){add_ns((int64_t)record->t0, -error), add_ns((int64_t)record->t1, error), true};
+    return error > 0; /* a device without an anchor has no place in time */
 }
 
-static bool times_of(const struct dump *dump, const struct record *record, const struct call_name *call,
+static bool times_of(const struct collector *c, size_t index, const struct record *record, const struct call_name *call,
                      struct times *times) {
+    const struct dump *dump = c->clock->dumps[index];
     if (record->kind == RECORD_GPU || record->kind == RECORD_KERNEL)
-        return device_times(dump, record, times);
+        return device_times(record, c->clock->device_error[index], times);
     if (call->api == API_NCCL)
         return false;
     if (record->kind != RECORD_CALL && record->kind != RECORD_DONE)
@@ -185,14 +180,14 @@ static void add_record(struct collector *c, size_t index, const struct record *r
     const struct call_name *call = dump_call(dump, record->call);
     struct times times;
     if (!call || record->comm >= dump->communicator_count || !wanted[record->comm] || record->seq == SEQ_NONE ||
-        (record->flags & FLAG_FAILED) || !times_of(dump, record, call, &times))
+        (record->flags & FLAG_FAILED) || !times_of(c, index, record, call, &times))
         return;
     const struct communicator_definition *definition = dump->communicators[record->comm].definition;
     struct observation o = {.key = definition->uid,
                             .host = c->clock->host_of[index],
                             .cause = OBSERVATION_NONE,
                             .effect = OBSERVATION_NONE};
-    if (record->flags & FLAG_COLLECTIVE && call->call_class == CLASS_COLLECTIVE)
+    if (record->flags & FLAG_COLLECTIVE && (call->call_class == CLASS_COLLECTIVE || call->call_class == CLASS_GROUP))
         add_collective(c, o, record, call, times);
     else if (record->flags & (FLAG_SEND | FLAG_RECV))
         add_message(c, o, record, definition->my_rank, times);

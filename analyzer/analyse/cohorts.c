@@ -22,12 +22,19 @@ struct candidate {
     bool often;
 };
 
+/* GPU operations count where they ran, if that is known. */
 static bool is_plain_collective(const struct match_directory *directory, size_t dump, const struct record *record) {
-    if (!(record->flags & FLAG_COLLECTIVE) || (record->flags & FLAG_STARTED) || record->seq == SEQ_NONE ||
-        (record->kind != RECORD_CALL && record->kind != RECORD_POST))
+    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+    if (!(record->flags & FLAG_COLLECTIVE) || (record->flags & (FLAG_STARTED | FLAG_CAPTURED)) ||
+        record->seq == SEQ_NONE || (record->kind != RECORD_CALL && record->kind != RECORD_POST && !device))
         return false;
     uint16_t call = match_call_of(directory, dump, record->call);
-    return call != CALL_UNKNOWN && directory->calls[call].name->call_class == CLASS_COLLECTIVE;
+    if (call == CALL_UNKNOWN)
+        return false;
+    const struct call_name *name = directory->calls[call].name;
+    if (name->api == API_NCCL && !device && dump_has_device_times(directory->dumps[dump]))
+        return false;
+    return name->call_class == CLASS_COLLECTIVE || name->call_class == CLASS_GROUP;
 }
 
 static void sample_record(const struct match_directory *directory, size_t dump, const struct dump_lane *lane,

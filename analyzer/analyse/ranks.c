@@ -27,8 +27,8 @@ static const struct {
     [CLASS_GROUP] = {true, true, false},
 };
 
-bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins) {
-    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .reference = reference};
+bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, bool device) {
+    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .reference = reference, .device = device};
     if (reference == COMM_NONE)
         return true;
     times->bins.capacity = bins;
@@ -105,8 +105,8 @@ static void count_self(struct rank_times *times, int64_t t0, bool poll) {
 }
 
 static void pass_reference(struct rank_times *times, const struct record *record) {
-    if (record->comm != times->reference || !(record->flags & FLAG_COLLECTIVE) || (record->flags & FLAG_STARTED) ||
-        record->seq == SEQ_NONE || !times->bins.capacity)
+    if (record->comm != times->reference || !(record->flags & FLAG_COLLECTIVE) ||
+        (record->flags & (FLAG_STARTED | FLAG_CAPTURED)) || record->seq == SEQ_NONE || !times->bins.capacity)
         return;
     if (times->after_reference)
         add_to_bins(&times->bins, record->seq, times->pending_self_ns);
@@ -116,8 +116,11 @@ static void pass_reference(struct rank_times *times, const struct record *record
 
 void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
     enum record_kind kind = item->record->kind;
-    if (kind != RECORD_CALL && kind != RECORD_POST)
+    bool device = kind == RECORD_GPU || kind == RECORD_KERNEL;
+    if (kind != RECORD_CALL && kind != RECORD_POST && !device)
         return;
+    if (call && call->api == API_NCCL && !device && times->device && kind == RECORD_POST)
+        return; /* it only enqueued: where the operation ran, its own record says */
     enum call_class class = call ? call->call_class : CLASS_OTHER;
     if (class >= sizeof classes / sizeof classes[0])
         class = CLASS_OTHER;

@@ -28,13 +28,14 @@ struct rank_times {
     struct rank_bins bins;
     /* private to the walk */
     uint32_t reference;
+    bool device; /* GPU operations have times of their own */
     bool open, after_reference, polled;
     int64_t since_ns, comm_to_ns, busy_to_ns, pending_self_ns;
 };
 
-/* `reference` is a local communicator index or COMM_NONE; `bins` >= 2 bounds the bins kept. Returns false when memory
- * is short. Freed with rank_times_free. */
-bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins);
+/* `device` says that GPU operations have records of their own. `reference` is a local communicator index or COMM_NONE;
+ * `bins` >= 2 bounds the bins kept. Returns false when memory is short. Freed with rank_times_free. */
+bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, bool device);
 void rank_times_free(struct rank_times *times);
 
 /* Takes the rank's next record. `call` is NULL where it is unknown. */

@@ -140,8 +140,7 @@ static bool is_operation(const struct call_name *call) {
 }
 
 static void add_device_record(struct walk *w, const struct record *record, const struct call_name *call) {
-    int64_t from = device_to_common(w->clock, w->dump, record->t0),
-            to = device_to_common(w->clock, w->dump, record->t1);
+    int64_t from = record_begin(w->clock, w->dump, record), to = record_end(w->clock, w->dump, record);
     if (record->kind == RECORD_EXPOSED) {
         add_part(w, from, to, PART_EXPOSED);
     } else if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && call) {
@@ -175,19 +174,15 @@ static void add_host_record(struct walk *w, const struct record *record, const s
         add_part(w, t0, t1, kind_of(call));
 }
 
-static bool is_device(const struct record *record) {
-    return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED;
-}
-
 static bool read_records(struct walk *w) {
     const struct dump *dump = w->clock->dumps[w->dump];
     struct record_stream stream;
     bool done = record_stream_begin(&stream, dump);
     for (const struct record *record; done && !w->no_memory && (record = record_stream_next(&stream)) != NULL;) {
         const struct call_name *call = dump_call(dump, record->call);
-        if (is_device(record))
+        if (record_is_device(record))
             add_device_record(w, record, call);
-        else if (record->kind != RECORD_MEMORY && record->kind != RECORD_PROXY && record->kind != RECORD_THREAD)
+        else if (record->kind != RECORD_PROXY && record->kind != RECORD_THREAD)
             add_host_record(w, record, call);
     }
     record_stream_end(&stream);

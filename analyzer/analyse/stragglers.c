@@ -67,7 +67,8 @@ static bool prepare(struct straggler_analysis *analysis) {
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
-        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins))
+        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins,
+                             dump_has_device_times(analysis->directory->dumps[d])))
             return false;
     }
     return true;

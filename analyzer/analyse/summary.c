@@ -257,6 +257,9 @@ static void add_bandwidth(struct group *group, const struct subject *subject, co
     uint64_t timed = row->count - row->untimed;
     if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || timed == 0)
         return;
+    /* NCCL's calls return before anything has moved: their time says nothing about bandwidth */
+    if (subject->call->api == API_NCCL && (row->source & ~SOURCE_SIZE_CLASS) == SOURCE_HOST)
+        return;
     uint64_t bytes = row->bytes_total;
     if (row->untimed > 0)
         bytes = (uint64_t)((unsigned __int128)row->bytes_total * timed / row->count);
@@ -408,20 +411,31 @@ static bool add_sample(struct group *group, uint64_t ns, uint64_t count) {
 }
 
 /* Records that stand for one timed call in an operation row. */
-static bool is_timed_call(const struct record *record) {
+static bool is_timed_call(const struct dump *dump, const struct record *record) {
     if (record->flags & (FLAG_RECEIVE_HALF | FLAG_UNOBSERVED) || record->t1 < record->t0)
         return false;
-    return record->kind == RECORD_CALL || record->kind == RECORD_DONE;
+    if (record->kind == RECORD_POST) { /* NCCL's: the host's share of an operation; of a group only the group has it */
+        const struct call_name *call = dump_call(dump, record->call);
+        return call && call->api == API_NCCL && record->tag == TAG_NONE;
+    }
+    return record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GROUP ||
+           record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+}
+
+static enum source source_of(const struct record *record) {
+    return record->kind == RECORD_GPU      ? SOURCE_GPU_EVENT
+           : record->kind == RECORD_KERNEL ? SOURCE_IN_KERNEL
+                                           : SOURCE_HOST;
 }
 
 static bool add_record(struct build *build, const struct dump *dump, const struct record *record) {
     struct subject subject = subject_of(dump, record->call, record->comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, record->call, SOURCE_HOST, record->bytes, record->stack, &key);
+    int wanted = make_key(build, dump, &subject, record->call, source_of(record), record->bytes, record->stack, &key);
     if (wanted <= 0)
         return wanted == 0;
     struct group *group = find_group(build, &key, false); /* none: its row is a size class */
-    return !group || add_sample(group, to_ns(dump, SOURCE_HOST, record->t1 - record->t0), 1);
+    return !group || add_sample(group, to_ns(dump, source_of(record), record->t1 - record->t0), 1);
 }
 
 static bool add_records(struct build *build, const struct dump *dump) {
@@ -435,7 +449,7 @@ static bool add_records(struct build *build, const struct dump *dump) {
             return false;
         bool enough_memory = true;
         for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));)
-            enough_memory = !is_timed_call(record) || add_record(build, dump, record);
+            enough_memory = !is_timed_call(dump, record) || add_record(build, dump, record);
         record_cursor_end(&cursor);
         if (!enough_memory)
             return false;

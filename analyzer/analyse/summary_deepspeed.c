@@ -175,7 +175,8 @@ static struct instance *instance_at(struct join *join, uint64_t uid, uint32_t se
 /* A completed, numbered collective with a name in torch.distributed; NULL communicator otherwise. */
 static const struct dump_communicator *joinable(const struct build *build, const struct dump *dump,
                                                 const struct record *record, const struct call_name **call) {
-    bool timed = record->kind == RECORD_CALL || record->kind == RECORD_DONE;
+    bool timed = record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
+                 ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && !(record->flags & FLAG_CAPTURED));
     const struct dump_communicator *communicator = dump_communicator(dump, record->comm);
     *call = dump_call(dump, record->call);
     if (!timed || !(record->flags & FLAG_COLLECTIVE) || record->flags & FLAG_UNOBSERVED || record->seq == SEQ_NONE ||
@@ -186,12 +187,17 @@ static const struct dump_communicator *joinable(const struct build *build, const
     return wanted ? communicator : NULL;
 }
 
+static uint64_t length_ns(const struct dump *dump, const struct record *record) {
+    uint64_t length = record->t1 - record->t0;
+    return record_is_device(record) ? length : (uint64_t)dump_duration_ns(dump, length);
+}
+
 static void enter_record(struct join *join, const struct dump *dump, const struct record *record,
                          const struct dump_communicator *communicator) {
     const struct communicator_definition *definition = communicator->definition;
     int32_t start = record->flags & FLAG_STARTED ? record->tag : 0;
     struct instance *instance = instance_at(join, definition->uid, record->seq, start);
-    uint64_t ns = (uint64_t)dump_duration_ns(dump, record->t1 - record->t0);
+    uint64_t ns = length_ns(dump, record);
     if (instance->size == 0)
         *instance = (struct instance){definition->uid, record->seq, start, 0, definition->size, ns};
     instance->seen++;
@@ -230,7 +236,7 @@ static bool compare_with_least(struct build *build, struct join *join, const str
         log->unmatched++;
         return true;
     }
-    uint64_t ns = (uint64_t)dump_duration_ns(dump, record->t1 - record->t0);
+    uint64_t ns = length_ns(dump, record);
     struct deepspeed_row *row = &log->rows[at];
     row->matched++;
     row->comm_total_ms += (double)instance->least_ns / 1e6;

@@ -43,7 +43,11 @@ static struct latest find_latest(const struct match_instance *instance, uint32_t
 }
 
 static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
-    return common_clock_error(waits->clock, instance->communicator->dump_of[a], instance->communicator->dump_of[b]);
+    size_t dump_a = instance->communicator->dump_of[a], dump_b = instance->communicator->dump_of[b];
+    int64_t error = common_clock_error(waits->clock, dump_a, dump_b);
+    if (!instance->device || error == CLOCK_ERROR_UNKNOWN)
+        return error;
+    return add_ns(error, waits->clock->device_error[dump_a] + waits->clock->device_error[dump_b]);
 }
 
 /* How long member i waited for member `cause`, 0 where the clocks cannot tell. */

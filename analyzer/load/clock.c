@@ -169,6 +169,26 @@ int64_t dump_monotonic_ns(const struct dump *dump, uint64_t ticks) {
     return (int64_t)(segment->ns + scale(ticks - segment->ticks, segment->rate));
 }
 
+uint64_t dump_ticks_at(const struct dump *dump, uint64_t monotonic_ns) {
+    const struct clock_model *clock = &loaded_of(dump)->clock;
+    size_t low = 0, high = clock->segment_count; /* the last segment that begins at or before, or the first */
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (clock->segments[middle].ns <= monotonic_ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct clock_segment *segment = &clock->segments[low];
+    bool after = monotonic_ns >= segment->ns;
+    uint64_t rate = after ? segment->rate : clock->mean_rate;
+    uint64_t distance = after ? monotonic_ns - segment->ns : segment->ns - monotonic_ns;
+    wide ticks = rate > 0 ? ((wide)distance << RATE_SHIFT) / rate : 0;
+    if (after)
+        return ticks < UINT64_MAX - segment->ticks ? segment->ticks + (uint64_t)ticks : UINT64_MAX;
+    return ticks < segment->ticks ? segment->ticks - (uint64_t)ticks : 0;
+}
+
 int64_t dump_realtime_ns(const struct dump *dump, uint64_t ticks) {
     int64_t monotonic = dump_monotonic_ns(dump, ticks);
     if (dump->anchor_count == 0)

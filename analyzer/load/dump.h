@@ -164,6 +164,17 @@ const char *dump_string(const struct dump *dump, uint32_t id);
  * the first time beside the first stack through it, before or after: where none was loaded before, the next one is. */
 const struct dump_module *dump_module_at(const struct dump *dump, const struct dump_stack *stack, uint64_t address);
 
+/* True when a record's t0 and t1 are CLOCK_MONOTONIC nanoseconds, as a device's clock gave them, instead of ticks. */
+static inline bool record_is_device(const struct record *record) {
+    return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED ||
+           record->kind == RECORD_MEMORY;
+}
+
+/* True when the process's GPU operations have times of their own: its enqueueing calls are then not where they ran. */
+static inline bool dump_has_device_times(const struct dump *dump) {
+    return dump->header->gpu_timing == GPU_TIMING_EVENTS || dump->header->gpu_timing == GPU_TIMING_KERNEL;
+}
+
 /* ---- walking records ------------------------------------------------------------------------------------ */
 
 /* Walks one lane's records in ticket order: first those kept in sampled windows, then the ring; each ticket once.
@@ -196,6 +207,8 @@ bool dump_records_complete(const struct dump *dump);
 int64_t dump_monotonic_ns(const struct dump *dump, uint64_t ticks);
 /* Ticks -> CLOCK_REALTIME nanoseconds. */
 int64_t dump_realtime_ns(const struct dump *dump, uint64_t ticks);
+/* CLOCK_MONOTONIC nanoseconds -> ticks, the inverse: where a device's record stands among the host's. */
+uint64_t dump_ticks_at(const struct dump *dump, uint64_t monotonic_ns);
 /* A length in ticks -> nanoseconds with the whole run's mean rate, rounded to nearest. */
 int64_t dump_duration_ns(const struct dump *dump, uint64_t ticks);
 

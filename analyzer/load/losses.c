@@ -12,8 +12,8 @@
     { #FIELD, TEXT, offsetof(struct lane_state, FIELD), true }
 const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_OPERATIONS] = OF_LANE(operations_lost, "calls are in no total: a table of operations was full"),
-    [LOSS_PROVIDERS] = OF_PROCESS(providers_handed_raw,
-                                  "functions of a second MPI library were handed out: calls of them are not seen"),
+    [LOSS_PROVIDERS] = OF_PROCESS(
+        providers_handed_raw, "functions of a further copy of a library were handed out: calls of them are not seen"),
     [LOSS_COMMUNICATORS] = OF_PROCESS(communicators_untracked,
                                       "communicators could not be followed: nothing on them is matched between ranks"),
     [LOSS_PENDING] = OF_PROCESS(pending_untracked, "operations could not be followed: when they completed is unknown"),
@@ -26,6 +26,12 @@ const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_PEERS] = OF_LANE(peers_lost, "messages are missing from who sent to whom: a table was full"),
     [LOSS_DEFINITIONS] = OF_PROCESS(definitions_full, "communicators, names or call sites were not written down"),
     [LOSS_EPOCHS] = OF_PROCESS(epochs_merged, "phases of the job were added to the one before: there are too many"),
+    [LOSS_GPU_EVENTS] = OF_PROCESS(gpu_no_event, "GPU operations were not timed: no event was free"),
+    [LOSS_GPU_UNFINISHED] =
+        OF_PROCESS(gpu_unfinished, "GPU operations had not finished when the process ended, or were aborted"),
+    [LOSS_GPU_FAILED] = OF_PROCESS(gpu_failed, "GPU operations were not timed: their events returned errors"),
+    [LOSS_REPLAYS] = OF_PROCESS(replays_untimed, "GPU operations of graph replays were counted but not timed"),
+    [LOSS_STACKS_CUT] = OF_PROCESS(stacks_truncated, "call stacks are cut short"),
 };
 
 static void add(uint64_t *sum, uint64_t counter) {

@@ -54,6 +54,7 @@ static void deliver(struct channel *channel, const struct channel_owner *owner, 
         .other_position = slot->other_position,
         .seen = slot->seen,
         .bytes = slot->bytes,
+        .device = slot->device,
         .root = match_position_of(channel->communicator, slot->root),
         .members = members_of(channel, at),
     };
@@ -103,8 +104,11 @@ static bool claim_slot(struct channel *channel, const struct channel_owner *owne
 }
 
 static void open_slot(struct channel *channel, size_t at, const struct channel_arrival *arrival) {
-    channel->slots[at] = (struct channel_slot){
-        .seq = arrival->seq, .call = arrival->call, .root = arrival->root, .bytes = arrival->bytes};
+    channel->slots[at] = (struct channel_slot){.seq = arrival->seq,
+                                               .call = arrival->call,
+                                               .root = arrival->root,
+                                               .bytes = arrival->bytes,
+                                               .device = arrival->device};
     struct match_member *members = members_of(channel, at);
     for (uint32_t i = 0; i < channel->communicator->dump_count; i++)
         members[i].enter = MATCH_ABSENT;

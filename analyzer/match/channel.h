@@ -23,6 +23,7 @@ struct channel_slot {
     uint16_t call, other_call;
     int32_t root;
     uint64_t bytes;
+    bool device;
 };
 
 struct channel {
@@ -43,6 +44,7 @@ struct channel_arrival {
     uint16_t call, base; /* base: compared between members */
     int32_t root;
     uint64_t bytes;
+    bool device;
     struct match_member member;
 };
 

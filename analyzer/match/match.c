@@ -169,7 +169,8 @@ static void hold(struct walk *walk, struct walk_lane *lane, struct channel *chan
 static void take_collective(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     const struct record *record = item->record;
     struct match_place place = match_place_of(walk->owner.directory, item->dump, record->comm);
-    if (place.communicator == NOWHERE || record->seq == SEQ_NONE) {
+    /* what a graph replays has its number from the capture: the same at every replay */
+    if (place.communicator == NOWHERE || record->seq == SEQ_NONE || (record->flags & FLAG_CAPTURED)) {
         walk->totals.collective += mine;
         walk->totals.unmatchable += mine;
         return;
@@ -198,14 +199,15 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->owner.directory->calls[item->call].base,
         .root = record->peer,
         .bytes = record->bytes,
-        .member = {.enter = to_common(walk->clock, item->dump, record->t0),
-                   .leave = to_common(walk->clock, item->dump, record->t1),
+        .device = record_is_device(record),
+        .member = {.enter = record_begin(walk->clock, item->dump, record),
+                   .leave = record_end(walk->clock, item->dump, record),
                    .stack = record->stack,
                    .call = item->call},
     };
     if (arrival.member.leave < arrival.member.enter) /* damage */
         arrival.member.leave = arrival.member.enter;
-    arrival.member.wait = record->kind == RECORD_CALL ? arrival.member.enter : arrival.member.leave;
+    arrival.member.wait = record->kind == RECORD_DONE ? arrival.member.leave : arrival.member.enter;
     if (waited_for)
         hold(walk, lane, channel, &arrival);
     else
@@ -227,8 +229,8 @@ static void note_wait(struct walk *walk, const struct match_record *item, struct
 
 static bool is_outside(const struct walk *walk, size_t dump, const struct record *record) {
     const struct match_sink *sink = walk->owner.sink;
-    return sink->limited && (to_common(walk->clock, dump, record->t1) < sink->from_ns ||
-                             to_common(walk->clock, dump, record->t0) > sink->to_ns);
+    return sink->limited && (record_end(walk->clock, dump, record) < sink->from_ns ||
+                             record_begin(walk->clock, dump, record) > sink->to_ns);
 }
 
 static void take_record(struct walk *walk, size_t dump, const struct record *record) {
@@ -241,14 +243,15 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
                                 .gap = record_stream_gap(stream)};
     if (record->kind == RECORD_CALL)
         note_wait(walk, &item, lane);
-    if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
+    if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
+                                              record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, &item, lane, mine);
     if (!mine)
         return;
     walk->totals.records++;
     if (walk->owner.sink->record) {
-        item.t0 = to_common(walk->clock, dump, record->t0);
-        item.t1 = to_common(walk->clock, dump, record->t1);
+        item.t0 = record_begin(walk->clock, dump, record);
+        item.t1 = record_end(walk->clock, dump, record);
         walk->owner.sink->record(walk->owner.state, &item);
     }
 }

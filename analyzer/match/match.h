@@ -43,6 +43,7 @@ struct match_instance {
     uint32_t seen;                      /* members present */
     uint64_t bytes;                     /* largest of the members', BYTES_UNKNOWN where unknown */
     uint32_t root;                      /* its place in `members`, NOWHERE where the call or the dumps have none */
+    bool device;                        /* enter and leave are times on the members' GPUs */
     const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
 

@@ -16,6 +16,8 @@ static void advance(struct stream_lane *lane) {
         return;
     }
     lane->key = lane->record->kind == RECORD_DONE ? lane->record->t1 : lane->record->t0;
+    if (record_is_device(lane->record))
+        lane->key = dump_ticks_at(lane->cursor.dump, lane->record->t0);
     if (lane->key == UINT64_MAX)
         lane->key--;
     lane->ticket = lane->record->commit;

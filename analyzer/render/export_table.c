@@ -12,9 +12,9 @@
     ((size_t)(CODE) < sizeof(NAMES) / sizeof *(NAMES) && (NAMES)[CODE] ? cell_text((NAMES)[CODE]) : cell_unknown())
 
 static const char *const kind_names[] = {
-    [RECORD_CALL] = "call",   [RECORD_POST] = "post",     [RECORD_DONE] = "done",
-    [RECORD_GPU] = "gpu",     [RECORD_KERNEL] = "kernel", [RECORD_PROXY] = "proxy",
-    [RECORD_GROUP] = "group", [RECORD_MARK] = "mark",     [RECORD_THREAD] = "thread",
+    [RECORD_CALL] = "call",     [RECORD_POST] = "post",       [RECORD_DONE] = "done",     [RECORD_GPU] = "gpu",
+    [RECORD_KERNEL] = "kernel", [RECORD_PROXY] = "proxy",     [RECORD_GROUP] = "group",   [RECORD_MARK] = "mark",
+    [RECORD_THREAD] = "thread", [RECORD_EXPOSED] = "exposed", [RECORD_MEMORY] = "memory",
 };
 static const char *const datatype_names[DATATYPE_CODES] = {
     [DATATYPE_OTHER] = "other",
@@ -89,6 +89,17 @@ static struct cell time_cell(const struct export_row *row, uint64_t ticks) {
     return device ? cell_unsigned(ticks) : cell_integer(dump_duration_ns(row->dump, ticks));
 }
 
+static int64_t realtime_ns(const struct export_row *row, uint64_t time) {
+    return dump_realtime_ns(row->dump, record_is_device(row->record) ? dump_ticks_at(row->dump, time) : time);
+}
+
+static int64_t duration_ns(const struct export_row *row) {
+    uint64_t length = row->record->t1 - row->record->t0;
+    if (!record_is_device(row->record))
+        return dump_duration_ns(row->dump, length);
+    return length < INT64_MAX ? (int64_t)length : INT64_MAX;
+}
+
 static struct cell epoch_cell(uint32_t comm_epoch) {
     return cell_unsigned(comm_epoch >> 24);
 }
@@ -124,11 +135,9 @@ VALUE(seq, row->record->seq == SEQ_NONE ? cell_unknown() : cell_unsigned(row->re
 VALUE(operation, row->record->op ? cell_unsigned(row->record->op) : cell_unknown())
 VALUE(tag, row->record->tag > TAG_ANY ? cell_integer(row->record->tag) : cell_unknown())
 VALUE(bytes, bytes_cell(row->record->bytes))
-VALUE(start, cell_integer(dump_realtime_ns(row->dump, row->record->t0)))
-VALUE(end, cell_integer(dump_realtime_ns(row->dump, row->record->t1)))
-VALUE(duration, row->record->t1 >= row->record->t0
-                    ? cell_integer(dump_duration_ns(row->dump, row->record->t1 - row->record->t0))
-                    : cell_unknown())
+VALUE(start, cell_integer(realtime_ns(row, row->record->t0)))
+VALUE(end, cell_integer(realtime_ns(row, row->record->t1)))
+VALUE(duration, row->record->t1 >= row->record->t0 ? cell_integer(duration_ns(row)) : cell_unknown())
 VALUE(datatype, NAME_OF(datatype_names, row->record->dtype))
 VALUE(redop, NAME_OF(redop_names, row->record->redop))
 VALUE(result, row->record->flags &FLAG_FAILED ? cell_unsigned(row->record->result) : cell_unknown())

@@ -93,6 +93,11 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
         {"providers_handed_raw", "lost: 11 functions"},
         {"definitions_full", "lost: 12 communicators, names"},
         {"epochs_merged", "lost: 13 phases"},
+        {"gpu_no_event", "lost: 14 GPU operations"},
+        {"gpu_unfinished", "lost: 15 GPU operations"},
+        {"gpu_failed", "lost: 16 GPU operations"},
+        {"replays_untimed", "lost: 17 GPU operations"},
+        {"stacks_truncated", "lost: 18 call stacks"},
     };
     struct shelf shelf;
     static char text[TEXT_MAX];
@@ -109,7 +114,12 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
                                                                          .ordinals_evicted = 10,
                                                                          .providers_handed_raw = 11,
                                                                          .definitions_full = 12,
-                                                                         .epochs_merged = 13};
+                                                                         .epochs_merged = 13,
+                                                                         .gpu_no_event = 14,
+                                                                         .gpu_unfinished = 15,
+                                                                         .gpu_failed = 16,
+                                                                         .replays_untimed = 17,
+                                                                         .stacks_truncated = 18};
     report(&shelf, "text", text);
     assert_null(strstr(text, "hold every call;"));
     assert_non_null(strstr(text, "totals do not hold every call"));
