@@ -17,7 +17,7 @@
 #include "analyzer/render/units.h"
 #include "analyzer/session.h"
 
-enum { OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
+enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
 
 struct report {
     const struct session *session;
@@ -66,16 +66,22 @@ static json_t *coverage_to_json(const struct session *session) {
         "collectives_mismatched", (json_int_t)totals->mismatches);
 }
 
+static struct table hot_sites_table(const struct session *session, size_t count) {
+    return (struct table){hot_site_columns, session->hot.items, sizeof *session->hot.items, count};
+}
+
 static bool print_json(FILE *stream, const struct report *report) {
     const struct straggler_analysis *analysis = &report->session->analysis;
     struct table summary = summary_table(report->summary);
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->session->job.count};
-    return json_print(stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1", "job",
-                                        job_to_json(report->session), "coverage", coverage_to_json(report->session),
-                                        "losses", loss_list_to_json(&report->session->job.losses), "summary",
-                                        table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
-                                        stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
-                                        "findings", findings_to_json(&report->session->findings)));
+    struct table sites = hot_sites_table(report->session, report->session->hot.count);
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1", "job",
+                                job_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
+                                loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary),
+                                "ranks", table_to_json(&ranks), "stragglers",
+                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count), "sites",
+                                table_to_json(&sites), "findings", findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -116,6 +122,20 @@ static bool print_operations(const struct output *output, const struct report *r
         return false;
     if (report->summary->count > shown)
         fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary->count - shown);
+    return true;
+}
+
+/* Where the waits are; nothing where there are none. */
+static bool print_sites(const struct output *output, const struct report *report) {
+    size_t count = report->session->hot.count, shown = count < SITES_SHOWN ? count : SITES_SHOWN;
+    if (count == 0)
+        return true;
+    struct table table = hot_sites_table(report->session, shown);
+    print_heading(output, "Call sites that ranks wait at");
+    if (!table_print_text(output->stream, &table, output->color))
+        return false;
+    if (count > shown)
+        fprintf(output->stream, "... and %zu more: commtap calls --waits\n", count - shown);
     return true;
 }
 
@@ -211,7 +231,7 @@ static bool print_text(const struct output *output, const struct report *report)
     print_job(output, session);
     if (report->summary->count > 0 && !print_operations(output, report))
         return false;
-    if (!print_ranks(output, report))
+    if (!print_ranks(output, report) || !print_sites(output, report))
         return false;
     print_coverage(output, session);
     fprintf(output->stream, "\nnext: commtap %s ", session->analysis.straggler_count > 0 ? "stragglers" : "summary");
@@ -253,7 +273,8 @@ static int run(const struct options *options) {
 }
 
 static const struct option report_options[] = {
-    OPTION_FORMAT("text|json"), OPTION_OUTPUT, OPTION_COLOR, OPTION_FAIL_ON, OPTION_RUN, OPTION_THREADS, OPTION_END};
+    OPTION_FORMAT("text|json"), OPTION_OUTPUT,    OPTION_COLOR, OPTION_FAIL_ON, OPTION_RUN, OPTION_THREADS,
+    OPTION_SKIP_FRAMES,         OPTION_DEBUG_DIR, OPTION_END};
 
 const struct command command_report = {
     .name = "report",

@@ -145,6 +145,8 @@ static const struct option straggler_options[] = {
     OPTION_FAIL_ON,
     OPTION_RUN,
     OPTION_THREADS,
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
     OPTION_END};
 
 const struct command command_stragglers = {

@@ -103,6 +103,14 @@ static bool judge(struct session *session, const struct options *options) {
     return done;
 }
 
+/* Names the call sites that the findings speak of. */
+static bool name_sites(struct session *session) {
+    session->labels = site_labels_new(session->sites.symbols, &session->sites.skip);
+    session->analysis.labels = session->labels;
+    return session->labels && !session->analysis.waits.sites.no_memory &&
+           hot_sites_build(&session->hot, &session->analysis.waits.sites, session->sites.symbols, session->labels);
+}
+
 static int run_stages(struct session *session, const struct options *options) {
     int selected = job_select(&session->job, &session->set, option_text(options, "run"), is_alive);
     if (selected == -1) {
@@ -113,12 +121,18 @@ static int run_stages(struct session *session, const struct options *options) {
         fputc('\n', stderr);
         return EXIT_UNUSABLE;
     }
-    bool done = selected == 0 && common_clock_build(&session->clock, session->job.dumps, session->job.count) &&
+    if (selected != 0)
+        return input_no_memory();
+    int code = call_sites_open(&session->sites, options, session->job.dumps, session->job.count);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = common_clock_build(&session->clock, session->job.dumps, session->job.count) &&
                 match_directory_build(&session->directory, session->job.dumps, session->job.count);
     if (done) {
         job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
         done = judge(session, options);
     }
+    done = done && name_sites(session);
     if (done)
         findings_collect(&session->findings, &session->set, &session->job, &session->analysis);
     return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
@@ -140,6 +154,9 @@ int session_open(struct session *session, const struct options *options) {
 
 void session_close(struct session *session) {
     findings_free(&session->findings);
+    hot_sites_free(&session->hot);
+    site_labels_free(session->labels);
+    call_sites_close(&session->sites);
     straggler_analysis_free(&session->analysis);
     match_directory_free(&session->directory);
     common_clock_free(&session->clock);

@@ -8,6 +8,8 @@
 #define COMMTAP_SESSION_H
 
 #include "analyzer/analyse/findings.h"
+#include "analyzer/analyse/hot_sites.h"
+#include "analyzer/call_sites.h"
 #include "analyzer/options.h"
 
 struct session {
@@ -17,6 +19,9 @@ struct session {
     struct match_directory directory;
     struct straggler_analysis analysis;
     struct findings findings;
+    struct call_sites sites;
+    struct site_labels *labels;
+    struct hot_sites hot;
     int64_t start_ns, end_ns; /* of the job, common clock */
 };
 

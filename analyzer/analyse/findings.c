@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analyse/hot_sites.h"
+
 enum { LIST_TEXT = 160, SENTENCE = 512 };
 
 const char *severity_name(enum severity severity) {
@@ -148,6 +150,14 @@ static const char *communicator_name(const struct match_communicator *communicat
     return text;
 }
 
+/* " at train_step (train.py:42)", nothing where the call site is not known. */
+static void say_site(char *text, size_t size, const struct straggler_analysis *analysis, size_t dump, uint32_t stack) {
+    const char *label = analysis->labels && stack != STACK_NONE ? site_label(analysis->labels, dump, stack) : NULL;
+    text[0] = '\0';
+    if (label)
+        snprintf(text, size, " at %.160s", label);
+}
+
 /* ---- stragglers ------------------------------------------------------------------------------ */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
@@ -174,16 +184,24 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
              longer, window);
 }
 
+const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    struct site_wait wait = hot_site_of(&analysis->waits.sites, straggler->dumps, straggler->dump_count);
+    return analysis->labels && wait.stack != STACK_NONE ? site_label(analysis->labels, wait.dump, wait.stack) : NULL;
+}
+
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
-    char who[256], evidence[SENTENCE], gain[64] = "";
+    char who[256], evidence[SENTENCE], gain[64] = "", late[240] = "";
+    const char *site = findings_site(analysis, straggler);
+    if (site)
+        snprintf(late, sizeof late, " It comes late to %.160s most of all.", site);
     say_who(who, sizeof who, analysis, straggler);
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
     if (claimed)
-        add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s", who, evidence,
-            straggler->confidence > 0.99 ? 0.99 : straggler->confidence, gain);
+        add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s", who, evidence,
+            straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
     else
         add(findings, FINDING_SUSPECT,
             "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
@@ -239,13 +257,16 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
     char name[80];
     const char *call = first->call == CALL_UNKNOWN ? "an unknown call" : calls[first->call].name->name;
     const char *other = first->other_call == CALL_UNKNOWN ? "an unknown call" : calls[first->other_call].name->name;
-    uint32_t dump = first->communicator->dump_of[first->other_position];
+    char here[192], there[192] = "";
+    say_site(here, sizeof here, analysis, first->other_dump, first->other_stack);
+    if (first->dump != SIZE_MAX)
+        say_site(there, sizeof there, analysis, first->dump, first->stack);
     add(findings, FINDING_DESYNC,
-        "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s, %" PRIu32 " of %" PRIu32
-        " members called %s (%" PRIu64 " such collectives).",
+        "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s%s, %" PRIu32 " of %" PRIu32
+        " members called %s%s (%" PRIu64 " such collectives).",
         first->seq, communicator_name(first->communicator, name, sizeof name),
-        analysis->clock->dumps[dump]->header->rank, other, first->seen - first->others, first->seen, call,
-        analysis->totals.mismatches);
+        analysis->clock->dumps[first->other_dump]->header->rank, other, here, first->seen - first->others, first->seen,
+        call, there, analysis->totals.mismatches);
 }
 
 /* ---- how the job ended ----------------------------------------------------------------------- */
@@ -258,6 +279,7 @@ struct doing {
     const char *communicator_name;
     uint32_t seq;
     int32_t peer;
+    uint32_t stack;   /* STACK_NONE = unknown */
     int64_t since_ns; /* common */
 };
 
@@ -282,6 +304,7 @@ static struct doing find_doing(const struct straggler_analysis *analysis, size_t
         doing.since_ns = to_common(analysis->clock, d, slot.enter);
         doing.seq = slot.flags & FLAG_COLLECTIVE ? slot.seq : SEQ_NONE;
         doing.peer = slot.peer;
+        doing.stack = slot.stack;
         if (communicator) {
             doing.communicator = communicator->definition->uid;
             doing.communicator_name = communicator->name;
@@ -297,8 +320,9 @@ static bool same_doing(const struct doing *a, const struct doing *b) {
            (a->seq != SEQ_NONE || a->peer == b->peer);
 }
 
-static void say_doing(char *text, size_t size, const struct doing *doing, bool plural, int64_t start_ns) {
-    char since[32];
+static void say_doing(char *text, size_t size, const struct straggler_analysis *analysis, const struct doing *doing,
+                      bool plural, int64_t start_ns) {
+    char since[32], site[192];
     say_seconds(since, sizeof since, doing->since_ns > start_ns ? doing->since_ns - start_ns : 0);
     if (!doing->call) {
         snprintf(text, size, "%s in %s own code", plural ? "were" : "was", plural ? "their" : "its");
@@ -315,7 +339,8 @@ static void say_doing(char *text, size_t size, const struct doing *doing, bool p
         append(text, size, " on %.64s", doing->communicator_name);
     else if (doing->communicator)
         append(text, size, " on communicator %016" PRIx64, doing->communicator);
-    append(text, size, ", entered %s into the job", since);
+    say_site(site, sizeof site, analysis, doing->dump, doing->stack);
+    append(text, size, "%s, entered %s into the job", site, since);
 }
 
 /* Ranks of the communicator that have not entered that collective, as far as their dumps tell. */
@@ -369,11 +394,11 @@ static void say_all_doing(char *text, size_t size, struct group_of_ranks *group,
             if (other.since_ns < doing.since_ns)
                 doing.since_ns = other.since_ns;
         }
-        char who[LIST_TEXT], what[256 + LIST_TEXT];
+        char who[LIST_TEXT], what[512 + LIST_TEXT];
         say_dumps(who, sizeof who, group->analysis->clock, group->dumps, same);
         if (same == count)
             snprintf(who, sizeof who, same > 1 ? "they" : "it");
-        say_doing(what, sizeof what, &doing, same > 1, group->start_ns);
+        say_doing(what, sizeof what, group->analysis, &doing, same > 1, group->start_ns);
         say_awaited(what, sizeof what, group->job, &doing);
         append(text, size, "%s%s %s", i ? "; " : "", who, what);
     }

@@ -63,6 +63,9 @@ void findings_free(struct findings *findings);
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size);
 
+/* Name of the call site at which the others waited for it longest, NULL where none is known. */
+const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler);
+
 const char *severity_name(enum severity severity);
 /* Whether a finding is called that. */
 bool finding_code_known(const char *name);

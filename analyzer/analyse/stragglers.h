@@ -16,6 +16,7 @@
 #include "analyzer/analyse/ranks.h"
 #include "analyzer/analyse/significance.h"
 #include "analyzer/analyse/waits.h"
+#include "analyzer/symbols/site_labels.h"
 
 enum straggler_kind { STRAGGLER_RANK, STRAGGLER_HOST };
 
@@ -44,6 +45,7 @@ enum judgement {
 };
 
 struct straggler_analysis {
+    struct site_labels *labels; /* over the clock's dumps; set by who wants call sites in sentences, NULL = nobody */
     const struct common_clock *clock;
     const struct match_directory *directory;
     struct match_totals totals;

@@ -96,15 +96,17 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     for (size_t i = 0; i < straggler->dump_count; i++)
         json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
+    const char *site = findings_site(analysis, straggler);
     bool host_only = straggler->kind == STRAGGLER_HOST;
-    return json_pack(
-        "{s:s, s:o, s:o, s:o, s:[o], s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f}", "kind", host_only ? "host" : "rank",
-        "rank", host_only ? json_null() : rank_to_json(analysis, straggler->dumps[0]), "ranks", ranks, "host",
-        escape_json(host), "hosts", escape_json(host), "link", "imposed_wait_seconds",
-        seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns), "slowdown_ratio",
-        straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence", straggler->confidence,
-        "what_if_speedup", straggler->what_if_speedup, "evidence", escape_json(evidence),
-        "others_longer_in_communication_seconds", seconds_of(straggler->others_comm_ns));
+    return json_pack("{s:s, s:o, s:o, s:o, s:[o], s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:o}", "kind",
+                     host_only ? "host" : "rank", "rank",
+                     host_only ? json_null() : rank_to_json(analysis, straggler->dumps[0]), "ranks", ranks, "host",
+                     escape_json(host), "hosts", escape_json(host), "link", "imposed_wait_seconds",
+                     seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
+                     "slowdown_ratio", straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence",
+                     straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",
+                     escape_json(evidence), "others_longer_in_communication_seconds",
+                     seconds_of(straggler->others_comm_ns), "site", site ? escape_json(site) : json_null());
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers,
@@ -117,6 +119,18 @@ json_t *stragglers_to_json(const struct straggler_analysis *analysis, const stru
         }
     return array;
 }
+
+#define SITE ((const struct hot_site *)row)
+VALUE(site, cell_text(SITE->site))
+VALUE(site_wait, cell_real(seconds_of(SITE->wait_ns)))
+VALUE(site_waited_for, cell_real(seconds_of(SITE->waited_for_ns)))
+
+const struct column hot_site_columns[] = {
+    {"site", "call site", .left = true, .value = site},
+    {"wait_seconds", "ranks waited here", LOOK_SECONDS, .value = site_wait},
+    {"waited_for_seconds", "for a rank to come here", LOOK_SECONDS, .value = site_waited_for},
+    {NULL, NULL, .value = NULL},
+};
 
 json_t *findings_to_json(const struct findings *findings) {
     json_t *array = json_array();

@@ -8,6 +8,7 @@
 #define COMMTAP_RENDER_STRAGGLER_TABLE_H
 
 #include "analyzer/analyse/findings.h"
+#include "analyzer/analyse/hot_sites.h"
 #include "analyzer/render/table.h"
 
 /* One rank's row. */
@@ -25,6 +26,9 @@ extern const struct column rank_columns[];
 
 /* Rows of all ranks in their order. NULL when memory is short; the caller frees. */
 struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis);
+
+/* Columns over struct hot_site. */
+extern const struct column hot_site_columns[];
 
 /* report.stragglers and report.findings. NULL when memory is short. */
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers, size_t count);
