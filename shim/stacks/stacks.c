@@ -14,7 +14,7 @@
 
 #define SETS          32u
 #define WAYS          4u
-#define NATIVES       32768u
+#define NATIVES       65536u
 #define STACKS        65536u
 #define PROBES        128u
 #define SOURCES       2u

@@ -11,6 +11,7 @@
 
 #include "shim/format.h"
 #include "shim/os.h"
+#include "shim/resolve.h"
 #include "shim/stacks/cfi.h"
 #include "shim/stacks/modules.h"
 
@@ -258,10 +259,12 @@ static inline enum step step(struct walk *w) {
 
 /* Itanium C++ ABI: Exception Handling, 1.2 to 1.6; declared here so that no library is needed. */
 struct _Unwind_Context;
-extern int _Unwind_Backtrace(int (*)(struct _Unwind_Context *, void *), void *) __attribute__((weak));
-extern uintptr_t _Unwind_GetIP(struct _Unwind_Context *) __attribute__((weak));
-extern uintptr_t _Unwind_GetCFA(struct _Unwind_Context *) __attribute__((weak));
-extern uintptr_t _Unwind_GetGR(struct _Unwind_Context *, int) __attribute__((weak));
+static struct {
+    int (*Backtrace)(int (*)(struct _Unwind_Context *, void *), void *);
+    uintptr_t (*GetIP)(struct _Unwind_Context *);
+    uintptr_t (*GetCFA)(struct _Unwind_Context *);
+    uintptr_t (*GetGR)(struct _Unwind_Context *, int);
+} unwinder;
 #define UNWIND_GO_ON 0
 #define UNWIND_STOP  5 /* _URC_END_OF_STACK */
 #if defined(__x86_64__)
@@ -279,25 +282,41 @@ struct complex_step {
 static int take_complex_step(struct _Unwind_Context *context, void *data) {
     struct complex_step *search = data;
     struct walk *w = search->walk;
-    uintptr_t sp = _Unwind_GetCFA(context);
+    uintptr_t sp = unwinder.GetCFA(context);
     if (!search->reached) {
-        search->reached = sp == w->sp && plain_address(_Unwind_GetIP(context)) == w->pc;
+        search->reached = sp == w->sp && plain_address(unwinder.GetIP(context)) == w->pc;
         return sp > w->sp ? UNWIND_STOP : UNWIND_GO_ON;
     }
-    w->pc = plain_address(_Unwind_GetIP(context));
+    w->pc = plain_address(unwinder.GetIP(context));
     w->sp = sp;
-    w->fp = _Unwind_GetGR(context, UNWIND_FP);
+    w->fp = unwinder.GetGR(context, UNWIND_FP);
     search->done = w->pc != 0;
     return UNWIND_STOP;
+}
+
+/* Programs of the tests have no look-ups of their own linked in. */
+#pragma weak resolve_in_loaded
+
+/* Only one that is loaded already, by the program or by a library of it. Races store the same pointers. */
+static bool find_unwinder(void) {
+#define FIND(name)                                                                                                     \
+    if (!unwinder.name && resolve_in_loaded)                                                                           \
+        *(void **)&unwinder.name = resolve_in_loaded("libgcc_s.so.1", "_Unwind_" #name);
+    FIND(GetIP)
+    FIND(GetCFA)
+    FIND(GetGR)
+    FIND(Backtrace)
+#undef FIND
+    return unwinder.GetIP && unwinder.GetCFA && unwinder.GetGR && unwinder.Backtrace;
 }
 
 /* It restores every register, which tells what a rule here cannot; the slots it read are unknown. */
 static enum step step_complex(struct walk *w) {
     struct complex_step search = {.walk = w};
     w->transient = true;
-    if (!_Unwind_Backtrace || !_Unwind_GetIP || !_Unwind_GetCFA || !_Unwind_GetGR)
+    if (!find_unwinder())
         return STEP_CUT;
-    _Unwind_Backtrace(take_complex_step, &search);
+    unwinder.Backtrace(take_complex_step, &search);
     return search.done ? STEP_ON : STEP_CUT;
 }
 

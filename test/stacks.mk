@@ -1,0 +1,54 @@
+# Call stacks: every frame against glibc's backtrace(), on more than 100000 stacks of all kinds; and again as aarch64
+# under qemu where the cross compiler and qemu are installed.
+#
+#   make check-stacks
+
+STACKS := $(BUILD)/test/stacks
+STACKS_CXX ?= g++
+STACKS_CROSS ?= aarch64-linux-gnu-
+STACKS_QEMU ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
+STACKS_CFLAGS := -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -g
+STACKS_LEVELS := 0 1 2 3
+# not what interposes on dlsym and MPI
+STACKS_SHIM_SOURCES := $(filter-out shim/library.c shim/resolve.c shim/stacks/unloads.c shim/wrap_%.c,$(SHIM_SOURCES))
+
+.PHONY: check-stacks
+check-stacks: $(STACKS)/native/check
+	$(STACKS)/native/check $(STACKS)/native
+
+# $(1) = folder, $(2) = prefix of the compilers
+define stack_check_of
+$$(STACKS_LEVELS:%=$(STACKS)/$(1)/frames_%_fp.o): $(STACKS)/$(1)/frames_%_fp.o: test/stacks/frames.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(STACKS_CFLAGS) -O$$* -fno-omit-frame-pointer -DSTEPS=frames_$$*_fp -MMD -MP -c $$< -o $$@
+$$(STACKS_LEVELS:%=$(STACKS)/$(1)/frames_%.o): $(STACKS)/$(1)/frames_%.o: test/stacks/frames.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(STACKS_CFLAGS) -O$$* -fomit-frame-pointer -DSTEPS=frames_$$* -MMD -MP -c $$< -o $$@
+$(STACKS)/$(1)/silent_fp.o: test/stacks/silent.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(STACKS_CFLAGS) -O1 -fno-asynchronous-unwind-tables -fno-omit-frame-pointer -DSTEP_NAME=silent_fp -c $$< -o $$@
+$(STACKS)/$(1)/silent.o: test/stacks/silent.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(STACKS_CFLAGS) -O1 -fno-asynchronous-unwind-tables -fomit-frame-pointer -DSTEP_NAME=silent -c $$< -o $$@
+$(STACKS)/$(1)/throwing.o: test/stacks/throwing.cc
+	@mkdir -p $$(@D)
+	$(2)$(STACKS_CXX) $$(WARNINGS) -I. -g -O2 -MMD -MP -c $$< -o $$@
+$(STACKS)/$(1)/plugin1.so $(STACKS)/$(1)/plugin2.so: $(STACKS)/$(1)/plugin%.so: test/stacks/plugin.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(STACKS_CFLAGS) -O2 -fPIC -shared -DVARIANT=$$* -MMD -MP $$< -o $$@
+$(STACKS)/$(1)/check.o: test/stacks/check.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(STACKS_CFLAGS) -O2 -MMD -MP -c $$< -o $$@
+$(STACKS)/$(1)/shim/%.o: shim/%.c
+	@mkdir -p $$(@D)
+	$(2)gcc $$(SHIM_CFLAGS) $$(CFLAGS) $$(SHIM_OPTIMIZE) -MMD -MP -c $$< -o $$@
+$(STACKS)/$(1)/librecorder.a: $$(STACKS_SHIM_SOURCES:%.c=$(STACKS)/$(1)/%.o)
+	@rm -f $$@
+	$(2)ar rcs $$@ $$^
+$(STACKS)/$(1)/check: $$(STACKS_LEVELS:%=$(STACKS)/$(1)/frames_%.o) $$(STACKS_LEVELS:%=$(STACKS)/$(1)/frames_%_fp.o) \
+    $(STACKS)/$(1)/check.o $(STACKS)/$(1)/silent.o $(STACKS)/$(1)/silent_fp.o $(STACKS)/$(1)/throwing.o \
+    $(STACKS)/$(1)/librecorder.a $(STACKS)/$(1)/plugin1.so $(STACKS)/$(1)/plugin2.so
+	$(2)$(STACKS_CXX) $$(filter %.o,$$^) $$(filter %.a,$$^) -pthread -ldl -o $$@
+endef
+$(eval $(call stack_check_of,native,))
+$(eval $(call stack_check_of,aarch64,$(STACKS_CROSS)))
