@@ -57,6 +57,8 @@ check: deps
 	$(MAKE) check-clang
 	$(MAKE) check-calls
 	$(MAKE) check-unit
+	$(MAKE) check-stacks
+	$(MAKE) check-stacks-aarch64
 	$(MAKE) check-crash
 	$(MAKE) check-stress
 	$(MAKE) check-python

@@ -435,31 +435,47 @@ static struct frame_rule rule_of_row(const struct row *row) {
     return rule;
 }
 
-struct frame_rule cfi_find_rule(const struct cfi_tables *tables, uintptr_t return_address) {
-    static const struct frame_rule none = {.kind = RULE_CHAIN}, complex_rule = {.kind = RULE_COMPLEX};
-    uintptr_t pc = return_address - 1; /* within the call: what it returns to may belong to the next row or function */
-    struct program p = {.code_align = 1};
+/* Opens the FDE that covers `pc`; false: there is none. The reader stands at its instructions then. */
+static bool open_fde(const struct cfi_tables *tables, uintptr_t pc, struct program *p, struct reader *fde,
+                     struct reader *cie, uint64_t *begin) {
     bool augmented = false;
     const uint8_t *at = search(tables, pc);
     if (!at)
-        return none;
-    struct reader fde = open_entry(tables, at);
-    const uint8_t *id_place = fde.at;
-    uint32_t to_cie = read_u32(&fde);
-    if (fde.bad || to_cie > (uint64_t)(id_place - tables->start))
-        return none;
-    struct reader cie = read_cie(open_entry(tables, id_place - to_cie), &p, &augmented);
-    uint64_t begin = read_encoded(&fde, p.encoding);
-    uint64_t length = read_encoded(&fde, p.encoding & 0x0f);
+        return false;
+    *fde = open_entry(tables, at);
+    const uint8_t *id_place = fde->at;
+    uint32_t to_cie = read_u32(fde);
+    if (fde->bad || to_cie > (uint64_t)(id_place - tables->start))
+        return false;
+    *cie = read_cie(open_entry(tables, id_place - to_cie), p, &augmented);
+    *begin = read_encoded(fde, p->encoding);
+    uint64_t length = read_encoded(fde, p->encoding & 0x0f);
     if (augmented)
-        skip(&fde, read_uleb(&fde));
-    if (cie.bad || fde.bad || pc - begin >= length)
-        return none;
+        skip(fde, read_uleb(fde));
+    return !cie->bad && !fde->bad && pc - *begin < length;
+}
+
+/* A function that nothing called, although a return address says so: put at the bottom of a stack by whoever made it
+ * (makecontext's __start_context). */
+static bool is_artificial(const struct cfi_tables *tables, uintptr_t return_address) {
+    struct program p = {.code_align = 1};
+    struct reader fde, cie;
+    uint64_t begin;
+    return open_fde(tables, return_address, &p, &fde, &cie, &begin) && begin == return_address;
+}
+
+struct frame_rule cfi_find_rule(const struct cfi_tables *tables, uintptr_t return_address) {
+    uintptr_t pc = return_address - 1; /* within the call: what it returns to may belong to the next row or function */
+    struct program p = {.code_align = 1};
+    struct reader fde, cie;
+    uint64_t begin;
+    if (!open_fde(tables, pc, &p, &fde, &cie, &begin))
+        return (struct frame_rule){.kind = is_artificial(tables, return_address) ? RULE_END : RULE_CHAIN};
     if (p.signal)
         return (struct frame_rule){.kind = RULE_SIGNAL};
     struct row row = {.cfa_complex = true};
     run(&p, &row, cie, 0, UINT64_MAX);
     p.initial = row;
     run(&p, &row, fde, begin, pc);
-    return p.failed ? complex_rule : rule_of_row(&row);
+    return p.failed ? (struct frame_rule){.kind = RULE_COMPLEX} : rule_of_row(&row);
 }

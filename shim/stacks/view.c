@@ -17,13 +17,13 @@
 #define FAILURES_MAX 8u    /* searches in vain for the own stack, each up to PAGES_MAX system calls */
 
 /* The kernel copies the signal set before it finds that there is no such operation: EINVAL, and nothing changes. */
-static bool is_readable(uintptr_t address) {
+bool view_is_readable(uintptr_t address) {
     return syscall(SYS_rt_sigprocmask, ~0, address, NULL, 8) == -1 && errno != EFAULT;
 }
 
 static bool all_readable(uintptr_t low, uintptr_t high) {
     for (uintptr_t page = low; page < high; page += PAGE)
-        if (!is_readable(page))
+        if (!view_is_readable(page))
             return false;
     return true;
 }
@@ -69,10 +69,14 @@ void view_begin(struct stack_view *view, uintptr_t sp) {
         view->failures++;
 }
 
+bool view_reaches(uintptr_t low, uintptr_t high) {
+    return low == high || (is_near(low, high) && all_readable(page_of(low), high));
+}
+
 bool view_ask(struct stack_view *view, uintptr_t address) {
     if (page_of(address) == view->page)
         return true;
-    if (!is_readable(address))
+    if (!view_is_readable(address))
         return false;
     view->page = page_of(address);
     return true;

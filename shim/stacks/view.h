@@ -24,6 +24,12 @@ void view_begin(struct stack_view *view, uintptr_t sp);
 /* Slow half of view_read. */
 bool view_ask(struct stack_view *view, uintptr_t address);
 
+/* May the byte at `address` be read? One system call. */
+bool view_is_readable(uintptr_t address);
+
+/* Is everything from `low` to `high` readable, and not more than any frame would have? */
+bool view_reaches(uintptr_t low, uintptr_t high);
+
 /* The word at `address`; false when it is not aligned or not readable. errno is the
  * caller's to keep. */
 static inline bool view_read(struct stack_view *view, uintptr_t address, uintptr_t *value) {

@@ -84,7 +84,8 @@ static bool is_signal_return(uintptr_t pc) {
 #else
     static const uint8_t code[] = {0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4};
 #endif
-    return !memcmp((const void *)pc, code, sizeof code);
+    return view_is_readable(pc) && view_is_readable(pc + sizeof code - 1) &&
+           !memcmp((const void *)pc, code, sizeof code);
 }
 
 static __attribute__((noinline)) struct frame_rule find_rule(uintptr_t pc) {
@@ -92,7 +93,9 @@ static __attribute__((noinline)) struct frame_rule find_rule(uintptr_t pc) {
     struct frame_rule rule = {.kind = RULE_CHAIN};
     if (modules_find(pc - 1, &module))
         rule = cfi_find_rule(&module.tables, pc);
-    if (rule.kind == RULE_SIGNAL && !is_signal_return(pc))
+    if (rule.kind == RULE_CHAIN && is_signal_return(pc)) /* a run time's own, without tables */
+        rule.kind = RULE_SIGNAL;
+    else if (rule.kind == RULE_SIGNAL && !is_signal_return(pc))
         rule.kind = RULE_COMPLEX;
     remember_rule(pc, rule);
     return rule;
@@ -189,7 +192,7 @@ static bool is_after_call(struct stack_view *view, uintptr_t pc) {
 static bool chain_lands(struct walk *w) {
     uintptr_t fp = w->fp, next, pc;
     struct module module;
-    if (fp < w->sp)
+    if (!view_reaches(w->sp, fp))
         return false;
     for (uint32_t i = 0; i < w->limit; i++) {
         if (!view_read(w->view, fp, &next) || !view_read(w->view, fp + 8, &pc))
@@ -197,7 +200,7 @@ static bool chain_lands(struct walk *w) {
         pc = plain_address(pc);
         if (pc && modules_find(pc - 1, &module))
             return is_after_call(w->view, pc);
-        if (next <= fp)
+        if (next == fp || !view_reaches(fp, next))
             return false;
         fp = next;
     }
