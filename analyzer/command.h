@@ -66,7 +66,7 @@ struct command {
 #define OPTION_END {.name = NULL}
 /* clang-format on */
 
-extern const struct command command_report, command_stragglers, command_steps, command_summary, command_calls,
-    command_export, command_check, command_env, command_run;
+extern const struct command command_report, command_stragglers, command_steps, command_diagnose, command_summary,
+    command_calls, command_export, command_check, command_env, command_run;
 
 #endif

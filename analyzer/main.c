@@ -14,6 +14,7 @@ static const struct command *const commands[] = {
     &command_run,
     &command_report,
     &command_stragglers,
+    &command_diagnose,
     &command_steps,
     &command_summary,
     &command_calls,

@@ -1,69 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From a directory to a judged job.
- * Lives here: running the stages, whether a recorded process is alive, progress, --fail-on.
+ * Lives here: running the stages, progress, --fail-on.
  * Must not live here: the stages, printing of results.
  */
 #include "analyzer/session.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyzer/input.h"
+#include "analyzer/process.h"
 #include "analyzer/render/escape.h"
-
-/* ---- is it still running --------------------------------------------------------------------- */
-
-static bool read_text(const char *path, char *text, size_t size) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, text, size - 1);
-    close(fd);
-    if (length <= 0)
-        return false;
-    text[length] = '\0';
-    return true;
-}
-
-/* Seconds after boot at which a process started, negative when there is none or it is dead and only not yet reaped. */
-static double started_after_boot(int64_t pid) {
-    char path[64], text[1024];
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
-    if (!read_text(path, text, sizeof text))
-        return -1;
-    char *field = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!field || field[1] != ' ' || strchr("ZXx", field[2]))
-        return -1;
-    for (int i = 2; field && i < 22; i++)
-        field = strchr(field + 1, ' ');
-    return field ? strtod(field, NULL) / (double)sysconf(_SC_CLK_TCK) : -1;
-}
-
-/* A process of this host with that number and about that start. */
-static bool is_alive(const struct dump *dump) {
-    char text[128];
-    if (!read_text("/proc/sys/kernel/random/boot_id", text, sizeof text))
-        return false;
-    text[strcspn(text, "\n")] = '\0';
-    if (strcmp(text, dump->boot_id) != 0 || dump->header->pid <= 0 || dump->header->pid > INT32_MAX ||
-        (kill((pid_t)dump->header->pid, 0) != 0 && errno != EPERM))
-        return false;
-    double started = started_after_boot(dump->header->pid);
-    struct timespec boot, real;
-    clock_gettime(CLOCK_BOOTTIME, &boot);
-    clock_gettime(CLOCK_REALTIME, &real);
-    double now = (double)real.tv_sec - (double)boot.tv_sec + started;
-    double difference = now - (double)dump->header->process_start_realtime_ns / 1e9;
-    return started >= 0 && difference < 5 && difference > -5; /* the dump knows it to about a second */
-}
 
 /* ---- the stages ------------------------------------------------------------------------------ */
 
@@ -112,7 +62,7 @@ static bool name_sites(struct session *session) {
 }
 
 static int run_stages(struct session *session, const struct options *options) {
-    int selected = job_select(&session->job, &session->set, option_text(options, "run"), is_alive);
+    int selected = job_select(&session->job, &session->set, option_text(options, "run"), process_is_alive);
     if (selected == -1) {
         fputs("commtap: no dump of run '", stderr);
         escape_text(stderr, option_text(options, "run"));

@@ -353,7 +353,11 @@ enum redop_code {
 
 /* ---- state outside the rings ----------------------------------------------------------------- */
 
-/* What one thread is doing right now. While `call` is 0 the thread is in user code since `last_leave`. */
+/* What one thread is doing right now. While `call` is 0 the thread is in user code since `last_leave`.
+ * MPI_Wait: `op` is that of the operation it waits for. Waitall, Waitany, Waitsome (and their tests): `tag` is the
+ * number of requests in the list that are not null, `op` and `seq` the operations of its first and its last; 0 = not
+ * tracked. Sendrecv: peer, tag and seq are the send's; FLAG_RECV says that `op` is the source (a rank, PEER_ANY,
+ * PEER_NULL). */
 struct in_flight {
     uint32_t call; /* call id, released last; cleared first at return */
     uint32_t comm;

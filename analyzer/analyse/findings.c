@@ -94,8 +94,7 @@ static void append(char *text, size_t size, const char *format, ...) {
     va_end(arguments);
 }
 
-/* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more"; ranks ascend, an unknown rank is "?". */
-static void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count) {
+void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count) {
     snprintf(text, size, count == 1 ? "rank " : "ranks ");
     for (size_t i = 0; i < count;) {
         size_t end = i + 1;

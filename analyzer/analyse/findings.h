@@ -66,6 +66,9 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
 /* Name of the call site at which the others waited for it longest, NULL where none is known. */
 const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler);
 
+/* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more", cut to `size`; ranks ascend, an unknown rank is "?". */
+void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count);
+
 const char *severity_name(enum severity severity);
 /* Whether a finding is called that. */
 bool finding_code_known(const char *name);

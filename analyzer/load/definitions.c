@@ -112,6 +112,7 @@ static void add_freed(struct walk *walk, const struct communicator_freed_definit
         return;
     slot->freed = true;
     slot->freed_ticks = definition->freed_ticks;
+    slot->freed_enqueued = definition->enqueued;
 }
 
 static void add_epoch(struct walk *walk, const struct epoch_definition *definition, uint64_t offset) {

@@ -38,6 +38,7 @@ struct dump_communicator {
     const char *name;              /* owned by the dump, terminated, "" when unnamed */
     bool freed;
     uint64_t freed_ticks;
+    uint64_t freed_enqueued;         /* collectives on it until then */
     const struct progress *progress; /* NULL when it has none (freed, or table full) */
 };
 

@@ -163,6 +163,14 @@ void sendrecv_before(struct call_frame *f) {
         f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
     if (source == PEER_ANY || tag == TAG_ANY)
         want_status(f);
+    f->n = f->op; /* the slot tells the source instead, until the call returns */
+    f->op = (uint32_t)source;
+    f->flags |= FLAG_RECV;
+}
+
+static void sendrecv_forget_source(struct call_frame *f) {
+    f->op = f->n;
+    f->flags &= (uint16_t)~FLAG_RECV;
 }
 
 static struct call_frame received_half(const struct call_frame *f) {
@@ -177,6 +185,7 @@ static struct call_frame received_half(const struct call_frame *f) {
 }
 
 void sendrecv_after(struct call_frame *f) {
+    sendrecv_forget_source(f);
     settle_bytes(f);
     struct call_frame half = received_half(f);
     take_received(&half);
@@ -216,6 +225,7 @@ void irecv_after(struct call_frame *f) {
 
 void isendrecv_before(struct call_frame *f) {
     sendrecv_before(f);
+    sendrecv_forget_source(f);
     f->op = 0;
 }
 

@@ -347,6 +347,27 @@ void wait_before(struct call_frame *f) {
         f->op = request_entry(index)->op; /* what it waits for, should it never return */
 }
 
+static uint32_t op_of(uintptr_t handle) {
+    uint32_t index = request_find(handle);
+    return likely(index != REQUEST_NO_ENTRY) ? request_entry(index)->op : 0;
+}
+
+/* What a list of requests is, should the call never return: first, last, how many. */
+static void tell_list(struct call_frame *f) {
+    uint32_t first = 0, last = f->n, live = 0;
+    while (first < last && is_null(f->handles[first]))
+        first++;
+    while (last > first && is_null(f->handles[last - 1]))
+        last--;
+    for (uint32_t i = first; i < last; i++)
+        live += !is_null(f->handles[i]);
+    if (!live)
+        return;
+    f->op = op_of(f->handles[first]);
+    f->seq = op_of(f->handles[last - 1]);
+    f->tag = (int32_t)live;
+}
+
 void waits_before(struct call_frame *f) {
     count_up(&requests.waits);
     uint32_t n = request_count(f);
@@ -358,6 +379,7 @@ void waits_before(struct call_frame *f) {
     f->handles = (uintptr_t *)room;
     for (uint32_t i = 0; i < f->n; i++)
         f->handles[i] = mpi_handle_at(argument(f, f->call->request), i);
+    tell_list(f);
     if (any && room)
         want_statuses(f, room + handles);
     if (n > 16)
@@ -439,6 +461,8 @@ void wait_after(struct call_frame *f) {
     struct completed done = {0};
     bool test = f->call->flag || f->call->kind == KIND_TESTSOME;
     f->op = 0;
+    f->seq = SEQ_NONE;
+    f->tag = TAG_NONE;
     if (likely(!f->failed))
         done = find_completed(f);
     if (!f->quiet) {

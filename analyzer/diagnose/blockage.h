@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every process does right now, and whom it waits for.
+ * Lives here: blocked calls, the requests behind a Wait, unfinished GPU work, the graph of waits.
+ * Must not live here: verdicts.
+ *
+ * A wait is only what must happen before the process can go on: where a message may have arrived already, or a send
+ * may have been buffered, there is none. So whoever is left unreleased cannot go on; some who cannot may be released.
+ */
+#ifndef COMMTAP_DIAGNOSE_BLOCKAGE_H
+#define COMMTAP_DIAGNOSE_BLOCKAGE_H
+
+#include "analyzer/diagnose/graph.h"
+#include "analyzer/diagnose/world.h"
+
+/* A send of at least this many bytes is never buffered by any MPI: it ends only when it was received. */
+#define NEVER_BUFFERED (UINT64_C(256) << 10)
+
+enum doing {
+    DOING_USER_CODE = 0,
+    DOING_BLOCKED, /* at least one wait stands for it */
+    DOING_CALL,    /* in a call that waits for nobody, or nobody known: see `call` */
+    DOING_POLL,    /* in Test or Iprobe: it asks again and again */
+    DOING_INIT,    /* MPI_Init has not returned */
+    DOING_FINALIZE,
+    DOING_FINISHED, /* MPI_Finalize has returned */
+    DOING_GONE,     /* exited, aborted, or dead while others live */
+    DOING_UNKNOWN,  /* no dump */
+};
+
+/* Why a process is gone. */
+enum gone { GONE_NOT = 0, GONE_DIED, GONE_EXITED, GONE_ABORTED };
+
+struct party_state {
+    enum doing doing;
+    enum gone gone;
+    bool stopped;                 /* the process is, by a signal */
+    const struct call_name *call; /* DOING_CALL, DOING_POLL */
+    uint64_t since;               /* ticks of its own clock: entered the call, or left the last one; 0 unknown */
+    uint32_t stack;               /* of the call */
+    uint32_t first_wait, wait_count;
+};
+
+/* One thread that is blocked, or one GPU operation that does not end. */
+struct wait {
+    uint32_t party;
+    uint32_t node; /* in the graph; waits for what this waits for */
+    const struct call_name *call;
+    struct shared_communicator *communicator; /* NULL: none, or not comparable */
+    bool collective;                          /* number `seq` of the communicator */
+    bool device;
+    uint32_t seq;
+    uint32_t peer_party; /* NOBODY */
+    int32_t peer, tag;   /* as in the call; PEER_ANY, PEER_NONE; Sendrecv: of the send */
+    int32_t source;      /* Sendrecv: where it receives from, PEER_NONE unknown */
+    uint32_t requests;   /* Wait and its like: how many it waits for, 0 unknown */
+    uint64_t bytes;
+    uint32_t stack;
+    uint64_t enter;
+};
+
+/* A collective that somebody waits in. */
+struct stalled {
+    struct shared_communicator *communicator;
+    uint32_t seq;
+    const struct call_name *call; /* of the first who waits in it */
+    bool device;
+    uint32_t missing, unknown; /* members that have not come; of these, how many cannot be named */
+    uint32_t all, any;         /* nodes: of all and any missing member; GRAPH_NO_NODE where nobody is missing */
+};
+
+struct blockage {
+    struct world *world;
+    struct graph graph; /* nodes 0 .. party_count - 1 are the parties */
+    struct party_state *parties;
+    struct wait *items; /* by party */
+    size_t count;
+    struct stalled *stalled; /* by communicator and number */
+    size_t stalled_count;
+    bool any_alive; /* of the processes that wrote a dump, some are known to live */
+};
+
+/* Finds all waits. `settled`: the dumps were looked at twice with time between and nothing had changed, so nothing is
+ * under way. The graph is complete and released. Returns false when memory is short; the caller frees with
+ * blockage_free in every case. */
+bool blockage_find(struct blockage *waits, struct world *world, bool settled);
+void blockage_free(struct blockage *waits);
+
+/* True when a member has not come to a stalled collective. */
+bool stalled_misses(const struct world *world, const struct stalled *stalled, const struct membership *member);
+
+#endif

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of desync.h.
+ * Lives here: the binary search over prefix hashes, sides and majorities.
+ * Must not live here: who waits.
+ */
+#include "analyzer/diagnose/desync.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/load/rows.h"
+
+enum { CHECKPOINTS = PROGRESS_RECENT + PROGRESS_EVERY + PROGRESS_POWERS + 1, RECORDS_LOOKED_AT = 4096 };
+
+/* ---- prefix hashes --------------------------------------------------------------------------- */
+
+bool prefix_hash(const struct progress *progress, uint64_t uid, uint64_t k, uint64_t *hash) {
+    uint64_t hashed = progress->hashed;
+    if (k > hashed)
+        return false;
+    if (k == 0)
+        *hash = uid;
+    else if (k == hashed)
+        *hash = progress->prefix_hash;
+    else if (hashed - k < PROGRESS_RECENT)
+        *hash = progress->recent[k % PROGRESS_RECENT];
+    else if (k % 64 == 0 && hashed / 64 - k / 64 < PROGRESS_EVERY)
+        *hash = progress->every[k / 64 % PROGRESS_EVERY];
+    else if ((k & (k - 1)) == 0 && k >> PROGRESS_POWERS == 0)
+        *hash = progress->powers[63 - __builtin_clzll(k)];
+    else
+        return false;
+    return true;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+/* Lengths at which both rows know their hash, ascending. */
+static size_t common_checkpoints(const struct progress *a, const struct progress *b, uint64_t uid, uint64_t *lengths) {
+    uint64_t end = a->hashed < b->hashed ? a->hashed : b->hashed, candidates[CHECKPOINTS], hash;
+    size_t count = 0, kept = 0;
+    for (uint64_t i = 0; i < PROGRESS_RECENT && i <= end; i++)
+        candidates[count++] = end - i;
+    for (uint64_t i = 0; i < PROGRESS_EVERY && i <= end / 64; i++)
+        candidates[count++] = (end / 64 - i) * 64;
+    for (unsigned i = 0; i < PROGRESS_POWERS; i++)
+        candidates[count++] = UINT64_C(1) << i;
+    qsort(candidates, count, sizeof *candidates, compare_numbers);
+    for (size_t i = 0; i < count; i++)
+        if ((i == 0 || candidates[i] != candidates[i - 1]) && prefix_hash(a, uid, candidates[i], &hash) &&
+            prefix_hash(b, uid, candidates[i], &hash))
+            lengths[kept++] = candidates[i];
+    return kept;
+}
+
+bool histories_differ(const struct progress *a, const struct progress *b, uint64_t uid, uint64_t *equal,
+                      uint64_t *differ) {
+    uint64_t lengths[CHECKPOINTS], left, right;
+    size_t count = common_checkpoints(a, b, uid, lengths), low = 0, high = count;
+    while (low < high) { /* once different, always different */
+        size_t middle = (low + high) / 2;
+        prefix_hash(a, uid, lengths[middle], &left);
+        prefix_hash(b, uid, lengths[middle], &right);
+        if (left == right)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *equal = low > 0 ? lengths[low - 1] : 0;
+    *differ = low < count ? lengths[low] : 0;
+    return low < count;
+}
+
+/* ---- single collectives ---------------------------------------------------------------------- */
+
+static bool take_slot(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        const struct in_flight slot = dump->in_flight[i];
+        if (slot.tid == 0 || slot.call == 0 || slot.call > UINT16_MAX || slot.comm != local || slot.seq != seq ||
+            !(slot.flags & FLAG_COLLECTIVE))
+            continue;
+        *signature = (struct signature){
+            .call = dump_call(dump, (uint16_t)slot.call), .bytes = slot.bytes, .root = slot.peer, .stack = slot.stack};
+        return signature->call != NULL;
+    }
+    return false;
+}
+
+static bool take_pending(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        const struct pending *p = &dump->pending[i];
+        if (!pending_is_active(dump, p) || p->comm != local || p->seq != seq || !(p->flags & FLAG_COLLECTIVE))
+            continue;
+        *signature =
+            (struct signature){dump_call(dump, p->call), p->bytes, p->peer, p->dtype, p->redop, true, p->stack};
+        return true;
+    }
+    return false;
+}
+
+static bool take_record(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        uint64_t last = l->end_ticket > RECORDS_LOOKED_AT ? l->end_ticket - RECORDS_LOOKED_AT : 0;
+        last = last > l->first_ticket ? last : l->first_ticket;
+        for (uint64_t t = l->end_ticket; l->ring && t > last; t--) {
+            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
+            if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST) || r.comm != local || r.seq != seq ||
+                !(r.flags & FLAG_COLLECTIVE) || r.flags & FLAG_FAILED)
+                continue;
+            *signature = (struct signature){dump_call(dump, r.call), r.bytes, r.peer, r.dtype, r.redop, true, r.stack};
+            return signature->call != NULL;
+        }
+    }
+    return false;
+}
+
+struct signature signature_of(const struct world *world, const struct membership *member, uint64_t seq) {
+    const struct dump *dump = world->parties[member->party].dump;
+    struct signature signature = {0};
+    if (!take_slot(dump, member->local, seq, &signature) && !take_pending(dump, member->local, seq, &signature) &&
+        !take_record(dump, member->local, seq, &signature))
+        signature.call = NULL;
+    return signature;
+}
+
+/* Collectives in which every member names the same number of bytes. */
+static bool one_size_rules(const struct call_name *call) {
+    static const char *const own_sizes[] = {"Gatherv", "Scatterv", "Alltoallv", "Alltoallw", "Neighbor"};
+    const char *name = strncmp(call->name, "MPI_", 4) == 0 ? call->name + 4 : call->name;
+    if (name[0] == 'I' && name[1] >= 'a' && name[1] <= 'z')
+        name++;
+    if (call->call_class != CLASS_COLLECTIVE)
+        return false;
+    for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++)
+        if (strncasecmp(name, own_sizes[i], strlen(own_sizes[i])) == 0)
+            return false;
+    return true;
+}
+
+static bool same_name(const char *a, const char *b) {
+    size_t left = strlen(a), right = strlen(b);
+    left -= left > 2 && strcmp(a + left - 2, "_c") == 0; /* large count twins are one function */
+    right -= right > 2 && strcmp(b + right - 2, "_c") == 0;
+    size_t length = left < right ? left : right;
+    return strncmp(a, b, length) == 0 && (a[length] == '\0' || strcmp(a + length, "_c") == 0) &&
+           (b[length] == '\0' || strcmp(b + length, "_c") == 0);
+}
+
+static bool agree(const struct signature *a, const struct signature *b) {
+    if (!a->call || !b->call)
+        return true; /* cannot tell */
+    if (!same_name(a->call->name, b->call->name) || a->root != b->root)
+        return false;
+    if (a->recorded && b->recorded && a->redop != b->redop)
+        return false;
+    return a->bytes == b->bytes || a->bytes == BYTES_UNKNOWN || b->bytes == BYTES_UNKNOWN || !one_size_rules(a->call);
+}
+
+/* ---- sides ----------------------------------------------------------------------------------- */
+
+/* Members of a communicator with what tells them apart: a hash, or the class their signature is in. */
+struct sided {
+    const struct membership *member;
+    uint64_t side;
+};
+
+static int compare_sides(const void *a, const void *b) {
+    const struct sided *left = a, *right = b;
+    if (left->side != right->side)
+        return left->side < right->side ? -1 : 1;
+    return left->member < right->member ? -1 : left->member > right->member;
+}
+
+/* Fills the mismatch from members sorted out by side; only called where there are at least two sides. */
+static bool take_sides(struct mismatch *mismatch, struct sided *members, size_t count) {
+    size_t best = 0, best_count = 0;
+    bool tie = false;
+    qsort(members, count, sizeof *members, compare_sides);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && members[end].side == members[i].side; end++)
+            ;
+        if (end - i == best_count) {
+            tie = true;
+            if (members[i].member < members[best].member) /* the side of the lowest rank comes first */
+                best = i;
+        } else if (end - i > best_count) {
+            best = i;
+            best_count = end - i;
+            tie = false;
+        }
+    }
+    uint32_t *parties = malloc(count * sizeof *parties);
+    if (!parties)
+        return false;
+    size_t at = 0;
+    for (size_t i = best; i < best + best_count; i++)
+        parties[at++] = members[i].member->party;
+    for (size_t i = 0; i < count; i++)
+        if (i < best || i >= best + best_count)
+            parties[at++] = members[i].member->party;
+    free(mismatch->parties);
+    mismatch->parties = parties;
+    mismatch->expected_count = best_count;
+    mismatch->other_count = count - best_count;
+    mismatch->tie = tie;
+    return true;
+}
+
+static const struct membership *member_of(const struct shared_communicator *communicator, uint32_t party) {
+    return world_membership(communicator, party);
+}
+
+/* The first differing collective of each side, narrowed down by what the rings still hold. */
+static void find_calls(struct mismatch *mismatch, const struct world *world) {
+    const struct membership *a = member_of(mismatch->communicator, mismatch->parties[0]);
+    const struct membership *b = member_of(mismatch->communicator, mismatch->parties[mismatch->expected_count]);
+    mismatch->expected_party = a->party;
+    mismatch->other_party = b->party;
+    for (uint64_t seq = mismatch->from_seq; seq <= mismatch->to_seq && seq - mismatch->from_seq < 4096; seq++) {
+        mismatch->expected = signature_of(world, a, seq);
+        mismatch->other = signature_of(world, b, seq);
+        if (agree(&mismatch->expected, &mismatch->other))
+            continue;
+        mismatch->from_seq = mismatch->to_seq = seq;
+        return;
+    }
+    if (mismatch->from_seq != mismatch->to_seq)
+        mismatch->expected = mismatch->other = (struct signature){0};
+}
+
+/* ---- histories ------------------------------------------------------------------------------- */
+
+struct history {
+    const struct membership *member;
+    struct progress progress;
+};
+
+/* The longest history is compared with all others; where the first one differs, everybody takes a side. */
+static bool compare_histories(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
+                              const struct history *histories, size_t count, struct sided *sides) {
+    size_t longest = 0;
+    uint64_t first = UINT64_MAX, known_equal = 0;
+    for (size_t i = 1; i < count; i++)
+        if (histories[i].progress.hashed > histories[longest].progress.hashed)
+            longest = i;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t equal, differ;
+        if (!histories_differ(&histories[i].progress, &histories[longest].progress, communicator->uid, &equal, &differ))
+            continue;
+        if (differ < first) {
+            first = differ;
+            known_equal = equal;
+        }
+    }
+    if (first == UINT64_MAX || (mismatch->communicator && first - 1 >= mismatch->to_seq))
+        return true;
+    size_t sided = 0;
+    for (size_t i = 0; i < count; i++)
+        if (prefix_hash(&histories[i].progress, communicator->uid, first, &sides[sided].side))
+            sides[sided++].member = histories[i].member;
+    if (!take_sides(mismatch, sides, sided))
+        return false;
+    mismatch->communicator = communicator;
+    mismatch->from_seq = known_equal;
+    mismatch->to_seq = first - 1;
+    find_calls(mismatch, world);
+    return true;
+}
+
+/* ---- the collective they are in -------------------------------------------------------------- */
+
+/* Collectives are hashed when they return: the one that members sit in is compared by its slots. Those who have left it
+ * already, a Bcast's root for one, are asked for their record. */
+static bool compare_current(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
+                            const struct history *histories, size_t count, struct sided *sides) {
+    uint64_t seq = UINT64_MAX;
+    for (size_t i = 0; i < count; i++)
+        if (histories[i].progress.enqueued > histories[i].progress.hashed && histories[i].progress.hashed < seq)
+            seq = histories[i].progress.hashed;
+    if (seq == UINT64_MAX || (mismatch->communicator && seq >= mismatch->to_seq))
+        return true;
+    struct signature classes[16];
+    size_t sided = 0, class_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (histories[i].progress.enqueued <= seq)
+            continue;
+        struct signature signature = signature_of(world, histories[i].member, seq);
+        size_t class = 0;
+        while (class < class_count && !agree(&classes[class], &signature))
+            class ++;
+        if (!signature.call || class == sizeof classes / sizeof *classes)
+            continue;
+        if (class == class_count)
+            classes[class_count++] = signature;
+        sides[sided++] = (struct sided){histories[i].member, class};
+    }
+    if (class_count < 2)
+        return true;
+    if (!take_sides(mismatch, sides, sided))
+        return false;
+    mismatch->communicator = communicator;
+    mismatch->from_seq = mismatch->to_seq = seq;
+    find_calls(mismatch, world);
+    return true;
+}
+
+static bool look_at(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator) {
+    struct history *histories = malloc(communicator->present_count * sizeof *histories);
+    struct sided *sides = malloc(communicator->present_count * sizeof *sides);
+    size_t count = 0;
+    bool done = histories && sides;
+    for (uint32_t i = 0; done && i < communicator->present_count; i++)
+        if (membership_progress(world, &communicator->present[i], &histories[count].progress))
+            histories[count++].member = &communicator->present[i];
+    done = done && (count < 2 || (compare_histories(mismatch, world, communicator, histories, count, sides) &&
+                                  compare_current(mismatch, world, communicator, histories, count, sides)));
+    free(histories);
+    free(sides);
+    return done;
+}
+
+bool desync_find(struct mismatch *mismatch, struct world *world) {
+    *mismatch = (struct mismatch){0};
+    bool done = true;
+    for (uint32_t c = 0; done && c < world->communicator_count; c++) {
+        struct shared_communicator *communicator = &world->communicators[c];
+        if (communicator->kind == COMMUNICATOR_INTRA && communicator->present_count > 1)
+            done = look_at(mismatch, world, communicator);
+    }
+    return done;
+}
+
+void mismatch_free(struct mismatch *mismatch) {
+    free(mismatch->parties);
+    *mismatch = (struct mismatch){0};
+}

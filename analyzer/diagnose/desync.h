@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Members of a communicator that did not call the same collectives.
+ * Lives here: comparing histories by prefix hashes, and single collectives by what is left of them.
+ * Must not live here: who waits.
+ */
+#ifndef COMMTAP_DIAGNOSE_DESYNC_H
+#define COMMTAP_DIAGNOSE_DESYNC_H
+
+#include "analyzer/diagnose/world.h"
+
+/* One collective as a member called it. */
+struct signature {
+    const struct call_name *call; /* NULL: not known any more */
+    uint64_t bytes;               /* BYTES_UNKNOWN */
+    int32_t root;                 /* PEER_NONE: has none */
+    uint8_t dtype, redop;
+    bool recorded; /* dtype and redop are known */
+    uint32_t stack;
+};
+
+struct mismatch {
+    struct shared_communicator *communicator; /* NULL: none was found */
+    uint64_t from_seq, to_seq; /* the first differing collective is one of these; equal: it is this one */
+    uint32_t *parties;         /* of members that can be compared there, by side: the expected ones first */
+    size_t expected_count, other_count;
+    bool tie;                         /* as many on one side as on the other: neither is expected */
+    struct signature expected, other; /* of the first of each side */
+    uint32_t other_party;             /* whose `other` is */
+    uint32_t expected_party;
+};
+
+/* Finds the communicator whose members disagree, the earliest in the job by the number of its first differing
+ * collective. Returns false when memory is short. Free with mismatch_free. */
+bool desync_find(struct mismatch *mismatch, struct world *world);
+void mismatch_free(struct mismatch *mismatch);
+
+/* The collective number `seq` as a member called it, from its slots, pending operations and rings. */
+struct signature signature_of(const struct world *world, const struct membership *member, uint64_t seq);
+
+/* The hash of the first `k` collectives, where the row still has it. `uid` is that of none. */
+bool prefix_hash(const struct progress *progress, uint64_t uid, uint64_t k, uint64_t *hash);
+
+/* Of two histories: the most collectives that are known to be equal, and the least that are known to differ. Returns
+ * false when nothing differs as far as both go. */
+bool histories_differ(const struct progress *a, const struct progress *b, uint64_t uid, uint64_t *equal,
+                      uint64_t *differ);
+
+#endif

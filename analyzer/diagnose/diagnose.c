@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The verdict.
+ * Lives here: which of the verdicts holds, the cycle, who is to blame.
+ * Must not live here: sentences (sentences.c), how waits are found (blockage.c).
+ */
+#include "analyzer/diagnose/diagnose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/diagnose/sentences.h"
+
+enum { CYCLE_MOST = 4096 };
+
+const char *verdict_name(enum verdict verdict) {
+    static const char *const names[] = {"ok", "hang", "desync", "deadlock", "dead_rank", "unknown"};
+    return names[verdict];
+}
+
+const char *culprit_state_name(enum culprit_state state) {
+    static const char *const names[] = {"never_entered", "blocked",      "mismatch", "dead",
+                                        "no_dump",       "in_user_code", "finalised"};
+    return names[state];
+}
+
+/* ---- who is waited for ----------------------------------------------------------------------- */
+
+static int compare_ranks(const void *a, const void *b) {
+    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled, bool missing, int32_t *ranks,
+                     size_t capacity) {
+    struct world *world = &diagnosis->world;
+    struct shared_communicator *communicator = stalled->communicator;
+    size_t count = 0, written;
+    for (unsigned side = 0; side < 2; side++) {
+        const uint32_t *members = world_members(world, communicator, side);
+        uint8_t *came = calloc((size_t)communicator->side_size[side] + 1, 1);
+        for (uint32_t i = 0; came && i < communicator->present_count; i++)
+            if (communicator->present[i].side == side &&
+                (uint32_t)communicator->present[i].rank < communicator->side_size[side])
+                came[communicator->present[i].rank] = !stalled_misses(world, stalled, &communicator->present[i]);
+        for (uint32_t r = 0; came && members && r < communicator->side_size[side]; r++) {
+            if (members[r] == NOBODY || world->parties[members[r]].rank < 0 || (came[r] == 0) != missing)
+                continue;
+            if (count < capacity)
+                ranks[count] = world->parties[members[r]].rank;
+            count++;
+        }
+        free(came);
+    }
+    written = count < capacity ? count : capacity;
+    if (written > 0)
+        qsort(ranks, written, sizeof *ranks, compare_ranks);
+    return count;
+}
+
+bool stalled_is_open(const struct stalled *stalled) {
+    return stalled->missing > 0;
+}
+
+/* Walks from a wait over nodes that are no parties to the parties behind them. */
+static void collect_parties(const struct diagnosis *diagnosis, uint32_t node, uint8_t *seen, unsigned depth) {
+    const struct graph *graph = &diagnosis->blockage.graph;
+    if (seen[node])
+        return;
+    seen[node] = 1;
+    if (node < diagnosis->world.party_count || depth == 8)
+        return;
+    for (size_t i = graph->first[node]; i < graph->first[node + 1]; i++)
+        collect_parties(diagnosis, graph->targets[i], seen, depth + 1);
+}
+
+size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity) {
+    uint8_t *seen = calloc((size_t)diagnosis->blockage.graph.node_count + 1, 1);
+    size_t count = 0;
+    if (!seen)
+        return 0;
+    collect_parties(diagnosis, wait->node, seen, 0);
+    for (uint32_t p = 0; p < diagnosis->world.party_count && count < capacity; p++)
+        if (seen[p] && diagnosis->world.parties[p].rank >= 0 && p != wait->party)
+            ranks[count++] = diagnosis->world.parties[p].rank;
+    if (seen[wait->party] && count == 0 && capacity > 0) /* for itself */
+        ranks[count++] = diagnosis->world.parties[wait->party].rank;
+    free(seen);
+    qsort(ranks, count, sizeof *ranks, compare_ranks);
+    return count;
+}
+
+/* ---- culprits -------------------------------------------------------------------------------- */
+
+static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, enum culprit_state state) {
+    struct culprit *items = realloc(diagnosis->culprits, (diagnosis->culprit_count + 1) * sizeof *diagnosis->culprits);
+    if (!items) {
+        diagnosis->no_memory = true;
+        return NULL;
+    }
+    diagnosis->culprits = items;
+    struct culprit *culprit = &items[diagnosis->culprit_count++];
+    *culprit = (struct culprit){.party = party, .state = state};
+    say_where(diagnosis, party, culprit->where, sizeof culprit->where);
+    return culprit;
+}
+
+static bool is_dead(const struct party_state *state) {
+    return state->doing == DOING_GONE || state->doing == DOING_UNKNOWN;
+}
+
+static enum culprit_state state_of(const struct diagnosis *diagnosis, uint32_t party) {
+    switch (diagnosis->blockage.parties[party].doing) {
+    case DOING_UNKNOWN:
+        return CULPRIT_NO_DUMP;
+    case DOING_GONE:
+        return CULPRIT_DEAD;
+    case DOING_FINALIZE:
+    case DOING_FINISHED:
+        return CULPRIT_FINALISED;
+    case DOING_BLOCKED:
+        return CULPRIT_BLOCKED;
+    case DOING_CALL:
+    case DOING_INIT:
+        return CULPRIT_NEVER_ENTERED;
+    default:
+        return CULPRIT_IN_USER_CODE;
+    }
+}
+
+static bool is_blocked(const struct diagnosis *diagnosis, uint32_t party) {
+    return diagnosis->blockage.parties[party].doing == DOING_BLOCKED && !diagnosis->blockage.parties[party].stopped;
+}
+
+/* Marks the parties that are not blocked and that somebody who is waits for. */
+static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
+    const struct blockage *waits = &diagnosis->blockage;
+    uint8_t *seen = calloc((size_t)waits->graph.node_count + 1, 1);
+    if (!seen)
+        return NULL;
+    for (size_t i = 0; i < waits->count; i++)
+        collect_parties(diagnosis, waits->items[i].node, seen, 0);
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
+        seen[p] = (seen[p] && !is_blocked(diagnosis, p)) || waits->parties[p].stopped;
+        *dead |= seen[p] && is_dead(&waits->parties[p]);
+    }
+    return seen;
+}
+
+/* ---- verdicts -------------------------------------------------------------------------------- */
+
+static void blame_mismatch(struct diagnosis *diagnosis) {
+    const struct mismatch *mismatch = &diagnosis->mismatch;
+    size_t from = mismatch->tie ? 0 : mismatch->expected_count;
+    diagnosis->verdict = VERDICT_DESYNC;
+    for (size_t i = from; i < mismatch->expected_count + mismatch->other_count; i++) {
+        struct culprit *culprit = add_culprit(diagnosis, mismatch->parties[i], CULPRIT_MISMATCH);
+        if (culprit)
+            say_mismatch_of(diagnosis, culprit, i >= mismatch->expected_count);
+    }
+}
+
+/* The wait of a party that the graph's node stands for, where a cycle goes through both. */
+static size_t wait_behind(const struct diagnosis *diagnosis, uint32_t party, const uint32_t *nodes, size_t count) {
+    const struct party_state *state = &diagnosis->blockage.parties[party];
+    for (uint32_t i = 0; i < state->wait_count; i++)
+        for (size_t n = 0; n < count; n++)
+            if (diagnosis->blockage.items[state->first_wait + i].node == nodes[n])
+                return state->first_wait + i;
+    return state->first_wait;
+}
+
+static bool find_cycle(struct diagnosis *diagnosis) {
+    const struct graph *graph = &diagnosis->blockage.graph;
+    uint32_t start = 0, *nodes = malloc(CYCLE_MOST * sizeof *nodes);
+    while (start < diagnosis->world.party_count && graph->released[start])
+        start++;
+    diagnosis->cycle = malloc(CYCLE_MOST * sizeof *diagnosis->cycle);
+    if (start == diagnosis->world.party_count || !nodes || !diagnosis->cycle) {
+        diagnosis->no_memory |= !nodes || !diagnosis->cycle;
+        free(nodes);
+        return false;
+    }
+    size_t length = graph_cycle(graph, start, nodes, CYCLE_MOST), first = 0, count = 0;
+    length = length < CYCLE_MOST ? length : CYCLE_MOST;
+    for (size_t i = 0; i < length; i++) { /* begin with the lowest party */
+        if (nodes[i] >= diagnosis->world.party_count)
+            continue;
+        if (nodes[first] >= diagnosis->world.party_count || nodes[i] < nodes[first])
+            first = i;
+    }
+    for (size_t i = 0; i < length; i++) {
+        uint32_t node = nodes[(first + i) % length];
+        if (node < diagnosis->world.party_count)
+            diagnosis->cycle[count++] = (uint32_t)wait_behind(diagnosis, node, nodes, length);
+    }
+    diagnosis->cycle_count = count;
+    diagnosis->no_memory |= count == 0;
+    free(nodes);
+    return count > 0;
+}
+
+static void blame_cycle(struct diagnosis *diagnosis) {
+    diagnosis->verdict = VERDICT_DEADLOCK;
+    for (size_t i = 0; i < diagnosis->cycle_count; i++) {
+        const struct wait *wait = &diagnosis->blockage.items[diagnosis->cycle[i]];
+        struct culprit *culprit = add_culprit(diagnosis, wait->party, CULPRIT_BLOCKED);
+        if (culprit)
+            say_wait_of(diagnosis, wait, culprit->reason, sizeof culprit->reason);
+    }
+}
+
+static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool dead) {
+    diagnosis->verdict = dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
+        const struct party_state *state = &diagnosis->blockage.parties[p];
+        if (!sinks[p] || (dead && !is_dead(state)))
+            continue;
+        struct culprit *culprit = add_culprit(diagnosis, p, state_of(diagnosis, p));
+        if (culprit)
+            say_sink(diagnosis, culprit);
+    }
+}
+
+/* Nobody waits; what can still be said. */
+static void judge_the_rest(struct diagnosis *diagnosis) {
+    const struct blockage *waits = &diagnosis->blockage;
+    uint32_t in_init = 0, gone = 0, missing = 0;
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
+        in_init += waits->parties[p].doing == DOING_INIT;
+        gone += waits->parties[p].doing == DOING_GONE;
+        missing += waits->parties[p].doing == DOING_UNKNOWN;
+    }
+    bool dead = gone > 0 || (in_init > 0 && missing > 0);
+    diagnosis->verdict = dead ? VERDICT_DEAD_RANK : in_init > 0 ? VERDICT_HANG : VERDICT_OK;
+    for (uint32_t p = 0; dead && p < diagnosis->world.party_count; p++)
+        if (waits->parties[p].doing == DOING_GONE || (in_init > 0 && waits->parties[p].doing == DOING_UNKNOWN)) {
+            struct culprit *culprit = add_culprit(diagnosis, p, state_of(diagnosis, p));
+            if (culprit)
+                say_sink(diagnosis, culprit);
+        }
+}
+
+static bool anybody_waits(const struct diagnosis *diagnosis) {
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
+        if (diagnosis->blockage.parties[p].doing == DOING_BLOCKED || diagnosis->blockage.parties[p].stopped)
+            return true;
+    return false;
+}
+
+static bool judge(struct diagnosis *diagnosis) {
+    bool dead = false;
+    if (!anybody_waits(diagnosis)) {
+        judge_the_rest(diagnosis);
+        return true;
+    }
+    if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
+        return false;
+    if (diagnosis->mismatch.communicator) {
+        blame_mismatch(diagnosis);
+        return true;
+    }
+    if (find_cycle(diagnosis)) {
+        blame_cycle(diagnosis);
+        return true;
+    }
+    uint8_t *sinks = find_sinks(diagnosis, &dead);
+    if (sinks)
+        blame_sinks(diagnosis, sinks, dead);
+    free(sinks);
+    return sinks != NULL && !diagnosis->no_memory;
+}
+
+static int compare_culprits(const void *a, const void *b) {
+    const struct culprit *left = a, *right = b;
+    return left->party < right->party ? -1 : left->party > right->party;
+}
+
+bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
+    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
+    if (!world_build(&diagnosis->world, job, request->states) ||
+        !blockage_find(&diagnosis->blockage, &diagnosis->world, request->settled))
+        return false;
+    if (request->moving_count > 0)
+        diagnosis->verdict = VERDICT_OK;
+    else if (!judge(diagnosis))
+        return false;
+    if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
+        qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
+    say_all(diagnosis, request);
+    return !diagnosis->no_memory;
+}
+
+void diagnosis_free(struct diagnosis *diagnosis) {
+    for (size_t i = 0; i < diagnosis->sentence_count; i++)
+        free(diagnosis->sentences[i]);
+    free(diagnosis->sentences);
+    free(diagnosis->culprits);
+    free(diagnosis->cycle);
+    mismatch_free(&diagnosis->mismatch);
+    blockage_free(&diagnosis->blockage);
+    world_free(&diagnosis->world);
+    *diagnosis = (struct diagnosis){0};
+}

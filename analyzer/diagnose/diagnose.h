@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why a job hangs: the verdict, who is to blame, and what to say about it.
+ * Lives here: from waits and histories to a verdict, culprits and sentences.
+ * Must not live here: opening files, asking the system, printing.
+ *
+ * Texts hold names that come from the job (hosts, communicators): printers escape them.
+ */
+#ifndef COMMTAP_DIAGNOSE_DIAGNOSE_H
+#define COMMTAP_DIAGNOSE_DIAGNOSE_H
+
+#include "analyzer/diagnose/desync.h"
+#include "analyzer/diagnose/blockage.h"
+
+enum verdict {
+    VERDICT_OK = 0,
+    VERDICT_HANG,      /* members wait for a live rank that is elsewhere */
+    VERDICT_DESYNC,    /* members of a communicator called different operations */
+    VERDICT_DEADLOCK,  /* a cycle of waits */
+    VERDICT_DEAD_RANK, /* members wait for a rank that is dead or left no dump */
+    VERDICT_UNKNOWN,
+};
+
+enum culprit_state {
+    CULPRIT_NEVER_ENTERED = 0,
+    CULPRIT_BLOCKED,
+    CULPRIT_MISMATCH,
+    CULPRIT_DEAD,
+    CULPRIT_NO_DUMP,
+    CULPRIT_IN_USER_CODE,
+    CULPRIT_FINALISED,
+};
+
+struct culprit {
+    uint32_t party;
+    enum culprit_state state;
+    char where[160];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
+    char reason[224]; /* why it is to blame */
+};
+
+struct diagnosis {
+    enum verdict verdict;
+    struct world world;
+    struct blockage blockage;
+    struct mismatch mismatch; /* of a desync */
+    uint32_t *cycle;          /* indices of waits, in the order of waiting; of a deadlock */
+    size_t cycle_count;
+    struct culprit *culprits; /* by rank */
+    size_t culprit_count;
+    char **sentences; /* the verdict first; no final newlines */
+    size_t sentence_count;
+    bool no_memory;
+};
+
+/* What was seen from outside of the dumps. */
+struct diagnose_request {
+    const enum process_state *states; /* per dump of the job */
+    bool settled;                     /* two looks, nothing had changed */
+    const int32_t *moving;            /* ranks that came on between two looks */
+    size_t moving_count;
+};
+
+/* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must
+ * outlive it. */
+bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request);
+void diagnosis_free(struct diagnosis *diagnosis);
+
+const char *verdict_name(enum verdict verdict);
+const char *culprit_state_name(enum culprit_state state);
+
+/* World ranks of a stalled collective's members that have come, or have not; ascending, written up to `capacity`.
+ * Returns how many there are. Members without a known world rank are left out. */
+size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled, bool missing, int32_t *ranks,
+                     size_t capacity);
+/* Whether anybody is missing and known to be waited for: worth showing. */
+bool stalled_is_open(const struct stalled *stalled);
+
+/* Distinct world ranks that a wait cannot go on without, ascending, at most `capacity`. */
+size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity);
+
+/* ---- looking twice --------------------------------------------------------------------------- */
+
+/* A number that changes whenever the process does anything but ask in vain (Test, Iprobe). */
+uint64_t dump_look(const struct dump *dump);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who can never go on: an AND/OR graph of waits, solved by releasing from those who run.
+ * Lives here: nodes, edges, the release fixpoint, shortest cycles of what is left.
+ * Must not live here: ranks, calls, dumps.
+ *
+ * A node that waits for ALL of its targets is released when the last of them is, one that waits for ANY when the first
+ * is. ALL of nothing is free, ANY of nothing never is.
+ */
+#ifndef COMMTAP_DIAGNOSE_GRAPH_H
+#define COMMTAP_DIAGNOSE_GRAPH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GRAPH_NO_NODE UINT32_MAX
+
+struct graph_edge {
+    uint32_t from, to;
+};
+
+struct graph {
+    uint32_t node_count, node_room;
+    bool *any;      /* per node: ANY, not ALL */
+    bool *released; /* after graph_release */
+    struct graph_edge *edges;
+    size_t edge_count, edge_room;
+    bool no_memory;
+    /* after graph_release: targets of node n are targets[first[n]] .. targets[first[n + 1] - 1], as added */
+    size_t *first;
+    uint32_t *targets;
+};
+
+/* Adds a node; GRAPH_NO_NODE when memory is short (no_memory is set then, and edges from or to it are ignored). */
+uint32_t graph_node(struct graph *graph, bool any);
+/* `from` waits for `to`. */
+void graph_wait(struct graph *graph, uint32_t from, uint32_t to);
+
+/* Releases whatever can be, in O(nodes + edges). Returns false when memory is or was short. */
+bool graph_release(struct graph *graph);
+
+/* Shortest cycle among nodes that were not released that can be found from `start` (one of these), as nodes in the
+ * order of waiting; written up to `capacity`. Returns its length, 0 when memory is short. Each unreleased node waits
+ * for at least one other, so there always is a cycle. */
+size_t graph_cycle(const struct graph *graph, uint32_t start, uint32_t *nodes, size_t capacity);
+
+void graph_free(struct graph *graph);
+
+#endif

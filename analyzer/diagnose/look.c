@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whether a process came on between two looks.
+ * Lives here: what of a dump counts as progress.
+ * Must not live here: waiting between looks (the command).
+ */
+#include <string.h>
+
+#include "analyzer/diagnose/diagnose.h"
+#include "analyzer/load/rows.h"
+
+static uint64_t mix(uint64_t h, uint64_t value) {
+    h = (h ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 29;
+}
+
+static bool asks_in_vain(const struct dump *dump, uint32_t id) {
+    const struct call_name *call = id <= UINT16_MAX ? dump_call(dump, (uint16_t)id) : NULL;
+    return call && (call->call_class == CLASS_TEST || strncmp(call->name, "MPI_Iprobe", 10) == 0 ||
+                    strncmp(call->name, "MPI_Improbe", 11) == 0);
+}
+
+/* A thread between two vain questions looks like one that asks. */
+static uint64_t look_at_slots(const struct dump *dump, uint64_t h) {
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        const struct in_flight *slot = &dump->in_flight[i];
+        uint32_t call = __atomic_load_n(&slot->call, __ATOMIC_ACQUIRE);
+        if (slot->tid == 0 || call == 0 || asks_in_vain(dump, call))
+            continue;
+        h = mix(mix(mix(h, call), slot->enter), i);
+    }
+    return h;
+}
+
+static uint64_t look_at_progress(const struct dump *dump, uint64_t h) {
+    for (uint32_t i = 0; i < dump->communicator_count; i++) {
+        const struct progress *progress = dump->communicators[i].progress;
+        if (progress)
+            h = mix(mix(mix(mix(h, progress->enqueued), progress->started), progress->completed), progress->hashed);
+    }
+    return mix(h, dump->communicator_count);
+}
+
+uint64_t dump_look(const struct dump *dump) {
+    uint64_t h = look_at_progress(dump, look_at_slots(dump, dump->header->state));
+    for (uint32_t i = 0; i < dump->pending_count; i++)
+        if (pending_is_active(dump, &dump->pending[i]))
+            h = mix(h, dump->pending[i].op);
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) /* the harvester's lane also moves when nothing happens */
+        if (dump->lanes[lane].state && !dump->lanes[lane].state->device)
+            h = mix(h, __atomic_load_n(&dump->lanes[lane].state->head, __ATOMIC_RELAXED));
+    return h;
+}

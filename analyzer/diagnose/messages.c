@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of messages.h.
+ * Lives here: the index, looking into rings and counts.
+ * Must not live here: who waits.
+ */
+#include "analyzer/diagnose/messages.h"
+
+#include <stdlib.h>
+
+#include "analyzer/load/rows.h"
+
+enum { RECORDS_LOOKED_AT = 4096 }; /* newest of a ring */
+
+void messages_add(struct messages *messages, struct message message) {
+    if (messages->count == messages->room) {
+        size_t room = messages->room ? 2 * messages->room : 256;
+        struct message *items = realloc(messages->items, room * sizeof *items);
+        if (!items) {
+            messages->no_memory = true;
+            return;
+        }
+        messages->items = items;
+        messages->room = room;
+    }
+    messages->items[messages->count++] = message;
+}
+
+static int compare_keys(const struct message *a, uint32_t at, uint64_t uid, uint32_t of) {
+    if (a->at != at)
+        return a->at < at ? -1 : 1;
+    if (a->uid != uid)
+        return a->uid < uid ? -1 : 1;
+    return a->of < of ? -1 : a->of > of;
+}
+
+static int compare_messages(const void *a, const void *b) {
+    const struct message *right = b;
+    return compare_keys(a, right->at, right->uid, right->of);
+}
+
+void messages_sort(struct messages *messages) {
+    if (messages->count > 0)
+        qsort(messages->items, messages->count, sizeof *messages->items, compare_messages);
+}
+
+static bool fits(const struct message *message, int32_t tag, uint32_t seq) {
+    bool tags = message->tag == tag || message->tag == TAG_ANY || tag == TAG_ANY;
+    return tags && (message->seq == SEQ_NONE || seq == SEQ_NONE || message->seq >= seq);
+}
+
+static bool match_range(const struct messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag,
+                        uint32_t seq) {
+    size_t low = 0, high = messages->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (compare_keys(&messages->items[middle], at, uid, of == NOBODY ? 0 : of) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < messages->count; low++) {
+        const struct message *message = &messages->items[low];
+        if (message->at != at || message->uid != uid || (of != NOBODY && message->of != of))
+            return false;
+        if (fits(message, tag, seq))
+            return true;
+    }
+    return false;
+}
+
+bool messages_match(const struct messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag,
+                    uint32_t seq) {
+    return match_range(messages, at, of, uid, tag, seq) ||
+           (at != NOBODY && of != NOBODY && match_range(messages, NOBODY, of, uid, tag, seq));
+}
+
+/* ---- what has ended -------------------------------------------------------------------------- */
+
+enum answer { NO, YES, PERHAPS };
+
+/* What the newest records of a party say: did it end a message of that direction with `peer`, number `seq` or later. */
+static enum answer ring_says(const struct dump *dump, uint32_t local, uint16_t theirs, int32_t peer, int32_t tag,
+                             uint32_t seq) {
+    bool all_there = true;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        uint64_t first = l->first_ticket, looked = 0;
+        all_there &= first == 0 && l->torn == 0;
+        for (uint64_t t = l->end_ticket; l->ring && t > first; t--) {
+            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
+            if (looked++ == RECORDS_LOOKED_AT) {
+                all_there = false;
+                break;
+            }
+            if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST) || r.comm != local ||
+                !(r.flags & theirs) || r.peer != peer || (tag != TAG_ANY && r.tag != tag && r.tag != TAG_ANY))
+                continue;
+            if (seq == SEQ_NONE || r.seq == SEQ_NONE)
+                all_there = false; /* cannot tell which message this was */
+            else if (r.seq >= seq)
+                return YES;
+        }
+    }
+    return all_there ? NO : PERHAPS;
+}
+
+/* Messages with `peer` that ended, as the tables count them. *sure is cleared where rows were lost. */
+static uint64_t count_messages(const struct dump *dump, uint32_t local, uint16_t direction, int32_t peer, bool *sure) {
+    uint64_t count = 0;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        *sure &= !l->state || l->state->peers_lost == 0;
+        for (uint32_t i = 0; i < l->peer_count; i++) {
+            const struct peer_row *row = &l->peers[i];
+            if (peer_row_is_used(dump, row) && row->direction == direction &&
+                (row->comm_epoch & ROW_COMM_NONE) == local && (peer == PEER_ANY || row->peer == peer))
+                count += row->count;
+        }
+    }
+    return count;
+}
+
+bool message_may_be_over(const struct world *world, const struct membership *me, const struct membership *other,
+                         uint16_t theirs, int32_t tag, uint32_t seq) {
+    const struct dump *dump = world->parties[other->party].dump;
+    enum answer answer = ring_says(dump, other->local, theirs, me->rank, tag, seq);
+    if (answer != PERHAPS)
+        return answer == YES;
+    bool sure = true;
+    uint64_t they = count_messages(dump, other->local, theirs, me->rank, &sure);
+    uint64_t mine = count_messages(world->parties[me->party].dump, me->local,
+                                   theirs == FLAG_SEND ? FLAG_RECV : FLAG_SEND, other->rank, &sure);
+    return !sure || they > mine;
+}
+
+bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,
+                      const struct membership *me) {
+    bool sure = true;
+    uint64_t sent = 0, received = count_messages(world->parties[me->party].dump, me->local, FLAG_RECV, PEER_ANY, &sure);
+    for (uint32_t i = 0; i < communicator->present_count && sent <= received; i++) {
+        const struct membership *from = &communicator->present[i];
+        sent += count_messages(world->parties[from->party].dump, from->local, FLAG_SEND, me->rank, &sure);
+    }
+    return !sure || sent > received;
+}

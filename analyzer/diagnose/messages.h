@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages that one side has posted and the other may be waiting for; messages that may already be there.
+ * Lives here: an index of sends and receives that have not ended, what the rings and the table of peers say of those
+ * that have.
+ * Must not live here: who waits.
+ */
+#ifndef COMMTAP_DIAGNOSE_MESSAGES_H
+#define COMMTAP_DIAGNOSE_MESSAGES_H
+
+#include "analyzer/diagnose/world.h"
+
+/* A send or receive that is in flight or pending. */
+struct message {
+    uint32_t at; /* who could complete it: of a send the receiver, of a receive the sender (NOBODY: anybody) */
+    uint32_t of; /* whose it is */
+    uint64_t uid;
+    int32_t tag;  /* TAG_ANY */
+    uint32_t seq; /* SEQ_NONE where not known */
+};
+
+struct messages {
+    struct message *items;
+    size_t count, room;
+    bool no_memory;
+};
+
+void messages_add(struct messages *messages, struct message message);
+void messages_sort(struct messages *messages);
+
+/* Whether `messages` (sorted) hold a counterpart posted by `of` (NOBODY: by anybody) for `at`, or one of `of` that
+ * takes anybody: same communicator, tags that fit, no older than number `seq`. */
+bool messages_match(const struct messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag, uint32_t seq);
+
+/* Whether `other`, a member of the communicator, may already have ended the counterpart of a message with `me` that
+ * `me` has not seen complete. `theirs`: what the other did with it, FLAG_SEND or FLAG_RECV. Sure where the ring tells
+ * (by `seq`), else from counts; true where neither rules it out. */
+bool message_may_be_over(const struct world *world, const struct membership *me, const struct membership *other,
+                         uint16_t theirs, int32_t tag, uint32_t seq);
+
+/* Whether anybody sent `me` something on the communicator that it has not received, by counts. */
+bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,
+                      const struct membership *me);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of diagnosis.h.
+ * Lives here: keys and looks.
+ * Must not live here: judging, sentences.
+ */
+#include "analyzer/render/diagnosis.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analyzer/render/escape.h"
+#include "analyzer/render/straggler_table.h"
+
+enum { TARGETS_SHOWN = 64 };
+
+static json_t *rank_of(const struct diagnosis *diagnosis, uint32_t party) {
+    int32_t rank = diagnosis->world.parties[party].rank;
+    return rank >= 0 ? json_integer(rank) : json_null();
+}
+
+static json_t *uid_to_json(const struct shared_communicator *communicator) {
+    char text[17];
+    if (!communicator)
+        return json_null();
+    snprintf(text, sizeof text, "%016" PRIx64, communicator->uid);
+    return json_string(text);
+}
+
+static json_t *name_to_json(const struct shared_communicator *communicator) {
+    return communicator && communicator->name[0] ? escape_json(communicator->name) : json_null();
+}
+
+static json_t *ranks_to_json(const int32_t *ranks, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < count; i++)
+        json_array_append_new(array, json_integer(ranks[i]));
+    return array;
+}
+
+static json_t *members_to_json(struct diagnosis *diagnosis, const struct stalled *stalled, bool missing) {
+    size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1;
+    int32_t *ranks = malloc(most * sizeof *ranks);
+    if (!ranks)
+        return NULL;
+    json_t *array = ranks_to_json(ranks, stalled_ranks(diagnosis, stalled, missing, ranks, most));
+    free(ranks);
+    return array;
+}
+
+static json_t *collectives_to_json(struct diagnosis *diagnosis) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < diagnosis->blockage.stalled_count; i++) {
+        const struct stalled *stalled = &diagnosis->blockage.stalled[i];
+        json_array_append_new(
+            array, json_pack("{s:o, s:o, s:I, s:o, s:o, s:o}", "comm", uid_to_json(stalled->communicator), "comm_name",
+                             name_to_json(stalled->communicator), "seq", (json_int_t)stalled->seq, "op",
+                             escape_json(stalled->call->name), "entered", members_to_json(diagnosis, stalled, false),
+                             "missing", members_to_json(diagnosis, stalled, true)));
+    }
+    return array;
+}
+
+static json_t *cycle_to_json(const struct diagnosis *diagnosis) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < diagnosis->cycle_count; i++) {
+        const struct wait *wait = &diagnosis->blockage.items[diagnosis->cycle[i]];
+        int32_t ranks[TARGETS_SHOWN];
+        size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
+        bool tagged = !wait->collective && wait->tag != TAG_NONE && wait->tag != TAG_ANY && wait->peer != PEER_NONE;
+        json_array_append_new(
+            array, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "rank", rank_of(diagnosis, wait->party), "waits_for",
+                             ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "tag",
+                             tagged ? json_integer(wait->tag) : json_null(), "comm", uid_to_json(wait->communicator),
+                             "seq", wait->collective ? json_integer(wait->seq) : json_null()));
+    }
+    return array;
+}
+
+static json_t *culprits_to_json(const struct diagnosis *diagnosis) {
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < diagnosis->culprit_count; i++) {
+        const struct culprit *culprit = &diagnosis->culprits[i];
+        const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
+        json_array_append_new(array,
+                              json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "rank", rank_of(diagnosis, culprit->party),
+                                        "host", dump && dump->host[0] ? escape_json(dump->host) : json_null(), "pid",
+                                        dump ? json_integer(dump->header->pid) : json_null(), "state",
+                                        culprit_state_name(culprit->state), "where",
+                                        culprit->where[0] ? escape_json(culprit->where) : json_null(), "reason",
+                                        escape_json(culprit->reason)));
+    }
+    return array;
+}
+
+static json_t *side_to_json(const struct diagnosis *diagnosis, const uint32_t *parties, size_t count,
+                            const struct signature *signature) {
+    json_t *ranks = json_array();
+    for (size_t i = 0; ranks && i < count; i++)
+        json_array_append_new(ranks, rank_of(diagnosis, parties[i]));
+    bool known = signature->call != NULL;
+    return json_pack(
+        "{s:o, s:o, s:o, s:o, s:o}", "ranks", ranks, "op", known ? escape_json(signature->call->name) : json_null(),
+        "bytes", known && signature->bytes != BYTES_UNKNOWN ? json_integer((json_int_t)signature->bytes) : json_null(),
+        "root", known && signature->root >= 0 ? json_integer(signature->root) : json_null(), "stack",
+        known && signature->stack != STACK_NONE ? json_integer(signature->stack) : json_null());
+}
+
+static json_t *mismatch_to_json(const struct diagnosis *diagnosis) {
+    const struct mismatch *m = &diagnosis->mismatch;
+    if (!m->communicator)
+        return json_null();
+    return json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:o}", "comm", uid_to_json(m->communicator), "comm_name",
+                     name_to_json(m->communicator), "from_seq", (json_int_t)m->from_seq, "to_seq",
+                     (json_int_t)m->to_seq, "tie", m->tie, "expected",
+                     side_to_json(diagnosis, m->parties, m->expected_count, &m->expected), "other",
+                     side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other));
+}
+
+json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks) {
+    json_t *text = json_array();
+    for (size_t i = 0; text && i < diagnosis->sentence_count; i++)
+        json_array_append_new(text, escape_json(diagnosis->sentences[i]));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "commtap.diagnose/1", "verdict",
+                     verdict_name(diagnosis->verdict), "collectives", collectives_to_json(diagnosis), "cycle",
+                     cycle_to_json(diagnosis), "culprits", culprits_to_json(diagnosis), "run_id",
+                     escape_json(job->dumps[0]->run_id), "looks", (json_int_t)looks, "mismatch",
+                     mismatch_to_json(diagnosis), "text", text);
+}
+
+void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color) {
+    bool fine = diagnosis->verdict == VERDICT_OK;
+    for (size_t i = 0; i < diagnosis->sentence_count; i++) {
+        if (i > 0)
+            fputs("  ", stream);
+        else if (color)
+            fputs(fine ? "\033[1;32m" : "\033[1;31m", stream);
+        print_wrapped(stream, diagnosis->sentences[i], i > 0 ? 2 : 0, 2);
+        if (i == 0 && color)
+            fputs("\033[0m", stream);
+    }
+}

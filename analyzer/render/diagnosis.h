@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A diagnosis as text and as JSON (schema commtap.diagnose/1).
+ * Lives here: its keys and looks.
+ * Must not live here: judging, sentences.
+ */
+#ifndef COMMTAP_RENDER_DIAGNOSIS_H
+#define COMMTAP_RENDER_DIAGNOSIS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "analyzer/diagnose/diagnose.h"
+
+/* DESIGN's object; further keys: run_id, looks, text, mismatch. NULL when memory is short. */
+json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks);
+
+/* The sentences, the verdict coloured, each wrapped for a screen of 100 columns. */
+void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a diagnosis.
+ * Lives here: opening, waiting between looks, comparing them.
+ * Must not live here: judging, printing of results.
+ */
+#include "analyzer/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzer/command.h"
+#include "analyzer/input.h"
+#include "analyzer/process.h"
+#include "analyzer/render/escape.h"
+
+/* ---- one look -------------------------------------------------------------------------------- */
+
+static int refuse_run(const char *directory, const char *run) {
+    fputs("commtap: no dump of run '", stderr);
+    escape_text(stderr, run);
+    fputs("' in ", stderr);
+    escape_text(stderr, directory);
+    fputc('\n', stderr);
+    return EXIT_UNUSABLE;
+}
+
+static int choose(struct watch *watch, const char *directory, const char *run) {
+    int selected = job_select(&watch->job, &watch->set, run, process_is_alive);
+    if (selected == -1)
+        return refuse_run(directory, run ? run : "");
+    watch->states = selected == 0 ? calloc(watch->job.count + 1, sizeof *watch->states) : NULL;
+    for (size_t d = 0; watch->states && d < watch->job.count; d++)
+        watch->states[d] = process_state(watch->job.dumps[d]);
+    return watch->states ? EXIT_FINE : input_no_memory();
+}
+
+/* Whether a process that has not ended properly may still run. */
+static bool may_live(const struct watch *watch) {
+    for (size_t d = 0; d < watch->job.count; d++)
+        if (!(watch->job.dumps[d]->header->state & (STATE_FINALISED | STATE_EXITED | STATE_COPIED)) &&
+            watch->states[d] != PROCESS_GONE)
+            return true;
+    return false;
+}
+
+static void close_look(struct watch *watch) {
+    job_free(&watch->job);
+    dump_set_close(&watch->set);
+    free(watch->states);
+    watch->states = NULL;
+}
+
+/* ---- two looks ------------------------------------------------------------------------------- */
+
+/* What the first look saw of each dump, by path. */
+struct seen {
+    char *path;
+    uint64_t look;
+};
+
+static int compare_seen(const void *a, const void *b) {
+    return strcmp(((const struct seen *)a)->path, ((const struct seen *)b)->path);
+}
+
+static struct seen *note_look(const struct job *job) {
+    struct seen *seen = calloc(job->count + 1, sizeof *seen);
+    for (size_t d = 0; seen && d < job->count; d++) {
+        seen[d] = (struct seen){strdup(job->dumps[d]->path), dump_look(job->dumps[d])};
+        if (!seen[d].path) {
+            for (size_t i = 0; i < d; i++)
+                free(seen[i].path);
+            free(seen);
+            return NULL;
+        }
+    }
+    if (seen)
+        qsort(seen, job->count, sizeof *seen, compare_seen);
+    return seen;
+}
+
+/* Ranks whose dump looks different now, or was not there before. */
+static size_t find_moving(const struct job *job, const struct seen *seen, size_t seen_count, int32_t *ranks) {
+    size_t count = 0;
+    for (size_t d = 0; d < job->count; d++) {
+        const struct seen key = {.path = job->dumps[d]->path};
+        const struct seen *before = bsearch(&key, seen, seen_count, sizeof *seen, compare_seen);
+        if (!before || before->look != dump_look(job->dumps[d]))
+            ranks[count++] = job->dumps[d]->header->rank;
+    }
+    return count;
+}
+
+static void sleep_for(double seconds) {
+    struct timespec rest = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
+/* Opens everything anew: files may have grown and new ones come. */
+static int look_again(struct watch *watch, const char *directory, const char *run) {
+    close_look(watch);
+    enum dump_set_result result = dump_set_open(directory, &watch->set);
+    if (result != DUMP_SET_OK)
+        return input_refuse(directory, result);
+    return choose(watch, directory, run);
+}
+
+static int judge(struct watch *watch, const int32_t *moving, size_t moving_count) {
+    struct diagnose_request request = {.states = watch->states,
+                                       .settled = watch->looks > 1 && moving_count == 0,
+                                       .moving = moving,
+                                       .moving_count = moving_count};
+    return diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
+}
+
+static int look_twice(struct watch *watch, const char *directory, const char *run, double wait) {
+    size_t count = watch->job.count;
+    struct seen *seen = note_look(&watch->job);
+    if (!seen)
+        return input_no_memory();
+    sleep_for(wait);
+    int code = look_again(watch, directory, run);
+    int32_t *moving = code == EXIT_FINE ? calloc(watch->job.count + 1, sizeof *moving) : NULL;
+    if (moving) {
+        watch->looks = 2;
+        code = judge(watch, moving, find_moving(&watch->job, seen, count, moving));
+    } else if (code == EXIT_FINE) {
+        code = input_no_memory();
+    }
+    for (size_t i = 0; i < count; i++)
+        free(seen[i].path);
+    free(seen);
+    free(moving);
+    return code;
+}
+
+int watch_open(struct watch *watch, const char *directory, const char *run, double wait) {
+    *watch = (struct watch){.looks = 1};
+    int code = input_open(directory, &watch->set);
+    if (code == EXIT_FINE)
+        code = choose(watch, directory, run);
+    if (code != EXIT_FINE)
+        return code;
+    return may_live(watch) ? look_twice(watch, directory, run, wait) : judge(watch, NULL, 0);
+}
+
+void watch_close(struct watch *watch) {
+    diagnosis_free(&watch->diagnosis);
+    close_look(watch);
+}

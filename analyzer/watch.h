@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a diagnosis: one look at a job that is over, two at one that may live.
+ * Lives here: opening, asking for processes, waiting between looks.
+ * Must not live here: judging, printing of results.
+ */
+#ifndef COMMTAP_WATCH_H
+#define COMMTAP_WATCH_H
+
+#include "analyzer/diagnose/diagnose.h"
+
+struct watch {
+    struct dump_set set;
+    struct job job;
+    enum process_state *states; /* per dump of the job */
+    struct diagnosis diagnosis;
+    unsigned looks;
+};
+
+/* Opens the directory, looks at its newest job (or the one named `run`), a second time after `wait` seconds where
+ * processes may live, and judges it. Returns EXIT_FINE; otherwise a message was printed. The caller ends with
+ * watch_close in every case. */
+int watch_open(struct watch *watch, const char *directory, const char *run, double wait);
+void watch_close(struct watch *watch);
+
+#endif
