@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Real jobs that hang, diagnosed while they do and after they were killed; with rings of 16 records.
+# Must not live here: made-up scenes (test/unit/test_diagnose.c).
+import contextlib
+import json
+import os
+import signal
+
+import jobs
+
+RANKS = 4
+KNOBS = {"COMMTAP_RING": "16"}
+
+
+def diagnose(where):
+    return json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)
+
+
+@contextlib.contextmanager
+def hanging(mpi, mode, where, *launcher):
+    """A job that has come to its hang; killed as a whole at the end."""
+    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, "hang"), mode], where, knobs=KNOBS)
+    process = jobs.start([line[0], *launcher, *line[1:]])
+    try:
+        assert process.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
+        yield process
+    finally:
+        jobs.stop(process)
+
+
+def both(mpi, mode, where):
+    """What is said while the job hangs; the same must be said when it was killed."""
+    with hanging(mpi, mode, where):
+        alive = diagnose(where)
+        assert alive["looks"] == 2
+    dead = diagnose(where)
+    for key in ("verdict", "collectives", "cycle", "mismatch"):
+        assert dead[key] == alive[key], (alive["text"], dead["text"])
+    assert states(dead) == states(alive)
+    return alive
+
+
+def states(result):
+    return {c["rank"]: c["state"] for c in result["culprits"]}
+
+
+def process_of(where, rank):
+    rows = json.loads(jobs.commtap("check", "--format", "json", where, codes=(0, 1)).stdout)["dumps"]
+    return next(row["pid"] for row in rows if row["rank"] == rank)
+
+
+def test_everybody_receives_first(mpi, where):
+    result = both(mpi, "ring", where)
+    assert result["verdict"] == "deadlock"
+    assert sorted(step["rank"] for step in result["cycle"]) == list(range(RANKS))
+    for step in result["cycle"]:
+        assert step["waits_for"] == [(step["rank"] - 1) % RANKS]
+        assert (step["op"], step["tag"]) == ("MPI_Recv", 7)
+
+
+def test_everybody_sends_first(mpi, where):
+    result = both(mpi, "sends", where)
+    assert result["verdict"] == "deadlock"
+    assert {(step["rank"], *step["waits_for"]) for step in result["cycle"]} == {(r, (r + 1) % RANKS) for r in range(RANKS)}
+
+
+def test_receives_of_a_tag_that_nobody_sends(mpi, where):
+    result = both(mpi, "waitall", where)
+    assert result["verdict"] == "deadlock"
+    assert {step["op"] for step in result["cycle"]} == {"MPI_Waitall"}
+
+
+def test_two_communicators_in_two_orders(mpi, where):
+    result = both(mpi, "swapped", where)
+    assert result["verdict"] == "deadlock"
+    assert len(result["cycle"]) == 2
+    assert {c["comm_name"] for c in result["collectives"]} == {"first", "second"}
+
+
+def test_missing_collective(mpi, where):
+    result = both(mpi, "skip", where)
+    assert result["verdict"] == "hang"
+    (collective,) = result["collectives"]
+    assert (collective["op"], collective["seq"]) == ("MPI_Allreduce", 40)
+    assert (collective["entered"], collective["missing"]) == ([0, 2, 3], [1])
+    assert states(result) == {1: "in_user_code"}
+
+
+def test_the_end_of_a_chain_is_to_blame(mpi, where):
+    result = both(mpi, "chain", where)
+    assert result["verdict"] == "hang"
+    assert states(result) == {0: "in_user_code"}
+    text = " ".join(result["text"])
+    assert "rank 1 in MPI_Recv(source 0, tag 7)" in text
+
+
+def test_mismatched_collective(mpi, where):
+    result = both(mpi, "mismatch", where)
+    assert result["verdict"] == "desync"
+    assert states(result) == {2: "mismatch"}
+    assert result["mismatch"]["from_seq"] == result["mismatch"]["to_seq"] == 40
+    assert result["mismatch"]["expected"]["op"] == "MPI_Allreduce"
+    assert result["mismatch"]["other"]["op"] == "MPI_Barrier"
+
+
+def test_a_wildcard_is_no_deadlock(mpi, where):
+    result = both(mpi, "wildcard", where)
+    assert result["verdict"] == "hang"
+    assert states(result) == {0: "in_user_code"}
+    assert result["cycle"] == []
+
+
+def test_a_job_that_moves_does_not_hang(mpi, where):
+    with hanging(mpi, "moves", where):
+        result = diagnose(where)
+    assert result["verdict"] == "ok"
+    assert result["culprits"] == []
+
+
+def test_stopped_rank(mpi, where):
+    with hanging(mpi, "moves", where):
+        pid = process_of(where, 2)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            result = diagnose(where)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+    assert result["verdict"] == "hang"
+    assert list(states(result)) == [2]
+    assert "stopped" in result["culprits"][0]["reason"]
+
+
+def test_killed_rank(where):
+    """MPICH's launcher can be told to let the others live."""
+    with hanging("mpich", "skip", where, "-disable-auto-cleanup"):
+        os.kill(process_of(where, 1), signal.SIGKILL)
+        result = diagnose(where)
+        assert result["verdict"] == "dead_rank"
+        assert states(result) == {1: "dead"}
+        assert result["collectives"][0]["missing"] == [1]
+        assert jobs.commtap("diagnose", "--fail-on", "dead_rank", where, codes=(1,))
+
+
+def test_lost_dump(mpi, where):
+    with hanging(mpi, "skip", where):
+        pass
+    rows = json.loads(jobs.commtap("check", "--format", "json", where, codes=(0, 1)).stdout)["dumps"]
+    os.unlink(os.path.join(where, next(row["file"] for row in rows if row["rank"] == 1)))
+    result = diagnose(where)
+    assert result["verdict"] == "dead_rank"
+    assert states(result) == {1: "no_dump"}
+
+
+def test_finished_job(mpi, where):
+    jobs.run(mpi, RANKS, [jobs.program(mpi, "hang"), "none"], where, knobs=KNOBS)
+    result = diagnose(where)
+    assert result["verdict"] == "ok"
+    assert result["looks"] == 1

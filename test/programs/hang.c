@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ways for a job to hang, after a few collectives and messages that went well. Ranks that reach the hang say so.
+ * Lives here: the hangs. Must not live here: what a diagnosis should say (test/e2e).
+ *
+ *   hang MODE
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { GOOD = 40, LARGE = 1 << 20 };
+
+static int rank, size;
+static char *block;
+
+static void ready(void) {
+    if (write(1, "ready\n", 6) != 6)
+        exit(1);
+}
+
+static void allreduce(MPI_Comm comm) {
+    double in = 1, out;
+    MPI_Allreduce(&in, &out, 1, MPI_DOUBLE, MPI_SUM, comm);
+}
+
+/* Everybody receives before it sends. */
+static void ring(void) {
+    char c = 0;
+    ready();
+    MPI_Recv(&c, 1, MPI_CHAR, (rank + size - 1) % size, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Send(&c, 1, MPI_CHAR, (rank + 1) % size, 7, MPI_COMM_WORLD);
+}
+
+/* Everybody sends what no library buffers before it receives. */
+static void sends(void) {
+    ready();
+    MPI_Send(block, LARGE, MPI_CHAR, (rank + 1) % size, 8, MPI_COMM_WORLD);
+    MPI_Recv(block, LARGE, MPI_CHAR, (rank + size - 1) % size, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Posted receives of a tag that nobody sends; the sends are buffered. */
+static void waitall(void) {
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    char in = 0, out = 0;
+    MPI_Irecv(&in, 1, MPI_CHAR, (rank + size - 1) % size, 9, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(&out, 1, MPI_CHAR, (rank + 1) % size, 10, MPI_COMM_WORLD, &requests[1]);
+    ready();
+    MPI_Waitall(2, requests, statuses);
+}
+
+/* Rank 1 goes its own way. */
+static void skip(void) {
+    ready();
+    if (rank == 1)
+        sleep(600);
+    allreduce(MPI_COMM_WORLD);
+}
+
+/* Rank 0 never sends to rank 1, for which all others wait. */
+static void chain(void) {
+    char c;
+    ready();
+    if (rank == 0)
+        sleep(600);
+    if (rank == 1)
+        MPI_Recv(&c, 1, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* Rank 2 calls another operation: with messages this small the others wait. */
+static void mismatch(void) {
+    ready();
+    if (rank == 2)
+        MPI_Barrier(MPI_COMM_WORLD);
+    else
+        allreduce(MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    sleep(600);
+}
+
+/* Two communicators, two orders. */
+static void swapped(void) {
+    MPI_Comm a, b;
+    MPI_Comm_dup(MPI_COMM_WORLD, &a);
+    MPI_Comm_dup(MPI_COMM_WORLD, &b);
+    MPI_Comm_set_name(a, "first");
+    MPI_Comm_set_name(b, "second");
+    ready();
+    MPI_Barrier(rank == 0 ? b : a);
+    MPI_Barrier(rank == 0 ? a : b);
+}
+
+/* The last rank takes from anybody; all others but one wait for it, that one is at work. */
+static void wildcard(void) {
+    char c = 0;
+    ready();
+    if (rank == 0)
+        sleep(600);
+    else if (rank == size - 1)
+        MPI_Recv(&c, 1, MPI_CHAR, MPI_ANY_SOURCE, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    else
+        MPI_Recv(&c, 1, MPI_CHAR, size - 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    sleep(600);
+}
+
+/* Goes on for ever. */
+static void moves(void) {
+    ready();
+    for (;;) {
+        allreduce(MPI_COMM_WORLD);
+        usleep(1000);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*hang)(void);
+} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},   {"skip", skip},   {"chain", chain},
+             {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard}, {"moves", moves}};
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    block = calloc(1, LARGE);
+    for (int i = 0; i < GOOD; i++) {
+        char out = 1, in;
+        allreduce(MPI_COMM_WORLD);
+        MPI_Sendrecv(&out, 1, MPI_CHAR, (rank + 1) % size, 7, &in, 1, MPI_CHAR, (rank + size - 1) % size, 7,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+    for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(argv[1], modes[i].name) == 0)
+            modes[i].hang();
+    MPI_Finalize();
+    free(block);
+    return 0;
+}
