@@ -119,7 +119,7 @@ static void moves(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},   {"skip", skip},   {"chain", chain},
+} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},   {"skip", skip},  {"chain", chain},
              {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard}, {"moves", moves}};
 
 int main(int argc, char **argv) {
