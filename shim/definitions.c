@@ -4,6 +4,8 @@
  */
 #include "shim/definitions.h"
 
+#include <string.h>
+
 #include "shim/os.h"
 
 #define FIRST_AREA_BYTES (256u << 10)
@@ -57,4 +59,15 @@ void *definitions_reserve(struct definitions *d, size_t bytes) {
 void definitions_commit(void *definition, enum definition_kind kind) {
     struct definition *head = definition;
     __atomic_store_n(&head->commit, DEFINITION_MAGIC | (uint32_t)kind, __ATOMIC_RELEASE);
+}
+
+uint32_t definitions_string(struct definitions *d, const char *text, size_t length) {
+    struct string_definition *string = definitions_reserve(d, sizeof *string + length);
+    if (!string)
+        return 0;
+    string->id = __atomic_add_fetch(&d->last_string, 1, __ATOMIC_RELAXED);
+    string->length = (uint32_t)length;
+    memcpy(string->text, text, length);
+    definitions_commit(string, DEFINITION_STRING);
+    return string->id;
 }

@@ -21,6 +21,7 @@ struct definitions {
     uint64_t sizes[DEFINITION_AREAS];
     uint64_t used[DEFINITION_AREAS]; /* atomic */
     uint32_t area_count;             /* areas that exist; grown by whoever needs the next one */
+    uint32_t last_string;            /* atomic */
 };
 
 void definitions_begin(struct definitions *d, struct dumpfile *file, struct losses *losses);
@@ -29,5 +30,8 @@ void definitions_begin(struct definitions *d, struct dumpfile *file, struct loss
  * fills it and commits. */
 void *definitions_reserve(struct definitions *d, size_t bytes);
 void definitions_commit(void *definition, enum definition_kind kind);
+
+/* Defines a string and returns its id; 0 when there is no room. Every call makes a new one. */
+uint32_t definitions_string(struct definitions *d, const char *text, size_t length);
 
 #endif

@@ -93,6 +93,10 @@ bool knobs_enabled(const struct knobs *knobs) {
     return !(knobs->given >> KNOB_enable & 1) || knobs->enable;
 }
 
+const char *knobs_stack(const struct knobs *knobs) {
+    return knobs->given >> KNOB_stack & 1 ? knobs->stack : ""; /* its page stays untouched */
+}
+
 static bool known_value(const char *name, size_t length, const char *text) {
     union {
         knob_STRING as_STRING;

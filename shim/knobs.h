@@ -31,6 +31,9 @@ void knobs_default(struct knobs *knobs);
 /* False when COMMTAP_ENABLE says so; may be asked before knobs_default. */
 bool knobs_enabled(const struct knobs *knobs);
 
+/* COMMTAP_STACK as the environment has it, "" when it does not; may be asked before knobs_default. */
+const char *knobs_stack(const struct knobs *knobs);
+
 /* Writes one line per value that could not be read and per COMMTAP_ name that is no knob (with the nearest one). */
 void knobs_complain(void);
 

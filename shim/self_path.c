@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <link.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/os.h"
+/* What the constructor runs lies together: a page of code that only it needs is a page fault in every process. */
+#define AT_START __attribute__((section(".text.startup")))
 
 struct self_search {
     const char *name; /* as the linker knows us */
@@ -19,7 +19,7 @@ struct self_search {
     bool found;
 };
 
-static bool is_self(const struct dl_phdr_info *info) {
+AT_START static bool is_self(const struct dl_phdr_info *info) {
     uintptr_t here = (uintptr_t)&is_self;
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *header = &info->dlpi_phdr[i];
@@ -29,13 +29,13 @@ static bool is_self(const struct dl_phdr_info *info) {
     return false;
 }
 
-static bool is_libc(const char *path) {
+AT_START static bool is_libc(const char *path) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
     return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6);
 }
 
-static int find_self(struct dl_phdr_info *info, size_t size, void *data) {
+AT_START static int find_self(struct dl_phdr_info *info, size_t size, void *data) {
     struct self_search *search = data;
     (void)size;
     if (is_self(info)) {
@@ -47,26 +47,25 @@ static int find_self(struct dl_phdr_info *info, size_t size, void *data) {
     return search->found;
 }
 
-bool self_path(char *path, size_t size) {
+AT_START bool self_path(char *path, size_t size) {
     struct self_search search = {0};
-    struct text t;
     int saved = errno;
     dl_iterate_phdr(find_self, &search);
-    if (!search.found || !search.name || !*search.name || size < 2)
+    if (!search.found || !search.name || !*search.name)
         return false;
-    path[0] = '\0';
+    size_t name = strlen(search.name), folder = 0;
     /* A preload may be named relative to the directory the program starts in. */
-    if (search.name[0] != '/' && !getcwd(path, size - 1))
-        path[0] = '\0';
-    errno = saved;
-    size_t length = strlen(path);
-    if (search.name[0] != '/' && length == 0)
+    if (search.name[0] != '/') {
+        bool known = getcwd(path, size) != NULL;
+        errno = saved;
+        folder = known ? strlen(path) + 1 : size;
+    }
+    if (folder + name >= size)
         return false;
-    text_begin(&t, path + length, size - length);
-    if (length)
-        text_add(&t, "/");
-    text_add(&t, search.name);
-    return length + t.length + 1 < size;
+    if (folder)
+        path[folder - 1] = '/';
+    memcpy(path + folder, search.name, name + 1);
+    return true;
 }
 
 bool self_preloaded(void) {
@@ -75,10 +74,42 @@ bool self_preloaded(void) {
     return search.found && !search.libc_before;
 }
 
-void self_offer(const char *variable) {
-    char path[4096];
-    int saved = errno;
-    if (!getenv(variable) && self_path(path, sizeof path))
-        setenv(variable, path, 1);
-    errno = saved;
+/* The program's environment and room for what is added to it, in one page. Adding in place and not by setenv() spares
+ * every process below a preload the first use of the heap, which costs as much as all else that the library does there.
+ * A later setenv() of the program copies a table that is not its own. */
+static struct {
+    char *table[380 + 3];
+    char offers[2][512];
+    unsigned offer_count;
+} environment __attribute__((aligned(4096)));
+
+#define ENVIRONMENT_MAX (sizeof environment.table / sizeof *environment.table - 2)
+#define OFFERS_MAX      (sizeof environment.offers / sizeof *environment.offers)
+
+extern char **environ;
+
+/* Number of variables, or SIZE_MAX when `variable` is one of them. */
+AT_START static size_t count_without(const char *variable) {
+    size_t length = strlen(variable), n = 0;
+    for (char **entry = environ; entry && *entry; entry++, n++)
+        if (!strncmp(*entry, variable, length) && (*entry)[length] == '=')
+            return SIZE_MAX;
+    return n;
+}
+
+AT_START void self_offer(const char *variable) {
+    size_t n = count_without(variable), length = strlen(variable);
+    if (n >= ENVIRONMENT_MAX || environment.offer_count == OFFERS_MAX || length > 64)
+        return;
+    char *offer = environment.offers[environment.offer_count];
+    memcpy(offer, variable, length);
+    offer[length] = '=';
+    if (!self_path(offer + length + 1, sizeof environment.offers[0] - length - 1))
+        return;
+    if (environ != environment.table && n)
+        memcpy(environment.table, environ, n * sizeof *environ);
+    environment.table[n] = offer;
+    environment.table[n + 1] = NULL;
+    environ = environment.table;
+    environment.offer_count++;
 }
