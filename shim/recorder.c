@@ -11,6 +11,8 @@
 
 #include "shim/aggregates.h"
 #include "shim/identity.h"
+#include "shim/stacks/nvtx.h"
+#include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
 
 #ifndef MADV_WIPEONFORK
@@ -384,6 +386,14 @@ static void start_over(void) {
     recorder.generation = generation;
 }
 
+/* What stands behind the native frames of a stack. Asked once there is a dump to define things in. */
+static void add_stack_sources(void) {
+    if (stacks_mode == STACK_PYTHON || stacks_mode == STACK_FULL)
+        stacks_add_source(0, &python_source);
+    if (stacks_mode == STACK_FULL)
+        stacks_add_source(1, &label_source);
+}
+
 bool recorder_activate(void) {
     uint32_t idle = 0;
     if (recorder.gave_up ||
@@ -399,6 +409,7 @@ bool recorder_activate(void) {
             message(complaint);
         choose_calls();
         if (open_dump()) {
+            add_stack_sources();
             arm();
             armed = true;
         }
