@@ -176,9 +176,18 @@ bool harvester_round(void) {
     return any;
 }
 
+/* From a thread of the job: a query would end a capture that another one has under way. */
+static void look_relaxed(void) {
+    int mode = GPU_CAPTURE_MODE_RELAXED;
+    bool changed = gpu_driver.capture_mode(&mode) == GPU_SUCCESS;
+    look_at_all();
+    if (changed)
+        gpu_driver.capture_mode(&mode);
+}
+
 static void look_within(uint64_t patience_ns) {
     if (take_place(patience_ns)) {
-        look_at_all();
+        look_relaxed();
         leave_place(NOBODY);
     }
 }
@@ -206,7 +215,7 @@ static void lose_unfinished(const struct gpu_device *device) {
 void harvester_quiesce(struct gpu_device *device) {
     bool mine = take_place(WAIT_FOR_ROUND_NS);
     if (mine)
-        look_at_all();
+        look_relaxed();
     gpu_device_drop(device); /* without the place: the harvester loses what it finds of it */
     if (mine) {
         lose_unfinished(device);
@@ -217,7 +226,7 @@ void harvester_quiesce(struct gpu_device *device) {
 void harvester_end(void) {
     __atomic_store_n(&gpu.stopped, 1, __ATOMIC_RELEASE);
     if (take_place(WAIT_FOR_ROUND_NS)) {
-        look_at_all();
+        look_relaxed();
         lose_unfinished(NULL);
         leave_place(CLOSED); /* the thread asks the driver for nothing from now on */
     } else if (__atomic_exchange_n(&harvester.at_work, CLOSED, __ATOMIC_ACQ_REL) != CLOSED) {

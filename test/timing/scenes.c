@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs of one process on the stand-in's driver, timed by the library's GPU engine (engine.h): one scene each.
+ * Prints "name number" lines about itself on stdout; ends with 0 unless a call of the job's own went wrong.
+ * Must not live here: what the dump must say about it (test/e2e/test_gpu_timing.py).
+ *
+ *   scenes NAME [NUMBER]
+ */
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "test/standin/cuda_api.h"
+#include "test/standin/standin.h"
+#include "test/timing/engine.h"
+
+#define OK(call) ok(call, #call)
+
+static int device;
+static CUcontext context;
+static uint32_t next_op = 1;
+
+static void ok(int status, const char *call) {
+    if (status == 0)
+        return;
+    fprintf(stderr, "scenes: %s: %d\n", call, status);
+    _exit(2);
+}
+
+static void sleep_us(void *us) {
+    usleep((useconds_t)(uintptr_t)us);
+}
+
+static void work(CUstream stream, unsigned us) {
+    OK(standin_stream_enqueue(stream, sleep_us, (void *)(uintptr_t)us));
+}
+
+static CUstream new_stream(void) {
+    CUstream stream;
+    OK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    return stream;
+}
+
+/* One launch of a communicator. */
+static void launch(CUstream stream, uint32_t comm, unsigned us) {
+    void *span = engine_begin(device, stream, 1);
+    work(stream, us);
+    engine_end(span, comm, next_op++);
+}
+
+static void use_device(int ordinal) {
+    OK(cuInit(0));
+    OK(cuDevicePrimaryCtxRetain(&context, ordinal));
+    OK(cuCtxSetCurrent(context));
+    device = engine_attach();
+    printf("device %d\n", device);
+}
+
+/* Until the harvester has come to everything; the job itself has nothing to do with that. */
+static void wait_for_harvest(uint32_t comm) {
+    for (int i = 0; i < 5000 && engine_completed(comm) < engine_enqueued(comm); i++)
+        usleep(1000);
+}
+
+/* ---- scenes ---------------------------------------------------------------------------------- */
+
+static void streams(int count) {
+    CUstream a = new_stream(), b = new_stream();
+    for (int i = 0; i < count; i++) {
+        launch(a, 1, 3000);
+        launch(b, 2, 6000);
+    }
+    OK(cuStreamSynchronize(a));
+    OK(cuStreamSynchronize(b));
+}
+
+/* 0, 1 and 2 while another device's context is current. */
+static void special(int count) {
+    CUcontext other, popped;
+    OK(cuDevicePrimaryCtxRetain(&other, 1));
+    OK(cuCtxSetCurrent(other));
+    for (int i = 0; i < count; i++)
+        for (uintptr_t handle = 0; handle <= 2; handle++) {
+            void *span = engine_begin(device, (CUstream)handle, 1);
+            OK(cuCtxPushCurrent_v2(context)); /* as the communication library does */
+            work((CUstream)handle, 1000);
+    
+            engine_end(span, 1, next_op++);
+        }
+    CUcontext current;
+    OK(cuCtxGetCurrent(&current));
+    printf("context-kept %d\n", current == other);
+    wait_for_harvest(1);
+}
+
+/* The strictest kind of capture, while the harvester is busy with another stream. */
+static CUgraphExec capture(CUstream stream, unsigned us) {
+    CUgraph graph;
+    CUgraphExec executable;
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    for (int i = 0; i < 2; i++) {
+        launch(stream, 3, us);
+        usleep(10000);
+    }
+    OK(cuStreamEndCapture(stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    OK(cuGraphDestroy(graph));
+    return executable;
+}
+
+static void replays(int count) {
+    CUstream stream = new_stream(), busy = new_stream();
+    for (int i = 0; i < 20; i++)
+        launch(busy, 1, 2000);
+    CUgraphExec executable = capture(stream, 100);
+    for (int i = 0; i < count; i++) {
+        OK(cuGraphLaunch(executable, stream));
+        OK(cuStreamSynchronize(stream));
+    }
+    OK(cuGraphExecDestroy(executable));
+    OK(cuStreamSynchronize(busy));
+}
+
+static void replays_at_once(int count) {
+    CUstream stream = new_stream();
+    CUgraphExec executable = capture(stream, 100);
+    for (int i = 0; i < count; i++)
+        OK(cuGraphLaunch(executable, stream));
+    OK(cuStreamSynchronize(stream));
+}
+
+/* Two streams in one captured group: the job joins only what it has forked itself. */
+static void captured_group(int count) {
+    CUstream main_stream = new_stream(), second = new_stream();
+    CUevent fork_event, join_event;
+    CUgraph graph;
+    CUgraphExec executable;
+    OK(cuEventCreate(&fork_event, 0));
+    OK(cuEventCreate(&join_event, 0));
+    OK(cuStreamBeginCapture_v2(main_stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    OK(cuEventRecord(fork_event, main_stream));
+    OK(cuStreamWaitEvent(second, fork_event, 0));
+    void *span = engine_begin(device, second, 2);
+    work(second, 1000);
+    OK(cuEventRecord(join_event, second)); /* inside the library: all streams wait for the launch */
+    OK(cuStreamWaitEvent(main_stream, join_event, 0));
+    engine_end(span, 1, next_op++);
+    OK(cuStreamEndCapture(main_stream, &graph));
+    OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+    for (int i = 0; i < count; i++) {
+        OK(cuGraphLaunch(executable, main_stream));
+        OK(cuStreamSynchronize(main_stream));
+    }
+}
+
+/* Communication of 20 ms; compute comes to its wait after 5. */
+static void exposed(int count) {
+    CUstream communication = new_stream(), compute = new_stream();
+    CUevent done;
+    OK(cuEventCreate(&done, CU_EVENT_DISABLE_TIMING));
+    for (int i = 0; i < count; i++) {
+        launch(communication, 1, 20000);
+        OK(cuEventRecord(done, communication));
+        work(compute, 5000);
+        OK(cuStreamWaitEvent(compute, done, 0));
+        OK(cuStreamSynchronize(compute));
+    }
+    wait_for_harvest(1);
+}
+
+static void reset(int count) {
+    for (int i = 0; i < count; i++) {
+        CUstream stream = new_stream();
+        launch(stream, 1, 1000);
+        OK(cuStreamSynchronize(stream));
+        launch(stream, 1, 20000);
+        OK(cuDevicePrimaryCtxReset_v2(0));
+        OK(cuDevicePrimaryCtxRetain(&context, 0));
+        OK(cuCtxSetCurrent(context));
+        device = engine_attach();
+    }
+    printf("device-again %d\n", device);
+}
+
+static void abandon(int count) {
+    CUstream stream = new_stream();
+    for (int i = 0; i < count; i++)
+        launch(stream, 1, i < count / 2 ? 1000 : 2000000);
+    usleep(1000 * (useconds_t)count + 50000);
+}
+
+static void exit_busy(int count) {
+    abandon(count);
+    exit(0);
+}
+
+static void killed(int count) {
+    abandon(count);
+    fflush(stdout);
+    kill(getpid(), SIGKILL);
+}
+
+/* Ends after `us` at whatever the harvester is doing. */
+static void brief(int us) {
+    CUstream stream = new_stream();
+    for (int i = 0; i < 50; i++)
+        launch(stream, 1, 0);
+    usleep((useconds_t)us);
+}
+
+static void forked(int count) {
+    CUstream stream = new_stream();
+    launch(stream, 1, 1000);
+    pid_t child = fork();
+    if (child == 0)
+        exit(engine_begin(device, stream, 1) != NULL);
+    int status;
+    waitpid(child, &status, 0);
+    printf("child %d\n", status);
+    for (int i = 0; i < count; i++)
+        launch(stream, 1, 1000);
+    OK(cuStreamSynchronize(stream));
+}
+
+static void aborted(int count) {
+    CUstream a = new_stream(), b = new_stream();
+    launch(b, 2, 1000);
+    for (int i = 0; i < count; i++)
+        launch(a, 1, 10000);
+    OK(cuStreamSynchronize(b));
+    engine_abort(1);
+    OK(cuStreamSynchronize(a));
+}
+
+static void *launch_many(void *stream) {
+    OK(cuCtxSetCurrent(context));
+    for (int i = 0; i < 200; i++) {
+        void *span = engine_begin(device, stream, 1);
+        work(stream, 0);
+        engine_end(span, 1, __atomic_fetch_add(&next_op, 1, __ATOMIC_RELAXED));
+        usleep(200);
+    }
+    OK(cuStreamSynchronize(stream));
+    return NULL;
+}
+
+static void threads(int count) {
+    pthread_t thread[16];
+    for (int i = 0; i < count; i++)
+        pthread_create(&thread[i], NULL, launch_many, new_stream());
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(int number);
+        int number;
+    } scenes[] = {
+        {"streams", streams, 10},
+        {"special", special, 3},
+        {"replays", replays, 1000},
+        {"replays_at_once", replays_at_once, 200},
+        {"captured_group", captured_group, 5},
+        {"exposed", exposed, 5},
+        {"reset", reset, 3},
+        {"exit_busy", exit_busy, 10},
+        {"killed", killed, 10},
+        {"brief", brief, 1000},
+        {"forked", forked, 5},
+        {"aborted", aborted, 3},
+        {"threads", threads, 4},
+    };
+    for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof *scenes; i++)
+        if (!strcmp(argv[1], scenes[i].name)) {
+            setvbuf(stdout, NULL, _IOLBF, 0);
+            use_device(0);
+            scenes[i].run(argc > 2 ? atoi(argv[2]) : scenes[i].number);
+            return 0;
+        }
+    fprintf(stderr, "usage: scenes NAME [NUMBER]\n");
+    return 2;
+}
