@@ -3,7 +3,7 @@
 
 TIMING := $(BUILD)/test/timing
 
-programs: $(TIMING)/scenes
+programs: $(TIMING)/scenes $(TIMING)/show
 
 $(TIMING)/engine.o: test/timing/engine.c
 	@mkdir -p $(@D)
@@ -16,3 +16,7 @@ $(TIMING)/libengine.so: $(SHIM_OBJECTS) $(TIMING)/engine.o
 $(TIMING)/scenes: test/timing/scenes.c $(TIMING)/libengine.so $(BUILD)/standin/libcuda.so.1
 	$(CC) $(COMMON_CFLAGS) -O1 -g -pthread $(filter %.c,$^) $(TIMING)/libengine.so $(BUILD)/standin/libcuda.so.1 \
 	    '-Wl,-rpath,$$ORIGIN' -o $@
+
+$(TIMING)/show: test/timing/show.c
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@

@@ -4,6 +4,8 @@
  */
 #include "shim/gpu/device_clock.h"
 
+#include <sched.h>
+
 #include "shim/gpu/driver.h"
 #include "shim/os.h"
 
@@ -14,6 +16,7 @@
 #define WIDE_NS          100000u  /* rejected unless there is nothing better for long */
 #define LONG_WITHOUT_NS  30000000000u
 #define RETRY_NS         250000000u
+#define FIRST_RETRY_NS   10000000u    /* without any anchor nothing has a time */
 #define RATE_BASE_NS     1000000000.0 /* anchors nearer to each other say nothing about the rate */
 #define RATE_OFF         1e-3         /* no oscillator is this wrong: something else went wrong */
 
@@ -38,10 +41,13 @@ static bool bracket(const struct device_clock *clock, uint64_t *from, uint64_t *
     *from = os_monotonic_ns();
     if (gpu_driver.event_record(clock->spares[0], clock->stream) != GPU_SUCCESS)
         return false;
-    do {
+    for (;;) {
         status = gpu_driver.event_query(clock->spares[0]);
         *to = os_monotonic_ns();
-    } while (status == GPU_NOT_READY && *to - *from < patience);
+        if (status != GPU_NOT_READY || *to - *from >= patience)
+            break;
+        sched_yield(); /* costs nothing where nobody else wants this core */
+    }
     return status == GPU_SUCCESS;
 }
 
@@ -85,7 +91,9 @@ bool device_clock_take(struct device_clock *clock, uint64_t now_ns) {
         swap(&clock->spares[0], &clock->spares[1]);
     }
     bool accepted = best != UINT64_MAX && acceptable(clock, best, now_ns);
-    clock->due_ns = now_ns + (accepted && best <= WIDE_NS ? DEVICE_CLOCK_INTERVAL_NS : RETRY_NS);
+    clock->due_ns = now_ns + (accepted && best <= WIDE_NS ? DEVICE_CLOCK_INTERVAL_NS
+                              : clock->taken              ? RETRY_NS
+                                                          : FIRST_RETRY_NS);
     if (!accepted)
         return false;
     swap(&clock->spares[1], &clock->anchors[place].event);

@@ -55,11 +55,32 @@ static void count_untimed(uint64_t launches) {
     __atomic_fetch_add(&recorder.header->losses.replays_untimed, launches, __ATOMIC_RELAXED);
 }
 
+static struct captured_launch *launch_at(const struct captured_graph *captured, uint32_t i) {
+    return &captured->chunks[i / LAUNCHES_PER_CHUNK][i % LAUNCHES_PER_CHUNK];
+}
+
+static uint32_t real_launches(const struct captured_graph *captured) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < captured->launch_count; i++)
+        count += !launch_at(captured, i)->dropped;
+    return count;
+}
+
+/* What the replay before has left, as far as it can be had now. */
+static void settle(struct captured_graph *captured) {
+    if (__atomic_load_n(&captured->pending, __ATOMIC_ACQUIRE))
+        harvester_look_briefly();
+    uint32_t lost = __atomic_exchange_n(&captured->pending, 0, __ATOMIC_ACQ_REL);
+    __atomic_add_fetch(&captured->replay, 1, __ATOMIC_ACQ_REL);
+    if (lost)
+        count_untimed(real_launches(captured) - __atomic_load_n(&captured->read, __ATOMIC_RELAXED));
+}
+
 /* ---- capture --------------------------------------------------------------------------------- */
 
 static void release(struct captured_graph *captured) {
     if (__atomic_sub_fetch(&captured->users, 1, __ATOMIC_ACQ_REL) == 0) {
-        __atomic_add_fetch(&captured->replay, 1, __ATOMIC_RELEASE);
+        settle(captured);
         __atomic_store_n(&captured->taken, 0, __ATOMIC_RELEASE);
     }
 }
@@ -94,10 +115,6 @@ static struct captured_graph *graph_of(struct gpu_device *device, const void *gr
     if (captured)
         graphs_destroyed(graph);
     return new_graph(device, graph, capture_id);
-}
-
-static struct captured_launch *launch_at(const struct captured_graph *captured, uint32_t i) {
-    return &captured->chunks[i / LAUNCHES_PER_CHUNK][i % LAUNCHES_PER_CHUNK];
 }
 
 static struct captured_launch *new_launch(struct captured_graph *captured) {
@@ -193,23 +210,6 @@ void graphs_destroyed(const void *graph) {
 }
 
 /* ---- replays --------------------------------------------------------------------------------- */
-
-static uint32_t real_launches(const struct captured_graph *captured) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < captured->launch_count; i++)
-        count += !launch_at(captured, i)->dropped;
-    return count;
-}
-
-/* What the replay before has left, as far as it can be had now. */
-static void settle(struct captured_graph *captured) {
-    if (__atomic_load_n(&captured->pending, __ATOMIC_ACQUIRE))
-        harvester_look_briefly();
-    uint32_t lost = __atomic_exchange_n(&captured->pending, 0, __ATOMIC_ACQ_REL);
-    __atomic_add_fetch(&captured->replay, 1, __ATOMIC_ACQ_REL);
-    if (lost)
-        count_untimed(real_launches(captured) - __atomic_load_n(&captured->read, __ATOMIC_RELAXED));
-}
 
 /* An ordinary event behind the launch tells when the nodes' events are this replay's: until then they may still hold
  * those of the one before. */

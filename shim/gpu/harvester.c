@@ -161,13 +161,17 @@ static bool look_at_all(void) {
     return any;
 }
 
-bool harvester_round(void) {
-    if (!gpu_is_live() || !take_place(0))
-        return false;
+static void keep_house(void) {
     uint64_t now = os_monotonic_ns();
     for (uint32_t i = 0; i < __atomic_load_n(&gpu.device_limit, __ATOMIC_ACQUIRE); i++)
         if (gpu_device_is_live(&gpu.devices[i]))
             finish_housekeeping(&gpu.devices[i], now);
+}
+
+bool harvester_round(void) {
+    if (!gpu_is_live() || !take_place(0))
+        return false;
+    keep_house();
     bool any = look_at_all();
     for (uint32_t i = 0; i < gpu.device_limit; i++)
         if (gpu_device_is_live(&gpu.devices[i]))
@@ -176,10 +180,13 @@ bool harvester_round(void) {
     return any;
 }
 
-/* From a thread of the job: a query would end a capture that another one has under way. */
-static void look_relaxed(void) {
+/* From a thread of the job: a query would end a capture that another one has under way. `last`: there may be no later
+ * look, and what has run needs an anchor to have a time. */
+static void look_relaxed(bool last) {
     int mode = GPU_CAPTURE_MODE_RELAXED;
     bool changed = gpu_driver.capture_mode(&mode) == GPU_SUCCESS;
+    if (last)
+        keep_house();
     look_at_all();
     if (changed)
         gpu_driver.capture_mode(&mode);
@@ -187,7 +194,7 @@ static void look_relaxed(void) {
 
 static void look_within(uint64_t patience_ns) {
     if (take_place(patience_ns)) {
-        look_relaxed();
+        look_relaxed(false);
         leave_place(NOBODY);
     }
 }
@@ -215,7 +222,7 @@ static void lose_unfinished(const struct gpu_device *device) {
 void harvester_quiesce(struct gpu_device *device) {
     bool mine = take_place(WAIT_FOR_ROUND_NS);
     if (mine)
-        look_relaxed();
+        look_relaxed(true);
     gpu_device_drop(device); /* without the place: the harvester loses what it finds of it */
     if (mine) {
         lose_unfinished(device);
@@ -226,7 +233,7 @@ void harvester_quiesce(struct gpu_device *device) {
 void harvester_end(void) {
     __atomic_store_n(&gpu.stopped, 1, __ATOMIC_RELEASE);
     if (take_place(WAIT_FOR_ROUND_NS)) {
-        look_relaxed();
+        look_relaxed(true);
         lose_unfinished(NULL);
         leave_place(CLOSED); /* the thread asks the driver for nothing from now on */
     } else if (__atomic_exchange_n(&harvester.at_work, CLOSED, __ATOMIC_ACQ_REL) != CLOSED) {

@@ -89,7 +89,7 @@ static void special(int count) {
             void *span = engine_begin(device, (CUstream)handle, 1);
             OK(cuCtxPushCurrent_v2(context)); /* as the communication library does */
             work((CUstream)handle, 1000);
-    
+            OK(cuCtxPopCurrent_v2(&popped));
             engine_end(span, 1, next_op++);
         }
     CUcontext current;
