@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analyse/findings_gpu.h"
 #include "analyzer/analyse/hot_sites.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 512 };
@@ -43,6 +44,11 @@ static const struct {
     [FINDING_EVENTS_LOST] = {SEVERITY_INFO, "events_lost"},
     [FINDING_UNMATCHED] = {SEVERITY_INFO, "unmatched"},
     [FINDING_CLOCKS] = {SEVERITY_INFO, "clocks"},
+    [FINDING_UNSEEN_CALLS] = {SEVERITY_WARNING, "unseen_calls"},
+    [FINDING_GPU_UNTIMED] = {SEVERITY_INFO, "gpu_untimed"},
+    [FINDING_HOST_BOUND] = {SEVERITY_INFO, "host_bound"},
+    [FINDING_EXPOSED] = {SEVERITY_INFO, "exposed"},
+    [FINDING_DEVICE_MEMORY] = {SEVERITY_INFO, "device_memory"},
     [FINDING_ABORTED] = {SEVERITY_ERROR, "aborted"},
     [FINDING_HANG_INIT] = {SEVERITY_ERROR, "hang_init"},
     [FINDING_KILLED] = {SEVERITY_ERROR, "killed"},
@@ -57,8 +63,7 @@ bool finding_code_known(const char *name) {
     return false;
 }
 
-__attribute__((format(printf, 3, 4))) static void add(struct findings *findings, enum finding_code code,
-                                                      const char *format, ...) {
+void findings_add(struct findings *findings, enum finding_code code, const char *format, ...) {
     char text[SENTENCE * 2];
     va_list arguments;
     va_start(arguments, format);
@@ -172,15 +177,16 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
 
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
-    char waited[32], longer[32], window[32];
+    char waited[32], longer[32], window[32], where[192];
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
+    findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(text, size,
              "between collectives it takes %.2f times as long as the others; slowest in %.0f of %zu parts of the run; "
-             "the others waited %s for it in collectives and sit %s longer in communication, in %s looked at",
+             "the others waited %s for it in collectives and sit %s longer in communication, in %s looked at%s",
              straggler->slowdown_ratio, straggler->slowest * (double)straggler->blocks, straggler->blocks, waited,
-             longer, window);
+             longer, window, where);
 }
 
 const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler) {
@@ -199,12 +205,12 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
     if (claimed)
-        add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s", who, evidence,
-            straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
+        findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s", who, evidence,
+                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
     else
-        add(findings, FINDING_SUSPECT,
-            "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
-            straggler->confidence, evidence);
+        findings_add(findings, FINDING_SUSPECT,
+                     "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
+                     straggler->confidence, evidence);
 }
 
 static void add_uneven(struct findings *findings, const struct straggler_analysis *analysis) {
@@ -226,7 +232,8 @@ static void add_uneven(struct findings *findings, const struct straggler_analysi
             }
     char who[LIST_TEXT];
     say_dumps(who, sizeof who, analysis->clock, dumps, count);
-    add(findings, FINDING_UNEVEN,
+    findings_add(
+        findings, FINDING_UNEVEN,
         "the work is dealt out unevenly: %s take up to %.2f times as long between collectives as the others. So many "
         "are no stragglers.",
         who, most);
@@ -240,12 +247,12 @@ static void add_verdict(struct findings *findings, const struct straggler_analys
     for (size_t i = 0; i < analysis->suspect_count; i++)
         add_straggler(findings, analysis, &analysis->suspects[i], false);
     if (analysis->judgement == JUDGED_TOO_SHORT)
-        add(findings, FINDING_TOO_SHORT,
-            "too short to judge who is slow: %zu comparable steps are on record, %d are needed.", analysis->blocks,
-            BLOCKS_MIN);
+        findings_add(findings, FINDING_TOO_SHORT,
+                     "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",
+                     analysis->blocks, BLOCKS_MIN);
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE)
-        add(findings, FINDING_NO_COLLECTIVES,
-            "no collective that several of the recorded ranks take part in: who is slow cannot be judged.");
+        findings_add(findings, FINDING_NO_COLLECTIVES,
+                     "no collective that several of the recorded ranks take part in: who is slow cannot be judged.");
 }
 
 static void add_desync(struct findings *findings, const struct straggler_analysis *analysis) {
@@ -260,12 +267,12 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
     say_site(here, sizeof here, analysis, first->other_dump, first->other_stack);
     if (first->dump != SIZE_MAX)
         say_site(there, sizeof there, analysis, first->dump, first->stack);
-    add(findings, FINDING_DESYNC,
-        "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s%s, %" PRIu32 " of %" PRIu32
-        " members called %s%s (%" PRIu64 " such collectives).",
-        first->seq, communicator_name(first->communicator, name, sizeof name),
-        analysis->clock->dumps[first->other_dump]->header->rank, other, here, first->seen - first->others, first->seen,
-        call, there, analysis->totals.mismatches);
+    findings_add(findings, FINDING_DESYNC,
+                 "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s%s, %" PRIu32
+                 " of %" PRIu32 " members called %s%s (%" PRIu64 " such collectives).",
+                 first->seq, communicator_name(first->communicator, name, sizeof name),
+                 analysis->clock->dumps[first->other_dump]->header->rank, other, here, first->seen - first->others,
+                 first->seen, call, there, analysis->totals.mismatches);
 }
 
 /* ---- how the job ended ----------------------------------------------------------------------- */
@@ -436,9 +443,9 @@ static void add_endings(struct findings *findings, struct group_of_ranks *group)
         say_dumps(who, sizeof who, group->analysis->clock, of, count);
         if (endings[e].end != END_EXITED)
             say_all_doing(what, sizeof what, group, of, count, 4);
-        add(findings, endings[e].code, "%s%s %s%s%s.", who,
-            count == group->job->count && count > 1 ? " (all on record)" : "",
-            count > 1 ? endings[e].many : endings[e].one, what[0] ? "; when last seen, " : "", what);
+        findings_add(findings, endings[e].code, "%s%s %s%s%s.", who,
+                     count == group->job->count && count > 1 ? " (all on record)" : "",
+                     count > 1 ? endings[e].many : endings[e].one, what[0] ? "; when last seen, " : "", what);
     }
     free(of);
 }
@@ -452,48 +459,52 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
         for (size_t d = 0; d < job->count; d++)
             in_init |= job->ends[d] == END_IN_INIT;
         say_ranks(who, sizeof who, job->missing, job->missing_count);
-        add(findings, FINDING_MISSING_RANKS,
-            "%s left no dump here (%" PRId32 " expected, %zu seen): what %s did, and what the others waited for %s, is "
-            "not known.%s",
-            who, job->ranks_expected, job->count, many ? "they" : "it", many ? "them" : "it",
-            !in_init ? ""
-            : many   ? " They may never have called MPI_Init."
-                     : " It may never have called MPI_Init.");
+        findings_add(findings, FINDING_MISSING_RANKS,
+                     "%s left no dump here (%" PRId32
+                     " expected, %zu seen): what %s did, and what the others waited for %s, is "
+                     "not known.%s",
+                     who, job->ranks_expected, job->count, many ? "they" : "it", many ? "them" : "it",
+                     !in_init ? ""
+                     : many   ? " They may never have called MPI_Init."
+                              : " It may never have called MPI_Init.");
     }
     if (set->stub_count > 0)
-        add(findings, FINDING_UNCOLLECTED,
+        findings_add(
+            findings, FINDING_UNCOLLECTED,
             "%zu dump%s still on the node%s where %s written (first: %.64s:%.200s). Collect with commtap-collect.",
             set->stub_count, set->stub_count > 1 ? "s are" : " is", set->stub_count > 1 ? "s" : "",
             set->stub_count > 1 ? "they were" : "it was", set->stubs[0].host, set->stubs[0].staged_path);
     if (set->unusable_count > 0)
-        add(findings, FINDING_UNUSABLE_FILES, "%zu file%s cannot be used (first: %.200s: %.160s).", set->unusable_count,
-            set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
-            set->unusable[0]->problems.count ? set->unusable[0]->problems.items[0].text : "damaged");
+        findings_add(findings, FINDING_UNUSABLE_FILES, "%zu file%s cannot be used (first: %.200s: %.160s).",
+                     set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
+                     set->unusable[0]->problems.count ? set->unusable[0]->problems.items[0].text : "damaged");
     size_t damaged = 0;
     for (size_t d = 0; d < job->count; d++)
         damaged += job->dumps[d]->problems.count > 0;
     if (damaged > 0)
-        add(findings, FINDING_DAMAGED_FILES,
-            "%zu dump%s damage; what is sound in them is used (commtap check says what).", damaged,
-            damaged > 1 ? "s show" : " shows");
+        findings_add(findings, FINDING_DAMAGED_FILES,
+                     "%zu dump%s damage; what is sound in them is used (commtap check says what).", damaged,
+                     damaged > 1 ? "s show" : " shows");
     if (job->duplicates > 0)
-        add(findings, FINDING_DUPLICATES, "%zu dump%s the same run, generation and rank as another and %s left out.",
-            job->duplicates, job->duplicates > 1 ? "s have" : " has", job->duplicates > 1 ? "are" : "is");
+        findings_add(findings, FINDING_DUPLICATES,
+                     "%zu dump%s the same run, generation and rank as another and %s left out.", job->duplicates,
+                     job->duplicates > 1 ? "s have" : " has", job->duplicates > 1 ? "are" : "is");
 }
 
 static void add_choice(struct findings *findings, const struct job *job) {
     const struct dump *dump = job->dumps[0];
     if (job->runs > 1)
-        add(findings, FINDING_SEVERAL_RUNS,
+        findings_add(
+            findings, FINDING_SEVERAL_RUNS,
             "%zu runs lie in this directory; this is the newest or the one asked for, %s (--run ID shows another).",
             job->runs, dump->run_id);
     if (job->generations > 1)
-        add(findings, FINDING_SEVERAL_GENERATIONS,
-            "the run was restarted: %zu generations are on record, this is number %" PRIu32 ".", job->generations,
-            dump->header->generation);
+        findings_add(findings, FINDING_SEVERAL_GENERATIONS,
+                     "the run was restarted: %zu generations are on record, this is number %" PRIu32 ".",
+                     job->generations, dump->header->generation);
     if (job->worlds > 1)
-        add(findings, FINDING_SEVERAL_WORLDS,
-            "%zu programs ran side by side in this run; this is the one with the most ranks.", job->worlds);
+        findings_add(findings, FINDING_SEVERAL_WORLDS,
+                     "%zu programs ran side by side in this run; this is the one with the most ranks.", job->worlds);
 }
 
 static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
@@ -505,23 +516,26 @@ static void add_recording(struct findings *findings, const struct job *job, cons
             off++;
         }
     if (off > 0)
-        add(findings, FINDING_SWITCHED_OFF,
-            "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
-            off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
+        findings_add(findings, FINDING_SWITCHED_OFF,
+                     "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
+                     off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
     if (job->events_lost > 0)
-        add(findings, FINDING_EVENTS_LOST,
+        findings_add(
+            findings, FINDING_EVENTS_LOST,
             "%" PRIu64 " of %" PRIu64
             " events were overwritten: waits and stragglers are judged from the rest (COMMTAP_RING holds more); totals "
             "do not depend on them.",
             job->events_lost, job->events);
     const struct match_totals *totals = &analysis->totals;
     if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)
-        add(findings, FINDING_UNMATCHED,
+        findings_add(
+            findings, FINDING_UNMATCHED,
             "only %.0f %% of the recorded collectives were found on all recorded ranks: waits are known for these "
             "only.",
             100.0 * (double)totals->matched / (double)totals->collective);
     if (common_clock_worst_error(analysis->clock) == CLOCK_ERROR_UNKNOWN)
-        add(findings, FINDING_CLOCKS,
+        findings_add(
+            findings, FINDING_CLOCKS,
             "the clocks of some hosts cannot be compared (no common collectives): waits between them are not known.");
 }
 
@@ -558,6 +572,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
         add_verdict(findings, analysis);
         add_absent(findings, set, job);
         add_recording(findings, job, analysis);
+        findings_add_gpu(findings, job, analysis);
         add_choice(findings, job);
         sort_findings(findings);
     }

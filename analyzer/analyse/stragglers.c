@@ -34,6 +34,8 @@ static void take_record(void *state, const struct match_record *item) {
     struct straggler_analysis *analysis = ((struct worker *)state)->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
     rank_times_add(&analysis->times[item->dump], item, call);
+    if (call && call->api == API_NCCL && !rank_launches_add(&analysis->launches[item->dump], item))
+        __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 
 static bool walk(struct straggler_analysis *analysis, unsigned workers, struct match_sink *sink) {
@@ -54,7 +56,7 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
             waits_merge(&analysis->waits, &work[w].waits);
         waits_free(&work[w].waits);
     }
-    return done;
+    return done && !analysis->no_memory;
 }
 
 static bool prepare(struct straggler_analysis *analysis) {
@@ -63,7 +65,9 @@ static bool prepare(struct straggler_analysis *analysis) {
     bins = bins > BINS_MOST ? BINS_MOST : bins < BINS_LEAST ? BINS_LEAST : bins;
     analysis->times = calloc(count, sizeof *analysis->times);
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
-    if (!analysis->times || !analysis->ranks || !cohorts_choose(&analysis->cohorts, analysis->directory))
+    analysis->launches = calloc(count, sizeof *analysis->launches);
+    if (!analysis->times || !analysis->ranks || !analysis->launches ||
+        !cohorts_choose(&analysis->cohorts, analysis->directory))
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
@@ -439,6 +443,9 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
 void straggler_analysis_free(struct straggler_analysis *analysis) {
     for (size_t d = 0; analysis->times && d < analysis->directory->dump_count; d++)
         rank_times_free(&analysis->times[d]);
+    for (size_t d = 0; analysis->launches && d < analysis->directory->dump_count; d++)
+        rank_launches_free(&analysis->launches[d]);
+    free(analysis->launches);
     free(analysis->times);
     free(analysis->ranks);
     free(analysis->stragglers);

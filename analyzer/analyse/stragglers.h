@@ -13,6 +13,7 @@
 #define COMMTAP_ANALYSE_STRAGGLERS_H
 
 #include "analyzer/analyse/cohorts.h"
+#include "analyzer/analyse/launches.h"
 #include "analyzer/analyse/ranks.h"
 #include "analyzer/analyse/significance.h"
 #include "analyzer/analyse/waits.h"
@@ -49,9 +50,10 @@ struct straggler_analysis {
     const struct common_clock *clock;
     const struct match_directory *directory;
     struct match_totals totals;
-    struct waits waits;         /* per dump: waits.ranks[] */
-    struct rank_times *times;   /* per dump */
-    struct significance *ranks; /* per dump; ratio 0 where it was not judged */
+    struct waits waits;             /* per dump: waits.ranks[] */
+    struct rank_times *times;       /* per dump */
+    struct rank_launches *launches; /* per dump */
+    struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
     struct cohorts cohorts;
     enum judgement judgement;
     size_t blocks; /* of the largest cohort */
@@ -64,6 +66,7 @@ struct straggler_analysis {
     size_t suspect_count;
     struct straggler *uneven; /* when so many ranks are slow that it is how the work is dealt out */
     size_t uneven_count;
+    bool no_memory;     /* private: a worker ran out of it */
     size_t *dump_lists; /* private: what stragglers[].dumps points into */
 };
 
