@@ -119,6 +119,8 @@ static ncclResult_t new_communicator(ncclComm_t *result, int device) {
     int error = driver->event_create(&comm->scratch, no_timing);
     if (!error)
         error = driver->event_create(&comm->finished, no_timing);
+    if (!error)
+        error = driver->event_create(&comm->captured, no_timing);
     device_leave();
     *result = comm;
     return error ? ncclUnhandledCudaError : ncclSuccess;
@@ -489,6 +491,7 @@ static void end(ncclComm_t comm) {
     device_enter(comm->context);
     driver->event_destroy(comm->scratch);
     driver->event_destroy(comm->finished);
+    driver->event_destroy(comm->captured);
     device_leave();
     communicator_drop(comm);
 }

@@ -52,11 +52,12 @@ struct ncclComm {
     ncclUniqueId growth;      /* of ncclCommGetUniqueId, until a grow has used it */
     bool growth_pending;
 
-    /* Launch order: what the last launch left. capture = 0: it was not captured. */
-    device_event scratch, finished;
-    bool has_finished;
-    uint64_t finished_capture;
-    pthread_mutex_t kernel; /* one kernel of this communicator at a time, also between graphs and streams */
+    /* Launch order. `finished` is recorded by every launch, inside a graph as an external node, so that whatever is
+     * launched next waits for it; `captured` orders the launches inside one capture, where only its own events count.
+     */
+    device_event scratch, finished, captured;
+    uint64_t last_capture;  /* the capture in which `captured` was recorded */
+    pthread_mutex_t kernel; /* one kernel of this communicator at a time, whatever the job's streams do */
 
     struct plan *pending; /* what the open group of some thread has collected */
     uint64_t operations;  /* calls so far: number of the next operation for faults */

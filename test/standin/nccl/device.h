@@ -26,6 +26,7 @@ typedef struct CUevent_st *device_event;
     X(event_create, "cuEventCreate", device_event *event, unsigned flags)                                              \
     X(event_destroy, "cuEventDestroy", device_event event)                                                             \
     X(event_record, "cuEventRecord", device_event event, cudaStream_t stream)                                          \
+    X(event_record_with_flags, "cuEventRecordWithFlags", device_event event, cudaStream_t stream, unsigned flags)      \
     X(stream_wait, "cuStreamWaitEvent", cudaStream_t stream, device_event event, unsigned flags)                       \
     X(capture_info, "cuStreamGetCaptureInfo", cudaStream_t stream, int *status, uint64_t *id, void **graph,            \
       const void **dependencies, size_t *count)                                                                        \

@@ -141,33 +141,40 @@ static ncclResult_t append_task(const struct task *task) {
 
 /* Launching */
 
-static int wait_for(const struct device_functions *driver, cudaStream_t waiter, device_event event) {
-    return driver->stream_wait(waiter, event, 0);
-}
+#define EVENT_EXTERNAL 1u /* CU_EVENT_RECORD_EXTERNAL, CU_EVENT_WAIT_EXTERNAL: a node of the graph */
 
-/* The launch stream waits for the other streams of the plan and for the communicator's previous launch. One that was
- * captured cannot be waited for outside its capture, nor the reverse; the kernel's lock keeps those apart. */
+/* The launch stream waits for the other streams of the plan and for the communicator's previous launch. */
 static int wait_for_inputs(struct plan *p) {
     const struct device_functions *driver = device_driver();
     ncclComm_t comm = p->comm;
+    cudaStream_t launch_stream = p->streams->stream;
     int error = 0;
     for (struct plan_stream *s = p->streams->next; s && !error; s = s->next) {
         error = driver->event_record(comm->scratch, s->stream);
         if (!error)
-            error = wait_for(driver, p->streams->stream, comm->scratch);
+            error = driver->stream_wait(launch_stream, comm->scratch, 0);
     }
-    if (!error && comm->has_finished && comm->finished_capture == p->capture)
-        error = wait_for(driver, p->streams->stream, comm->finished);
-    return error;
+    if (error)
+        return error;
+    if (p->capture && p->capture == comm->last_capture)
+        return driver->stream_wait(launch_stream, comm->captured, 0);
+    return driver->stream_wait(launch_stream, comm->finished, p->capture ? EVENT_EXTERNAL : 0);
 }
 
+/* External nodes come before the event that joins the streams: work after it would be unjoined. */
 static int let_streams_wait(struct plan *p) {
     const struct device_functions *driver = device_driver();
-    int error = driver->event_record(p->comm->finished, p->streams->stream);
+    ncclComm_t comm = p->comm;
+    cudaStream_t launch_stream = p->streams->stream;
+    int error = driver->event_record_with_flags(comm->finished, launch_stream, p->capture ? EVENT_EXTERNAL : 0);
+    device_event joined = comm->finished;
+    if (!error && p->capture) {
+        joined = comm->captured;
+        comm->last_capture = p->capture;
+        error = driver->event_record(joined, launch_stream);
+    }
     for (struct plan_stream *s = p->streams->next; s && !error; s = s->next)
-        error = wait_for(driver, s->stream, p->comm->finished);
-    p->comm->has_finished = error == 0;
-    p->comm->finished_capture = p->capture;
+        error = driver->stream_wait(s->stream, joined, 0);
     return error;
 }
 

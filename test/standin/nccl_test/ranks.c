@@ -66,7 +66,7 @@ void ranks_run(int ranks, double seconds, void (*body)(struct rank *), enum outc
 
 void ranks_succeed(int ranks, void (*body)(struct rank *)) {
     enum outcome outcomes[MAX_TEST_RANKS];
-    ranks_run(ranks, 30, body, outcomes);
+    ranks_run(ranks, 10, body, outcomes);
     for (int i = 0; i < ranks; i++)
         EXPECT(outcomes[i] == RANK_OK);
 }
