@@ -359,7 +359,7 @@ static struct reader read_cie(struct reader r, struct program *p, bool *augmente
     *augmented = augmentation[0] == 'z';
     if (augmentation[sizeof augmentation - 1] || (augmentation[0] && !*augmented))
         r.bad = true;
-    if (!*augmented)
+    if (r.bad || !*augmented)
         return r;
     struct reader data = part(&r, read_uleb(&r));
     for (const char *a = augmentation + 1; *a; a++)

@@ -165,7 +165,7 @@ static inline uint32_t set_of(uintptr_t pc, uintptr_t sp) {
 
 /* In the order of the walk, up to the first difference: each slot is where it was because the ones before hold what
  * they held, so none is read that the walk itself would not read. */
-static inline bool is_unchanged(const struct memo *memo) {
+READS_ANY_FRAME static inline bool is_unchanged(const struct memo *memo) {
     for (uint32_t i = 0; i < memo->slot_count; i++)
         if (unlikely(*memo->slots[i].at != memo->slots[i].value))
             return false;

@@ -74,10 +74,10 @@ bool view_reaches(uintptr_t low, uintptr_t high) {
 }
 
 bool view_ask(struct stack_view *view, uintptr_t address) {
-    if (page_of(address) == view->page)
+    if ((page_of(address) | 1) == view->page)
         return true;
     if (!view_is_readable(address))
         return false;
-    view->page = page_of(address);
+    view->page = page_of(address) | 1;
     return true;
 }
