@@ -115,7 +115,7 @@ static void take_debug_link(struct elf_file *file, const Elf64_Shdr *section) {
 
 static void take_section(struct elf_file *file, const Elf64_Shdr *section, const char *name) {
     if (section->sh_type == SHT_SYMTAB)
-        file->has_symtab = true;
+        file->has_symtab = section->sh_size > sizeof(Elf64_Sym); /* its first entry is none */
     else if (section->sh_type == SHT_NOTE)
         take_notes(file, section->sh_offset, section->sh_size);
     else if (section->sh_type == SHT_PROGBITS && strcmp(name, ".gnu_debuglink") == 0)
@@ -294,5 +294,10 @@ const struct elf_symbol *elf_symbol_at(const struct elf_symbols *symbols, uint64
     }
     if (low == 0 || symbols->items[low - 1].size != 0 || address - symbols->items[low - 1].address >= UNSIZED_REACH)
         return NULL;
+    for (size_t back = 2; back <= COVER_STEPS && back <= low; back++) { /* a label ends with the function it is in */
+        const struct elf_symbol *symbol = &symbols->items[low - back];
+        if (symbols->items[low - 1].address - symbol->address < symbol->size)
+            return NULL;
+    }
     return &symbols->items[low - 1];
 }

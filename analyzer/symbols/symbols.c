@@ -374,9 +374,9 @@ static bool look_up(struct symbols *symbols, const struct module *module, const 
     bool sound = state == FILE_SOUND, enough_memory = true, separate = false;
     if (!sound || !file.has_symtab || !file.has_lines)
         separate = debug_files_find(&debug, path, &ran, sound ? &file : NULL, symbols->debug_directory);
-    if (separate && debug.has_symtab)
+    if (separate && debug.has_symtab && !(sound && file.has_symtab))
         enough_memory = name_places(symbols, &debug, batch);
-    if (sound && enough_memory)
+    if (sound && enough_memory) /* .dynsym names what is left */
         enough_memory = name_places(symbols, &file, batch);
     if (enough_memory && sound && file.has_lines)
         enough_memory = find_lines(symbols, module, ran.path, batch);

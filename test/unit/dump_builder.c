@@ -336,6 +336,55 @@ void dump_builder_epoch(struct dump_builder *builder, uint32_t epoch, uint64_t t
     definition->ticks = ticks;
 }
 
+/* ---- call stacks ----------------------------------------------------------------------------------------------- */
+
+void dump_builder_stack(struct dump_builder *builder, uint32_t id, const uint64_t *entries, uint32_t depth) {
+    struct stack_definition *definition =
+        dump_builder_define(builder, DEFINITION_STACK, sizeof(*definition) + depth * sizeof(*entries));
+    definition->id = id;
+    definition->depth = depth;
+    memcpy(definition->entries, entries, depth * sizeof(*entries));
+}
+
+void dump_builder_code(struct dump_builder *builder, uint32_t id, const char *name, const char *file) {
+    size_t name_bytes = strlen(name), file_bytes = strlen(file);
+    struct code_definition *definition =
+        dump_builder_define(builder, DEFINITION_CODE, sizeof(*definition) + name_bytes + file_bytes);
+    definition->id = id;
+    definition->first_line = 1;
+    definition->name_bytes = (uint32_t)name_bytes;
+    definition->file_bytes = (uint32_t)file_bytes;
+    memcpy(definition->text, name, name_bytes);
+    memcpy(definition->text + name_bytes, file, file_bytes);
+}
+
+void dump_builder_string(struct dump_builder *builder, uint32_t id, const char *text) {
+    struct string_definition *definition =
+        dump_builder_define(builder, DEFINITION_STRING, sizeof(*definition) + strlen(text));
+    definition->id = id;
+    definition->length = (uint32_t)strlen(text);
+    memcpy(definition->text, text, strlen(text));
+}
+
+void dump_builder_module(struct dump_builder *builder, const char *path, const void *build_id, uint32_t build_id_bytes,
+                         uint64_t base, uint64_t bytes) {
+    struct module_definition *definition =
+        dump_builder_define(builder, DEFINITION_MODULE, sizeof(*definition) + build_id_bytes + strlen(path));
+    definition->start = definition->base = base;
+    definition->end = base + bytes;
+    definition->build_id_bytes = build_id_bytes;
+    definition->path_bytes = (uint32_t)strlen(path);
+    if (build_id_bytes)
+        memcpy(definition->data, build_id, build_id_bytes);
+    memcpy(definition->data + build_id_bytes, path, strlen(path));
+}
+
+void dump_builder_module_gone(struct dump_builder *builder, uint64_t base) {
+    struct module_gone_definition *definition =
+        dump_builder_define(builder, DEFINITION_MODULE_GONE, sizeof(*definition));
+    definition->base = base;
+}
+
 /* ---- records --------------------------------------------------------------------------------------------------- */
 
 struct record *dump_builder_record(struct dump_builder *builder, uint32_t lane, const struct record *record) {

@@ -95,6 +95,14 @@ void dump_builder_epoch(struct dump_builder *builder, uint32_t epoch, uint64_t t
 /* Room for a definition of `bytes` (rounded up to 16), committed as `kind`; the rest is zero and the caller's. */
 void *dump_builder_define(struct dump_builder *builder, enum definition_kind kind, size_t bytes);
 
+/* What call stacks are made of, in the order of the calls; entries are written as they are (shim/format.h). */
+void dump_builder_stack(struct dump_builder *builder, uint32_t id, const uint64_t *entries, uint32_t depth);
+void dump_builder_code(struct dump_builder *builder, uint32_t id, const char *name, const char *file);
+void dump_builder_string(struct dump_builder *builder, uint32_t id, const char *text);
+void dump_builder_module(struct dump_builder *builder, const char *path, const void *build_id, uint32_t build_id_bytes,
+                         uint64_t base, uint64_t bytes);
+void dump_builder_module_gone(struct dump_builder *builder, uint64_t base);
+
 /* Appends a record to a lane's ring with the next ticket, as the shim would: the oldest is overwritten when the ring
  * is full. `commit` of the argument is ignored. Returns the record in place. */
 struct record *dump_builder_record(struct dump_builder *builder, uint32_t lane, const struct record *record);
