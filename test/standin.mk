@@ -9,7 +9,8 @@ STANDIN_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -fno-omit-frame-poi
 # The driver never goes away: streams' threads may run until the process ends.
 STANDIN_LDFLAGS := -shared -pthread -Wl,-z,nodelete -Wl,-z,defs
 STANDIN_CUDA_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/standin/driver/*.c))
-STANDIN_LIBRARIES := $(STANDIN)/libcuda.so
+STANDIN_CUDART_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/standin/runtime/*.c))
+STANDIN_LIBRARIES := $(STANDIN)/libcuda.so $(STANDIN)/libcudart.so
 
 .PHONY: standin check-standin
 standin: $(STANDIN_LIBRARIES)
@@ -23,15 +24,39 @@ $(STANDIN)/libcuda.so.1: $(STANDIN_CUDA_OBJECTS) test/standin/driver/exports.map
 	$(CC) $(CFLAGS) $(STANDIN_LDFLAGS) -Wl,-soname,libcuda.so.1 -Wl,--version-script=test/standin/driver/exports.map \
 	    $(STANDIN_CUDA_OBJECTS) -ldl -o $@
 
+$(STANDIN)/libcudart.so.13: $(STANDIN_CUDART_OBJECTS) test/standin/runtime/exports.map $(STANDIN)/libcuda.so
+	$(CC) $(CFLAGS) $(STANDIN_LDFLAGS) -Wl,-soname,libcudart.so.13 \
+	    -Wl,--version-script=test/standin/runtime/exports.map $(STANDIN_CUDART_OBJECTS) -L$(STANDIN) -lcuda \
+	    -Wl,-rpath,'$$ORIGIN' -o $@
+
 # What a linker looks for.
+$(STANDIN)/libcudart.so: $(STANDIN)/libcudart.so.13
+	ln -sf libcudart.so.13 $@
+
 $(STANDIN)/libcuda.so: $(STANDIN)/libcuda.so.1
 	ln -sf libcuda.so.1 $@
 
+# Where CUDA's headers are, our declarations are compared with theirs and test_runtime is built with theirs too.
+CUDA_INCLUDE ?= $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(CUDA_HOME)/include/cuda_runtime.h \
+    /usr/local/cuda/include/cuda_runtime.h /usr/local/cuda-*/include/cuda_runtime.h)))
+STANDIN_TEST_LIBRARIES := -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../standin' -lcudart -lcuda -lcmocka
 STANDIN_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard test/standin/test_*.c))
+ifneq ($(CUDA_INCLUDE),)
+STANDIN_TESTS += $(BUILD)/test/standin/test_runtime_real
+endif
 
 check-standin: $(STANDIN_TESTS)
+ifneq ($(CUDA_INCLUDE),)
+	$(CC) $(COMMON_CFLAGS) -isystem $(CUDA_INCLUDE) -fsyntax-only test/standin/check_headers.c
+else
+	@echo "CUDA's headers are not here (CUDA_INCLUDE=): our declarations are not compared with them"
+endif
 	@failed=; for program in $(STANDIN_TESTS); do echo "$$program"; timeout 120 $$program || failed="$$failed $$program"; \
 	done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
-$(STANDIN_TESTS): $(BUILD)/%: $(BUILD)/%.o $(STANDIN_LIBRARIES)
-	$(CC) $(CFLAGS) -pthread $< -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../standin' -lcuda -lcmocka -o $@
+$(BUILD)/test/standin/test_%: $(BUILD)/test/standin/test_%.o $(STANDIN_LIBRARIES)
+	$(CC) $(CFLAGS) -pthread $< $(STANDIN_TEST_LIBRARIES) -o $@
+
+$(BUILD)/test/standin/test_runtime_real.o: test/standin/test_runtime.c
+	@mkdir -p $(@D)
+	$(CC) $(STANDIN_CFLAGS) $(CFLAGS) -isystem $(CUDA_INCLUDE) -DREAL_HEADERS -MMD -MP -c $< -o $@

@@ -266,7 +266,7 @@ static struct command *copy_command(CUdeviceptr to, CUdeviceptr from, size_t byt
 
 static CUresult copy_now(CUdeviceptr to, CUdeviceptr from, size_t bytes, void *caller) {
     CUstream stream;
-    CUresult result = stream_of(CU_STREAM_LEGACY, &stream);
+    CUresult result = bytes && (!to || !from) ? CUDA_ERROR_INVALID_VALUE : stream_of(CU_STREAM_LEGACY, &stream);
     if (!result)
         result = capture_check_wait(stream);
     if (result)
@@ -300,7 +300,7 @@ EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes) 
 /* A copy from or to memory that CUDA does not know is not asynchronous: it is staged through pinned memory. */
 static CUresult copy_in_stream(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream handle, void *caller) {
     CUstream stream;
-    CUresult result = stream_of(handle, &stream);
+    CUresult result = bytes && (!to || !from) ? CUDA_ERROR_INVALID_VALUE : stream_of(handle, &stream);
     if (!result)
         result = stream_submit(stream, copy_command(to, from, bytes));
     if (!result && !stream->capture && (!range_of((uintptr_t)to) || !range_of((uintptr_t)from))) {
@@ -349,7 +349,7 @@ static struct command *fill_command(CUdeviceptr to, unsigned value, unsigned wid
 /* CUDA's fills of device memory without a stream are asynchronous on the legacy stream. */
 static CUresult fill_in_stream(CUdeviceptr to, unsigned value, unsigned width, size_t count, CUstream handle) {
     CUstream stream;
-    CUresult result = stream_of(handle, &stream);
+    CUresult result = range_of((uintptr_t)to) ? stream_of(handle, &stream) : CUDA_ERROR_INVALID_VALUE;
     return result ? result : stream_submit(stream, fill_command(to, value, width, count));
 }
 
