@@ -4,6 +4,7 @@
 Lives here: the scenes of test/timing/scenes.c. Must not live here: communication libraries and their wrappers.
 Only lower bounds of times are asserted, or upper ones with room: the machine may be slow.
 """
+import glob
 import os
 import random
 import subprocess
@@ -227,3 +228,13 @@ def test_mode(scene, knob, environment, mode, explained):
     assert dump.header["mode"] == mode
     assert len(dump.records()) == (4 if mode == EVENTS else 0)
     assert bool(dump.why) == explained
+
+
+def test_declarations_agree_with_the_vendors_headers():
+    roots = [root for root in sorted(glob.glob("/usr/local/cuda*/include")) + ["/usr/include"]
+             if os.path.exists(os.path.join(root, "cuda.h"))]
+    if not roots:
+        pytest.skip("no cuda.h here")
+    for root in roots:
+        subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-I" + ROOT, "-isystem", root,
+                        "-fsyntax-only", os.path.join(ROOT, "test", "timing", "declarations.c")], check=True)
