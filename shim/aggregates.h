@@ -148,6 +148,23 @@ static inline bool operations_add_posted(struct lane *lane, uint16_t call, uint8
     return true;
 }
 
+/* The same for an operation of which only the enqueueing is known. */
+static inline bool operations_add_untimed(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
+                                          uint64_t bytes, uint64_t posting) {
+    uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
+    const struct row_table *table = lane->operations;
+    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
+    if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
+        return false;
+    uint64_t before = row_begin(&row->version);
+    row->count++;
+    row->untimed++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->posting_total += posting;
+    row_end(&row->version, before);
+    return true;
+}
+
 /* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. */
 static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call, uint16_t direction,
                              uint64_t bytes, uint64_t time, uint64_t wait) {

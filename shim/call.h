@@ -72,6 +72,26 @@ enum call_kind {
     KIND_FILE_COLLECTIVE, /* file, collective */
     KIND_FILE_IO,         /* file (none: File_delete), independent */
     KIND_FILE_IO_REQUEST, /* ... with request; collective when `flow` says so */
+
+    /* NCCL (wrap_nccl.c). Operations are enqueued: the call returns before they ran. */
+    KIND_NCCL_PLAIN,          /* counted and timed; `comm` where it has one */
+    KIND_NCCL_UNIQUE_ID,      /* the first thing that a job without MPI does */
+    KIND_NCCL_COLLECTIVE,     /* comm, stream */
+    KIND_NCCL_SEND,           /* comm, peer, stream */
+    KIND_NCCL_RECV,           /* comm, peer, stream */
+    KIND_NCCL_RMA,            /* one-sided, enqueued: comm, stream */
+    KIND_NCCL_GROUP_START,    /* operations wait for the outermost end */
+    KIND_NCCL_GROUP_END,      /* the row that a group of several operations is counted under, too */
+    KIND_NCCL_GROUP_SIMULATE, /* ends a group; nothing runs */
+    KIND_NCCL_INIT_RANK,      /* new communicator at `output` of `n` ranks, this one being `rank`, by `unique_id` */
+    KIND_NCCL_INIT_ALL,       /* `n` communicators at `output`, on `devices` */
+    KIND_NCCL_SPLIT,          /* comm, color, new communicator at `output` */
+    KIND_NCCL_SHRINK,         /* comm, excluded ranks `index`, of which `count`, new communicator at `output` */
+    KIND_NCCL_GROW,           /* comm (none on new ranks), n, unique_id, rank, new communicator at `output` */
+    KIND_NCCL_DESTROY,        /* comm: its handle may come back as another's */
+    KIND_NCCL_ABORT,          /* ... and what it had in flight will not end */
+    KIND_NCCL_REVOKE,         /* what it had in flight will not end */
+    KIND_NCCL_ASYNC_ERROR,    /* comm, status: how the job learns that non-blocking work was enqueued, or failed */
     KIND_COUNT
 };
 
@@ -132,6 +152,12 @@ struct call {
     uint8_t group, group2;         /* group2: the remote group of Intercomm_create_from_groups */
     uint8_t text;                  /* const char *: a communicator's name, a string tag */
     uint8_t output;                /* address of the created or freed handle */
+    uint8_t stream;                /* cudaStream_t */
+    uint8_t rank;                  /* own rank in a new communicator */
+    uint8_t unique_id;             /* const ncclUniqueId * (wrappers of calls that take it by value pass its address) */
+    uint8_t config;                /* const ncclConfig_t * */
+    uint8_t color;
+    uint8_t devices; /* const int *: CUDA device numbers */
 
     char name[sizeof((struct call_name *)0)->name]; /* "MPI_Allreduce"; arrays, so that the table needs no relocation */
     char torch[sizeof((struct call_name *)0)->torch]; /* torch.distributed's name, or empty */

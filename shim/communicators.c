@@ -95,30 +95,48 @@ static uint32_t count_runs(const struct members *m, struct member_run *runs) {
 
 /* ---- definitions ----------------------------------------------------------------------------- */
 
-static void define(const struct communicator *c, const struct members *m, uint64_t parent_uid, uint16_t created_by) {
-    uint32_t runs = m->foreign ? 0 : count_runs(m, NULL), flags = c->flags;
-    if (runs > RUNS_LONG && c->rank >= RUNS_WRITERS) {
-        runs = 0;
-        flags |= COMMUNICATOR_MEMBERS_ELSEWHERE;
-    }
+/* Room for the definition with `runs` member runs, all else filled in. */
+static struct communicator_definition *begin_definition(const struct communicator *c, const struct members *m,
+                                                        uint32_t runs, uint64_t parent_uid, uint16_t created_by) {
     struct communicator_definition *d =
         definitions_reserve(&recorder.definitions, sizeof *d + runs * sizeof(struct member_run));
     if (!d)
-        return;
+        return NULL;
     d->uid = c->uid;
     d->parent_uid = parent_uid;
     d->members_hash = m->hash;
     d->created_ticks = ticks();
     d->index = c->index;
     d->kind = c->kind;
-    d->flags = flags;
+    d->flags = c->flags;
     d->size = c->size;
     d->my_rank = c->rank;
     d->remote_size = c->kind == COMMUNICATOR_INTER ? c->others : 0;
     d->created_by = created_by;
     d->run_count = runs;
-    if (runs)
+    return d;
+}
+
+static void define(const struct communicator *c, const struct members *m, uint64_t parent_uid, uint16_t created_by) {
+    uint32_t runs = m->foreign ? 0 : count_runs(m, NULL);
+    bool elsewhere = runs > RUNS_LONG && c->rank >= RUNS_WRITERS;
+    struct communicator_definition *d = begin_definition(c, m, elsewhere ? 0 : runs, parent_uid, created_by);
+    if (!d)
+        return;
+    if (elsewhere)
+        d->flags |= COMMUNICATOR_MEMBERS_ELSEWHERE;
+    else if (runs)
         count_runs(m, (struct member_run *)(d + 1));
+    definitions_commit(d, DEFINITION_COMMUNICATOR);
+}
+
+static void define_known(const struct communicator *c, const struct members *m, bool like_world, uint64_t parent_uid,
+                         uint16_t created_by) {
+    struct communicator_definition *d = begin_definition(c, m, like_world, parent_uid, created_by);
+    if (!d)
+        return;
+    if (like_world)
+        *(struct member_run *)(d + 1) = (struct member_run){0, c->size, 1};
     definitions_commit(d, DEFINITION_COMMUNICATOR);
 }
 
@@ -348,6 +366,35 @@ struct communicator *sequence_register(struct handle_map *map, uintptr_t handle,
     return c;
 }
 
+/* All of the world in its order: the one group whose members need not be told. */
+static bool is_like_world(const struct communicator *c) {
+    const struct dump_header *h = recorder.header;
+    return h->rank >= 0 && h->rank == c->rank && h->world_size > 0 && (uint32_t)h->world_size == c->size;
+}
+
+struct communicator *communicator_register_known(struct handle_map *map, uintptr_t handle,
+                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call) {
+    struct members m = {.count = facts->size, .hash = hash_mix(facts->size)};
+    struct communicator *c = handle ? take_from_pool() : NULL;
+    if (!c)
+        return NULL;
+    uint32_t index = c->index;
+    *c = *facts;
+    c->taken = 1;
+    c->index = index;
+    c->handle = handle;
+    c->outdegree = -1;
+    c->kind = COMMUNICATOR_INTRA;
+    c->others = c->size;
+    c->progress = take_progress(c);
+    define_known(c, &m, is_like_world(c), parent_uid, call);
+    communicator_forget(map, handle); /* a handle that was freed unseen and handed out again */
+    if (handle_map_set(map, handle, (uintptr_t)c))
+        return c;
+    count_loss(&recorder.header->losses.communicators_untracked);
+    return NULL;
+}
+
 static struct communicator *register_predefined(uintptr_t handle, const char *name, uint64_t uid) {
     struct members m;
     uint64_t both;
@@ -365,20 +412,26 @@ static struct communicator *register_predefined(uintptr_t handle, const char *na
     return c;
 }
 
-static void start_over(void) {
-    next_index = 0;
-    world_group = 0;
-    have_keyval = false;
-    memset(group_creations, 0, sizeof group_creations);
-}
-
-bool communicators_begin(bool with_world) {
+bool communicators_open(void) {
+    static uint32_t opened; /* activation that the memory belongs to */
+    if (opened == recorder.generation)
+        return true;
     struct handle_maps *maps = os_memory(sizeof *maps);
     pool = os_memory(POOL * sizeof *pool);
-    start_over();
+    next_index = 0;
     if (!maps || !pool)
         return false;
     handle_maps = maps;
+    opened = recorder.generation;
+    return true;
+}
+
+bool communicators_begin(bool with_world) {
+    world_group = 0;
+    have_keyval = false;
+    memset(group_creations, 0, sizeof group_creations);
+    if (!communicators_open())
+        return false;
     if (!with_world)
         return true;
     if (mpi_library.Comm_group(mpi_abi.comm_world, &world_group))

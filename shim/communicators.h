@@ -15,6 +15,7 @@
 #include "shim/format.h"
 #include "shim/handle_map.h"
 #include "shim/mpi/mpi_abi.h"
+#include "shim/nccl/nccl_state.h"
 #include "shim/recorder.h"
 
 struct communicator {
@@ -36,12 +37,17 @@ struct communicator {
     uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
     uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
     struct progress *progress; /* never NULL: a spare row in private memory when the table is full */
+    struct nccl_state nccl;
 };
 
 struct handle_maps {
-    struct handle_map communicators, windows, files, messages;
+    struct handle_map communicators, windows, files, messages, nccl;
 };
 extern struct handle_maps *handle_maps; /* empty before communicators_begin */
+
+/* Memory for communicators of either library: once per activation, further calls find it done. False when there is
+ * none. */
+bool communicators_open(void);
 
 /* After MPI_Init succeeded: registers MPI_COMM_WORLD and MPI_COMM_SELF and tells the header rank and size. With
  * sessions alone there is no world: nobody has a world rank then. */
@@ -86,6 +92,11 @@ struct communicator *communicator_register_unseen(uintptr_t handle);
 struct communicator *sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
                                        enum communicator_kind kind, uint16_t call);
 
+/* A communicator whose uid, size and rank its maker knows from arguments alone. Its members' world ranks stand in the
+ * definition where they can be told: it has as many ranks as the world and ours is the same in both. */
+struct communicator *communicator_register_known(struct handle_map *map, uintptr_t handle,
+                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call);
+
 /* True when the library itself tells us of freed communicators. */
 bool communicators_are_watched(void);
 
@@ -110,6 +121,16 @@ static inline uint32_t collective_enter(struct communicator *c, uint16_t call, u
     return seq;
 }
 
+/* The same where entering does not mean running: `started` and `completed` are the GPU's to move. */
+static inline uint32_t collective_enqueue(struct communicator *c, uint16_t call, uint64_t now) {
+    struct progress *p = c->progress;
+    uint32_t seq = c->sequence++;
+    p->last_call = call;
+    p->last_enter = now;
+    __atomic_store_n(&p->enqueued, (uint64_t)seq + 1, __ATOMIC_RELEASE);
+    return seq;
+}
+
 /* Its call returned: the history now includes `signature`. */
 static inline void collective_hash(struct communicator *c, uint64_t signature) {
     struct progress *p = c->progress;
@@ -124,6 +145,20 @@ static inline void collective_hash(struct communicator *c, uint64_t signature) {
         p->every[k / 64 % PROGRESS_EVERY] = h;
     if (unlikely((k & (k - 1)) == 0 && k >> PROGRESS_POWERS == 0))
         p->powers[63 - __builtin_clzll(k)] = h;
+    __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
+}
+
+/* Collectives from `seq` on never took place: their numbers are given to the next ones. `hash` is the history before
+ * them, of `hashed` collectives. */
+static inline void collective_take_back(struct communicator *c, uint32_t seq, uint64_t hashed, uint64_t hash) {
+    struct progress *p = c->progress;
+    uint64_t version = p->version;
+    __atomic_store_n(&p->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    c->sequence = seq;
+    p->prefix_hash = hash;
+    p->hashed = hashed;
+    __atomic_store_n(&p->enqueued, seq, __ATOMIC_RELEASE);
     __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
 }
 

@@ -11,6 +11,7 @@
 
 #include "shim/aggregates.h"
 #include "shim/identity.h"
+#include "shim/nccl/nccl_groups.h"
 #include "shim/stacks/nvtx.h"
 #include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
@@ -115,6 +116,9 @@ static void release_thread(struct thread *thread) {
         __atomic_store_n(&thread->lane->state->owner_tid, 0, __ATOMIC_RELEASE);
     thread->lane = NULL;
     thread->generation = 0;
+    if (thread->group)
+        os_unmap(thread->group, sizeof *thread->group);
+    thread->group = NULL;
     if (thread->pooled) {
         slot->call = 0;
         slot->last_leave = 0;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "shim/elf_symbol.h"
+#include "shim/nccl/nccl_copies.h"
 #include "shim/os.h"
 #include "shim/recorder.h"
 #include "shim/tail_jump.h"
@@ -195,6 +196,51 @@ void *resolve_name(const char *name, const void *caller) {
     return found;
 }
 
+void *resolve_next(const char *name) {
+    int saved = errno;
+    void *found = get_dlsym() ? next_after_us(name) : NULL;
+    forget_failed_lookups();
+    errno = saved;
+    return found;
+}
+
+void *resolve_in_callers_library(const char *name, const void *caller) {
+    int saved = errno;
+    void *found = get_dlsym() ? in_callers_library(name, caller) : NULL;
+    forget_failed_lookups();
+    errno = saved;
+    return found;
+}
+
+void *resolve_in_any_library(const char *name) {
+    return in_any_library(name);
+}
+
+void *resolve_handle(const char *path) {
+    int saved = errno;
+    void *handle = *path ? loaded(path) : NULL;
+    forget_failed_lookups();
+    errno = saved;
+    return handle;
+}
+
+void *resolve_by_handle(void *handle, const char *name) {
+    int saved = errno;
+    void *found = get_dlsym() ? get_dlsym()(handle, name) : NULL;
+    forget_failed_lookups();
+    errno = saved;
+    return found && !is_ours(found) ? found : NULL;
+}
+
+bool resolve_place(const void *address, struct resolve_place *place) {
+    Dl_info info;
+    if (!os_dladdr || !os_dladdr(address, &info) || !info.dli_fname)
+        return false;
+    place->base = info.dli_fbase;
+    copy_text(place->path, sizeof place->path, info.dli_fname);
+    return true;
+}
+
 any_function resolve_hook(const struct hook *hook, const void *caller) {
     any_function known = __atomic_load_n(hook->real, __ATOMIC_ACQUIRE);
     if (known || !get_dlsym())
@@ -306,7 +352,7 @@ static bool is_candidate(const char *name) {
 static struct target find_target(const char *name) {
     struct target target = {-1, NULL};
     const char *plain = name[0] == 'P' ? name + 1 : name;
-    if (!strncmp(plain, "MPI_", 4))
+    if (!strncmp(plain, "MPI_", 4) || !strncmp(name, "nccl", 4))
         for (unsigned i = 0; i < commtap_call_count; i++)
             if (!strcmp(commtap_calls[i].name, plain)) {
                 target.row = (int)i;
@@ -367,6 +413,8 @@ static void *answer(void *handle, void *found, const char *name, const void *cal
             return next_after_us(name); /* fails again, and leaves the dlerror that belongs to it */
     } else if (target.hook) {
         found = answer_hook(target.hook, found);
+    } else if (commtap_calls[target.row].api == API_NCCL) {
+        found = nccl_answer((unsigned)target.row, handle, found, next);
     } else if (name[0] != 'P') {
         found = answer_foreign(handle, found, next, name, target.row);
     }

@@ -47,6 +47,23 @@ struct hook {
  * NULL when nothing provides it. */
 any_function resolve_hook(const struct hook *hook, const void *caller);
 
+/* ---- single steps of a search, for those that search in an order of their own ------------------ */
+
+/* None of these touches errno or what the job's next dlerror() tells, loads a library, or finds this one. */
+
+void *resolve_next(const char *name); /* the next definer in link order: what the global scope has without us */
+void *resolve_in_callers_library(const char *name, const void *caller); /* with all it depends on */
+void *resolve_in_any_library(const char *name);
+void *resolve_handle(const char *path); /* of a library that is loaded already; it then stays loaded */
+void *resolve_by_handle(void *handle, const char *name);
+
+struct resolve_place {
+    const void *base; /* where the library is loaded */
+    char path[512];
+};
+/* The library that an address lies in; false when it lies in none. */
+bool resolve_place(const void *address, struct resolve_place *place);
+
 /* A symbol that the job's MPI defines (a function or an object); NULL when it has none. Objects that the program has
  * copied (copy relocations) are found at their live place. */
 void *resolve_in_provider(const char *name);

@@ -5,6 +5,7 @@
  * functions that need a hand-written body (Pcontrol, Initialized).
  * Must not live here: what a kind of call does (mpi_*.c).
  */
+#include "shim/arguments.h"
 #include "shim/mpi/mpi_collectives.h"
 #include "shim/mpi/mpi_frame.h"
 #include "shim/mpi/mpi_library.h"
@@ -31,8 +32,9 @@ static void begin_library(bool with_world) {
         return;
     }
     /* Sessions may ask for threads without saying so here. */
-    recorder.multithreaded = !with_world || !mpi_library.Query_thread || mpi_library.Query_thread(&provided) != 0 ||
-                             provided == mpi_abi.thread_multiple;
+    if (!with_world || !mpi_library.Query_thread || mpi_library.Query_thread(&provided) != 0 ||
+        provided == mpi_abi.thread_multiple)
+        recorder.multithreaded = true;
     if (!requests_begin() || !ordinals_begin() || !mpi_bytes_begin() || !communicators_begin(with_world)) {
         recorder_switch_off("no memory for commtap's tables; nothing is recorded");
         return;
@@ -202,28 +204,6 @@ const struct handler mpi_handlers[KIND_COUNT] = {
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
-static void publish_in_flight(const struct call_frame *f) {
-    struct in_flight *slot = f->self->slot;
-    slot->comm = f->comm_index;
-    slot->bytes = f->bytes;
-    slot->seq = f->seq;
-    slot->peer = f->peer;
-    slot->tag = f->tag;
-    slot->op = f->op;
-    slot->flags = f->flags;
-}
-
-static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
-    static const struct call_frame fresh = {
-        .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
-    memcpy(&f->bytes, &fresh.bytes, offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes));
-    f->self = self;
-    f->call = call;
-    f->a = a;
-    f->comm = NULL;
-    f->id = call->id;
-}
-
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
  * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
 static any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const uintptr_t *frame,
@@ -250,8 +230,6 @@ static any_function enter(struct call_frame *f, unsigned index, bool profiling, 
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
     mpi_handlers[call->kind].before(f);
     publish_in_flight(f);
-    self->slot->enter = f->t0;
-    __atomic_store_n(&self->slot->call, call->id, __ATOMIC_RELEASE);
     return real;
 }
 
@@ -272,51 +250,6 @@ static void leave(struct call_frame *f, uintptr_t result) {
 }
 
 /* ---- the wrappers ---------------------------------------------------------------------------- */
-
-#define P0  void
-#define P1  uintptr_t a1
-#define P2  P1, uintptr_t a2
-#define P3  P2, uintptr_t a3
-#define P4  P3, uintptr_t a4
-#define P5  P4, uintptr_t a5
-#define P6  P5, uintptr_t a6
-#define P7  P6, uintptr_t a7
-#define P8  P7, uintptr_t a8
-#define P9  P8, uintptr_t a9
-#define P10 P9, uintptr_t a10
-#define P11 P10, uintptr_t a11
-#define P12 P11, uintptr_t a12
-#define P13 P12, uintptr_t a13
-#define V0  0
-#define V1  a1
-#define V2  V1, a2
-#define V3  V2, a3
-#define V4  V3, a4
-#define V5  V4, a5
-#define V6  V5, a6
-#define V7  V6, a7
-#define V8  V7, a8
-#define V9  V8, a9
-#define V10 V9, a10
-#define V11 V10, a11
-#define V12 V11, a12
-#define V13 V12, a13
-#define A0
-#define A1  a[0]
-#define A2  A1, a[1]
-#define A3  A2, a[2]
-#define A4  A3, a[3]
-#define A5  A4, a[4]
-#define A6  A5, a[5]
-#define A7  A6, a[6]
-#define A8  A7, a[7]
-#define A9  A8, a[8]
-#define A10 A9, a[9]
-#define A11 A10, a[10]
-#define A12 A11, a[11]
-#define A13 A12, a[12]
-
-#define EXPORTED __attribute__((visibility("default")))
 
 #define THROUGH(index, arity, profiling)                                                                               \
     uintptr_t a[] = {V##arity};                                                                                        \
@@ -339,6 +272,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
         (void)a;                                                                                                       \
         return resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                                \
     }
+#define NCCL(...)
 #include "shim/calls.def"
 #undef CALL
 

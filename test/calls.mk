@@ -7,6 +7,7 @@
 #                      (whether it is sound in itself: test/unit/test_calls.c, in check-unit)
 #
 # MPI_HEADERS: directories with an mpi.h to check against instead of the installed ones.
+# NCCL_HEADERS: the same for nccl.h; where there is none that check says so and passes.
 
 PYTHON ?= /usr/bin/python3
 CALLS_DOC := $(BUILD)/test/calls_doc
@@ -18,6 +19,7 @@ calls-doc: $(CALLS_DOC)
 check-calls: $(CALLS_DOC)
 	$(CALLS_DOC) | diff -u shim/CALLS.md - || { echo "shim/CALLS.md is stale: make calls-doc" >&2; exit 1; }
 	$(PYTHON) test/calls_headers.py $(CALLS_DOC) $(MPI_HEADERS)
+	$(PYTHON) test/nccl_headers.py $(CALLS_DOC) $(NCCL_HEADERS)
 	test/calls_onerow.sh
 
 $(CALLS_DOC): test/calls_doc.c $(BUILD)/shim/calls.o

@@ -78,6 +78,24 @@ static const struct kind_words kinds[KIND_COUNT] = {
     [KIND_FILE_IO] = {"FILE_IO", "file access", "no"},
     [KIND_FILE_IO_REQUEST] = {"FILE_IO_REQUEST", "file access, non-blocking",
                               "only collective ones, by the file's sequence"},
+    [KIND_NCCL_PLAIN] = {"NCCL_PLAIN", "counted and timed", "no"},
+    [KIND_NCCL_UNIQUE_ID] = {"NCCL_UNIQUE_ID", "setup", "no"},
+    [KIND_NCCL_COLLECTIVE] = {"NCCL_COLLECTIVE", "collective, enqueued on a stream", BY_SEQUENCE},
+    [KIND_NCCL_SEND] = {"NCCL_SEND", "send, enqueued on a stream", BY_CHANNEL},
+    [KIND_NCCL_RECV] = {"NCCL_RECV", "receive, enqueued on a stream", BY_CHANNEL},
+    [KIND_NCCL_RMA] = {"NCCL_RMA", "one-sided, enqueued on a stream", "no"},
+    [KIND_NCCL_GROUP_START] = {"NCCL_GROUP_START", "begins a group", "no"},
+    [KIND_NCCL_GROUP_END] = {"NCCL_GROUP_END", "launches a group", "no, its operations are"},
+    [KIND_NCCL_GROUP_SIMULATE] = {"NCCL_GROUP_SIMULATE", "ends a group that never runs", "no"},
+    [KIND_NCCL_INIT_RANK] = {"NCCL_INIT_RANK", "creates a communicator", "by unique id"},
+    [KIND_NCCL_INIT_ALL] = {"NCCL_INIT_ALL", "creates communicators", "all members are this process's"},
+    [KIND_NCCL_SPLIT] = {"NCCL_SPLIT", "creates a communicator", "by parent, how-manieth child, color"},
+    [KIND_NCCL_SHRINK] = {"NCCL_SHRINK", "creates a communicator", "by parent, how-manieth child"},
+    [KIND_NCCL_GROW] = {"NCCL_GROW", "creates a communicator", "by unique id where a rank knows it"},
+    [KIND_NCCL_DESTROY] = {"NCCL_DESTROY", "frees a communicator", "no"},
+    [KIND_NCCL_ABORT] = {"NCCL_ABORT", "aborts a communicator", "no"},
+    [KIND_NCCL_REVOKE] = {"NCCL_REVOKE", "revokes a communicator", "no"},
+    [KIND_NCCL_ASYNC_ERROR] = {"NCCL_ASYNC_ERROR", "asks for errors", "no"},
 };
 
 struct formula_words {
@@ -156,21 +174,13 @@ static void print_document(void) {
 }
 
 /* The columns that hold argument positions, by the names calls.def gives them. */
-#define POSITIONS(X)                                                                                                   \
-    X(comm)                                                                                                            \
-    X(win)                                                                                                             \
-    X(file)                                                                                                            \
-    X(count)                                                                                                           \
-    X(type)                                                                                                            \
-    X(count2)                                                                                                          \
-    X(type2)                                                                                                           \
-    X(inplace)                                                                                                         \
-    X(root)                                                                                                            \
-    X(peer)                                                                                                            \
-    X(tag)                                                                                                             \
-    X(peer2)                                                                                                           \
-    X(tag2)                                                                                                            \
-    X(redop) X(request) X(n) X(status) X(flag) X(index) X(outcount) X(message) X(group) X(group2) X(text) X(output)
+/* clang-format off */
+#define POSITIONS(X)                                                                                                  \
+    X(comm) X(win) X(file) X(count) X(type) X(count2) X(type2) X(inplace) X(root) X(peer) X(tag)                      \
+    X(peer2) X(tag2) X(redop) X(request) X(n) X(status) X(flag) X(index) X(outcount) X(message)                       \
+    X(group) X(group2) X(text) X(output) X(stream) X(rank) X(unique_id) X(config) X(color)                            \
+    X(devices)
+/* clang-format on */
 
 static void print_columns(void) {
     fputs("name\tid\tarity\tkind\tbytes\tlarge", stdout);

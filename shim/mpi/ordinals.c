@@ -20,8 +20,14 @@ struct ordinal {
 
 static struct ordinal (*sets)[WAYS];
 
+static uint32_t begun; /* activation that `sets` belongs to */
+
 bool ordinals_begin(void) {
+    if (begun == recorder.generation)
+        return true;
     sets = os_memory(SETS * sizeof *sets);
+    if (sets)
+        begun = recorder.generation;
     return sets != NULL;
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Once per activation; further calls find it done. False when there is no memory. */
 bool ordinals_begin(void);
 
 /* The next ordinal of a channel (0, 1, ...), or SEQ_NONE when the channel was evicted since it was first seen. */

@@ -42,6 +42,12 @@ enum column {
     COLUMN_GROUP2,
     COLUMN_TEXT,
     COLUMN_OUTPUT,
+    COLUMN_STREAM,
+    COLUMN_RANK,
+    COLUMN_UNIQUE_ID,
+    COLUMN_CONFIG,
+    COLUMN_COLOR,
+    COLUMN_DEVICES,
     COLUMNS
 };
 
@@ -54,10 +60,11 @@ enum column {
 
 static void columns_of(const struct call *call, uint8_t position[COLUMNS]) {
     const uint8_t all[COLUMNS] = {
-        call->comm,    call->win,    call->file,   call->count,  call->type,  call->count2,   call->type2,
-        call->inplace, call->root,   call->peer,   call->tag,    call->peer2, call->tag2,     call->redop,
-        call->request, call->n,      call->status, call->flag,   call->index, call->outcount, call->message,
-        call->group,   call->group2, call->text,   call->output,
+        call->comm,    call->win,    call->file,    call->count,  call->type,   call->count2,   call->type2,
+        call->inplace, call->root,   call->peer,    call->tag,    call->peer2,  call->tag2,     call->redop,
+        call->request, call->n,      call->status,  call->flag,   call->index,  call->outcount, call->message,
+        call->group,   call->group2, call->text,    call->output, call->stream, call->rank,     call->unique_id,
+        call->config,  call->color,  call->devices,
     };
     memcpy(position, all, sizeof all);
 }
@@ -138,6 +145,24 @@ static const struct kind_columns expected[KIND_COUNT] = {
     [KIND_FILE_COLLECTIVE] = {BIT(FILE), SIZE | BIT(STATUS), 1},
     [KIND_FILE_IO] = {0, BIT(FILE) | SIZE | BIT(STATUS), 1},
     [KIND_FILE_IO_REQUEST] = {BIT(FILE) | SIZE | BIT(REQUEST), 0, 1},
+    [KIND_NCCL_PLAIN] = {0, BIT(COMM), 1},
+    [KIND_NCCL_UNIQUE_ID] = {0, 0, 1},
+    [KIND_NCCL_COLLECTIVE] = {SIZE | BIT(COMM) | BIT(STREAM), BIT(ROOT) | BIT(REDOP), 1},
+    [KIND_NCCL_SEND] = {SIZE | BIT(COMM) | BIT(STREAM) | BIT(PEER), 0, 1},
+    [KIND_NCCL_RECV] = {SIZE | BIT(COMM) | BIT(STREAM) | BIT(PEER), 0, 1},
+    [KIND_NCCL_RMA] = {BIT(COMM) | BIT(STREAM), SIZE | BIT(PEER), 1},
+    [KIND_NCCL_GROUP_START] = {0, 0, 1},
+    [KIND_NCCL_GROUP_END] = {0, 0, 1},
+    [KIND_NCCL_GROUP_SIMULATE] = {0, 0, 1},
+    [KIND_NCCL_INIT_RANK] = {BIT(OUTPUT) | BIT(N) | BIT(RANK) | BIT(UNIQUE_ID), BIT(CONFIG) | BIT(COUNT), 1},
+    [KIND_NCCL_INIT_ALL] = {BIT(OUTPUT) | BIT(N) | BIT(DEVICES), 0, 1},
+    [KIND_NCCL_SPLIT] = {BIT(COMM) | BIT(COLOR) | BIT(OUTPUT), BIT(CONFIG) | BIT(RANK), 1},
+    [KIND_NCCL_SHRINK] = {BIT(COMM) | BIT(INDEX) | BIT(COUNT) | BIT(OUTPUT), BIT(CONFIG), 1},
+    [KIND_NCCL_GROW] = {BIT(COMM) | BIT(N) | BIT(RANK) | BIT(UNIQUE_ID) | BIT(OUTPUT), BIT(CONFIG), 1},
+    [KIND_NCCL_DESTROY] = {BIT(COMM), 0, 1},
+    [KIND_NCCL_ABORT] = {BIT(COMM), 0, 1},
+    [KIND_NCCL_REVOKE] = {BIT(COMM), 0, 1},
+    [KIND_NCCL_ASYNC_ERROR] = {BIT(COMM) | BIT(STATUS), 0, 1},
 };
 
 /* What each byte formula reads. */
@@ -242,11 +267,22 @@ static void formulas_have_the_columns_they_read(void **state) {
     }
 }
 
-static void non_blocking_calls_have_a_request(void **state) {
+static void non_blocking_calls_have_a_request_or_a_stream(void **state) {
     (void)state;
     for (unsigned i = 0; i < commtap_call_count; i++)
         if (commtap_call_nonblocking(&commtap_calls[i]))
-            assert_int_not_equal(commtap_calls[i].request, 0);
+            assert_int_not_equal(commtap_calls[i].request | commtap_calls[i].stream, 0);
+}
+
+/* Every row of NCCL comes behind every row of MPI: tables of theirs alone begin at the first. */
+static void nccl_comes_last(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < commtap_call_count; i++) {
+        const struct call *call = &commtap_calls[i];
+        assert_int_equal(call->api, i < INDEX_ncclGetUniqueId ? API_MPI : API_NCCL);
+        assert_int_equal(call->id >= 2000 && call->id < 3000, call->api == API_NCCL);
+        assert_int_equal(call->kind >= KIND_NCCL_PLAIN, call->api == API_NCCL);
+    }
 }
 
 static void classes_follow_the_kind(void **state) {
@@ -376,7 +412,8 @@ int main(void) {
         cmocka_unit_test(arguments_play_one_part),
         cmocka_unit_test(kinds_have_the_columns_they_need),
         cmocka_unit_test(formulas_have_the_columns_they_read),
-        cmocka_unit_test(non_blocking_calls_have_a_request),
+        cmocka_unit_test(non_blocking_calls_have_a_request_or_a_stream),
+        cmocka_unit_test(nccl_comes_last),
         cmocka_unit_test(classes_follow_the_kind),
         cmocka_unit_test(torch_names_are_known),
         cmocka_unit_test(twins_agree),

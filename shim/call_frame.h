@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One intercepted call on its way through: what the handlers before and after the real function share.
+ * Lives here: the frame, the handler table's type, the recording of a finished call.
+ * Must not live here: what a particular kind of call does, anything about one library's handles (mpi/, nccl/).
+ */
+#ifndef COMMTAP_CALL_FRAME_H
+#define COMMTAP_CALL_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "shim/aggregates.h"
+#include "shim/call.h"
+#include "shim/communicators.h"
+#include "shim/recorder.h"
+#include "shim/stacks/stacks.h"
+#include "shim/verbose.h"
+
+struct gpu_span;
+
+struct call_frame {
+    struct thread *self; /* NULL: this call is only forwarded */
+    const struct call *call;
+    uintptr_t *a; /* arguments; handlers may replace an ignored status by one of ours */
+    struct communicator *comm;
+    uint64_t t0, t1;
+    uint64_t bytes;
+    uint32_t seq;
+    uint32_t op;
+    uint32_t comm_index; /* from here to `stack` as in a record: copied in one piece */
+    int32_t peer;
+    int32_t tag;
+    uint32_t stack;
+    uint16_t id; /* of the call */
+    uint16_t flags;
+    uint8_t kind, dtype, redop, result;
+
+    uint8_t peer_class;
+    bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
+    bool failed; /* the real function returned an error */
+    bool root;
+    uint8_t topology; /* creations: of the new communicator */
+
+    /* kinds that need more */
+    uint32_t ordinal; /* creations: of the new object; Sendrecv: of the received message */
+    struct communicator *parent;
+    uintptr_t handle;   /* object or request named before the call, gone after it */
+    uintptr_t *handles; /* arrays of requests, copied: the call clears the job's */
+    uint32_t n;
+    uint64_t status[4]; /* stands in for an ignored status */
+
+    /* NCCL */
+    const void *function; /* the real one */
+    void *stream;
+    struct gpu_span *span; /* around the call itself: outside of a group, or on one rank */
+    bool in_progress;      /* a non-blocking communicator: the library goes on in a thread of its own */
+};
+
+struct handler {
+    void (*before)(struct call_frame *f); /* before the in-flight slot is published and the clock read */
+    void (*after)(struct call_frame *f);  /* after it was read again */
+};
+
+static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {
+    return f->a[position - 1];
+}
+
+/* Fills in what all calls on a communicator have. */
+static inline void frame_set_comm(struct call_frame *f, struct communicator *comm) {
+    f->comm = comm;
+    f->comm_index = comm ? comm->index : COMM_NONE;
+}
+
+/* A frame of a call that has neither communicator nor bytes yet. */
+static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+    static const struct call_frame fresh = {
+        .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
+    memcpy(&f->bytes, &fresh.bytes, offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes));
+    f->self = self;
+    f->call = call;
+    f->a = a;
+    f->comm = NULL;
+    f->id = call->id;
+}
+
+/* Tells the dump what the thread is about to do; f->t0 is read. */
+static inline void publish_in_flight(const struct call_frame *f) {
+    struct in_flight *slot = f->self->slot;
+    slot->comm = f->comm_index;
+    slot->bytes = f->bytes;
+    slot->seq = f->seq;
+    slot->peer = f->peer;
+    slot->tag = f->tag;
+    slot->op = f->op;
+    slot->flags = f->flags;
+    slot->stack = f->stack;
+    slot->enter = f->t0;
+    __atomic_store_n(&slot->call, f->id, __ATOMIC_RELEASE);
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* What a call is about, alike in frames, entries and records: communicator, peer, tag, stack. */
+#define RECORD_FACTS (offsetof(struct record, call) - offsetof(struct record, comm))
+_Static_assert(offsetof(struct call_frame, id) - offsetof(struct call_frame, comm_index) == RECORD_FACTS &&
+                   offsetof(struct pending, call) - offsetof(struct pending, comm) == RECORD_FACTS,
+               "frames and entries hold a record's facts in a record's order");
+
+static inline void fill_record(struct record *r, const struct call_frame *f, enum record_kind kind) {
+    r->t0 = f->t0;
+    r->t1 = f->t1;
+    r->bytes = f->bytes;
+    r->seq = f->seq;
+    r->op = f->op;
+    memcpy(&r->comm, &f->comm_index, RECORD_FACTS); /* long known: a wide load need not wait for narrow stores */
+    r->call = f->id;
+    r->flags = f->flags;
+    r->kind = (uint8_t)kind;
+    r->dtype = f->dtype;
+    r->redop = f->redop;
+    r->result = f->result;
+}
+
+/* The ring's share of a finished call. */
+static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
+    uint64_t ticket;
+    struct record *r = ring_begin(f->self->lane, &ticket);
+    if (unlikely(!r))
+        return;
+    fill_record(r, f, kind);
+    ring_end(f->self->lane, r, ticket);
+}
+
+/* The aggregates' share of a finished blocking call. */
+static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
+    uint64_t time = f->t1 - f->t0;
+    if (f->self->lane->sites)
+        sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, time);
+    if (likely(!received_bytes && !f->failed && !(f->flags & FLAG_BYTES_POSTED)) &&
+        operations_add_plain(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, time))
+        return;
+    const struct operation_sample sample = {
+        .call = f->id,
+        .peer_class = f->peer_class,
+        .comm = f->comm_index,
+        .bytes = f->bytes,
+        .time = time,
+        .received_bytes = received_bytes,
+        .failed = f->failed,
+        .posted_size = (f->flags & FLAG_BYTES_POSTED) != 0,
+    };
+    operations_add(f->self->lane, &sample);
+}
+
+/* Both, for a call that is complete. */
+static inline void emit_call(const struct call_frame *f) {
+    if (f->quiet)
+        return;
+    record_frame(f, RECORD_CALL);
+    aggregate_frame(f, 0);
+    if (unlikely(recorder.verbose))
+        verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
+}
+
+#endif

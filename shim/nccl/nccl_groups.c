@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of nccl_groups.h.
+ */
+#include "shim/nccl/nccl_groups.h"
+
+#include "shim/gpu/timing.h"
+#include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/nccl_operations.h"
+
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+void group_note_stream(struct group_launch *launch, void *stream) {
+    uint32_t known = launch->stream_count < GROUP_STREAMS ? launch->stream_count : GROUP_STREAMS;
+    for (uint32_t i = 0; i < known; i++)
+        if (launch->streams[i] == stream)
+            return;
+    if (known < GROUP_STREAMS)
+        launch->streams[known] = stream;
+    launch->stream_count++;
+    launch->stream = stream;
+}
+
+struct group_launch *group_find_launch(struct thread *self, struct communicator *c) {
+    struct nccl_group *group = self->group;
+    for (uint32_t i = 0; i < group->launch_count; i++)
+        if (group->launches[i].comm == c)
+            return &group->launches[i];
+    if (group->launch_count == GROUP_LAUNCHES) {
+        count_loss(&recorder.header->losses.gpu_no_event);
+        return NULL;
+    }
+    struct group_launch *launch = &group->launches[group->launch_count++];
+    *launch = (struct group_launch){.comm = c,
+                                    .first_ticket = UINT64_MAX,
+                                    .first_sequence = c->sequence,
+                                    .hashed = c->progress->hashed,
+                                    .prefix_hash = c->progress->prefix_hash};
+    return launch;
+}
+
+/* Changes a record of this thread's that is still in the ring. A reader sees it uncommitted meanwhile. */
+static void amend_record(struct lane *lane, uint64_t ticket, const uint32_t *group_op, uint16_t flags) {
+    uint64_t commit = ticket + 1;
+    if (ticket == UINT64_MAX)
+        return;
+    struct record *r = &lane->ring[ticket & lane->mask];
+    if (!__atomic_compare_exchange_n(&r->commit, &commit, 0, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    if (group_op)
+        r->tag = (int32_t)*group_op;
+    r->flags |= flags;
+    __atomic_store_n(&r->commit, ticket + 1, __ATOMIC_RELEASE);
+}
+
+/* The second operation makes a group of it: the first one's record learns of that. */
+static void become_group(struct group_launch *launch, struct thread *self) {
+    launch->group_op = nccl_next_op();
+    amend_record(self->lane, launch->first_ticket, &launch->group_op, 0);
+    launch->facts.op = launch->group_op;
+    launch->facts.call = commtap_calls[INDEX_ncclGroupEnd].id;
+    launch->facts.peer = PEER_NONE;
+    launch->facts.dtype = DATATYPE_OTHER;
+    launch->facts.redop = REDOP_NONE;
+    launch->facts.flags &= FLAG_COLLECTIVE;
+    if (!launch->facts.flags) /* a message's ordinal says nothing of the group */
+        launch->facts.seq = SEQ_NONE;
+}
+
+void group_join(struct group_launch *launch, struct call_frame *f) {
+    group_note_stream(launch, f->stream);
+    if (launch->operations++ == 0) {
+        nccl_fill_launch(&launch->facts, f);
+        return;
+    }
+    if (launch->operations == 2)
+        become_group(launch, f->self);
+    f->tag = (int32_t)launch->group_op;
+    if (f->bytes == BYTES_UNKNOWN || launch->facts.bytes == BYTES_UNKNOWN)
+        launch->facts.bytes = BYTES_UNKNOWN;
+    else
+        launch->facts.bytes += f->bytes;
+    if (f->flags & FLAG_COLLECTIVE) {
+        launch->facts.flags |= FLAG_COLLECTIVE;
+        if (launch->facts.collectives++ == 0)
+            launch->facts.seq = f->seq;
+    }
+}
+
+void group_add_creation(struct thread *self, const struct nccl_creation *creation) {
+    struct nccl_group *group = self->group;
+    if (group->creation_count < GROUP_CREATIONS)
+        group->creations[group->creation_count++] = *creation;
+    else
+        count_loss(&recorder.header->losses.communicators_untracked);
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+void group_start_after(struct call_frame *f) {
+    struct thread *self = f->self;
+    if (!self->group)
+        self->group = os_memory(sizeof *self->group);
+    if (!f->failed && self->group)
+        self->group->depth++;
+    nccl_count_call(f);
+}
+
+/* ---- end ------------------------------------------------------------------------------------- */
+
+static bool is_outermost(const struct thread *self) {
+    return self->group && self->group->depth == 1;
+}
+
+/* A thread stuck in the end is stuck in the operations that it launches. */
+static void stand_for(struct call_frame *f, const struct gpu_launch *facts) {
+    f->id = facts->call;
+    f->op = facts->op;
+    f->seq = facts->seq;
+    f->bytes = facts->bytes;
+    f->comm_index = facts->comm;
+    f->peer = facts->peer;
+    f->flags = facts->flags;
+}
+
+void group_end_before(struct call_frame *f) {
+    struct nccl_group *group = f->self->group;
+    if (!is_outermost(f->self))
+        return;
+    for (uint32_t i = 0; i < group->launch_count; i++) {
+        struct group_launch *launch = &group->launches[i];
+        if (launch->operations)
+            launch->span = gpu_span_begin(launch->comm->nccl.device, launch->stream, launch->stream_count);
+    }
+    if (group->launch_count && group->launches[0].operations)
+        stand_for(f, &group->launches[0].facts);
+}
+
+static void record_group(const struct call_frame *f, const struct group_launch *launch, uint16_t flags) {
+    struct call_frame g;
+    begin_frame(&g, f->call, NULL, f->self);
+    g.t0 = f->t0;
+    g.t1 = f->t1;
+    g.bytes = launch->facts.bytes;
+    g.op = launch->group_op;
+    g.seq = launch->facts.seq;
+    g.comm_index = launch->facts.comm;
+    g.stack = f->stack;
+    g.flags = launch->facts.flags | flags;
+    g.result = f->result;
+    if (!f->quiet)
+        record_frame(&g, RECORD_GROUP);
+}
+
+static void finish_launch(const struct call_frame *f, struct group_launch *launch) {
+    uint16_t flags = f->failed ? FLAG_FAILED : 0;
+    if (gpu_span_is_captured(launch->span)) {
+        flags |= FLAG_CAPTURED;
+        launch->facts.flags |= FLAG_CAPTURED;
+        if (!launch->group_op)
+            amend_record(f->self->lane, launch->first_ticket, NULL, FLAG_CAPTURED);
+    }
+    launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
+    if (f->failed)
+        gpu_span_drop(launch->span);
+    else
+        nccl_launched(launch->comm, launch->span, &launch->facts, f->in_progress);
+    if (launch->group_op)
+        record_group(f, launch, flags);
+}
+
+/* Nothing ran: the numbers of its collectives are given again, and each operation is seen to be part of a group that
+ * only was simulated. */
+static void take_back(const struct call_frame *f, struct group_launch *launch) {
+    gpu_span_drop(launch->span);
+    if (launch->facts.collectives)
+        collective_take_back(launch->comm, launch->first_sequence, launch->hashed, launch->prefix_hash);
+    if (!launch->group_op)
+        become_group(launch, f->self);
+    record_group(f, launch, 0);
+}
+
+/* Back to the call itself, which is about no communicator in particular. */
+static void stand_for_itself(struct call_frame *f) {
+    f->id = f->call->id;
+    f->op = 0;
+    f->seq = SEQ_NONE;
+    f->bytes = 0;
+    f->comm_index = COMM_NONE;
+    f->peer = PEER_NONE;
+    f->flags = f->failed ? FLAG_FAILED : 0;
+}
+
+/* The library leaves the group even when it reports an error. */
+static void end_group(struct call_frame *f, bool simulated) {
+    struct nccl_group *group = f->self->group;
+    bool outermost = is_outermost(f->self), busy = outermost && (group->launch_count || group->creation_count);
+    if (group && group->depth)
+        group->depth--;
+    if (outermost) {
+        for (uint32_t i = 0; i < group->launch_count; i++) {
+            struct group_launch *launch = &group->launches[i];
+            if (launch->operations == 0) /* its only operation was refused */
+                continue;
+            if (simulated)
+                take_back(f, launch);
+            else
+                finish_launch(f, launch);
+        }
+        for (uint32_t i = 0; i < group->creation_count && !f->failed && !simulated; i++)
+            nccl_register(&group->creations[i]);
+        group->launch_count = group->creation_count = 0;
+    }
+    stand_for_itself(f);
+    if (busy)
+        emit_call(f);
+    else
+        nccl_count_call(f);
+}
+
+void group_end_after(struct call_frame *f) {
+    end_group(f, false);
+}
+
+void group_simulate_after(struct call_frame *f) {
+    end_group(f, true);
+}

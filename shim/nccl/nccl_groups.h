@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Groups: between ncclGroupStart and the outermost ncclGroupEnd of a thread operations only gather; the end launches
+ * them, one launch per communicator, on the stream that was last seen new among that communicator's operations.
+ * Lives here: the thread's open group, its launches, what is recorded of them.
+ * Must not live here: single operations (nccl_operations.c).
+ */
+#ifndef COMMTAP_NCCL_GROUPS_H
+#define COMMTAP_NCCL_GROUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/call_frame.h"
+#include "shim/nccl/nccl_state.h"
+
+#define GROUP_LAUNCHES  64u /* communicators of one group; the operations of further ones are not timed */
+#define GROUP_STREAMS   8u  /* of one communicator; further ones all look new */
+#define GROUP_CREATIONS 64u
+
+/* The operations that one communicator gets from one group. */
+struct group_launch {
+    struct communicator *comm;
+    void *stream; /* what they are launched on */
+    void *streams[GROUP_STREAMS];
+    uint32_t stream_count;
+    uint32_t operations;
+    uint32_t group_op;       /* number of the group, 0 while it is a single operation */
+    uint64_t first_ticket;   /* of the first operation's record, UINT64_MAX = it has none */
+    uint32_t first_sequence; /* communicator's numbers and history before the group */
+    uint64_t hashed, prefix_hash;
+    struct gpu_launch facts; /* of the one operation, or of the group */
+    struct gpu_span *span;
+};
+
+struct nccl_group {
+    uint32_t depth;
+    uint32_t launch_count;
+    uint32_t creation_count;
+    struct group_launch launches[GROUP_LAUNCHES];
+    struct nccl_creation creations[GROUP_CREATIONS];
+};
+
+static inline bool group_is_open(const struct thread *self) {
+    return self->group && self->group->depth > 0;
+}
+
+/* The open group's launch of a communicator, begun when it has none; NULL when there are too many. Before the
+ * operation takes its number. */
+struct group_launch *group_find_launch(struct thread *self, struct communicator *c);
+
+/* An operation has joined: `f` as it will be recorded. Sets f->tag to the group's number where it is one of several. */
+void group_join(struct group_launch *launch, struct call_frame *f);
+
+/* It was recorded in the ring as `ticket`. */
+static inline void group_joined(struct group_launch *launch, uint64_t ticket) {
+    if (launch->operations == 1)
+        launch->first_ticket = ticket;
+}
+
+void group_add_creation(struct thread *self, const struct nccl_creation *creation);
+
+/* Notes a stream of an operation: the one seen last for the first time is launched on (pure). */
+void group_note_stream(struct group_launch *launch, void *stream);
+
+void group_start_after(struct call_frame *f);
+void group_end_before(struct call_frame *f);
+void group_end_after(struct call_frame *f);
+void group_simulate_after(struct call_frame *f);
+
+#endif

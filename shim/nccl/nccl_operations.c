@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of nccl_operations.h.
+ */
+#include "shim/nccl/nccl_operations.h"
+
+#include "shim/mpi/ordinals.h"
+#include "shim/nccl/nccl_abi.h"
+#include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/nccl_groups.h"
+#include "shim/nccl/nccl_sensors.h"
+
+/* ---- facts ----------------------------------------------------------------------------------- */
+
+static uint64_t sum(const size_t *counts, uint32_t n) {
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < n; i++)
+        total += counts[i];
+    return total;
+}
+
+uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks) {
+    uint32_t type = call->type ? (uint32_t)a[call->type - 1] : 0;
+    uint64_t count = call->count ? (uint64_t)a[call->count - 1] : 0;
+    if (call->bytes == BYTES_ZERO)
+        return 0;
+    if (type >= NCCL_DATATYPES || (call->bytes != BYTES_COUNT && !ranks))
+        return BYTES_UNKNOWN;
+    uint64_t size = nccl_datatypes[type].size;
+    if (call->bytes == BYTES_SUM)
+        return count ? sum((const size_t *)a[call->count - 1], ranks) * size : BYTES_UNKNOWN;
+    return call->bytes == BYTES_COUNT_N ? count * size * ranks : count * size;
+}
+
+/* Two names of one operation: ranks may mix them. */
+static uint16_t operation_id(uint16_t id) {
+    if (id == commtap_calls[INDEX_ncclBcast].id)
+        return commtap_calls[INDEX_ncclBroadcast].id;
+    return id == commtap_calls[INDEX_ncclAllToAll].id ? commtap_calls[INDEX_ncclAlltoAll].id : id;
+}
+
+uint64_t nccl_signature(const struct call_frame *f) {
+    uint64_t h = (uint64_t)operation_id(f->id) << 16 | (uint64_t)f->dtype << 8 | f->redop;
+    h ^= (uint64_t)(uint32_t)f->peer << 32;
+    return f->call->bytes == BYTES_SUM ? h : h ^ f->bytes * 0x9e3779b97f4a7c15u;
+}
+
+uint32_t nccl_next_op(void) {
+    return __atomic_add_fetch(&recorder.next_op, 1, __ATOMIC_RELAXED);
+}
+
+static void find_facts(struct call_frame *f) {
+    const struct call *call = f->call;
+    frame_set_comm(f, nccl_communicator_find(argument(f, call->comm)));
+    f->stream = (void *)argument(f, call->stream);
+    f->bytes = nccl_bytes(call, f->a, f->comm ? f->comm->size : 0);
+    if (call->type && (uint32_t)argument(f, call->type) < NCCL_DATATYPES)
+        f->dtype = nccl_datatypes[(uint32_t)argument(f, call->type)].code;
+    if (call->redop && (uint32_t)argument(f, call->redop) < NCCL_REDOPS)
+        f->redop = nccl_redops[(uint32_t)argument(f, call->redop)];
+    f->op = nccl_next_op();
+    f->span = NULL;
+    if (f->comm && unlikely(f->comm->nccl.launching))
+        nccl_drop_launching(f->comm);
+}
+
+static void find_root(struct call_frame *f) {
+    f->peer = (int32_t)argument(f, f->call->root);
+    if (f->comm && f->peer == f->comm->rank) {
+        f->flags |= FLAG_ROOT;
+        f->peer_class = PEER_CLASS_ROOT;
+    }
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+void nccl_fill_launch(struct gpu_launch *launch, const struct call_frame *f) {
+    *launch = (struct gpu_launch){.bytes = f->bytes,
+                                  .seq = f->seq,
+                                  .op = f->op,
+                                  .comm = f->comm_index,
+                                  .peer = f->peer,
+                                  .stack = f->stack,
+                                  .ranks = f->comm->size,
+                                  .call = f->id,
+                                  .flags = f->flags,
+                                  .dtype = f->dtype,
+                                  .redop = f->redop,
+                                  .progress = f->comm->progress,
+                                  .collectives = (f->flags & FLAG_COLLECTIVE) != 0};
+}
+
+/* Where nothing is timed, a collective counts as done once it is enqueued: there is no better witness. */
+static void progress_without_times(const struct gpu_launch *launch) {
+    uint64_t enqueued = __atomic_load_n(&launch->progress->enqueued, __ATOMIC_RELAXED);
+    __atomic_store_n(&launch->progress->started, enqueued, __ATOMIC_RELAXED);
+    __atomic_store_n(&launch->progress->completed, enqueued, __ATOMIC_RELAXED);
+}
+
+void nccl_launched(struct communicator *c, struct gpu_span *span, const struct gpu_launch *launch, bool in_progress) {
+    if (in_progress && span) {
+        c->nccl.launch = *launch;
+        __atomic_store_n(&c->nccl.launching, span, __ATOMIC_RELEASE);
+        return;
+    }
+    gpu_span_end(span, launch);
+    if (c->nccl.device < 0 && launch->collectives)
+        progress_without_times(launch);
+}
+
+void nccl_drop_launching(struct communicator *c) {
+    struct gpu_span *span = __atomic_exchange_n(&c->nccl.launching, NULL, __ATOMIC_ACQ_REL);
+    if (!span)
+        return;
+    gpu_span_drop(span);
+    count_loss(&recorder.header->losses.gpu_no_event);
+}
+
+/* On one rank a collective runs inside its call, group or not. */
+static bool runs_alone(const struct call_frame *f) {
+    return !group_is_open(f->self) || ((f->flags & FLAG_COLLECTIVE) && f->comm->size == 1);
+}
+
+static void begin_launch(struct call_frame *f) {
+    if (f->comm && runs_alone(f))
+        f->span = gpu_span_begin(f->comm->nccl.device, f->stream, 1);
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* The host's time is that of the enqueueing call. In a group it has none: the call only gathers, the end launches. */
+static void aggregate_posted(const struct call_frame *f) {
+    uint64_t posting = f->t1 - f->t0;
+    if (f->self->lane->sites)
+        sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, posting);
+    if (f->flags & (FLAG_SEND | FLAG_RECV))
+        peers_add(f->self->lane, f->comm_index, f->peer, f->id, f->flags & (FLAG_SEND | FLAG_RECV), f->bytes, 0, 0);
+    bool timed = !group_is_open(f->self);
+    if (likely(timed && !f->failed) &&
+        operations_add_posted(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, posting, posting, false))
+        return;
+    if (likely(!timed && !f->failed) &&
+        operations_add_untimed(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, posting))
+        return;
+    const struct operation_sample sample = {.call = f->id,
+                                            .peer_class = f->peer_class,
+                                            .comm = f->comm_index,
+                                            .bytes = f->bytes,
+                                            .time = timed ? posting : UINT64_MAX,
+                                            .posting = posting,
+                                            .failed = f->failed};
+    operations_add(f->self->lane, &sample);
+}
+
+/* Without times of the GPU nobody else prints the operation. */
+static void print_untimed(const struct call_frame *f) {
+    struct call plain = *f->call;
+    plain.busbw = BUSBW_NONE; /* the time is that of enqueueing: no bandwidth follows from it */
+    verbose_line(&plain, f->comm ? f->comm->size : 0, f->bytes, f->t1 - f->t0);
+}
+
+static uint64_t record_posted(const struct call_frame *f) {
+    uint64_t ticket;
+    if (f->quiet)
+        return UINT64_MAX;
+    aggregate_posted(f);
+    if (unlikely(recorder.verbose && (!f->comm || f->comm->nccl.device < 0)))
+        print_untimed(f);
+    struct record *r = ring_begin(f->self->lane, &ticket);
+    if (unlikely(!r))
+        return UINT64_MAX;
+    fill_record(r, f, RECORD_POST);
+    ring_end(f->self->lane, r, ticket);
+    return ticket;
+}
+
+void nccl_count_call(const struct call_frame *f) {
+    if (!f->quiet)
+        aggregate_frame(f, 0);
+}
+
+/* ---- what all operations share --------------------------------------------------------------- */
+
+static void settle_unseen(struct call_frame *f) {
+    if (f->in_progress) /* not to be asked anything now */
+        return;
+    frame_set_comm(f, nccl_register_unseen(argument(f, f->call->comm), f->function));
+    f->bytes = nccl_bytes(f->call, f->a, f->comm ? f->comm->size : 0);
+}
+
+/* The call has returned: its launch is under way, or waits for the end of the group. */
+static void operation_after(struct call_frame *f) {
+    struct group_launch *launch = NULL;
+    if (f->comm && f->comm->index != f->comm_index) /* destroyed by another thread meanwhile */
+        f->comm = NULL;
+    if (unlikely(f->failed || !f->comm)) {
+        gpu_span_drop(f->span);
+    } else if (runs_alone(f)) {
+        struct gpu_launch facts;
+        if (gpu_span_is_captured(f->span))
+            f->flags |= FLAG_CAPTURED;
+        nccl_fill_launch(&facts, f);
+        nccl_launched(f->comm, f->span, &facts, f->in_progress);
+    } else if ((launch = group_find_launch(f->self, f->comm))) {
+        group_join(launch, f);
+    }
+    sensors_count(f);
+    uint64_t ticket = record_posted(f);
+    if (launch)
+        group_joined(launch, ticket);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+static void number_collective(struct call_frame *f) {
+    f->flags |= FLAG_COLLECTIVE;
+    f->seq = collective_enqueue(f->comm, f->id, f->t0);
+}
+
+void nccl_collective_before(struct call_frame *f) {
+    find_facts(f);
+    if (f->call->root)
+        find_root(f);
+    if (unlikely(!f->comm))
+        return;
+    if (group_is_open(f->self) && f->comm->size != 1)
+        group_find_launch(f->self, f->comm); /* remembers the numbers before this one */
+    f->t0 = ticks();
+    number_collective(f);
+    begin_launch(f);
+}
+
+void nccl_collective_after(struct call_frame *f) {
+    if (unlikely(f->failed && f->comm)) {
+        struct progress *p = f->comm->progress;
+        collective_take_back(f->comm, f->seq, p->hashed, p->prefix_hash);
+        f->seq = SEQ_NONE;
+        f->flags &= (uint16_t)~FLAG_COLLECTIVE;
+    } else if (unlikely(!f->comm && !f->failed)) {
+        settle_unseen(f);
+        if (f->comm)
+            number_collective(f);
+    }
+    if (likely(!f->failed && f->comm && f->comm->index == f->comm_index))
+        collective_hash(f->comm, nccl_signature(f));
+    operation_after(f);
+}
+
+/* ---- point to point, one-sided --------------------------------------------------------------- */
+
+static void find_partner(struct call_frame *f) {
+    f->peer = (int32_t)argument(f, f->call->peer);
+    f->peer_class = f->comm && f->peer == f->comm->rank ? PEER_CLASS_SELF : PEER_CLASS_RANK;
+}
+
+void nccl_p2p_before(struct call_frame *f) {
+    bool send = f->call->kind == KIND_NCCL_SEND;
+    find_facts(f);
+    find_partner(f);
+    f->flags |= send ? FLAG_SEND : FLAG_RECV;
+    begin_launch(f);
+}
+
+void nccl_p2p_after(struct call_frame *f) {
+    if (unlikely(!f->comm && !f->failed))
+        settle_unseen(f);
+    if (likely(!f->failed && f->comm)) {
+        f->seq = ordinal_next(f->comm_index, f->peer, 0, (f->flags & FLAG_SEND) != 0);
+        if (f->seq == SEQ_NONE)
+            f->flags |= FLAG_ORDINAL_UNKNOWN;
+    }
+    operation_after(f);
+}
+
+void nccl_rma_before(struct call_frame *f) {
+    find_facts(f);
+    if (f->call->peer)
+        find_partner(f);
+    f->flags |= FLAG_UNMATCHED;
+    begin_launch(f);
+}
+
+void nccl_rma_after(struct call_frame *f) {
+    if (unlikely(!f->comm && !f->failed))
+        settle_unseen(f);
+    operation_after(f);
+}
+
+/* ---- non-blocking communicators, errors ------------------------------------------------------ */
+
+void nccl_async_error_before(struct call_frame *f) {
+    frame_set_comm(f, nccl_communicator_find(argument(f, f->call->comm)));
+}
+
+/* The job was told that the library is done with what it was at. */
+static void settle_in_progress(struct communicator *c) {
+    struct gpu_span *span = __atomic_exchange_n(&c->nccl.launching, NULL, __ATOMIC_ACQ_REL);
+    if (span)
+        gpu_span_end(span, &c->nccl.launch);
+    if (c->nccl.creating) {
+        c->nccl.creating = false;
+        nccl_register(&c->nccl.child);
+    }
+}
+
+void nccl_async_error_after(struct call_frame *f) {
+    const int *told = (const int *)argument(f, f->call->status);
+    int status = !f->failed && told ? *told : NCCL_SUCCESS;
+    if (status != NCCL_SUCCESS && status != NCCL_IN_PROGRESS) {
+        if (f->comm)
+            nccl_drop_launching(f->comm);
+        f->flags |= FLAG_FAILED;
+        f->result = (uint8_t)status;
+        emit_call(f);
+        return;
+    }
+    if (f->comm && !f->failed && status == NCCL_SUCCESS)
+        settle_in_progress(f->comm);
+    nccl_count_call(f);
+}

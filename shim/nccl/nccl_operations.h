@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Operations that NCCL enqueues on a stream: collectives, sends, receives, one-sided ones.
+ * Lives here: their bytes and numbers, when one of them is a launch of its own, what is recorded.
+ * Must not live here: groups (nccl_groups.c), how long a launch takes (gpu/).
+ */
+#ifndef COMMTAP_NCCL_OPERATIONS_H
+#define COMMTAP_NCCL_OPERATIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/call_frame.h"
+#include "shim/gpu/timing.h"
+
+/* Message size in the sense of nccl-tests. `ranks` = size of the communicator, 0 = unknown: BYTES_UNKNOWN where the
+ * formula needs it, or where the datatype is not known (pure). */
+uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks);
+
+/* What all ranks of a communicator must agree on for one collective (pure). */
+uint64_t nccl_signature(const struct call_frame *f);
+
+/* The process-wide number of the next operation. */
+uint32_t nccl_next_op(void);
+
+void nccl_fill_launch(struct gpu_launch *launch, const struct call_frame *f);
+
+/* The launch was enqueued, or will be by a thread of the library's own (`in_progress`). */
+void nccl_launched(struct communicator *c, struct gpu_span *span, const struct gpu_launch *launch, bool in_progress);
+
+/* What a non-blocking communicator was still launching will never be timed: it is destroyed, or took further work
+ * without the job having asked whether the last was enqueued. */
+void nccl_drop_launching(struct communicator *c);
+
+/* Counts a call that the ring has no use for. */
+void nccl_count_call(const struct call_frame *f);
+
+void nccl_collective_before(struct call_frame *f);
+void nccl_collective_after(struct call_frame *f);
+void nccl_p2p_before(struct call_frame *f);
+void nccl_p2p_after(struct call_frame *f);
+void nccl_rma_before(struct call_frame *f);
+void nccl_rma_after(struct call_frame *f);
+void nccl_async_error_before(struct call_frame *f);
+void nccl_async_error_after(struct call_frame *f);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a communicator of NCCL has beyond one of MPI.
+ * Must not live here: what all communicators have (communicators.h).
+ */
+#ifndef COMMTAP_NCCL_STATE_H
+#define COMMTAP_NCCL_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/gpu/timing.h"
+
+/* A communicator that a call is making: known now, its handle perhaps only later. */
+struct nccl_creation {
+    const uintptr_t *output; /* where the library puts the handle; the job keeps it until it has it */
+    uint64_t uid, parent_uid;
+    uint32_t size;  /* 0 = the library must be asked once there is a handle */
+    int32_t rank;   /* RANK_UNKNOWN likewise */
+    int32_t device; /* as gpu_attach_device tells it */
+    int32_t copy;   /* of the library, -1 = unknown */
+    uint32_t flags; /* enum communicator_flag */
+    uint16_t call;
+    char name[62]; /* the job's, empty = has none */
+};
+
+struct nccl_state {
+    int32_t device; /* index in the dump, -1 = its operations are not timed */
+    int32_t copy;   /* of the library that made it, -1 = unknown */
+
+    /* Non-blocking communicators: what the library was still at when a call returned ncclInProgress. The communicator
+     * takes no further work until the job was told that this is done. */
+    struct gpu_span *launching; /* its stop is not recorded yet */
+    struct gpu_launch launch;
+    bool creating;
+    struct nccl_creation child;
+};
+
+#endif

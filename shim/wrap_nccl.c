@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The wrappers of all functions of NCCL and RCCL, expanded from calls.def, and the way every call takes through them.
+ * Lives here: the expansion (an exported entry and one entry per copy of the library), coming up, entering and
+ * leaving, the table of handlers by kind.
+ * Must not live here: what a kind of call does (nccl/).
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "shim/arguments.h"
+#include "shim/call_frame.h"
+#include "shim/mpi/ordinals.h"
+#include "shim/nccl/nccl_abi.h"
+#include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/nccl_copies.h"
+#include "shim/nccl/nccl_groups.h"
+#include "shim/nccl/nccl_operations.h"
+#include "shim/nccl/nccl_sensors.h"
+
+/* ---- coming up ------------------------------------------------------------------------------- */
+
+#define PATIENCE                                                                                                       \
+    100 /* milliseconds that a thread waits for another's activation; what it is about to do takes longer */
+
+static uint32_t nccl_generation; /* activation whose tables are ready */
+
+static void describe_library(const void *function) {
+    int copy = nccl_copy_of_function(function), version = 0;
+    int (*get_version)(int *) = (int (*)(int *))nccl_copy_symbol(copy, "ncclGetVersion");
+    copy_text(recorder.header->nccl_library, sizeof recorder.header->nccl_library, nccl_copy_path(copy));
+    if (get_version && get_version(&version) == NCCL_SUCCESS)
+        recorder.header->nccl_version = (uint32_t)version;
+}
+
+static bool make_tables(const void *function) {
+    recorder.multithreaded = true; /* a watchdog's thread looks after communicators, if nothing else */
+    if (!communicators_open() || !ordinals_begin()) {
+        recorder_switch_off("no memory for commtap's tables; nothing is recorded");
+        return false;
+    }
+    sensors_begin();
+    nccl_communicators_begin();
+    recorder_expect_threads();
+    describe_library(function);
+    recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);
+    return true;
+}
+
+/* Makes the tables once per activation; whoever comes meanwhile has to wait for them. */
+static bool begin_library(const void *function) {
+    static uint32_t making;
+    uint32_t idle = 0, generation = recorder.generation;
+    for (int i = 0; i < PATIENCE; i++) {
+        if (__atomic_load_n(&nccl_generation, __ATOMIC_ACQUIRE) == generation)
+            return true;
+        if (__atomic_compare_exchange_n(&making, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            bool made = nccl_generation == generation || make_tables(function);
+            if (made)
+                __atomic_store_n(&nccl_generation, generation, __ATOMIC_RELEASE);
+            __atomic_store_n(&making, 0, __ATOMIC_RELEASE);
+            return made;
+        }
+        idle = 0;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return false;
+}
+
+/* What a job does before it uses a communicator: it makes one. Anything else is not worth a dump. */
+static bool wakes(const struct call *call) {
+    return call->kind != KIND_NCCL_PLAIN && call->kind != KIND_NCCL_ASYNC_ERROR;
+}
+
+static struct thread *wake(const struct call *call) {
+    int saved = errno;
+    struct thread *self = NULL;
+    for (int i = 0; i < PATIENCE && wakes(call) && !recorder.gave_up; i++) {
+        if (recorder_activate() || *recorder_armed) {
+            self = recorder_thread();
+            break;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    errno = saved;
+    return self;
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+static void nothing(struct call_frame *f) {
+    (void)f;
+}
+
+static void plain_before(struct call_frame *f) {
+    if (f->call->comm)
+        frame_set_comm(f, nccl_communicator_find(argument(f, f->call->comm)));
+}
+
+static void plain_after(struct call_frame *f) {
+    emit_call(f);
+}
+
+static const struct handler nccl_handlers[KIND_COUNT] = {
+    [KIND_NCCL_PLAIN] = {plain_before, plain_after},
+    [KIND_NCCL_UNIQUE_ID] = {nothing, plain_after},
+    [KIND_NCCL_COLLECTIVE] = {nccl_collective_before, nccl_collective_after},
+    [KIND_NCCL_SEND] = {nccl_p2p_before, nccl_p2p_after},
+    [KIND_NCCL_RECV] = {nccl_p2p_before, nccl_p2p_after},
+    [KIND_NCCL_RMA] = {nccl_rma_before, nccl_rma_after},
+    [KIND_NCCL_GROUP_START] = {nothing, group_start_after},
+    [KIND_NCCL_GROUP_END] = {group_end_before, group_end_after},
+    [KIND_NCCL_GROUP_SIMULATE] = {nothing, group_simulate_after},
+    [KIND_NCCL_INIT_RANK] = {nothing, nccl_init_rank_after},
+    [KIND_NCCL_INIT_ALL] = {nothing, nccl_init_all_after},
+    [KIND_NCCL_SPLIT] = {nccl_child_before, nccl_split_after},
+    [KIND_NCCL_SHRINK] = {nccl_child_before, nccl_shrink_after},
+    [KIND_NCCL_GROW] = {nccl_child_before, nccl_grow_after},
+    [KIND_NCCL_DESTROY] = {nccl_destroy_before, plain_after},
+    [KIND_NCCL_ABORT] = {nccl_abort_before, plain_after},
+    [KIND_NCCL_REVOKE] = {nccl_revoke_before, plain_after},
+    [KIND_NCCL_ASYNC_ERROR] = {nccl_async_error_before, nccl_async_error_after},
+};
+
+/* ---- in and out ------------------------------------------------------------------------------ */
+
+static any_function find_function(const struct call *call, unsigned index, unsigned entry, const uintptr_t *a,
+                                  const void *caller) {
+    const struct communicator *c = call->comm ? nccl_communicator_find(a[call->comm - 1]) : NULL;
+    int copy;
+    return nccl_find_function(index, entry, caller, c ? c->nccl.copy : -1, &copy);
+}
+
+/* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
+ * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
+static any_function enter(struct call_frame *f, unsigned index, unsigned entry, uintptr_t *a, const uintptr_t *frame,
+                          uintptr_t sp) {
+    const struct call *call = &commtap_calls[index];
+    any_function real = entry == NCCL_BY_CALLER ? nccl_global_functions[index] : nccl_functions[entry][index];
+    struct thread *self = recorder_thread();
+    f->self = NULL;
+    if (unlikely(!real))
+        real = find_function(call, index, entry, a, (const void *)frame[1]);
+    if (unlikely(!self) && !(self = wake(call)))
+        return real;
+    if (unlikely(nccl_generation != self->generation) && (!wakes(call) || !begin_library((void *)real)))
+        return real;
+    /* Calls that a library makes itself are part of the outer one. A stack not deeper than the outer one's means that
+     * an exception or longjmp has left it without our seeing it. */
+    if (sp < self->outer)
+        return real;
+    self->outer = sp;
+    begin_frame(f, call, a, self);
+    f->quiet = recorder.paused || !recorder.enabled[index];
+    f->stack = stack_here(self, frame, sp);
+    f->function = (void *)real;
+    nccl_handlers[call->kind].before(f);
+    f->t0 = ticks(); /* last: recording a start event is not the library's time */
+    publish_in_flight(f);
+    return real;
+}
+
+static void leave(struct call_frame *f, uintptr_t result) {
+    struct thread *self = f->self;
+    f->t1 = ticks();
+    __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
+    self->slot->last_leave = f->t1;
+    f->in_progress = (int)result == NCCL_IN_PROGRESS;
+    if (unlikely((int)result != NCCL_SUCCESS)) {
+        f->failed = !f->in_progress;
+        f->flags |= f->failed ? FLAG_FAILED : 0;
+        f->result = (uint8_t)result;
+    }
+    nccl_handlers[f->call->kind].after(f);
+    if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
+        anchors_take(&recorder.anchors);
+    self->outer = 0;
+}
+
+/* ---- the wrappers ---------------------------------------------------------------------------- */
+
+/* Calls that take the unique id by value: 128 bytes, in memory that the machine's calling convention chooses. */
+#define IDP4 uintptr_t a1, uintptr_t a2, struct nccl_unique_id a3, uintptr_t a4
+#define IDP5 IDP4, uintptr_t a5
+#define IDV4 a1, a2, (uintptr_t)&a3, a4
+#define IDV5 IDV4, a5
+#define IDA4 a[0], a[1], a3, a[3]
+#define IDA5 IDA4, a[4]
+
+/* `how` is empty, or ID. */
+#define THROUGH(index, entry, how, arity)                                                                              \
+    uintptr_t a[] = {how##V##arity};                                                                                   \
+    struct call_frame f;                                                                                               \
+    any_function real = enter(&f, index, entry, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());      \
+    uintptr_t result = ((uintptr_t(*)(how##P##arity))real)(how##A##arity);                                             \
+    if (f.self)                                                                                                        \
+        leave(&f, result);                                                                                             \
+    return result;
+
+#define ENTRY_OF_COPY(name, copy, how, arity)                                                                          \
+    static uintptr_t name##_of_##copy(how##P##arity) {                                                                 \
+        THROUGH(INDEX_##name, copy, how, arity)                                                                        \
+    }
+
+/* The exported entry, one for each copy of the library, and the list of them all. */
+#define ENTRIES(name, how, arity)                                                                                      \
+    EXPORTED uintptr_t name(how##P##arity);                                                                            \
+    uintptr_t name(how##P##arity){THROUGH(INDEX_##name, NCCL_BY_CALLER, how, arity)} ENTRY_OF_COPY(                    \
+        name, 0, how, arity) ENTRY_OF_COPY(name, 1, how, arity) ENTRY_OF_COPY(name, 2, how, arity)                     \
+        ENTRY_OF_COPY(name, 3, how, arity) static const any_function name##_entries[NCCL_COPIES + 1] = {               \
+            (any_function)name##_of_0, (any_function)name##_of_1, (any_function)name##_of_2,                           \
+            (any_function)name##_of_3, (any_function)name};
+
+#define CALL(...)
+#define NCCL(id, name, arity, kind, ...)          ENTRIES(name, , arity)
+#define NCCL_BY_VALUE(id, name, arity, kind, ...) ENTRIES(name, ID, arity)
+#include "shim/calls.def"
+#undef CALL
+
+const any_function *const nccl_entries[CALL_INDEX_COUNT] = {
+#define CALL(...)
+#define NCCL(id, name, arity, kind, ...) [INDEX_##name] = name##_entries,
+#include "shim/calls.def"
+#undef CALL
+};
