@@ -9,7 +9,7 @@ ROUNDS ?= 15
 BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
-    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/dumps $(BENCH)/gpu
+    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)
@@ -44,6 +44,9 @@ $(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
 # With the functions of CUDA that the library intercepts: resolve.c wants a list of hooks.
 $(BENCH)/gpu: test/bench/gpu.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) -Wno-strict-prototypes $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
+
+$(BENCH)/stack: test/bench/stack.c $(BENCH)/librecorder.a
+	$(CC) -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -fomit-frame-pointer $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@
 
 $(BENCH)/dumps: test/bench/dumps.c test/unit/dump_builder.c
 	@mkdir -p $(@D)
