@@ -39,6 +39,13 @@ int standin_stream_enqueue(struct CUstream_st *stream, void (*work)(void *), voi
 int standin_stream_enqueue_owned(struct CUstream_st *stream, void (*work)(void *), void *argument,
                                  void (*release)(void *));
 
+/* The same for work that belongs between this call's operation and the next: it takes its place in the stream right
+ * after the next event record there (that of whoever times the operation just enqueued), or before any other work that
+ * comes first. So a delay planted here is seen as a stream that reaches its next operation late. 401 while the stream
+ * is being captured or has such work already. */
+int standin_stream_enqueue_late(struct CUstream_st *stream, void (*work)(void *), void *argument,
+                                void (*release)(void *));
+
 /* What is counted for each library that called; the names are those of STANDIN_REPORT. */
 enum standin_count {
     STANDIN_SYNCHRONIZE,    /* "synchronize": waits for a stream, context or event; a synchronous copy or fill */

@@ -100,6 +100,7 @@ struct CUstream_st {
     pthread_cond_t arrived;
     struct work *head, *tail; /* queue; the head is the one that runs */
     struct work *last;        /* newest work of all, NULL if none or done */
+    struct command *late;     /* standin_stream_enqueue_late: not yet in the queue */
     struct capture *capture;  /* NULL unless being captured */
     CUstream next_captured;   /* in the same capture */
     struct node_list nodes;   /* captured: what the next node depends on */

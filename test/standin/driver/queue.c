@@ -129,6 +129,8 @@ static void stream_unlink(CUstream stream) {
 }
 
 static void stream_free(CUstream stream) {
+    if (stream->late)
+        command_drop(stream->late);
     stream_unlink(stream);
     pthread_cond_destroy(&stream->arrived);
     nodes_clear(&stream->nodes);
@@ -180,8 +182,18 @@ static void add_implicit_order(CUstream stream, struct work_list *after) {
             works_add(after, other->last);
 }
 
+static void append_late(CUstream stream) {
+    struct command *late = stream->late;
+    stream->late = NULL;
+    if (late)
+        stream_append_done_with(stream, late);
+}
+
 struct work *stream_append(CUstream stream, struct command *command, struct work_list *after) {
     struct work_list none = {0};
+    bool record = command->kind == COMMAND_RECORD;
+    if (!record)
+        append_late(stream);
     if (!after)
         after = &none;
     add_implicit_order(stream, after);
@@ -202,6 +214,8 @@ struct work *stream_append(CUstream stream, struct command *command, struct work
     if (!stream->started)
         stream_start(stream);
     pthread_cond_signal(&stream->arrived);
+    if (record)
+        append_late(stream);
     return work;
 }
 

@@ -186,6 +186,22 @@ EXPORT int standin_stream_enqueue_owned(struct CUstream_st *stream, void (*work)
     LEAVE(submit_host(stream, work, argument, release));
 }
 
+EXPORT int standin_stream_enqueue_late(struct CUstream_st *handle, void (*work)(void *), void *argument,
+                                       void (*release)(void *)) {
+    ENTER();
+    CUstream stream;
+    CUresult result = stream_of(handle, &stream);
+    if (!result && (stream->capture || stream->late))
+        result = CUDA_ERROR_ILLEGAL_STATE;
+    if (result)
+        LEAVE(result);
+    stream->late = command_new(COMMAND_HOST);
+    stream->late->function = work;
+    stream->late->argument = argument;
+    stream->late->release = release;
+    LEAVE(CUDA_SUCCESS);
+}
+
 struct callback {
     CUstreamCallback function;
     CUstream stream;

@@ -59,8 +59,9 @@ struct ncclComm {
     uint64_t last_capture;  /* the capture in which `captured` was recorded */
     pthread_mutex_t kernel; /* one kernel of this communicator at a time, whatever the job's streams do */
 
-    struct plan *pending; /* what the open group of some thread has collected */
-    uint64_t operations;  /* calls so far: number of the next operation for faults */
+    struct plan *pending;       /* what the open group of some thread has collected */
+    uint64_t operations;        /* calls so far: number of the next operation for faults */
+    uint64_t delayed_operation; /* whose delay lies in a stream already; 0 = none */
     struct user_op user_ops[MAX_USER_OPS];
 
     void *profiler; /* the plugin's context */

@@ -33,6 +33,8 @@ typedef struct CUevent_st *device_event;
     X(memory_allocate, "cuMemAlloc", void **pointer, size_t bytes)                                                     \
     X(memory_free, "cuMemFree", void *pointer)                                                                         \
     X(enqueue_owned, "standin_stream_enqueue_owned", cudaStream_t stream, void (*work)(void *), void *argument,        \
+      void (*release)(void *))                                                                                         \
+    X(enqueue_late, "standin_stream_enqueue_late", cudaStream_t stream, void (*work)(void *), void *argument,          \
       void (*release)(void *))
 
 struct device_functions {

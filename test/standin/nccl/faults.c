@@ -105,17 +105,24 @@ static bool applies(const struct fault *f, const struct ncclComm *comm, uint64_t
            (double)operation >= f->value[OP] && (double)operation < f->value[OP] + f->value[COUNT];
 }
 
+uint64_t faults_stream_delay(const struct ncclComm *comm, uint64_t operation) {
+    uint64_t ns = 0;
+    for (const struct fault *f = faults; f < faults + fault_count; f++)
+        if (f->kind == STREAM_DELAY && applies(f, comm, operation))
+            ns += (uint64_t)(f->value[MS] * 1e6);
+    return ns;
+}
+
 bool faults_of_operation(const struct ncclComm *comm, uint64_t operation, struct fault_plan *plan) {
     *plan = (struct fault_plan){0};
+    if (operation == 0 || comm->delayed_operation != operation)
+        plan->stream_delay_ns = faults_stream_delay(comm, operation);
     for (const struct fault *f = faults; f < faults + fault_count; f++) {
         if (!applies(f, comm, operation))
             continue;
         uint64_t ns = (uint64_t)(f->value[MS] * 1e6);
         struct timespec delay = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
         switch (f->kind) {
-        case STREAM_DELAY:
-            plan->stream_delay_ns += ns;
-            break;
         case HOST_DELAY:
             nanosleep(&delay, NULL);
             break;
@@ -138,6 +145,7 @@ bool faults_of_operation(const struct ncclComm *comm, uint64_t operation, struct
             plan->error = (int)f->value[CODE];
             plan->mismatch = true;
             break;
+        case STREAM_DELAY:
         case LINK:
         case KINDS:
             break;

@@ -5,16 +5,21 @@
  *
  *     STANDIN_NCCL_FAULTS='stream-delay rank=2 op=10 ms=15; link from=0 to=1 rate=50000000 ms=1'
  *
- * kind          effect on rank `rank` of a communicator, from its operation `op` on (counted from 0 per communicator
- * and rank; every call of a collective, Send or Recv counts one), for `count` operations stream-delay  the stream
- * reaches the operation `ms` late: a straggler's compute host-delay    the call itself takes `ms` longer: a late host
- * inside-delay  the operation, begun on all ranks, takes `ms` longer inside
- * link          chunks from rank `from` to rank `to` take bytes/`rate` (bytes per second, one after the other) + `ms`
- * drop          the operation never begins on the stream, nor anything after it, until an abort
- * skip          the call returns success and does nothing: this rank goes on to the next operation
- * mismatch      the operation meets no partner, as with another count or function elsewhere: a hang until an abort
- * abort         `ms` after the operation began the communicator aborts it, as ncclCommAbort would, without data
- * error         the communicator's async error becomes `code` (default 6, remote error); the operation hangs
+ * A fault strikes rank `rank` of a communicator at its operation `op` and the following, `count` in all. Operations
+ * are counted from 0, per communicator and rank; every call of a collective, of Send or of Recv is one.
+ *
+ *     stream-delay  the stream reaches the operation `ms` late: a straggler's compute. The delay lies in the stream of
+ *                   the launch before, behind the event that times that; where there was none (the first operation,
+ *                   a graph, a further one of a group) it lies inside the launch
+ *     host-delay    the call itself takes `ms` longer: a late host
+ *     inside-delay  the operation, begun on all ranks, takes `ms` longer inside
+ *     link          chunks from rank `from` to rank `to` take bytes / `rate` (bytes per second), one after the other,
+ *                   and `ms` of latency
+ *     drop          the operation never begins on the stream, nor anything after it, until an abort
+ *     skip          the call returns success and does nothing: this rank goes on to the next operation
+ *     mismatch      the operation meets no partner, as with another count elsewhere: a hang until an abort
+ *     abort         `ms` after the operation began the communicator ends it without data, as ncclCommAbort would
+ *     error         the communicator's async error becomes `code` (6, remote error); the operation hangs
  *
  * Defaults: rank = -1 (every rank), op = 0, ms = 0, comm = -1 (every communicator of the process; else its number in
  * order of creation, from 0), count: 1 for drop, skip, mismatch, abort and error, unbounded for the others.
@@ -42,6 +47,8 @@ struct fault_plan {
 void faults_read(void);
 /* Sleeps through a host delay and fills *plan. False: skip the operation. */
 bool faults_of_operation(const struct ncclComm *comm, uint64_t operation, struct fault_plan *plan);
+/* How late the stream is to reach operation number `operation`, in ns. */
+uint64_t faults_stream_delay(const struct ncclComm *comm, uint64_t operation);
 /* When a chunk of `bytes` pushed now to `to` arrives (CLOCK_MONOTONIC ns); 0 = at once. *free_at: state of the link. */
 uint64_t faults_of_link(const struct ncclComm *comm, int to, uint64_t bytes, uint64_t *free_at);
 

@@ -178,6 +178,36 @@ static int let_streams_wait(struct plan *p) {
     return error;
 }
 
+struct stream_delay {
+    ncclComm_t comm;
+    uint64_t ns;
+};
+
+static void run_stream_delay(void *argument) {
+    struct stream_delay *d = argument;
+    kernel_delay(d->comm, d->ns);
+}
+
+static void free_stream_delay(void *argument) {
+    struct stream_delay *d = argument;
+    communicator_drop(d->comm);
+    free(d);
+}
+
+/* The fault of the next operation that lies in the stream before it. */
+static void delay_next_operation(struct plan *p) {
+    uint64_t next = p->comm->operations, ns = faults_stream_delay(p->comm, next);
+    struct stream_delay *d = ns && !p->capture ? malloc(sizeof *d) : NULL;
+    if (!d)
+        return;
+    *d = (struct stream_delay){p->comm, ns};
+    communicator_hold(p->comm);
+    if (device_driver()->enqueue_late(p->streams->stream, run_stream_delay, d, free_stream_delay) == 0)
+        p->comm->delayed_operation = next;
+    else
+        free_stream_delay(d);
+}
+
 /* The plan may have run before this returns: the stream has a reference of its own. */
 static ncclResult_t launch(struct plan *p) {
     const struct device_functions *driver = device_driver();
@@ -198,6 +228,8 @@ static ncclResult_t launch(struct plan *p) {
     }
     if (!error)
         error = let_streams_wait(p);
+    if (!error)
+        delay_next_operation(p);
     device_leave();
     if (!error && !plugin_announces_at_replay(p))
         plugin_announce(p);

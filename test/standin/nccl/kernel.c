@@ -377,8 +377,7 @@ static bool collective(struct kernel *k, struct task *t) {
     }
 }
 
-/* Sleeps unless the communicator is aborted. */
-static void delay(ncclComm_t comm, uint64_t ns) {
+void kernel_delay(ncclComm_t comm, uint64_t ns) {
     uint64_t until = monotonic_ns() + ns;
     for (uint64_t now; (now = monotonic_ns()) < until && !comm->aborted;) {
         uint64_t left = until - now;
@@ -389,13 +388,13 @@ static void delay(ncclComm_t comm, uint64_t ns) {
 
 static void wait_for_abort(ncclComm_t comm) {
     while (!comm->aborted)
-        delay(comm, 5000000);
+        kernel_delay(comm, 5000000);
 }
 
 /* The faults before the operation's kernel begins: those of the stream. */
 static void faults_before(struct plan *p) {
     for (struct task *t = p->tasks; t < p->tasks + p->count; t++) {
-        delay(p->comm, t->faults.stream_delay_ns);
+        kernel_delay(p->comm, t->faults.stream_delay_ns);
         if (t->faults.drop)
             wait_for_abort(p->comm);
     }
@@ -403,11 +402,11 @@ static void faults_before(struct plan *p) {
 
 static void faults_inside(struct task *t) {
     ncclComm_t comm = t->operation.comm;
-    delay(comm, t->faults.inside_delay_ns);
+    kernel_delay(comm, t->faults.inside_delay_ns);
     if (t->faults.error)
         comm->async_error = t->faults.error;
     if (t->faults.abort) {
-        delay(comm, t->faults.abort_after_ns);
+        kernel_delay(comm, t->faults.abort_after_ns);
         comm->aborted = true;
     }
 }

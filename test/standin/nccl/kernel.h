@@ -10,6 +10,8 @@
 
 /* Work for a stream; `plan` is a struct plan. Runs once per launch: once, or at each replay of a graph. */
 void kernel_run(void *plan);
+/* Sleeps for ns unless the communicator is aborted meanwhile. */
+void kernel_delay(ncclComm_t comm, uint64_t ns);
 /* A collective on a communicator of one rank: a copy, scaled where the operator says so. */
 void kernel_one_rank(void *task);
 
