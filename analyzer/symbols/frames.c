@@ -98,6 +98,7 @@ static bool add_python(struct reading *reading, uint64_t entry) {
     const struct dump *dump = symbols_dump(reading->symbols, reading->dump);
     const struct dump_code *code = dump_code(dump, (uint32_t)(entry >> 32) & 0x1fffffffu);
     struct frame frame = {.kind = FRAME_PYTHON,
+                          .named = true,
                           .name = code && code->name[0] ? code->name : "[unknown]",
                           .module = "",
                           .file = code && code->file[0] ? code->file : NULL,
@@ -136,6 +137,7 @@ static bool add_native(struct reading *reading, uint64_t entry) {
         return true;
     return add(reading, (struct frame){.kind = FRAME_NATIVE,
                                        .plumbing = skip_native(reading->skip, symbol->module, symbol->name),
+                                       .named = symbol->named,
                                        .name = symbol->name,
                                        .module = symbol->module,
                                        .file = symbol->file,
@@ -162,8 +164,10 @@ static bool add_label(struct reading *reading, uint64_t entry) {
     const struct dump *dump = symbols_dump(reading->symbols, reading->dump);
     const char *text = dump_string(dump, (uint32_t)entry);
     const char *domain = dump_string(dump, (uint32_t)(entry >> 32) & 0x3fffffffu);
-    return add(reading,
-               (struct frame){.kind = FRAME_NVTX, .name = text ? text : "[unknown]", .module = domain ? domain : ""});
+    return add(reading, (struct frame){.kind = FRAME_NVTX,
+                                       .named = true,
+                                       .name = text ? text : "[unknown]",
+                                       .module = domain ? domain : ""});
 }
 
 static bool read_entries(struct reading *reading) {
@@ -222,10 +226,15 @@ void frames_free(struct frames *frames) {
 }
 
 const struct frame *frames_nearest(const struct frames *frames) {
-    for (size_t i = frames->count; i-- > 0;)
-        if (!frames->items[i].plumbing && frames->items[i].kind != FRAME_NVTX)
-            return &frames->items[i];
-    return frames->count > 0 ? &frames->items[frames->count - 1] : NULL;
+    const struct frame *named = NULL;
+    for (size_t i = frames->count; i-- > 0;) {
+        const struct frame *frame = &frames->items[i];
+        if (!frame->plumbing && frame->kind != FRAME_NVTX)
+            return frame;
+        if (!named && frame->named)
+            named = frame;
+    }
+    return named ? named : frames->count > 0 ? &frames->items[frames->count - 1] : NULL;
 }
 
 void frame_label(const struct frame *frame, char *text, size_t size) {

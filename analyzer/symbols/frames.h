@@ -21,6 +21,7 @@ enum frame_kind { FRAME_ROOT = 0, FRAME_NATIVE, FRAME_PYTHON, FRAME_NVTX };
 struct frame {
     enum frame_kind kind;
     bool plumbing;      /* by the skip list */
+    bool named;         /* `name` is a function's, or a range's */
     const char *name;   /* strings live as long as the dump or the symbols do */
     const char *module; /* native: last part of the path; else "" */
     const char *file;   /* NULL = unknown */
@@ -50,8 +51,8 @@ bool frames_of(struct frames *frames, const struct symbols *symbols, const struc
                uint32_t stack);
 void frames_free(struct frames *frames);
 
-/* The frame that stands for the whole stack: the innermost that is no plumbing, else the innermost; NULL without
- * frames. */
+/* The frame that stands for the whole stack: the innermost that is no plumbing, else the innermost whose function is
+ * known, else the innermost; NULL without frames. */
 const struct frame *frames_nearest(const struct frames *frames);
 
 /* One line for a frame: "function (file.py:42)", "function (program)", "program+0x1a2b"; "(no call stack)" for NULL.
