@@ -26,9 +26,14 @@ static struct {
 } finish;
 
 bool finish_begin(void) {
-    memset(&finish, 0, sizeof finish);
-    waits_begin();
-    graphs_begin();
+    static bool
+        before; /* a forked child has its parent's; otherwise there is nothing to forget, and no page to touch */
+    if (before) {
+        memset(&finish, 0, sizeof finish);
+        waits_begin();
+        graphs_begin();
+    }
+    before = true;
     finish.clock =
         (struct anchors){.tick_hz = 1000000000u, .last_ticks = os_monotonic_ns(), .last_realtime = os_realtime_ns()};
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
@@ -294,6 +299,7 @@ void finish_housekeeping(struct gpu_device *device, uint64_t now) {
         finish.clock.last_ticks = now;
         finish.clock.last_realtime = os_realtime_ns();
     }
+    graphs_sample(device, now);
     if (!fresh && now < device->clock.due_ns && now < device->memory_due_ns)
         return;
     bool entered = gpu_context_enter(device);

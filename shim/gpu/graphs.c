@@ -14,35 +14,43 @@
 
 #define GRAPHS_MAX         1024u
 #define LAUNCHES_PER_CHUNK 32u
-#define LAUNCH_CHUNKS      128u     /* 4096 launches in one graph */
-#define STALE_NS           1000000u /* no anchor is this far off: the node was not run by this replay */
+#define LAUNCH_CHUNKS      128u /* 4096 launches in one graph */
+#define SAMPLE_INTERVAL_NS 20000000u
+#define SAMPLE_QUIET_NS    5000000000u /* after its last launch was captured a graph is taken to be whole */
+#define SAME_NS            1000000u    /* anchors tell one moment differently, but not by this much */
+#define RECENT_NS          1000000000u /* what happened longer ago was looked at before */
+#define STALE_NS           1000000u    /* no anchor is this far off: the node was not run by this replay */
 
 struct captured_launch {
     void *start, *stop;   /* nodes' events: this launch's alone, kept for the place's next tenant */
     uint32_t incarnation; /* of the device whose events they are */
     uint32_t epoch_bits;
     bool timed, dropped;
+    uint64_t sampled_t0; /* of the last replay found by sampling */
     struct gpu_launch launch;
 };
 
 struct captured_graph {
     uint32_t taken;
     uint32_t users; /* executable graphs, and 1 while the graph itself lives */
-    const void *graph;
     uint64_t capture_id;
     struct gpu_device *device;
     uint32_t launch_count;
-    uint32_t replay;  /* number of the last one launched; another one makes what is read of the last worthless */
-    uint32_t pending; /* it has not been read */
-    uint32_t read;    /* launches read of it */
+    uint32_t replay;      /* number of the last one launched; another one makes what is read of the last worthless */
+    uint32_t pending;     /* it has not been read */
+    uint32_t read;        /* launches read of it */
+    uint64_t captured_ns; /* when the last of them was captured */
+    uint32_t seen;        /* its executable graphs are seen: nothing is left to sampling */
     struct captured_launch *chunks[LAUNCH_CHUNKS];
 };
 
 static struct captured_graph graphs[GRAPHS_MAX];
+static uint32_t graph_limit; /* places that have ever been used */
 static struct handle_map by_graph, by_executable;
 
 void graphs_begin(void) {
     memset(graphs, 0, sizeof graphs);
+    graph_limit = 0;
     memset(&by_graph, 0, sizeof by_graph);
     memset(&by_executable, 0, sizeof by_executable);
 }
@@ -94,11 +102,14 @@ static struct captured_graph *new_graph(struct gpu_device *device, const void *g
             continue;
         if (!__atomic_compare_exchange_n(&captured->taken, &no, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
             continue;
+        uint32_t limit = __atomic_load_n(&graph_limit, __ATOMIC_RELAXED);
+        while (limit <= i &&
+               !__atomic_compare_exchange_n(&graph_limit, &limit, i + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            ;
         captured->users = 1;
-        captured->graph = graph;
         captured->capture_id = capture_id;
         captured->device = device;
-        captured->launch_count = captured->pending = captured->read = 0;
+        captured->launch_count = captured->pending = captured->read = captured->seen = 0;
         if (handle_map_set(&by_graph, (uintptr_t)graph, (uintptr_t)captured))
             return captured;
         release(captured);
@@ -128,7 +139,9 @@ static struct captured_launch *new_launch(struct captured_graph *captured) {
         return NULL;
     struct captured_launch *launch = launch_at(captured, i);
     launch->timed = launch->dropped = false;
+    launch->sampled_t0 = 0;
     launch->launch = (struct gpu_launch){.comm = COMM_NONE};
+    captured->captured_ns = os_monotonic_ns();
     __atomic_store_n(&captured->launch_count, i + 1, __ATOMIC_RELEASE);
     return launch;
 }
@@ -186,8 +199,10 @@ void graphs_capture_drop(struct gpu_span *span) {
 
 void graphs_instantiated(const void *executable, const void *graph) {
     struct captured_graph *captured = find(&by_graph, graph);
-    if (captured)
+    if (captured) {
         __atomic_add_fetch(&captured->users, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&captured->seen, 1, __ATOMIC_RELAXED);
+    }
     graphs_executable_destroyed(executable); /* updated, or its handle comes again */
     if (captured && !handle_map_set(&by_executable, (uintptr_t)executable, (uintptr_t)captured))
         release(captured);
@@ -292,4 +307,37 @@ void graphs_replay_lost(const struct gpu_span *span) {
     if (is_current(span) &&
         __atomic_compare_exchange_n(&span->graph->pending, &yes, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
         count_untimed(real_launches(span->graph));
+}
+
+/* ---- sampling -------------------------------------------------------------------------------- */
+
+/* The nodes may be written while they are read: the start is read on both sides of the stop. */
+static void sample_launch(struct gpu_device *device, struct captured_launch *launch) {
+    uint64_t t0, length, again;
+    if (!launch->timed || device_clock_read(&device->clock, launch->start, &t0) != GPU_SUCCESS ||
+        device_clock_length(launch->start, launch->stop, &length) != GPU_SUCCESS || !length ||
+        device_clock_read(&device->clock, launch->start, &again) != GPU_SUCCESS || again != t0 ||
+        t0 < launch->sampled_t0 + SAME_NS || t0 + RECENT_NS < os_monotonic_ns())
+        return;
+    launch->sampled_t0 = t0;
+    finish_operation(device, &launch->launch, launch->epoch_bits, t0, t0 + length, FLAG_CAPTURED);
+}
+
+void graphs_sample(struct gpu_device *device, uint64_t now) {
+    static uint64_t due_ns[GPU_DEVICES_MAX];
+    uint64_t *due = &due_ns[gpu_device_index(device)];
+    if (now < *due || !device->clock.taken)
+        return;
+    *due = now + SAMPLE_INTERVAL_NS;
+    uint32_t limit = __atomic_load_n(&graph_limit, __ATOMIC_ACQUIRE);
+    bool entered = limit && gpu_context_enter(device);
+    for (uint32_t i = 0; i < limit; i++) {
+        struct captured_graph *captured = &graphs[i];
+        if (captured->device != device || !__atomic_load_n(&captured->taken, __ATOMIC_ACQUIRE) ||
+            __atomic_load_n(&captured->seen, __ATOMIC_RELAXED) || now < captured->captured_ns + SAMPLE_QUIET_NS)
+            continue;
+        for (uint32_t k = 0; k < __atomic_load_n(&captured->launch_count, __ATOMIC_ACQUIRE); k++)
+            sample_launch(device, launch_at(captured, k));
+    }
+    gpu_context_leave(entered);
 }

@@ -5,8 +5,11 @@
  * Must not live here: the interception of the job's calls (wrap_cuda.c).
  *
  * An event node is written anew by each replay, so a replay must be read before the next one of its graph is launched.
- * Where it has not finished by then, its launches are counted in the losses (replays_untimed). Graphs that are cloned,
- * or added to others as child graphs, are not followed: nor are replays by a statically linked CUDA runtime.
+ * Where it has not finished by then, its launches are counted in the losses (replays_untimed).
+ *
+ * Whose executable graphs nobody sees being made (a statically linked CUDA runtime; clones and child graphs) is
+ * sampled: its nodes are looked at now and then, and a replay found there is a record. How many there were is then
+ * unknown.
  */
 #ifndef COMMTAP_GPU_GRAPHS_H
 #define COMMTAP_GPU_GRAPHS_H
@@ -34,6 +37,9 @@ void graphs_destroyed(const void *graph);
  * graphs_launched with whether the launch succeeded; NULL: holds nothing of ours. */
 struct gpu_span *graphs_before_launch(const void *executable, void *stream);
 void graphs_launched(struct gpu_span *span, bool succeeded);
+
+/* Harvester: looks for replays of graphs that only show by their nodes, when it is time to. */
+void graphs_sample(struct gpu_device *device, uint64_t now_ns);
 
 /* Harvester: the replay of a SPAN_REPLAY has ended. Returns the driver's status. */
 int graphs_replayed(const struct gpu_span *span);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 #include "shim/gpu/finish.h"
@@ -107,7 +108,7 @@ static bool collect(void) {
 
 /* Asks for the oldest launches of a stream until one is not done. Every status but success and not-ready is an error:
  * the launch is lost, never taken for done. */
-static bool look_at(struct stream_list *list) {
+static bool look_at_launches(struct stream_list *list) {
     bool any = false;
     for (uint32_t i = 0; i < POLL_MAX && list->oldest; i++) {
         struct gpu_span *span = list->oldest;
@@ -126,6 +127,17 @@ static bool look_at(struct stream_list *list) {
         remove_oldest(list);
         any = true;
     }
+    return any;
+}
+
+/* A driver may refuse to speak of events to a thread without a context. */
+static bool look_at(struct stream_list *list) {
+    if (!list->oldest)
+        return false;
+    struct gpu_device *device = list->oldest->device;
+    bool entered = gpu_device_is_live(device) && gpu_context_enter(device);
+    bool any = look_at_launches(list);
+    gpu_context_leave(entered);
     return any;
 }
 
@@ -237,8 +249,10 @@ void harvester_end(void) {
         lose_unfinished(NULL);
         leave_place(CLOSED); /* the thread asks the driver for nothing from now on */
     } else if (__atomic_exchange_n(&harvester.at_work, CLOSED, __ATOMIC_ACQ_REL) != CLOSED) {
-        __atomic_fetch_add(&recorder.header->losses.gpu_unfinished,
-                           __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+        uint32_t lost = __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED);
+        for (const struct gpu_span *span = __atomic_load_n(&gpu.queue, __ATOMIC_ACQUIRE); span; span = span->next)
+            lost++;
+        __atomic_fetch_add(&recorder.header->losses.gpu_unfinished, lost, __ATOMIC_RELAXED);
     }
 }
 
@@ -253,6 +267,7 @@ static void *harvest(void *nothing) {
     int mode = GPU_CAPTURE_MODE_RELAXED; /* or our queries would end captures that other threads have under way */
     uint64_t pause = POLL_MIN_NS;
     gpu_driver.capture_mode(&mode);
+    prctl(PR_SET_NAME, "commtap-gpu");
     while (gpu_is_live()) {
         bool any = harvester_round();
         uint64_t limit = __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED) ? POLL_BUSY_MAX_NS : POLL_IDLE_MAX_NS;

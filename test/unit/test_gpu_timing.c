@@ -532,6 +532,29 @@ static void test_without_graph_functions_captures_are_left_alone(void **state) {
     assert_int_equal(fake.calls.records, records);
 }
 
+/* Launched by a runtime that we do not see: the nodes alone tell, and each replay found is told once. */
+static void test_unseen_replays_are_sampled(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    uint64_t later = os_monotonic_ns() + 6000 * MS;
+    capture_two(stream, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        graphs_sample(&gpu.devices[device], later += 100 * MS);
+        assert_null(next_record(RECORD_GPU));
+        uint64_t at = os_monotonic_ns();
+        fake_replay(at, 1000);
+        graphs_sample(&gpu.devices[device], later += 100 * MS);
+        assert_int_equal(next_record(RECORD_GPU)->op, 1);
+        assert_int_equal(next_record(RECORD_GPU)->op, 2);
+        while (os_monotonic_ns() < at + 2 * MS)
+            ;
+    }
+    graphs_instantiated(&executables[0], graph);
+    fake_replay(os_monotonic_ns(), 1000);
+    graphs_sample(&gpu.devices[device], later += 100 * MS);
+    assert_null(next_record(RECORD_GPU));
+}
+
 /* ---- waits ----------------------------------------------------------------------------------- */
 
 static void test_wait_for_communication_is_exposed_until_it_ends(void **state) {
@@ -669,6 +692,7 @@ int main(void) {
         GRAPHS(test_stale_nodes_are_not_believed),
         GRAPHS(test_captured_launch_of_several_streams_is_only_counted),
         GRAPHS(test_graph_handles_are_reused),
+        GRAPHS(test_unseen_replays_are_sampled),
         PLAIN(test_without_graph_functions_captures_are_left_alone),
         PLAIN(test_wait_for_communication_is_exposed_until_it_ends),
         PLAIN(test_wait_that_comes_late_exposes_nothing),
