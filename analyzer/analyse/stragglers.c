@@ -30,6 +30,10 @@ static void take_instance(void *state, const struct match_instance *instance) {
     waits_add(&((struct worker *)state)->waits, instance);
 }
 
+static void take_message(void *state, const struct match_message *message) {
+    waits_add_message(&((struct worker *)state)->waits, message);
+}
+
 static void take_record(void *state, const struct match_record *item) {
     struct straggler_analysis *analysis = ((struct worker *)state)->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
@@ -50,6 +54,7 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
     }
     sink->instance = take_instance;
     sink->record = take_record;
+    sink->message = take_message;
     done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {
         if (done)

@@ -191,16 +191,53 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
     if (!instance->complete || instance->call == CALL_UNKNOWN)
         return;
     const struct call_name *call = waits->directory->calls[instance->call].name;
-    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC)
+    bool group = call->call_class == CLASS_GROUP; /* of NCCL operations that all end together */
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && !group)
         return;
     waits->judged++;
     add_deepspeed(waits, instance);
-    if (call->flow == FLOW_ALL)
+    if (call->flow == FLOW_ALL || group)
         add_all_to_all(waits, instance);
     else if (call->flow == FLOW_FROM_ROOT)
         add_from_root(waits, instance);
     else if (call->flow == FLOW_TO_ROOT)
         add_to_root(waits, instance);
+}
+
+/* What one side of a message waited for the other. */
+static int64_t message_wait(const struct waits *waits, const struct match_member *waiting,
+                            const struct match_member *late, uint32_t dump, uint32_t late_dump) {
+    int64_t from = waiting->wait > waiting->enter ? waiting->wait : waiting->enter;
+    int64_t wait = (late->enter < waiting->leave ? late->enter : waiting->leave) - from;
+    return wait > 0 && wait > common_clock_error(waits->clock, dump, late_dump) ? wait : 0;
+}
+
+static void charge_message(struct waits *waits, int64_t wait, uint32_t dump, uint32_t stack, uint32_t late_dump,
+                           uint32_t late_stack) {
+    struct rank_waits *waiting = &waits->ranks[dump], *late = &waits->ranks[late_dump];
+    waiting->wait_ns = add_ns(waiting->wait_ns, wait);
+    late->waited_for_ns = add_ns(late->waited_for_ns, wait);
+    late->imposed_ns = add_ns(late->imposed_ns, wait);
+    site_waits_add(&waits->sites, dump, stack, wait, 0);
+    site_waits_add(&waits->sites, late_dump, late_stack, 0, wait);
+}
+
+void waits_add_message(struct waits *waits, const struct match_message *message) {
+    const struct match_member *send = &message->send, *receive = &message->receive;
+    uint32_t from = message->from_dump, to = message->to_dump;
+    waits->messages++;
+    int64_t wait = message_wait(waits, receive, send, to, from);
+    if (wait > 0) {
+        waits->ranks[to].late_sender_ns = add_ns(waits->ranks[to].late_sender_ns, wait);
+        charge_message(waits, wait, to, receive->stack, from, send->stack);
+    }
+    if (!message->synchronous && send->leave <= receive->enter) /* sent without waiting for the receiver */
+        return;
+    wait = message_wait(waits, send, receive, from, to);
+    if (wait > 0) {
+        waits->ranks[from].late_receiver_ns = add_ns(waits->ranks[from].late_receiver_ns, wait);
+        charge_message(waits, wait, from, send->stack, to, receive->stack);
+    }
 }
 
 void waits_merge(struct waits *into, const struct waits *from) {
@@ -212,9 +249,12 @@ void waits_merge(struct waits *into, const struct waits *from) {
         sum->waited_for_ns = add_ns(sum->waited_for_ns, part->waited_for_ns);
         sum->mended_ns = add_ns(sum->mended_ns, part->mended_ns);
         sum->deepspeed_ns = add_ns(sum->deepspeed_ns, part->deepspeed_ns);
+        sum->late_sender_ns = add_ns(sum->late_sender_ns, part->late_sender_ns);
+        sum->late_receiver_ns = add_ns(sum->late_receiver_ns, part->late_receiver_ns);
         sum->last += part->last;
     }
     site_waits_merge(&into->sites, &from->sites);
     into->judged += from->judged;
+    into->messages += from->messages;
     note_mismatch(into, &from->mismatch);
 }

@@ -16,12 +16,14 @@
 #include "analyzer/match/match.h"
 
 struct rank_waits {
-    int64_t wait_ns;       /* this rank waited */
-    int64_t imposed_ns;    /* as the last arriver */
-    int64_t waited_for_ns; /* the others waited for this rank */
-    int64_t mended_ns;     /* sum of (last e - second last e), at most the longest wait: what the job would gain */
-    int64_t deepspeed_ns;  /* sum of (t - min t), t = x - e: DeepSpeed's straggler figure, which scores the victims */
-    uint64_t last;         /* times it was the last arriver of a collective that others waited in */
+    int64_t wait_ns;        /* this rank waited */
+    int64_t imposed_ns;     /* as the last arriver */
+    int64_t waited_for_ns;  /* the others waited for this rank */
+    int64_t mended_ns;      /* sum of (last e - second last e), at most the longest wait: what the job would gain */
+    int64_t deepspeed_ns;   /* sum of (t - min t), t = x - e: DeepSpeed's straggler figure, which scores the victims */
+    int64_t late_sender_ns; /* of wait_ns: as a receiver, for a send that came later */
+    int64_t late_receiver_ns; /* of wait_ns: as a sender, for a receive that came later */
+    uint64_t last;            /* times it was the last arriver of a collective that others waited in */
 };
 
 /* The first collective that members entered with different functions. */
@@ -41,6 +43,7 @@ struct waits {
     struct rank_waits *ranks; /* per dump */
     struct site_waits sites;  /* the same by call site */
     uint64_t judged;          /* instances that entered the sums */
+    uint64_t messages;        /* messages that did */
     struct first_mismatch mismatch;
 };
 
@@ -49,6 +52,9 @@ void waits_free(struct waits *waits);
 
 /* Takes one instance. Incomplete and mismatched ones, and those of calls that are not communication, add no wait. */
 void waits_add(struct waits *waits, const struct match_instance *instance);
+/* Takes one message. Late sender: the receiver waits until the send is entered. Late receiver: a blocking send that
+ * leaves after the receive was entered (rendezvous) waited until then. The later side imposed that wait. */
+void waits_add_message(struct waits *waits, const struct match_message *message);
 /* Adds another worker's sums. */
 void waits_merge(struct waits *into, const struct waits *from);
 

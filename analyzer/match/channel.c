@@ -114,10 +114,15 @@ static void open_slot(struct channel *channel, size_t at, const struct channel_a
         members[i].enter = MATCH_ABSENT;
 }
 
+/* One member may group several operations that another starts one by one. */
+static bool is_group(const struct channel_owner *owner, uint16_t call) {
+    return call != CALL_UNKNOWN && owner->directory->calls[call].name->call_class == CLASS_GROUP;
+}
+
 static void compare_call(struct channel_slot *slot, const struct channel_owner *owner,
                          const struct channel_arrival *arrival) {
     uint16_t base = slot->call == CALL_UNKNOWN ? CALL_UNKNOWN : owner->directory->calls[slot->call].base;
-    if (base == arrival->base)
+    if (base == arrival->base || is_group(owner, slot->call) || is_group(owner, arrival->call))
         return;
     if (slot->others++ == 0) {
         slot->other_call = arrival->call;

@@ -10,18 +10,24 @@
 #include <stdlib.h>
 
 #include "analyzer/match/channel.h"
+#include "analyzer/match/messages.h"
 #include "analyzer/match/stream.h"
 
 enum {
     BATCH = 128,     /* records of one dump between looks at the others */
     DONES_MAX = 256, /* completions of one lane that wait for the record of their Wait call */
     PROGRESS_BATCHES = 1024,
+    HALVES_INTERVAL = 1 << 20, /* records after which an unpaired half of a message may be given up ... */
+    HALVES_PER_DUMP = 256,     /* ... and at least so many per dump */
 };
 
 /* A completion whose Wait or Test call has not been recorded yet: that record follows. */
 struct completion {
-    struct channel *channel;
-    struct channel_arrival arrival;
+    struct channel *channel; /* NULL: half of a message */
+    union {
+        struct channel_arrival arrival;
+        struct message_half half;
+    };
 };
 
 struct walk_lane {
@@ -46,6 +52,8 @@ struct walk {
     struct channel *channels; /* one per communicator */
     struct channel **started; /* hash table of channels of persistent collectives, by (communicator, number) */
     size_t started_count, started_capacity;
+    struct messages messages;
+    uint64_t walked; /* records, by all workers alike */
     unsigned workers;
     uint64_t total_records;
     bool failed;
@@ -137,22 +145,26 @@ static void close_channels(struct walk *walk) {
 
 /* ---- records --------------------------------------------------------------------------------- */
 
+static bool arrive_half(struct walk *walk, const struct message_half *half) {
+    return messages_arrive(&walk->messages, half, walk->owner.sink, walk->owner.state, &walk->totals);
+}
+
 /* Hands over the completions of a lane. Those inside [from, to] were waited for since `from`. */
 static void settle(struct walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
     for (uint32_t i = 0; i < lane->count && !walk->failed; i++) {
         struct completion *completion = &lane->completions[i];
-        struct match_member *member = &completion->arrival.member;
+        struct match_member *member = completion->channel ? &completion->arrival.member : &completion->half.member;
         member->wait = member->leave;
         if (from <= member->leave && member->leave <= to)
             member->wait = from > member->enter ? from : member->enter;
-        walk->failed = !channel_arrive(completion->channel, &walk->owner, &completion->arrival);
+        walk->failed = completion->channel ? !channel_arrive(completion->channel, &walk->owner, &completion->arrival)
+                                           : !arrive_half(walk, &completion->half);
     }
     lane->count = 0;
     lane->passed = 0;
 }
 
-static void hold(struct walk *walk, struct walk_lane *lane, struct channel *channel,
-                 const struct channel_arrival *arrival) {
+static void hold(struct walk *walk, struct walk_lane *lane, const struct completion *completion, int64_t leave) {
     if (!lane->completions) {
         lane->completions = malloc(DONES_MAX * sizeof *lane->completions);
         if (!lane->completions) {
@@ -160,8 +172,8 @@ static void hold(struct walk *walk, struct walk_lane *lane, struct channel *chan
             return;
         }
     }
-    lane->completions[lane->count++] = (struct completion){channel, *arrival};
-    if (lane->wait_from <= arrival->member.leave && arrival->member.leave <= lane->wait_to)
+    lane->completions[lane->count++] = *completion;
+    if (lane->wait_from <= leave && leave <= lane->wait_to)
         settle(walk, lane, lane->wait_from, lane->wait_to);
 }
 
@@ -209,9 +221,62 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         arrival.member.leave = arrival.member.enter;
     arrival.member.wait = record->kind == RECORD_DONE ? arrival.member.leave : arrival.member.enter;
     if (waited_for)
-        hold(walk, lane, channel, &arrival);
+        hold(walk, lane, &(struct completion){.channel = channel, .arrival = arrival}, arrival.member.leave);
     else
         walk->failed |= !channel_arrive(channel, &walk->owner, &arrival);
+}
+
+/* Half of a message, or false where nothing can tell which. */
+static bool make_half(const struct walk *walk, const struct match_record *item, struct message_half *half) {
+    const struct match_directory *directory = walk->owner.directory;
+    const struct record *record = item->record;
+    struct match_place place = match_place_of(directory, item->dump, record->comm);
+    bool send = (record->flags & FLAG_SEND) != 0;
+    if (place.communicator == NOWHERE || record->peer < 0 || record->seq == SEQ_NONE ||
+        (record->flags & (FLAG_ORDINAL_UNKNOWN | FLAG_CANCELLED | FLAG_FAILED | FLAG_PARTITIONED)))
+        return false;
+    const struct match_communicator *communicator = &directory->communicators[place.communicator];
+    if (match_position_of(communicator, record->peer) == NOWHERE) /* it has no dump */
+        return false;
+    uint32_t me = communicator->rank_of[place.position];
+    *half = (struct message_half){
+        .communicator = place.communicator,
+        .from = send ? me : (uint32_t)record->peer,
+        .to = send ? (uint32_t)record->peer : me,
+        .tag = record->tag,
+        .ordinal = record->seq,
+        .send = send,
+        .dump = (uint32_t)item->dump,
+        .op = record->op,
+        .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
+        .bytes = record->bytes,
+        .member = {.enter = to_common(walk->clock, item->dump, record->t0),
+                   .leave = to_common(walk->clock, item->dump, record->t1),
+                   .stack = record->stack,
+                   .call = item->call},
+    };
+    if (half->member.leave < half->member.enter) /* damage */
+        half->member.leave = half->member.enter;
+    half->member.wait = record->kind == RECORD_DONE ? half->member.leave : half->member.enter;
+    return true;
+}
+
+static void take_message(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+    struct message_half half;
+    bool waited_for = item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED);
+    if (!make_half(walk, item, &half)) {
+        walk->totals.halves_unmatchable += mine;
+        return;
+    }
+    if (waited_for && ++lane->passed > DONES_MAX)
+        settle(walk, lane, INT64_MAX, INT64_MIN);
+    if ((message_hash(&half) & (walk->workers - 1)) != walk->owner.worker)
+        return;
+    walk->totals.halves++;
+    if (waited_for)
+        hold(walk, lane, &(struct completion){.half = half}, half.member.leave);
+    else
+        walk->failed |= !arrive_half(walk, &half);
 }
 
 /* A Wait or Test call tells since when the completions inside it were waited for; any other call ends the search. */
@@ -246,6 +311,8 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
     if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, &item, lane, mine);
+    else if ((record->flags & (FLAG_SEND | FLAG_RECV)) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
+        take_message(walk, &item, lane, mine);
     if (!mine)
         return;
     walk->totals.records++;
@@ -267,6 +334,8 @@ static bool walk_begin(struct walk *walk) {
         return false;
     for (size_t i = 0; i < directory->communicator_count; i++)
         channel_init(&walk->channels[i], &directory->communicators[i]);
+    uint64_t interval = (uint64_t)directory->dump_count * HALVES_PER_DUMP;
+    messages_init(&walk->messages, interval > HALVES_INTERVAL ? interval : HALVES_INTERVAL);
     for (size_t d = 0; d < directory->dump_count; d++) {
         struct walk_dump *dump = &walk->dumps[d];
         uint32_t lanes = directory->dumps[d]->lane_count;
@@ -303,6 +372,7 @@ static void walk_end(struct walk *walk) {
             channel_free(walk->started[i]);
             free(walk->started[i]);
         }
+    messages_free(&walk->messages, &walk->totals);
     free(walk->started);
     free(walk->channels);
     free(walk->heap);
@@ -320,6 +390,8 @@ static unsigned walk_batch(struct walk *walk) {
             take_record(walk, dump, record);
         taken++;
     }
+    walk->walked += taken;
+    messages_walked(&walk->messages, walk->walked, &walk->totals);
     if (taken == BATCH) {
         walk->dumps[dump].front = front_of(walk, dump);
     } else {
@@ -355,6 +427,10 @@ static void add_totals(struct match_totals *sum, const struct match_totals *part
     sum->partial += part->partial;
     sum->stale += part->stale;
     sum->mismatches += part->mismatches;
+    sum->halves += part->halves;
+    sum->messages += part->messages;
+    sum->halves_alone += part->halves_alone;
+    sum->halves_unmatchable += part->halves_unmatchable;
 }
 
 unsigned match_workers(unsigned wish) {
@@ -393,8 +469,8 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
         pthread_join(threads[w], NULL);
     for (unsigned w = 0; w < workers; w++) {
         done = done && !walks[w].failed;
-        add_totals(totals, &walks[w].totals);
         walk_end(&walks[w]);
+        add_totals(totals, &walks[w].totals);
     }
     return done;
 }

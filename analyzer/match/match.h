@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * match/: the same collective on all ranks. Traces -> instances.
- * Lives here: the contract of matching collectives by (communicator, number), and of walking all records once.
+ * match/: the same collective on all ranks, a send and its receive. Traces -> instances and messages.
+ * Lives here: the contract of matching collectives by (communicator, number) and messages by (communicator, sender,
+ * receiver, tag, ordinal), and of walking all records once.
  * Must not live here: what a late arrival costs, who is to blame.
  *
  * All dumps are walked once, together, in time order. Memory is bounded by how far ranks are apart, not by the number
@@ -47,6 +48,18 @@ struct match_instance {
     const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
 
+/* A send and its receive. Ranks are those of the communicator; members' times are as in an instance. */
+struct match_message {
+    uint32_t communicator; /* index into the directory */
+    uint32_t from, to;
+    int32_t tag;
+    uint32_t ordinal; /* of the message in its channel (communicator, from, to, tag) */
+    uint32_t from_dump, to_dump;
+    bool synchronous; /* the send completes only after the receive was entered */
+    uint64_t bytes;
+    struct match_member send, receive;
+};
+
 /* One record with its times on the common clock. */
 struct match_record {
     const struct record *record;
@@ -61,6 +74,7 @@ struct match_record {
 struct match_sink {
     void (*instance)(void *state, const struct match_instance *instance);
     void (*record)(void *state, const struct match_record *record);
+    void (*message)(void *state, const struct match_message *message);
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;
@@ -70,14 +84,18 @@ struct match_sink {
 };
 
 struct match_totals {
-    uint64_t records;     /* all records walked */
-    uint64_t collective;  /* of these: parts of a collective that can be matched in principle (one per member) */
-    uint64_t matched;     /* of these: in complete instances */
-    uint64_t unmatchable; /* collective records on communicators that are never matched; in `collective` too */
-    uint64_t instances;   /* complete ones */
-    uint64_t partial;     /* instances closed with members missing */
-    uint64_t stale;       /* records too far behind the others, or twice in one place */
-    uint64_t mismatches;  /* instances whose members called different functions */
+    uint64_t records;            /* all records walked */
+    uint64_t collective;         /* of these: parts of a collective that can be matched in principle (one per member) */
+    uint64_t matched;            /* of these: in complete instances */
+    uint64_t unmatchable;        /* collective records on communicators that are never matched; in `collective` too */
+    uint64_t instances;          /* complete ones */
+    uint64_t partial;            /* instances closed with members missing */
+    uint64_t stale;              /* records too far behind the others, or twice in one place */
+    uint64_t mismatches;         /* instances whose members called different functions */
+    uint64_t halves;             /* sends and receives that can be paired in principle */
+    uint64_t messages;           /* pairs of them */
+    uint64_t halves_alone;       /* of the halves: the other one was not found */
+    uint64_t halves_unmatchable; /* not in `halves`: wildcards whose order is unknown, partners without a dump ... */
 };
 
 enum { MATCH_WORKERS_MAX = 8 };

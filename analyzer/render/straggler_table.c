@@ -31,6 +31,8 @@ VALUE(comm, TIME(comm_ns))
 VALUE(wait, WAIT(wait_ns))
 VALUE(imposed, WAIT(imposed_ns))
 VALUE(waited_for, WAIT(waited_for_ns))
+VALUE(late_sender, WAIT(late_sender_ns))
+VALUE(late_receiver, WAIT(late_receiver_ns))
 VALUE(window, TIME(window_ns))
 VALUE(self_ratio, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->ratio) : cell_unknown())
 VALUE(self, TIME(self_ns))
@@ -45,9 +47,11 @@ const struct column rank_columns[] = {
     {"rank", "rank", .value = rank, .doc = "world rank"},
     {"host", "host", .left = true, .value = host},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
-    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting in collectives for a later one"},
+    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages"},
     {"imposed_wait_seconds", "imposed", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited"},
     {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank"},
+    {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of waited: receiving what was sent later"},
+    {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of waited: sending what was received later"},
     {"window_seconds", "window", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover"},
     {"self_ratio", "self", LOOK_RATIO, .value = self_ratio, .doc = "own time between collectives / median of the others', median over the run"},
     {"self_seconds", NULL, LOOK_SECONDS, .value = self, .doc = "time outside of calls"},
@@ -75,7 +79,7 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
             .rank = job->dumps[d]->header->rank,
             .host = job->dumps[d]->host,
             .times = &analysis->times[d],
-            .waits = analysis->waits.judged > 0 ? &analysis->waits.ranks[d] : NULL,
+            .waits = analysis->waits.judged + analysis->waits.messages > 0 ? &analysis->waits.ranks[d] : NULL,
             .verdict = &analysis->ranks[d],
             .end = end_name(job->ends[d]),
         };

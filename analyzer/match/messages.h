@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The halves of messages that have not found each other, as one worker sees them.
+ * Lives here: pairing a send with its receive by (communicator, sender, receiver, tag, ordinal).
+ * Must not live here: records, threads, what a late half costs.
+ *
+ * A half is given up when a fixed number of records has been walked since it came. All workers walk the same records,
+ * so what is given up does not depend on their number.
+ */
+#ifndef COMMTAP_MATCH_MESSAGES_H
+#define COMMTAP_MATCH_MESSAGES_H
+
+#include "analyzer/match/match.h"
+
+/* One half. `from` and `to` are ranks of the communicator. */
+struct message_half {
+    uint32_t communicator; /* index into the directory */
+    uint32_t from, to;
+    int32_t tag;
+    uint32_t ordinal;
+    bool send; /* this half; else the receive */
+    uint32_t dump;
+    uint32_t op;
+    bool synchronous;
+    uint64_t bytes;
+    struct match_member member;
+};
+
+struct message_table {
+    struct message_half *items; /* open addressing; used[i] marks the taken places */
+    bool *used;
+    size_t count, capacity;
+};
+
+struct messages {
+    struct message_table young, old;
+    uint64_t turn_at;  /* records walked at which young becomes old and old is given up */
+    uint64_t interval; /* from turn to turn */
+};
+
+/* `interval` >= 1 records. */
+void messages_init(struct messages *messages, uint64_t interval);
+/* Counts the halves that are left as given up. */
+void messages_free(struct messages *messages, struct match_totals *totals);
+
+/* To be told how many records have been walked. */
+void messages_walked(struct messages *messages, uint64_t records, struct match_totals *totals);
+
+/* Takes a half; hands the message out when its other half is there. Returns false when memory is short. */
+bool messages_arrive(struct messages *messages, const struct message_half *half, const struct match_sink *sink,
+                     void *state, struct match_totals *totals);
+
+/* Which of all workers' a half is. */
+uint64_t message_hash(const struct message_half *half);
+
+#endif

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Messages: which send belongs to which receive, and what a late half costs.
+ * Lives here: worlds by hand with integer answers, random exchanges against a matcher that tries everything.
+ * Must not live here: collectives (test_match.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/waits.h"
+#include "analyzer/match/match.h"
+#include "test/scenes/scene.h"
+#include "test/unit/job_builder.h"
+
+enum { MESSAGES_MAX = 4096 };
+
+struct kept {
+    struct waits waits;
+    struct match_message items[MESSAGES_MAX];
+    size_t count;
+};
+
+static void keep_message(void *state, const struct match_message *message) {
+    struct kept *kept = state;
+    waits_add_message(&kept->waits, message);
+    assert_true(kept->count < MESSAGES_MAX);
+    kept->items[kept->count++] = *message;
+}
+
+static struct match_totals match(struct hand_job *job, struct kept *kept, unsigned workers) {
+    static struct kept others[4];
+    const struct match_sink sink = {.message = keep_message};
+    struct match_totals totals;
+    void *states[4] = {kept, &others[1], &others[2], &others[3]};
+    kept->count = 0;
+    assert_true(waits_init(&kept->waits, &job->clock, &job->directory));
+    for (unsigned w = 1; w < workers; w++) {
+        others[w].count = 0;
+        assert_true(waits_init(&others[w].waits, &job->clock, &job->directory));
+    }
+    assert_true(match_run(&job->clock, &job->directory, &sink, states, workers, &totals));
+    for (unsigned w = 1; w < workers; w++) {
+        memcpy(kept->items + kept->count, others[w].items, others[w].count * sizeof *kept->items);
+        kept->count += others[w].count;
+        waits_merge(&kept->waits, &others[w].waits);
+        waits_free(&others[w].waits);
+    }
+    return totals;
+}
+
+static struct kept kept;
+
+static void finish(struct hand_job *job) {
+    waits_free(&kept.waits);
+    hand_job_free(job);
+}
+
+static void a_receiver_waits_for_a_late_sender(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 0, 100, 900, 950);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 5, 0, 100, 200, 980);
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept, 1);
+    assert_int_equal(totals.halves, 2);
+    assert_int_equal(totals.messages, 1);
+    assert_int_equal(totals.halves_alone, 0);
+    assert_int_equal(kept.items[0].from, 0);
+    assert_int_equal(kept.items[0].to, 1);
+    assert_int_equal(kept.items[0].tag, 5);
+    assert_int_equal(kept.waits.ranks[1].wait_ns, 700);
+    assert_int_equal(kept.waits.ranks[1].late_sender_ns, 700);
+    assert_int_equal(kept.waits.ranks[0].waited_for_ns, 700);
+    assert_int_equal(kept.waits.ranks[0].wait_ns, 0);
+    finish(&job);
+}
+
+static void only_a_rendezvous_waits_for_a_late_receiver(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    /* eager: gone long before the receiver came; rendezvous: gone just after */
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 0, 100, 100, 120);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 5, 0, 100, 500, 510);
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 1, 100, 600, 1010);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 5, 1, 100, 1000, 1020);
+    hand_job_open(&job, 2);
+    match(&job, &kept, 1);
+    assert_int_equal(kept.count, 2);
+    assert_int_equal(kept.waits.ranks[0].late_receiver_ns, 400);
+    assert_int_equal(kept.waits.ranks[1].waited_for_ns, 400);
+    assert_int_equal(kept.waits.ranks[1].wait_ns, 0);
+    finish(&job);
+}
+
+static void of_a_posted_receive_only_the_wait_counts(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    struct record receive = {.call = BUILDER_IRECV,
+                             .comm = 0,
+                             .flags = FLAG_RECV,
+                             .peer = 0,
+                             .tag = 1,
+                             .seq = 0,
+                             .op = 1,
+                             .bytes = 8,
+                             .kind = RECORD_POST,
+                             .t0 = 100,
+                             .t1 = 110};
+    dump_builder_record(job.builders[1], 0, &receive);
+    receive.kind = RECORD_DONE;
+    receive.t1 = 1000;
+    dump_builder_record(job.builders[1], 0, &receive);
+    dump_builder_plain(job.builders[1], 0, BUILDER_WAIT, 600, 1000);
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 1, 0, 8, 900, 950);
+    hand_job_open(&job, 2);
+    match(&job, &kept, 1);
+    assert_int_equal(kept.count, 1);
+    assert_int_equal(kept.waits.ranks[1].wait_ns, 300);
+    finish(&job);
+}
+
+static void what_cannot_be_paired_is_counted(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 2, 5, 0, 8, 100, 120); /* 2 has no dump */
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 0, 8, 130, 140); /* never received */
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN, 0, 9, 0, 8,
+                     200, 300);
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept, 1);
+    assert_int_equal(kept.count, 0);
+    assert_int_equal(totals.halves, 1);
+    assert_int_equal(totals.halves_alone, 1);
+    assert_int_equal(totals.halves_unmatchable, 2);
+    finish(&job);
+}
+
+/* ---- random exchanges ------------------------------------------------------------------------ */
+
+enum { RANKS = 5, ROUNDS = 300, TAGS = 3 };
+
+struct truth {
+    uint32_t from, to, ordinal;
+    int32_t tag;
+    int64_t sent, received;
+};
+
+/* Every channel counts for itself, as MPI's order does; times go on at random. */
+static size_t play(struct hand_job *job, uint64_t seed, struct truth *truth) {
+    uint32_t sent[RANKS][RANKS][TAGS] = {{{0}}};
+    uint64_t now[RANKS], random = seed * 31 + 7;
+    for (unsigned r = 0; r < RANKS; r++)
+        now[r] = 1000;
+    for (size_t i = 0; i < ROUNDS; i++) {
+        unsigned from = (unsigned)(scene_uniform(&random) * RANKS);
+        unsigned to = (from + 1 + (unsigned)(scene_uniform(&random) * (RANKS - 1))) % RANKS;
+        int32_t tag = (int32_t)(scene_uniform(&random) * TAGS);
+        uint32_t ordinal = sent[from][to][tag]++;
+        uint64_t send = now[from] += (uint64_t)(scene_uniform(&random) * 500) + 1;
+        uint64_t receive = now[to] += (uint64_t)(scene_uniform(&random) * 500) + 1;
+        uint64_t end = (send > receive ? send : receive) + 10;
+        now[from] = send + 10;
+        now[to] = end;
+        dump_builder_p2p(job->builders[from], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)to, tag, ordinal, 8, send,
+                         send + 10);
+        dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, tag, ordinal, 8, receive,
+                         end);
+        truth[i] = (struct truth){from, to, ordinal, tag, (int64_t)send, (int64_t)receive};
+    }
+    return ROUNDS;
+}
+
+/* Tries every message of the truth. */
+static bool is_true(const struct truth *truth, size_t count, const struct match_message *m) {
+    for (size_t i = 0; i < count; i++)
+        if (truth[i].from == m->from && truth[i].to == m->to && truth[i].tag == m->tag &&
+            truth[i].ordinal == m->ordinal)
+            return truth[i].sent == m->send.enter && truth[i].received == m->receive.enter;
+    return false;
+}
+
+static void random_exchanges_match_as_they_were(void **state) {
+    (void)state;
+    static struct truth truth[ROUNDS];
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        for (unsigned workers = 1; workers <= 4; workers *= 2) {
+            struct hand_job job;
+            hand_job_make(&job, RANKS, (struct dump_plan){0});
+            size_t count = play(&job, seed, truth);
+            hand_job_open(&job, RANKS);
+            struct match_totals totals = match(&job, &kept, workers);
+            assert_int_equal(totals.messages, count);
+            assert_int_equal(kept.count, count);
+            for (size_t i = 0; i < kept.count; i++)
+                assert_true(is_true(truth, count, &kept.items[i]));
+            finish(&job);
+        }
+}
+
+static void truncation_never_makes_a_false_match(void **state) {
+    (void)state;
+    static struct truth truth[ROUNDS];
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_job job;
+        /* rings too small for everything: each rank forgets a different beginning */
+        hand_job_make(&job, RANKS, (struct dump_plan){.ring_records = 32});
+        size_t count = play(&job, seed, truth);
+        hand_job_open(&job, RANKS);
+        struct match_totals totals = match(&job, &kept, 1);
+        assert_true(totals.messages < count && totals.messages > 0);
+        assert_int_equal(totals.halves, 2 * totals.messages + totals.halves_alone);
+        for (size_t i = 0; i < kept.count; i++)
+            assert_true(is_true(truth, count, &kept.items[i]));
+        finish(&job);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_receiver_waits_for_a_late_sender),
+        cmocka_unit_test(only_a_rendezvous_waits_for_a_late_receiver),
+        cmocka_unit_test(of_a_posted_receive_only_the_wait_counts),
+        cmocka_unit_test(what_cannot_be_paired_is_counted),
+        cmocka_unit_test(random_exchanges_match_as_they_were),
+        cmocka_unit_test(truncation_never_makes_a_false_match),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
