@@ -57,6 +57,7 @@ check: deps
 	$(MAKE) check-clang
 	$(MAKE) check-calls
 	$(MAKE) check-unit
+	$(MAKE) check-standin
 	$(MAKE) check-stacks
 	$(MAKE) check-stacks-aarch64
 	$(MAKE) check-crash

@@ -39,7 +39,7 @@ $(STANDIN)/libcuda.so: $(STANDIN)/libcuda.so.1
 # Where CUDA's headers are, our declarations are compared with theirs and test_runtime is built with theirs too.
 CUDA_INCLUDE ?= $(firstword $(patsubst %/cuda_runtime.h,%,$(wildcard $(CUDA_HOME)/include/cuda_runtime.h \
     /usr/local/cuda/include/cuda_runtime.h /usr/local/cuda-*/include/cuda_runtime.h)))
-STANDIN_TEST_LIBRARIES := -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../standin' -lcudart -lcuda -lcmocka
+STANDIN_TEST_LIBRARIES := -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../standin' -lcaller -lcudart -lcuda -lcmocka
 STANDIN_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard test/standin/test_*.c))
 ifneq ($(CUDA_INCLUDE),)
 STANDIN_TESTS += $(BUILD)/test/standin/test_runtime_real
@@ -54,8 +54,13 @@ endif
 	@failed=; for program in $(STANDIN_TESTS); do echo "$$program"; timeout 120 $$program || failed="$$failed $$program"; \
 	done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
 
-$(BUILD)/test/standin/test_%: $(BUILD)/test/standin/test_%.o $(STANDIN_LIBRARIES)
-	$(CC) $(CFLAGS) -pthread $< $(STANDIN_TEST_LIBRARIES) -o $@
+# What calls CUDA beside the test programs.
+STANDIN_CALLER := $(BUILD)/test/standin/libcaller.so
+$(STANDIN_CALLER): $(BUILD)/test/standin/caller.o $(STANDIN_LIBRARIES)
+	$(CC) $(CFLAGS) -shared $< -L$(STANDIN) -lcudart -lcuda -o $@
+
+$(BUILD)/test/standin/test_%: $(BUILD)/test/standin/test_%.o $(STANDIN_CALLER) $(STANDIN_LIBRARIES)
+	$(CC) $(CFLAGS) -pthread $< -L$(@D) -Wl,-rpath,'$$ORIGIN' $(STANDIN_TEST_LIBRARIES) -o $@
 
 $(BUILD)/test/standin/test_runtime_real.o: test/standin/test_runtime.c
 	@mkdir -p $(@D)

@@ -12,6 +12,8 @@
  *   STANDIN_EVENT_QUERY_HANG=name  cuEventQuery called from a library whose path contains `name` never returns, as
  *                                  was seen behind a stuck kernel
  *   STANDIN_EVENT_DESTROY_HANG=1   cuEventDestroy of an unfinished event returns when the event has finished
+ *   STANDIN_CLOCK_DRIFT=ppm        event times run faster than CLOCK_MONOTONIC by so much from cuInit on (default 0;
+ *                                  negative = slower; 1000000 = twice as fast, which soon shows how coarse float is)
  *   STANDIN_REPORT=file            at exit the counts of standin_count are appended to it, one line
  *                                  "pid<tab>count's name<tab>library's path<tab>number" each
  */
@@ -45,6 +47,10 @@ int standin_stream_enqueue_owned(struct CUstream_st *stream, void (*work)(void *
  * is being captured or has such work already. */
 int standin_stream_enqueue_late(struct CUstream_st *stream, void (*work)(void *), void *argument,
                                 void (*release)(void *));
+
+/* Makes the stream busy for so long, like a kernel that takes its time (without using a processor). Returns as
+ * standin_stream_enqueue. */
+int standin_stream_busy(struct CUstream_st *stream, uint64_t nanoseconds);
 
 /* What is counted for each library that called; the names are those of STANDIN_REPORT. */
 enum standin_count {

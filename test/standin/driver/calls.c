@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -80,9 +79,15 @@ EXPORT uint64_t standin_count(enum standin_count what, const char *library) {
     return sum;
 }
 
+/* A forked child has made none of the calls. */
+void calls_forget(void) {
+    caller_count = 0;
+    pthread_mutex_init(&calls_lock, NULL);
+    memset(callers, 0, sizeof callers);
+}
+
 void calls_report(void) {
-    const char *path = getenv("STANDIN_REPORT");
-    FILE *file = path && *path ? fopen(path, "a") : NULL;
+    FILE *file = knobs.report ? fopen(knobs.report, "a") : NULL;
     if (!file)
         return;
     pthread_mutex_lock(&calls_lock);

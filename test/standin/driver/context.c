@@ -4,7 +4,7 @@
  */
 #include "test/standin/driver/engine.h"
 
-enum { MAX_DEVICES = 64, STACK_DEPTH = 64 };
+enum { STACK_DEPTH = 64 };
 
 static struct {
     CUcontext context; /* NULL while inactive */
@@ -56,7 +56,7 @@ static bool is_primary(CUcontext context) {
 }
 
 static CUresult device_check(CUdevice device) {
-    return device < 0 || device >= device_count() ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
+    return device < 0 || device >= knobs.devices ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
 static CUresult primary_destroy(CUdevice device) {

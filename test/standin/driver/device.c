@@ -7,17 +7,8 @@
 
 #include "test/standin/driver/engine.h"
 
-int device_count(void) {
-    uint64_t count = knob_number("STANDIN_DEVICES", 4);
-    return count > 64 ? 64 : (int)count;
-}
-
-uint64_t device_capacity(void) {
-    return knob_number("STANDIN_MEMORY", UINT64_C(16) << 30);
-}
-
 static bool valid(CUdevice device) {
-    return device >= 0 && device < device_count();
+    return device >= 0 && device < knobs.devices;
 }
 
 EXPORT CUresult cuDriverGetVersion(int *version) {
@@ -32,7 +23,7 @@ EXPORT CUresult cuDeviceGetCount(int *count) {
         return engine_ready();
     if (!count)
         return CUDA_ERROR_INVALID_VALUE;
-    *count = device_count();
+    *count = knobs.devices;
     return CUDA_SUCCESS;
 }
 
@@ -77,7 +68,7 @@ EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
         return engine_ready();
     if (!valid(device))
         return CUDA_ERROR_INVALID_DEVICE;
-    *bytes = device_capacity();
+    *bytes = knobs.memory;
     return CUDA_SUCCESS;
 }
 

@@ -13,6 +13,8 @@ pthread_cond_t engine_changed = PTHREAD_COND_INITIALIZER;
 
 static atomic_int state = CUDA_ERROR_NOT_INITIALIZED; /* what engine_ready tells */
 static uint64_t last_id;
+static int64_t clock_start;
+struct knobs knobs;
 
 enum { KEPT = 1024 };
 static struct object *oldest_retired, **newest_retired = &oldest_retired;
@@ -26,10 +28,15 @@ uint64_t engine_next_id(void) {
     return ++last_id;
 }
 
-uint64_t now_ns(void) {
+static int64_t host_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+uint64_t device_clock(void) {
+    int64_t now = host_clock();
+    return (uint64_t)(now + (now - clock_start) / 1000 * knobs.clock_drift / 1000);
 }
 
 void *reallocate(void *old, size_t bytes) {
@@ -46,9 +53,30 @@ void *allocate(size_t bytes) {
     return memory ? memory : reallocate(NULL, bytes);
 }
 
-uint64_t knob_number(const char *name, uint64_t otherwise) {
+static const char *text_knob(const char *name) {
     const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 0) : otherwise;
+    return text && *text ? text : NULL;
+}
+
+static int64_t number_knob(const char *name, int64_t otherwise) {
+    const char *text = text_knob(name);
+    return text ? strtoll(text, NULL, 0) : otherwise;
+}
+
+static void read_knobs(void) {
+    int64_t devices = number_knob("STANDIN_DEVICES", 4);
+    knobs = (struct knobs){
+        .devices = devices < 0             ? 0
+                   : devices > MAX_DEVICES ? MAX_DEVICES
+                                           : (int)devices,
+        .memory = (uint64_t)number_knob("STANDIN_MEMORY", INT64_C(16) << 30),
+        .handles_reused = number_knob("STANDIN_HANDLES_REUSED", 0) != 0,
+        .destroy_hangs = number_knob("STANDIN_EVENT_DESTROY_HANG", 0) != 0,
+        .query_hangs_for = text_knob("STANDIN_EVENT_QUERY_HANG"),
+        .clock_drift = number_knob("STANDIN_CLOCK_DRIFT", 0),
+        .report = text_knob("STANDIN_REPORT"),
+    };
+    clock_start = host_clock();
 }
 
 void object_retire(void *pointer) {
@@ -57,7 +85,7 @@ void object_retire(void *pointer) {
     object->next = NULL;
     *newest_retired = object;
     newest_retired = &object->next;
-    size_t kept = knob_number("STANDIN_HANDLES_REUSED", 0) ? 0 : KEPT;
+    size_t kept = knobs.handles_reused ? 0 : KEPT;
     for (retired++; retired > kept; retired--) {
         struct object *old = oldest_retired;
         oldest_retired = old->next;
@@ -72,11 +100,15 @@ static void forked(void) {
     if (engine_ready() != CUDA_ERROR_DEINITIALIZED)
         atomic_store(&state, CUDA_ERROR_NOT_INITIALIZED);
     pthread_mutex_init(&engine_lock, NULL);
+    calls_forget();
 }
 
 static pthread_once_t initialized = PTHREAD_ONCE_INIT;
 
 static void initialize(void) {
+    read_knobs();
+    if (!knobs.devices)
+        return;
     pthread_atfork(NULL, NULL, forked);
     atomic_store(&state, CUDA_SUCCESS);
 }
@@ -86,10 +118,8 @@ EXPORT CUresult cuInit(unsigned flags) {
         return CUDA_ERROR_INVALID_VALUE;
     if (engine_ready() != CUDA_ERROR_NOT_INITIALIZED)
         return engine_ready();
-    if (device_count() == 0)
-        return CUDA_ERROR_NO_DEVICE;
     pthread_once(&initialized, initialize);
-    return engine_ready(); /* still 3 in a forked child */
+    return knobs.devices ? engine_ready() /* still 3 in a forked child */ : CUDA_ERROR_NO_DEVICE;
 }
 
 __attribute__((destructor)) static void at_exit(void) {

@@ -20,6 +20,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+enum { MAX_DEVICES = 64 };
+
 /* What a handle points at; the first member of every object, so that a stale or foreign handle is told apart. */
 enum kind { KIND_CONTEXT = 0x43545843, KIND_STREAM, KIND_EVENT, KIND_GRAPH, KIND_NODE, KIND_EXEC };
 struct object {
@@ -47,7 +49,7 @@ struct command {
 struct work {
     atomic_uint references;
     bool done;
-    uint64_t time; /* CLOCK_MONOTONIC, ns, at which it was done */
+    uint64_t time; /* of device_clock, at which it was done */
     struct command *command;
     struct work *next;
     size_t after_count; /* works of other streams that come first */
@@ -138,14 +140,24 @@ extern pthread_cond_t engine_changed; /* some work was done */
 /* 0 when calls may proceed: 3 before cuInit and in a forked child, 4 at exit. Does not need the lock. */
 CUresult engine_ready(void);
 uint64_t engine_next_id(void);
-uint64_t now_ns(void);
 /* Memory that is never NULL: a test machine out of memory ends with a message. */
 void *allocate(size_t bytes);
 void *reallocate(void *old, size_t bytes);
 /* Makes a handle stale; its memory is freed once many more were destroyed (STANDIN_HANDLES_REUSED: at once). */
 void object_retire(void *object);
-/* A positive number from the environment, or `otherwise`. */
-uint64_t knob_number(const char *name, uint64_t otherwise);
+/* The environment as cuInit found it (standin.h). */
+struct knobs {
+    int devices;
+    uint64_t memory;
+    bool handles_reused;
+    bool destroy_hangs;
+    const char *query_hangs_for; /* NULL for nobody */
+    int64_t clock_drift;         /* parts per million */
+    const char *report;          /* NULL for none */
+};
+extern struct knobs knobs;
+/* The devices' clock, ns: CLOCK_MONOTONIC from cuInit on, faster by the drift. Needs no lock. */
+uint64_t device_clock(void);
 
 /* Enters a CUDA function: returns from it unless the library is ready, else takes the lock. */
 #define ENTER()                                                                                                        \
@@ -167,6 +179,7 @@ uint64_t knob_number(const char *name, uint64_t otherwise);
 void count_call(enum standin_count what, void *caller);
 bool caller_is(const char *name, void *caller);
 void calls_report(void);
+void calls_forget(void);
 
 /* context.c */
 /* All work of the context; releases the lock meanwhile. */
@@ -174,10 +187,6 @@ void context_wait(CUcontext context);
 /* The calling thread's current context: 0, 201 if none, 709 if destroyed. */
 CUresult context_current(CUcontext *context);
 CUresult context_check(CUcontext context);
-
-/* device.c */
-int device_count(void);
-uint64_t device_capacity(void);
 
 /* queue.c */
 struct command *command_new(int kind);

@@ -2,7 +2,6 @@
  *
  * Events. An event is what its newest record is: a work in a stream, done or not, with the time at which it was done.
  */
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "test/standin/driver/engine.h"
@@ -55,7 +54,7 @@ EXPORT CUresult cuEventDestroy_v2(CUevent event) {
         LEAVE(result);
     if (is_busy(event))
         count_call(STANDIN_DESTROY_BUSY, __builtin_return_address(0));
-    while (is_busy(event) && knob_number("STANDIN_EVENT_DESTROY_HANG", 0))
+    while (is_busy(event) && knobs.destroy_hangs)
         pthread_cond_wait(&engine_changed, &engine_lock);
     work_drop(event->record);
     event->record = NULL;
@@ -122,8 +121,7 @@ static CUresult check_askable(CUevent event) {
 }
 
 EXPORT CUresult cuEventQuery(CUevent event) {
-    const char *hanging = getenv("STANDIN_EVENT_QUERY_HANG");
-    while (hanging && *hanging && caller_is(hanging, __builtin_return_address(0)))
+    while (knobs.query_hangs_for && caller_is(knobs.query_hangs_for, __builtin_return_address(0)))
         pause();
     ENTER();
     CUresult result = check_askable(event);

@@ -19,7 +19,7 @@ struct range {
 /* Sorted by address, disjoint. */
 static struct range *ranges;
 static size_t range_count, range_room;
-static size_t used[64]; /* device memory in use, by device */
+static size_t used[MAX_DEVICES]; /* device memory in use, by device */
 
 /* The first range that ends behind the address. */
 static size_t range_after(uintptr_t address) {
@@ -71,7 +71,7 @@ static CUresult range_new(size_t bytes, enum memory_kind kind, void **pointer) {
     CUresult result = pointer && bytes ? context_current(&context) : CUDA_ERROR_INVALID_VALUE;
     if (result)
         return result;
-    if (kind == MEMORY_DEVICE && bytes > device_capacity() - used[context->device])
+    if (kind == MEMORY_DEVICE && bytes > knobs.memory - used[context->device])
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (posix_memalign(pointer, 512, bytes))
         return CUDA_ERROR_OUT_OF_MEMORY;
@@ -88,8 +88,8 @@ EXPORT CUresult cuMemGetInfo_v2(size_t *unused, size_t *total) {
     if (!result)
         result = capture_check_unsafe();
     if (!result) {
-        *total = device_capacity();
-        *unused = device_capacity() - used[context->device];
+        *total = knobs.memory;
+        *unused = knobs.memory - used[context->device];
     }
     LEAVE(result);
 }

@@ -83,7 +83,7 @@ static void command_run(const struct command *command) {
 }
 
 static void work_finish(struct work *work) {
-    work->time = now_ns();
+    work->time = device_clock();
     work->done = true;
     for (size_t i = 0; i < work->after_count; i++)
         work_drop(work->after[i]);

@@ -4,6 +4,7 @@
  * in queue.c, what changes under capture in capture.c.
  */
 #include <stdlib.h>
+#include <time.h>
 
 #include "test/standin/driver/engine.h"
 
@@ -202,6 +203,22 @@ EXPORT int standin_stream_enqueue_late(struct CUstream_st *handle, void (*work)(
     LEAVE(CUDA_SUCCESS);
 }
 
+static void sleep_ns(void *nanoseconds) {
+    uint64_t left = *(uint64_t *)nanoseconds;
+    struct timespec time = {(time_t)(left / 1000000000), (long)(left % 1000000000)};
+    while (nanosleep(&time, &time))
+        ;
+}
+
+EXPORT int standin_stream_busy(struct CUstream_st *stream, uint64_t nanoseconds) {
+    uint64_t *argument = allocate(sizeof *argument);
+    *argument = nanoseconds;
+    int result = standin_stream_enqueue_owned(stream, sleep_ns, argument, free);
+    if (result)
+        free(argument);
+    return result;
+}
+
 struct callback {
     CUstreamCallback function;
     CUstream stream;
@@ -211,10 +228,6 @@ struct callback {
 static void run_callback(void *argument) {
     const struct callback *callback = argument;
     callback->function(callback->stream, CUDA_SUCCESS, callback->argument);
-}
-
-static void free_callback(void *argument) {
-    free(argument);
 }
 
 /* Not allowed under capture, unlike cuLaunchHostFunc. */
@@ -230,7 +243,7 @@ EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback function, 
         LEAVE(result);
     struct callback *callback = allocate(sizeof *callback);
     *callback = (struct callback){function, handle, argument};
-    result = submit_host(handle, run_callback, callback, free_callback);
+    result = submit_host(handle, run_callback, callback, free);
     if (result)
         free(callback);
     LEAVE(result);
