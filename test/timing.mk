@@ -13,8 +13,9 @@ $(TIMING)/libengine.so: $(SHIM_OBJECTS) $(TIMING)/engine.o
 	$(CC) $(CFLAGS) -shared -Wl,-z,nodelete -Wl,--no-undefined -Wl,-soname,libengine.so $^ -o $@
 
 # libengine.so comes first: what it intercepts is then its own.
-$(TIMING)/scenes: test/timing/scenes.c $(TIMING)/libengine.so $(BUILD)/standin/libcuda.so.1
-	$(CC) $(COMMON_CFLAGS) -O1 -g -pthread $(filter %.c,$^) $(TIMING)/libengine.so $(BUILD)/standin/libcuda.so.1 \
+$(TIMING)/scenes: test/timing/scenes.c $(TIMING)/libengine.so $(BUILD)/standin/libcudart.so.13
+	$(CC) $(COMMON_CFLAGS) -O1 -g -pthread $(filter %.c,$^) $(TIMING)/libengine.so $(BUILD)/standin/libcudart.so.13 \
+	    $(BUILD)/standin/libcuda.so.1 \
 	    '-Wl,-rpath,$$ORIGIN' -o $@
 
 $(TIMING)/show: test/timing/show.c

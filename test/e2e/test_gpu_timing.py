@@ -145,6 +145,28 @@ def test_exposed_communication(scene):
     assert 5 * 8 * MS < device["exposed"]  # of 20 ms each the first 5 or a little more are hidden
 
 
+def test_the_runtimes_functions(scene):
+    dump = scene("runtime").check()
+    assert len(dump.records(captured=1)) + dump.header["replays_untimed"] == 5
+    assert len(dump.records(captured=1)) >= 4
+    assert len(dump.records(captured=0)) == 5
+    waits = dump.records(EXPOSED)
+    assert len(waits) == 5  # each told once, whichever functions the runtime itself calls
+    assert sum(r["t1"] - r["t0"] for r in waits) > 5 * 15 * MS
+    assert dump.header["unfinished"] == 1  # what the reset took away
+
+
+def test_two_devices_in_one_process(scene):
+    run = scene("devices")
+    dump = run.check()
+    assert run.said["second"] == 1
+    assert [d["ordinal"] for d in dump.lines["device"]] == [0, 1]
+    assert {a["device"] for a in dump.lines["anchor"]} == {0, 1}
+    for device in (0, 1):
+        assert {r["comm"] for r in dump.records(device=device)} == {device + 1}
+        assert len(dump.records(device=device)) == 10
+
+
 def test_device_reset_with_work_in_flight(scene):
     run = scene("reset")
     dump = run.check()
@@ -176,6 +198,7 @@ def test_driver_that_hangs_in_a_query_holds_nothing_up(scene):
     assert run.seconds < 8
     assert dump.header["exited"]
     assert not dump.records()
+    assert dump.header["unfinished"] == 10
 
 
 def test_harvester_ends_with_the_process_at_any_moment(scene, tmp_path):

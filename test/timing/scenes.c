@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "test/standin/cuda_api.h"
+#include "test/standin/cudart_api.h"
 #include "test/standin/standin.h"
 #include "test/timing/engine.h"
 
@@ -173,6 +174,57 @@ static void exposed(int count) {
     wait_for_harvest(1);
 }
 
+/* The same three things through the runtime, which comes back to us with the driver's functions or does not: replays,
+ * a wait, the end of the context. */
+static void runtime(int count) {
+    cudaStream_t communication, compute;
+    cudaEvent_t done;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    OK(cudaStreamCreateWithFlags(&communication, cudaStreamNonBlocking));
+    OK(cudaStreamCreateWithFlags(&compute, cudaStreamNonBlocking));
+    OK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+    OK(cudaStreamBeginCapture(communication, cudaStreamCaptureModeGlobal));
+    launch((CUstream)communication, 3, 1000);
+    OK(cudaStreamEndCapture(communication, &graph));
+    OK(cudaGraphInstantiate(&executable, graph, 0));
+    for (int i = 0; i < count; i++) {
+        OK(cudaGraphLaunch(executable, communication));
+        launch((CUstream)communication, 1, 20000);
+        OK(cudaEventRecord(done, communication));
+        OK(cudaStreamWaitEvent(compute, done, 0));
+        OK(cudaStreamSynchronize(compute));
+    }
+    OK(cudaGraphExecDestroy(executable));
+    OK(cudaGraphDestroy(graph));
+    launch((CUstream)communication, 1, 50000);
+    OK(cudaDeviceReset());
+}
+
+/* Two devices of one process, whose contexts are current by turns. */
+static void devices(int count) {
+    CUcontext contexts[2];
+    CUstream streams_of[2];
+    int index[2];
+    for (int d = 0; d < 2; d++) {
+        OK(cuDevicePrimaryCtxRetain(&contexts[d], d));
+        OK(cuCtxSetCurrent(contexts[d]));
+        index[d] = engine_attach();
+        streams_of[d] = new_stream();
+    }
+    printf("second %d\n", index[1]);
+    for (int i = 0; i < count; i++)
+        for (int d = 0; d < 2; d++) {
+            void *span = engine_begin(index[d], streams_of[d], 1); /* the last device's context is current */
+            OK(cuCtxPushCurrent_v2(contexts[d]));
+            work(streams_of[d], 1000);
+            OK(cuCtxPopCurrent_v2(&context));
+            engine_end(span, (uint32_t)d + 1, next_op++);
+        }
+    for (int d = 0; d < 2; d++)
+        OK(cuStreamSynchronize(streams_of[d]));
+}
+
 static void reset(int count) {
     for (int i = 0; i < count; i++) {
         CUstream stream = new_stream();
@@ -269,6 +321,8 @@ int main(int argc, char **argv) {
         {"replays_at_once", replays_at_once, 200},
         {"captured_group", captured_group, 5},
         {"exposed", exposed, 5},
+        {"runtime", runtime, 5},
+        {"devices", devices, 10},
         {"reset", reset, 3},
         {"exit_busy", exit_busy, 10},
         {"killed", killed, 10},
