@@ -60,16 +60,17 @@ static void close_look(struct watch *watch) {
 struct seen {
     char *path;
     uint64_t look;
+    enum process_state state;
 };
 
 static int compare_seen(const void *a, const void *b) {
     return strcmp(((const struct seen *)a)->path, ((const struct seen *)b)->path);
 }
 
-static struct seen *note_look(const struct job *job) {
+static struct seen *note_look(const struct job *job, const enum process_state *states) {
     struct seen *seen = calloc(job->count + 1, sizeof *seen);
     for (size_t d = 0; seen && d < job->count; d++) {
-        seen[d] = (struct seen){strdup(job->dumps[d]->path), dump_look(job->dumps[d])};
+        seen[d] = (struct seen){strdup(job->dumps[d]->path), dump_look(job->dumps[d]), states[d]};
         if (!seen[d].path) {
             for (size_t i = 0; i < d; i++)
                 free(seen[i].path);
@@ -92,6 +93,19 @@ static size_t find_moving(const struct job *job, const struct seen *seen, size_t
             ranks[count++] = job->dumps[d]->header->rank;
     }
     return count;
+}
+
+/* Where a launcher took everybody down between the looks, the first one still knows who had gone before. */
+static void recall_states(struct watch *watch, const struct seen *seen, size_t seen_count) {
+    bool any_alive = false;
+    for (size_t d = 0; d < watch->job.count; d++)
+        any_alive |= watch->states[d] == PROCESS_RUNS || watch->states[d] == PROCESS_STOPPED;
+    for (size_t d = 0; !any_alive && d < watch->job.count; d++) {
+        const struct seen key = {.path = watch->job.dumps[d]->path};
+        const struct seen *before = bsearch(&key, seen, seen_count, sizeof *seen, compare_seen);
+        if (before)
+            watch->states[d] = before->state;
+    }
 }
 
 static void sleep_for(double seconds) {
@@ -119,7 +133,7 @@ static int judge(struct watch *watch, const int32_t *moving, size_t moving_count
 
 static int look_twice(struct watch *watch, const char *directory, const char *run, double wait) {
     size_t count = watch->job.count;
-    struct seen *seen = note_look(&watch->job);
+    struct seen *seen = note_look(&watch->job, watch->states);
     if (!seen)
         return input_no_memory();
     sleep_for(wait);
@@ -127,6 +141,7 @@ static int look_twice(struct watch *watch, const char *directory, const char *ru
     int32_t *moving = code == EXIT_FINE ? calloc(watch->job.count + 1, sizeof *moving) : NULL;
     if (moving) {
         watch->looks = 2;
+        recall_states(watch, seen, count);
         code = judge(watch, moving, find_moving(&watch->job, seen, count, moving));
     } else if (code == EXIT_FINE) {
         code = input_no_memory();

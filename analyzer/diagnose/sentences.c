@@ -173,10 +173,10 @@ void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
                  : state->doing == DOING_CALL     ? "is in another call"
                  : state->doing == DOING_INIT     ? "has not come out of MPI_Init"
                  : party->process == PROCESS_RUNS ? "alive in its own code"
-                                                  : "was in its own code when last seen";
+                                                  : "was in its own code when last seen, alive or already dead";
     }
-    snprintf(culprit->reason, sizeof culprit->reason, "%s%s",
-             state->stopped ? "its process is stopped by a signal; " : "", reason);
+    snprintf(culprit->reason, sizeof culprit->reason, "%s",
+             state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
 }
 
 static void append_signature(char *text, size_t size, const struct diagnosis *diagnosis,

@@ -27,10 +27,10 @@ def diagnose_when_still(where, tries=10):
 
 
 @contextlib.contextmanager
-def hanging(mpi, mode, where, *launcher):
+def hanging(mpi, mode, where):
     """A job that has come to its hang; killed as a whole at the end."""
     line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, "hang"), mode], where, knobs=KNOBS)
-    process = jobs.start([line[0], *launcher, *line[1:]])
+    process = jobs.start(line)
     try:
         assert process.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
         yield process
@@ -140,15 +140,29 @@ def test_stopped_rank(mpi, where):
     assert "stopped" in result["culprits"][0]["reason"]
 
 
-def test_killed_rank(where):
-    """MPICH's launcher can be told to let the others live."""
-    with hanging("mpich", "skip", where, "-disable-auto-cleanup"):
-        os.kill(process_of(where, 1), signal.SIGKILL)
-        result = diagnose_when_still(where)
-        assert result["verdict"] == "dead_rank"
-        assert states(result) == {1: "dead"}
-        assert result["collectives"][0]["missing"] == [1]
-        assert jobs.commtap("diagnose", "--fail-on", "dead_rank", where, codes=(1,))
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as stat:
+        return int(stat.read().rsplit(")", 1)[1].split()[1])
+
+
+def test_killed_rank(mpi, where):
+    """Looked at before the launcher, which is held for that long, takes the others down."""
+    with hanging(mpi, "skip", where):
+        pid = process_of(where, 1)
+        launcher = parent_of(pid)
+        os.kill(launcher, signal.SIGSTOP)
+        try:
+            os.kill(pid, signal.SIGKILL)
+            result = diagnose_when_still(where)
+            jobs.commtap("diagnose", "--fail-on", "dead_rank", where, codes=(1,))
+        finally:
+            os.kill(launcher, signal.SIGCONT)
+    assert result["verdict"] == "dead_rank"
+    assert states(result) == {1: "dead"}
+    assert result["collectives"][0]["missing"] == [1]
+    afterwards = diagnose(where)  # who went first cannot be told any more, who was waited for can
+    assert list(states(afterwards)) == [1]
+    assert afterwards["collectives"] == result["collectives"]
 
 
 def test_lost_dump(mpi, where):
