@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Verdicts on jobs that hang for a known reason, and on those that only look like it.
+ * Lives here: random scenes of every fault (test/scenes/hang.h), small ones by hand, histories that part.
+ * Must not live here: real jobs (test/e2e/test_diagnose.py).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/diagnose/graph.h"
+#include "test/scenes/hang.h"
+#include "test/scenes/scene.h"
+
+enum { SEEDS = 40, RING = 16 };
+
+/* ---- judging --------------------------------------------------------------------------------- */
+
+struct judged {
+    struct job job;
+    struct diagnosis diagnosis;
+};
+
+static void judge(struct judged *judged, const struct dump_set *set, const enum process_state *states, bool settled) {
+    assert_int_equal(job_select(&judged->job, set, NULL, NULL), 0);
+    const struct diagnose_request request = {.states = states, .settled = settled};
+    assert_true(diagnose(&judged->diagnosis, &judged->job, &request));
+}
+
+static void judged_free(struct judged *judged) {
+    diagnosis_free(&judged->diagnosis);
+    job_free(&judged->job);
+}
+
+static void say_wrong(const struct hang_scene *scene, const struct diagnosis *diagnosis, const char *what) {
+    fprintf(stderr, "%s, seed %llu, %u ranks: wrong %s: %s\n", fault_name(scene->fault),
+            (unsigned long long)scene->seed, scene->ranks, what, verdict_name(diagnosis->verdict));
+    for (size_t i = 0; i < diagnosis->sentence_count; i++)
+        fprintf(stderr, "    %s\n", diagnosis->sentences[i]);
+}
+
+/* The guilty ranks are named and, where they are all the circle, nobody else. */
+static bool names_the_guilty(const struct hang_job *job, const struct diagnosis *diagnosis) {
+    bool named[64] = {false}, some = false;
+    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+        named[diagnosis->world.parties[diagnosis->culprits[i].party].rank] = true;
+    bool exact = job->verdict != VERDICT_DEADLOCK || job->in_circle;
+    for (unsigned r = 0; r < job->ranks; r++) {
+        if (job->guilty[r] ? !named[r] : named[r] && exact)
+            return false;
+        some |= named[r];
+    }
+    return some || job->verdict == VERDICT_OK;
+}
+
+static bool names_the_collective(const struct hang_job *job, const struct diagnosis *diagnosis) {
+    const struct mismatch *mismatch = &diagnosis->mismatch;
+    return job->seq == SEQ_NONE || (mismatch->communicator && mismatch->communicator->uid == job->uid &&
+                                    mismatch->from_seq == job->seq && mismatch->to_seq == job->seq);
+}
+
+static unsigned try_scene(const struct hang_scene *scene) {
+    struct hang_job job;
+    struct judged judged;
+    unsigned wrong = 0;
+    hang_open(&job, scene);
+    judge(&judged, &job.set, job.states, true);
+    const char *what = judged.diagnosis.verdict != job.verdict               ? "verdict"
+                       : !names_the_guilty(&job, &judged.diagnosis)     ? "culprits"
+                       : !names_the_collective(&job, &judged.diagnosis) ? "collective"
+                                                                        : NULL;
+    if (what)
+        say_wrong(scene, &judged.diagnosis, what);
+    wrong += what != NULL;
+    judged_free(&judged);
+    if (scene->fault != FAULT_DIE) { /* killed as a whole: who was dead before is not known then */
+        enum process_state *gone = calloc(job.ranks, sizeof *gone);
+        judge(&judged, &job.set, gone, false);
+        if (judged.diagnosis.verdict != job.verdict || !names_the_guilty(&job, &judged.diagnosis)) {
+            say_wrong(scene, &judged.diagnosis, "once killed");
+            wrong++;
+        }
+        judged_free(&judged);
+        free(gone);
+    }
+    hang_close(&job);
+    return wrong;
+}
+
+static void every_single_fault_is_found(void **state) {
+    unsigned wrong = 0;
+    (void)state;
+    for (int fault = FAULT_NONE; fault < FAULTS; fault++)
+        for (unsigned seed = 0; seed < SEEDS; seed++) {
+            const struct hang_scene scene = {.seed = seed * 100 + (unsigned)fault,
+                                             .ranks = 4 + seed % 9,
+                                             .before = seed % 5 * 40,
+                                             .after = 30,
+                                             .fault = (enum fault)fault,
+                                             .ring_records = RING};
+            wrong += try_scene(&scene);
+        }
+    assert_int_equal(wrong, 0);
+}
+
+static void many_ranks(void **state) {
+    (void)state;
+    static const enum fault faults[] = {FAULT_STOP, FAULT_RING};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct hang_job job;
+        struct judged judged;
+        const struct hang_scene scene = {
+            .seed = 5, .ranks = 512, .before = 4, .after = 4, .fault = faults[i], .ring_records = RING};
+        hang_open(&job, &scene);
+        judge(&judged, &job.set, job.states, true);
+        assert_int_equal(judged.diagnosis.verdict, job.verdict);
+        judged_free(&judged);
+        hang_close(&job);
+    }
+}
+
+/* ---- histories ------------------------------------------------------------------------------- */
+
+/* A row of `length` collectives that has another one at `odd` (none: UINT64_MAX). */
+static struct progress history(uint64_t length, uint64_t odd) {
+    struct progress p = {.version = 2, .prefix_hash = 1};
+    p.recent[0] = 1;
+    for (uint64_t k = 1; k <= length; k++) {
+        uint64_t mixed = p.prefix_hash * 31 + (k - 1 == odd ? 7 : 5) * k;
+        p.prefix_hash = p.recent[k % 64] = scene_random(&mixed);
+        if (k % 64 == 0)
+            p.every[k / 64 % 64] = p.prefix_hash;
+        if ((k & (k - 1)) == 0)
+            p.powers[63 - __builtin_clzll(k)] = p.prefix_hash;
+    }
+    p.hashed = p.enqueued = length;
+    return p;
+}
+
+static void histories_part_where_they_do(void **state) {
+    (void)state;
+    uint64_t random = 3, equal, differ;
+    for (int i = 0; i < 400; i++) {
+        uint64_t length = 1 + scene_random(&random) % 9000, odd = scene_random(&random) % length;
+        uint64_t longer = length + scene_random(&random) % (i % 2 ? 300 : 8);
+        struct progress a = history(length, UINT64_MAX), b = history(longer, odd);
+        bool differs = histories_differ(&a, &b, 1, &equal, &differ);
+        if (!differs) { /* too far apart to have a checkpoint in common behind the odd one */
+            assert_true(longer - length >= PROGRESS_RECENT && odd / 64 == length / 64);
+            continue;
+        }
+        assert_true(equal <= odd && odd < differ);
+        if (longer - odd < PROGRESS_RECENT)
+            assert_int_equal(differ - equal, 1);
+        else if (longer < PROGRESS_EVERY * 64 - 64)
+            assert_true(differ - equal <= 64);
+        b = history(longer, UINT64_MAX);
+        assert_false(histories_differ(&a, &b, 1, &equal, &differ));
+    }
+}
+
+/* ---- by hand --------------------------------------------------------------------------------- */
+
+struct hand {
+    unsigned ranks;
+    struct dump_builder *builders[8];
+    struct dump *dumps[8];
+    struct in_flight *slots[8];
+    enum process_state states[8];
+    bool duplicate[8];
+    struct judged judged;
+};
+
+static void hand_make(struct hand *hand, unsigned ranks) {
+    *hand = (struct hand){.ranks = ranks};
+    for (unsigned r = 0; r < ranks; r++) {
+        const struct dump_plan plan = {.rank = (int32_t)r, .world_size = (int32_t)ranks, .ring_records = RING};
+        hand->builders[r] = dump_builder_new(&plan);
+        dump_builder_standard_calls(hand->builders[r]);
+        dump_builder_world(hand->builders[r]);
+        dump_builder_progress(hand->builders[r], 0)->prefix_hash = BUILDER_WORLD_UID;
+        hand->slots[r] = dump_builder_in_flight(hand->builders[r]);
+        hand->slots[r]->comm = COMM_NONE;
+        hand->states[r] = PROCESS_RUNS;
+    }
+}
+
+static void hand_call(struct hand *hand, unsigned rank, uint16_t call, uint32_t flags, int32_t peer, int32_t tag,
+                      uint32_t seq) {
+    struct in_flight *slot = hand->slots[rank];
+    *slot = (struct in_flight){.tid = slot->tid, .call = call, .flags = flags, .peer = peer, .tag = tag, .seq = seq};
+    slot->comm = call == BUILDER_WAITALL ? COMM_NONE : 0;
+}
+
+static struct pending *hand_pending(struct hand *hand, unsigned rank, uint16_t call, uint16_t flag, int32_t peer,
+                                    uint32_t op, uint32_t seq) {
+    struct pending *p = dump_builder_pending(hand->builders[rank]);
+    p->call = call;
+    p->flags = flag;
+    p->peer = peer;
+    p->tag = 1;
+    p->op = op;
+    p->seq = seq;
+    p->active = 1;
+    return p;
+}
+
+static const struct diagnosis *hand_judge(struct hand *hand, bool settled) {
+    for (unsigned r = 0; r < hand->ranks; r++) {
+        size_t bytes;
+        const void *data = dump_builder_data(hand->builders[r], &bytes);
+        assert_non_null(hand->dumps[r] = dump_open_buffer("hand", data, bytes));
+    }
+    const struct dump_set set = {
+        .directory = "hand", .dumps = hand->dumps, .count = hand->ranks, .duplicate = hand->duplicate};
+    judge(&hand->judged, &set, hand->states, settled);
+    return &hand->judged.diagnosis;
+}
+
+static void hand_free(struct hand *hand) {
+    judged_free(&hand->judged);
+    for (unsigned r = 0; r < hand->ranks; r++) {
+        dump_close(hand->dumps[r]);
+        dump_builder_free(hand->builders[r]);
+    }
+}
+
+/* Rank 0 waits for a message of 1, which it has though nobody looked, and one of 2, which is at work; 1 waits for 0. */
+static void a_message_that_has_come_is_not_waited_for(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 3);
+    hand_call(&hand, 0, BUILDER_WAITALL, 0, PEER_NONE, 2, 6);
+    hand.slots[0]->op = 5;
+    hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0);
+    hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 2, 6, 0);
+    dump_builder_p2p(hand.builders[1], 0, BUILDER_SEND, 0, FLAG_SEND, 0, 1, 0, 8, 10, 20);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 2);
+    hand_free(&hand);
+}
+
+/* The same without the message is a deadlock. */
+static void a_message_that_never_comes_is(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 3);
+    hand_call(&hand, 0, BUILDER_WAITALL, 0, PEER_NONE, 2, 6);
+    hand.slots[0]->op = 5;
+    hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0);
+    hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 2, 6, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+    assert_int_equal(diagnosis->cycle_count, 2);
+    hand_free(&hand);
+}
+
+/* A request that the Wait is not about does not count: 0 has a receive from 1 pending, but waits for 2. */
+static void a_pending_request_outside_the_list_does_not_count(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 3);
+    hand_call(&hand, 0, BUILDER_WAITALL, 0, PEER_NONE, 1, 6);
+    hand.slots[0]->op = 6;
+    hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0);
+    hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 2, 6, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    assert_int_equal(hand_judge(&hand, true)->verdict, VERDICT_HANG);
+    hand_free(&hand);
+}
+
+/* Two that receive from each other with a message under way: no deadlock once killed, where it may just have come. */
+static void a_message_under_way_when_all_were_killed(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 2);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 1, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    dump_builder_p2p(hand.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 1, 0, 8, 10, 20);
+    hand.states[0] = hand.states[1] = PROCESS_GONE;
+    assert_int_equal(hand_judge(&hand, false)->verdict, VERDICT_HANG);
+    hand_free(&hand);
+}
+
+static void a_send_to_a_posted_receive_is_no_deadlock(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 3);
+    hand_call(&hand, 0, BUILDER_SEND, FLAG_SEND, 1, 1, 0);
+    hand.slots[0]->bytes = 1 << 20;
+    hand_pending(&hand, 1, BUILDER_IRECV, FLAG_RECV, 0, 9, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 2, 1, 0);
+    hand_call(&hand, 2, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    assert_int_equal(hand_judge(&hand, true)->verdict, VERDICT_HANG);
+    hand_free(&hand);
+}
+
+static void waiting_for_oneself(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 2);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+    assert_int_equal(diagnosis->cycle_count, 1);
+    hand_free(&hand);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+static void the_shortest_cycle_is_found(void **state) {
+    (void)state;
+    struct graph graph = {0};
+    uint32_t nodes[8];
+    for (int i = 0; i < 6; i++)
+        graph_node(&graph, false);
+    for (uint32_t i = 0; i < 5; i++) /* 0 > 1 > 2 > 3 > 4 > 0, and 4 > 3 */
+        graph_wait(&graph, i, (i + 1) % 5);
+    graph_wait(&graph, 4, 3);
+    graph_wait(&graph, 4, 5); /* 5 is free */
+    assert_true(graph_release(&graph));
+    assert_true(graph.released[5]);
+    assert_false(graph.released[0]);
+    assert_int_equal(graph_cycle(&graph, 0, nodes, 8), 2);
+    assert_int_equal(nodes[0] + nodes[1], 7);
+    graph_free(&graph);
+}
+
+static void any_is_released_by_one(void **state) {
+    (void)state;
+    struct graph graph = {0};
+    uint32_t any = graph_node(&graph, true), stuck = graph_node(&graph, false), runs = graph_node(&graph, false);
+    graph_wait(&graph, any, stuck);
+    graph_wait(&graph, any, runs);
+    graph_wait(&graph, stuck, stuck);
+    assert_true(graph_release(&graph));
+    assert_true(graph.released[any]);
+    assert_false(graph.released[stuck]);
+    graph_free(&graph);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_single_fault_is_found),
+        cmocka_unit_test(many_ranks),
+        cmocka_unit_test(histories_part_where_they_do),
+        cmocka_unit_test(a_message_that_has_come_is_not_waited_for),
+        cmocka_unit_test(a_message_that_never_comes_is),
+        cmocka_unit_test(a_pending_request_outside_the_list_does_not_count),
+        cmocka_unit_test(a_message_under_way_when_all_were_killed),
+        cmocka_unit_test(a_send_to_a_posted_receive_is_no_deadlock),
+        cmocka_unit_test(waiting_for_oneself),
+        cmocka_unit_test(the_shortest_cycle_is_found),
+        cmocka_unit_test(any_is_released_by_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
