@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "test/scenes/scene.h"
 
@@ -31,7 +32,7 @@ struct channel { /* messages from one rank to another with one tag */
 struct actor {
     struct step *steps;
     size_t count, room, at;
-    bool entered;                  /* the step at hand has been begun */
+    bool entered;                    /* the step at hand has been begun */
     uint64_t numbers[COMMUNICATORS]; /* collectives begun */
     uint64_t done[COMMUNICATORS];
     uint64_t hash[COMMUNICATORS];
@@ -54,7 +55,7 @@ static void fail(const char *what) {
 }
 
 const char *fault_name(enum fault fault) {
-    static const char *const names[] = {"none",  "stop", "die",  "no dump",   "skip",       "operation", "count",
+    static const char *const names[] = {"none", "stop", "die",  "no dump",   "skip",       "operation", "count",
                                         "root", "swap", "ring", "send ring", "no message", "wildcard"};
     return names[fault];
 }
@@ -177,7 +178,8 @@ static void add_wrong_collective(struct play *play, unsigned guilty) {
 }
 
 static void add_fault(struct play *play) {
-    unsigned ranks = play->scene->ranks, guilty = draw(play, ranks), other = (guilty + 1 + draw(play, ranks - 1)) % ranks;
+    unsigned ranks = play->scene->ranks, guilty = draw(play, ranks),
+             other = (guilty + 1 + draw(play, ranks - 1)) % ranks;
     struct step halt = {.kind = STEP_HALT}, a = collective(play, 0, 5000), b = collective(play, 1, 5001);
     switch (play->scene->fault) {
     case FAULT_STOP:
@@ -233,8 +235,9 @@ static void add_fault(struct play *play) {
             if (r != guilty && r != other)
                 add_step(play, r,
                          (struct step){.kind = STEP_RECV, .call = BUILDER_RECV, .peer = (int32_t)other, .tag = 92});
-        add_step(play, other,
-                 (struct step){.kind = STEP_RECV, .call = BUILDER_RECV, .peer = PEER_ANY, .tag = 93, .way = draw(play, 2)});
+        add_step(
+            play, other,
+            (struct step){.kind = STEP_RECV, .call = BUILDER_RECV, .peer = PEER_ANY, .tag = 93, .way = draw(play, 2)});
         add_step(play, guilty, halt);
         blame(play, guilty);
         play->job->verdict = VERDICT_HANG;
@@ -270,11 +273,11 @@ static void define_communicators(struct play *play, unsigned rank) {
                 my_rank = r == rank ? (int32_t)count : my_rank;
                 runs[count++] = (struct member_run){(int32_t)r, 1, 1};
             }
-        uint32_t local = c == 0 ? dump_builder_world(builder_of(play, rank))
-                         : c == 1
-                             ? dump_builder_communicator(builder_of(play, rank), uid_of(1), "dup", (int32_t)rank, &all, 1)
-                             : dump_builder_communicator(builder_of(play, rank), uid_of(c), c == 2 ? "even" : NULL, my_rank,
-                                                         runs, count);
+        uint32_t local =
+            c == 0   ? dump_builder_world(builder_of(play, rank))
+            : c == 1 ? dump_builder_communicator(builder_of(play, rank), uid_of(1), "dup", (int32_t)rank, &all, 1)
+                     : dump_builder_communicator(builder_of(play, rank), uid_of(c), c == 2 ? "even" : NULL, my_rank,
+                                                 runs, count);
         actor->progress[c] = dump_builder_progress(builder_of(play, rank), local);
         actor->progress[c]->prefix_hash = actor->progress[c]->recent[0] = actor->hash[c] = uid_of(c);
     }
@@ -371,7 +374,8 @@ static void write_in_flight(struct play *play, unsigned rank) {
     const struct actor *actor = &play->actors[rank];
     const struct step *step = &actor->steps[actor->at];
     struct in_flight *slot = dump_builder_in_flight(builder_of(play, rank));
-    *slot = (struct in_flight){.tid = slot->tid, .comm = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE};
+    *slot =
+        (struct in_flight){.tid = slot->tid, .comm = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE};
     slot->last_leave = slot->enter = actor->clock;
     if (actor->at == actor->count || step->kind == STEP_HALT)
         return;
@@ -392,7 +396,8 @@ static void write_in_flight(struct play *play, unsigned rank) {
         return;
     struct pending *p = write_pending(play, rank, BUILDER_IRECV, FLAG_RECV, step->peer, step->tag, 77);
     p->seq = slot->seq;
-    *slot = (struct in_flight){.tid = slot->tid, .comm = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE};
+    *slot =
+        (struct in_flight){.tid = slot->tid, .comm = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE};
     slot->enter = actor->clock;
     slot->call = step->way == 1 ? BUILDER_WAIT : BUILDER_WAITALL;
     slot->op = 77;
@@ -506,6 +511,12 @@ static bool left_no_dump(const struct play *play, unsigned rank) {
     return play->scene->fault == FAULT_NO_DUMP && play->job->guilty[rank];
 }
 
+static double seconds_now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
 static void open_dumps(struct play *play) {
     struct hang_job *job = play->job;
     job->dumps = calloc(job->ranks, sizeof *job->dumps);
@@ -513,6 +524,7 @@ static void open_dumps(struct play *play) {
     job->set = (struct dump_set){.directory = "made up", .duplicate = calloc(job->ranks, sizeof(bool))};
     if (!job->dumps || !job->states || !job->set.duplicate)
         fail("no memory");
+    double begun = seconds_now();
     for (unsigned r = 0; r < job->ranks; r++) {
         size_t bytes;
         if (r < sizeof job->guilty && left_no_dump(play, r))
@@ -525,6 +537,7 @@ static void open_dumps(struct play *play) {
             fail("no memory");
     }
     job->set.dumps = job->dumps;
+    job->open_seconds = seconds_now() - begun;
 }
 
 /* Where a rank that skipped a collective is stuck in its next one on the same communicator, the two differ; if it is

@@ -42,13 +42,14 @@ struct hang_job {
     struct dump_builder **builders; /* by rank */
     struct dump **dumps;            /* of those that left one; by rank */
     struct dump_set set;
-    enum process_state *states;     /* per dump of the set, while the job hangs */
+    enum process_state *states; /* per dump of the set, while the job hangs */
+    double open_seconds;        /* spent opening the dumps */
     /* the truth */
     enum verdict verdict;
-    bool guilty[64];   /* by rank, where ranks <= 64: who is to blame; of a ring, its members */
-    bool in_circle;    /* the guilty are exactly the deadlock's circle; otherwise they are among it */
-    uint32_t seq;      /* of a desync: number of the first collective that differs, SEQ_NONE */
-    uint64_t uid;      /* ... and its communicator */
+    bool guilty[64]; /* by rank, where ranks <= 64: who is to blame; of a ring, its members */
+    bool in_circle;  /* the guilty are exactly the deadlock's circle; otherwise they are among it */
+    uint32_t seq;    /* of a desync: number of the first collective that differs, SEQ_NONE */
+    uint64_t uid;    /* ... and its communicator */
 };
 
 /* Plays a scene and opens its dumps. Ends the program when memory is short. */

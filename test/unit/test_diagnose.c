@@ -70,7 +70,7 @@ static unsigned try_scene(const struct hang_scene *scene) {
     unsigned wrong = 0;
     hang_open(&job, scene);
     judge(&judged, &job.set, job.states, true);
-    const char *what = judged.diagnosis.verdict != job.verdict               ? "verdict"
+    const char *what = judged.diagnosis.verdict != job.verdict          ? "verdict"
                        : !names_the_guilty(&job, &judged.diagnosis)     ? "culprits"
                        : !names_the_collective(&job, &judged.diagnosis) ? "collective"
                                                                         : NULL;
