@@ -7,6 +7,8 @@
 STANDIN_NCCL_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/standin/nccl/*.c))
 STANDIN_NCCL_TESTS := $(patsubst %.c,$(BUILD)/%,$(wildcard test/standin/nccl_test/test_*.c))
 
+STANDIN_NCCL_RECORDER := $(BUILD)/test/standin/nccl_test/recorder.so
+
 .PHONY: check-standin-nccl
 standin: $(STANDIN)/libnccl.so
 check-standin: check-standin-nccl
@@ -26,6 +28,12 @@ $(STANDIN_NCCL_TESTS): %: %.o $(BUILD)/test/standin/nccl_test/ranks.o $(STANDIN)
 	$(CC) $(CFLAGS) -pthread $(filter %.o,$^) -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../../standin' -lnccl -lcuda \
 	    -lcmocka -lm -o $@
 
-check-standin-nccl: $(STANDIN_NCCL_TESTS)
+# A profiler plugin, loaded by path.
+$(STANDIN_NCCL_RECORDER): $(BUILD)/test/standin/nccl_test/recorder.o
+	$(CC) $(CFLAGS) -shared -pthread $< -o $@
+
+$(BUILD)/test/standin/nccl_test/test_plugin.o: STANDIN_CFLAGS += -DRECORDER_PATH='"$(abspath $(STANDIN_NCCL_RECORDER))"'
+
+check-standin-nccl: $(STANDIN_NCCL_TESTS) $(STANDIN_NCCL_RECORDER)
 	@failed=; for program in $(STANDIN_NCCL_TESTS); do echo "$$program"; timeout 120 $$program || failed="$$failed $$program"; \
 	done; if [ -n "$$failed" ]; then echo "failed:$$failed"; exit 1; fi
