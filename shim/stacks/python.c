@@ -193,9 +193,15 @@ static bool is_readable(uintptr_t address, size_t bytes) {
     return is_readable_word(address) && is_readable_word(address + bytes - 1);
 }
 
+/* A str or bytes object, either at least as large as the head of a bytes object. Never asks beyond an object's end,
+ * where the memory may end, too. */
 static bool is_object_of(const struct python_layout *at, uintptr_t object, uintptr_t type) {
-    return is_plausible(object) && is_readable(object, at->text_other + 8u) &&
-           python_word(object, at->object_type) == type;
+    return is_plausible(object) && is_readable(object, at->bytes_data) && python_word(object, at->object_type) == type;
+}
+
+static bool is_readable_frame(const struct python_layout *at, uintptr_t frame) {
+    size_t bytes = at->frame_owner ? at->frame_owner + 1u : at->frame_instruction + sizeof(int);
+    return is_plausible(frame) && is_readable(frame, bytes);
 }
 
 static bool is_sound_code(const struct python_runtime *python, uintptr_t code) {
@@ -224,14 +230,14 @@ static bool is_sound_chain(const struct python_runtime *python, uintptr_t frame)
     unsigned seen = 0;
     for (unsigned n = 0; frame && n < 16; n++) {
         struct python_frame f;
-        if (!is_plausible(frame) || !is_readable(frame, 128))
+        if (!is_readable_frame(at, frame))
             return false;
         uintptr_t previous = python_word(frame, at->frame_previous);
         if (at->version >= PYTHON_SHIM_FRAMES && python_byte(frame, at->frame_owner) >= PYTHON_OWNER_SHIM_FIRST) {
             frame = previous;
             continue;
         }
-        if (previous && (!is_plausible(previous) || !is_readable(previous, 128)))
+        if (previous && !is_readable_frame(at, previous)) /* looked at together with this one */
             return false;
         frame = read_frame(at, at->version, frame, &f);
         if (!is_sound_code(python, f.code) || !is_sound_instruction(at, &f))

@@ -238,21 +238,24 @@ static void test_started_ranges_are_the_processs(void **state) {
 
 static bool done;
 
-/* Starts and ends ranges of one text while others look. */
-static void *starter(void *text) {
-    while (!__atomic_load_n(&done, __ATOMIC_RELAXED))
-        end(start(text));
+static char *const texts[2] = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                               "bbbbbbbbbbbbb"};
+
+/* Starts and ends ranges of two texts in turn, in places that were just the other's, while another thread looks. */
+static void *starter(void *unused) {
+    (void)unused;
+    for (unsigned i = 0; !__atomic_load_n(&done, __ATOMIC_RELAXED); i++)
+        end(start(texts[i % 2]));
     return NULL;
 }
 
 static void test_starting_races_with_looking(void **state) {
     (void)state;
     pthread_t threads[2];
-    static char *const texts[2] = {"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbb"};
     done = false;
     for (int i = 0; i < 2; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, starter, texts[i]), 0);
-    for (int i = 0; i < 3000; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, starter, NULL), 0);
+    for (int i = 0; i < 200000; i++)
         for (const char *each = open_ranges(); *each;) {
             size_t n = strcspn(each, "|");
             const char *text = *each == 'a' ? texts[0] : texts[1];
