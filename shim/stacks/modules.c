@@ -219,6 +219,10 @@ static void add(struct search *search) {
     __atomic_store_n(&table[slot].ready, 1, __ATOMIC_RELEASE);
 }
 
+uint32_t modules_count(void) {
+    return __atomic_load_n(&table_used, __ATOMIC_RELAXED);
+}
+
 bool modules_find(uintptr_t address, struct module *found) {
     struct search search = {.address = address, .known = known_module(address)};
     dl_iterate_phdr(visit_object, &search);

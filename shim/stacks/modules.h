@@ -31,6 +31,9 @@ void modules_begin(void);
  * into the dynamic linker, which takes its lock for the length of a short list. */
 bool modules_find(uintptr_t address, struct module *found);
 
+/* How many have been found so far: grows whenever code of another one shows on a stack. */
+uint32_t modules_count(void);
+
 /* A library may just have been unloaded (dlclose returned). */
 void modules_unloaded(void);
 

@@ -88,6 +88,7 @@ static size_t registered_used;
 
 static struct started started[LABEL_STARTED];
 static uint64_t started_serial;
+static uint32_t awake;           /* a copy of NVTX has taken the hooks */
 static uint64_t started_changes; /* counts starts and ends: a thread whose copy is older looks again */
 
 static struct label_slot *labels, *patterns;
@@ -437,6 +438,7 @@ int nvtx_attach(nvtx_export_table get_export_table) {
             table[hooks[i].index])
             *table[hooks[i].index] = hooks[i].function;
     }
+    __atomic_store_n(&awake, 1, __ATOMIC_RELAXED);
     return 1;
 }
 
@@ -658,4 +660,4 @@ static size_t entries(struct thread *self, uint64_t key, uint64_t *to, size_t ro
     return written;
 }
 
-const struct stack_source label_source = {.begin = begin, .key = key, .entries = entries};
+const struct stack_source label_source = {.begin = begin, .awake = &awake, .key = key, .entries = entries};

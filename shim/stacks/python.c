@@ -13,6 +13,7 @@
 
 #include "shim/os.h"
 #include "shim/recorder.h"
+#include "shim/stacks/modules.h"
 #include "shim/stacks/python_code.h"
 
 #define FRAMES_MAX     (STACK_SOURCE_ROOM - 1) /* innermost frames that count; deeper ones are cut */
@@ -38,7 +39,8 @@ struct code_slot {
 
 static struct python_runtime runtime;
 static uint32_t state;
-static uint32_t looked; /* times that a key was wanted and no interpreter was known */
+static uint32_t looked_at; /* libraries known when an interpreter was last looked for */
+static uint32_t awake;     /* there is an interpreter */
 static struct code_slot *codes;
 static uint32_t last_code_id;
 
@@ -279,6 +281,7 @@ static void look(void) {
     enum python_found found = python_runtime_find(&runtime, &version);
     if (found == PYTHON_UNKNOWN)
         say_refused(version);
+    __atomic_store_n(&awake, found == PYTHON_FOUND, __ATOMIC_RELAXED);
     leave(found == PYTHON_FOUND ? STATE_UNCHECKED : found == PYTHON_UNKNOWN ? STATE_REFUSED : STATE_LOOKING);
     errno = saved;
 }
@@ -295,14 +298,13 @@ static void check(void) {
     errno = saved;
 }
 
-/* Anything but ready. An interpreter may be loaded late (a plugin's), so it is looked for at the 1st, 2nd, 4th, 8th ...
- * call and then at every 4096th: loading is not announced, and looking walks the list of objects. */
+/* Anything but ready. An interpreter may be loaded late (a plugin's): it is looked for whenever a stack shows code of
+ * another library. */
 static bool become_ready(void) {
-    if (__atomic_load_n(&state, __ATOMIC_RELAXED) == STATE_LOOKING) {
-        uint32_t n = __atomic_add_fetch(&looked, 1, __ATOMIC_RELAXED);
-        if ((n & (n - 1)) == 0 || n % 4096 == 0)
-            look();
-    }
+    uint32_t modules = modules_count();
+    if (__atomic_load_n(&state, __ATOMIC_RELAXED) == STATE_LOOKING &&
+        __atomic_exchange_n(&looked_at, modules, __ATOMIC_RELAXED) != modules)
+        look();
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == STATE_UNCHECKED)
         check();
     return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == STATE_READY;
@@ -374,7 +376,7 @@ static bool begin(void) {
         os_unmap(codes, CODE_SLOTS * sizeof *codes);
     codes = os_memory(CODE_SLOTS * sizeof *codes);
     last_code_id = 0;
-    looked = 0;
+    looked_at = 0;
     look();
     return codes && __atomic_load_n(&state, __ATOMIC_RELAXED) != STATE_REFUSED;
 }
@@ -409,4 +411,4 @@ static size_t entries(struct thread *self, uint64_t key, uint64_t *to, size_t ro
     return n;
 }
 
-const struct stack_source python_source = {.begin = begin, .key = key, .entries = entries};
+const struct stack_source python_source = {.begin = begin, .awake = &awake, .key = key, .entries = entries};

@@ -20,6 +20,9 @@ struct stack_source {
     /* At activation, only when the knob wants this source. False: it has nothing to give in this process, ever. */
     bool (*begin)(void);
 
+    /* 0 as long as no thread can have anything: `key` is then asked for only when a native stack is new. */
+    const uint32_t *awake;
+
     /* What the calling thread has now: 0 = nothing, else a number that names exactly these entries for the life of the
      * process (an interned id: two different lists never share one; one list may have two). The hot path: a few loads
      * and compares where nothing changed, no locks, no system calls, no allocation from the job's heap, errno kept. */

@@ -25,7 +25,8 @@ enum stack_mode stacks_mode;
 
 static uint32_t depth_limit;
 static const struct stack_source *sources[SOURCES]; /* NULL: none, or nothing to give in this process */
-static bool any_source;
+static const uint32_t asleep;
+static const uint32_t *awake[SOURCES] = {&asleep, &asleep};
 
 /* ---- native frames --------------------------------------------------------------------------- */
 
@@ -267,12 +268,12 @@ uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t f
     if (unlikely(memory->unloads != unloads))
         catch_up(memory, unloads);
     struct memo *memo = recall(memory, pc, sp, fp);
-    if (unlikely(!memo))
+    bool is_new = !memo;
+    if (unlikely(is_new))
         memo = remember(memory, pc, sp, fp);
-    if (any_source)
-        for (unsigned i = 0; i < SOURCES; i++)
-            if (sources[i])
-                keys[i] = sources[i]->key(self);
+    for (unsigned i = 0; i < SOURCES; i++)
+        if (unlikely(__atomic_load_n(awake[i], __ATOMIC_RELAXED) || (is_new && sources[i])))
+            keys[i] = sources[i]->key(self);
     if (likely(memo->keys[0] == keys[0] && memo->keys[1] == keys[1]))
         return memo->id;
     return compose(self, memo, keys);
@@ -309,7 +310,7 @@ void stacks_add_source(unsigned place, const struct stack_source *source) {
     if (!source->begin())
         return;
     sources[place] = source;
-    any_source = true;
+    awake[place] = source->awake;
 }
 
 /* False when `text` is none of the modes. */
@@ -333,7 +334,7 @@ const char *stacks_begin(const char *mode, uint64_t depth) {
     if (!parse_mode(mode, &stacks_mode))
         complaint = "COMMTAP_STACK is none of off, site, native, python, full: full is used";
     depth_limit = (uint32_t)(depth < 1 ? 1 : depth > STACK_DEPTH_MAX ? STACK_DEPTH_MAX : depth);
-    any_source = false;
+    awake[0] = awake[1] = &asleep;
     memset(sources, 0, sizeof sources);
     arena = NULL;
     last_id = 0;

@@ -195,6 +195,7 @@ static void test_depth_is_limited_and_marked(void **state) {
 /* ---- sources --------------------------------------------------------------------------------- */
 
 static uint64_t python_key, label_key;
+static const uint32_t awake = 1;
 
 static bool yes(void) {
     return true;
@@ -231,9 +232,9 @@ static size_t give_label(struct thread *self, uint64_t key, uint64_t *entries, s
 
 static void test_sources_follow_the_native_frames(void **state) {
     (void)state;
-    static const struct stack_source python = {yes, give_python_key, give_python};
-    static const struct stack_source labels = {yes, give_label_key, give_label};
-    static const struct stack_source absent = {no, give_label_key, give_label};
+    static const struct stack_source python = {yes, &awake, give_python_key, give_python};
+    static const struct stack_source labels = {yes, &awake, give_label_key, give_label};
+    static const struct stack_source absent = {no, &awake, give_label_key, give_label};
     struct thread *self = recorder_thread();
     uint32_t ids[2][3][3];
     stacks_add_source(1, &absent);
