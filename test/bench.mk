@@ -9,7 +9,8 @@ ROUNDS ?= 15
 BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
-    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu
+    $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu \
+    $(BENCH)/symbols $(BENCH)/large.so
 
 .PHONY: bench
 bench: all $(BENCH_PROGRAMS)
@@ -51,3 +52,17 @@ $(BENCH)/stack: test/bench/stack.c $(BENCH)/librecorder.a
 $(BENCH)/dumps: test/bench/dumps.c test/unit/dump_builder.c
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c,$^) -o $@
+
+$(BENCH)/symbols: test/bench/symbols.c test/unit/dump_builder.c $(filter-out %/main.o,$(ANALYZER_OBJECTS))
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@
+
+# A library with 20000 functions and their debug data, for the symbols to be looked up in.
+$(BENCH)/large.so: test/bench.mk
+	@mkdir -p $(@D)
+	for part in 0 1 2 3 4 5 6 7 8 9; do \
+	    awk -v part=$$part 'BEGIN { for (i = 0; i < 2000; i++) \
+	        printf "int f%d_%d(int *a, int b) {\n    a[b] += %d;\n    return a[b + 1] * b;\n}\n", part, i, i }' > $@.$$part.c && \
+	    $(CC) -g -O1 -fPIC -c $@.$$part.c -o $@.$$part.o || exit 1; done
+	$(CC) -shared -Wl,--build-id $@.?.o -o $@
+	@rm -f $@.?.c $@.?.o

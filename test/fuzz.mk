@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 FUZZ_DIR := $(BUILD)/fuzz
 FUZZ_FLAGS := -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 FUZZ_SOURCES := test/fuzz/fuzz_load.c test/unit/dump_builder.c \
-    $(wildcard analyzer/load/*.c analyzer/align/*.c analyzer/match/*.c analyzer/analyse/*.c)
+    $(wildcard analyzer/load/*.c analyzer/align/*.c analyzer/match/*.c analyzer/analyse/*.c analyzer/symbols/*.c)
 
 .PHONY: fuzz
 fuzz: $(FUZZ_DIR)/fuzz_load
@@ -18,4 +18,4 @@ fuzz: $(FUZZ_DIR)/fuzz_load
 
 $(FUZZ_DIR)/fuzz_load: $(FUZZ_SOURCES) $(wildcard analyzer/*/*.h shim/format.h)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $(ANALYZER_CFLAGS) $(FUZZ_FLAGS) $(FUZZ_SOURCES) -lm -o $@
+	$(FUZZ_CC) $(ANALYZER_CFLAGS) $(FUZZ_FLAGS) $(FUZZ_SOURCES) $(ANALYZER_LIBS) -o $@

@@ -188,6 +188,17 @@ class Bench:
         print("Goal: at depth 15 at most 30 ns hot and 600 ns with a core's caches swept. mpiP 3.5 with call sites adds 1533 ns to a call at one "
               "frame, 4104 ns at eight.\n")
 
+    # ---- symbols ---------------------------------------------------------------------------------------------------
+
+    def symbols(self):
+        print("## Naming 3000 addresses of a library with 20,000 functions\n")
+        command = [self.program("symbols"), os.path.abspath(self.program("large.so"))]
+        measured = [m for m in (last_figures(run(command), "seconds") for _ in range(5)) if m]
+        table(["functions", "named", "with a line", "seconds"],
+              [[show(median([m[key] for m in measured]), digits)
+                for key, digits in (("functions", 0), ("named", 0), ("lines", 0), ("seconds", 3))]])
+        print("Goal: at most 0.2 s.\n")
+
     # ---- start-up --------------------------------------------------------------------------------------------------
 
     def startup(self):
@@ -277,7 +288,7 @@ class Bench:
               f"{os.getloadavg()[0]:.1f}. {self.options.rounds} rounds, in each of which the variants take turns.\n")
 
     def all(self):
-        parts = {"percall": self.percall, "recorder": self.recorder, "stacks": self.stacks, "gpu": self.gpu,
+        parts = {"percall": self.percall, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu,
                  "startup": self.startup, "tail": self.tail,
                  "report": self.report}
         try:

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "analyzer/align/common_clock.h"
+#include "analyzer/analyse/call_tree.h"
 #include "analyzer/analyse/findings.h"
 #include "analyzer/analyse/summary.h"
 #include "analyzer/analyse/summary_deepspeed.h"
@@ -95,9 +96,22 @@ static struct dump_builder *make_sound(int32_t rank) {
             dump_builder_count(row, 8, 10 + i);
             dump_builder_collective(builder, lane, BUILDER_ALLREDUCE, 0, i, 8, 20 * i, 20 * i + 10);
         }
-        dump_builder_site(builder, lane)->count = 1;
+        struct site_row *site = dump_builder_site(builder, lane);
+        site->count = 1;
+        site->call = BUILDER_ALLREDUCE;
+        site->stack = lane + 1;
         dump_builder_peer(builder, lane)->count = 1;
     }
+    /* a file that is not there: what is in files is test_symbols' to break */
+    dump_builder_module(builder, "/nowhere/lib.so", "identity", 8, 0x400000, 0x1000);
+    dump_builder_stack(builder, 1,
+                       (const uint64_t[]){0x400010, 0x400020, STACK_ENTRY_PYTHON | STACK_PYTHON_ENTRY | 1ull << 32 | 7,
+                                          STACK_ENTRY_CUT, STACK_ENTRY_LABEL | 1},
+                       5);
+    dump_builder_module_gone(builder, 0x400000);
+    dump_builder_stack(builder, 2, (const uint64_t[]){0x400010}, 1);
+    dump_builder_code(builder, 1, "forward", "/x/torch/utils/checkpoint.py");
+    dump_builder_string(builder, 1, "range");
     struct window_block *block = dump_builder_window(builder, 0, 5);
     for (uint64_t ticket = 3; ticket < 20; ticket++)
         block->records[block->used++] = (struct record){.commit = ticket + 1, .kind = RECORD_CALL};
@@ -130,6 +144,22 @@ static void judge(const struct dump_set *set) {
     job_free(&job);
 }
 
+/* What `calls` does before it prints. */
+static void make_tree(const struct dump_set *set) {
+    const struct job job = {.dumps = set->dumps, .count = set->count};
+    const struct filter all = {0};
+    struct skip_list skip;
+    struct call_tree tree = {0};
+    struct symbols *symbols = symbols_new(set->dumps, set->count, "/nowhere");
+    if (skip_list_init(&skip) && symbols && symbols_want_all(symbols) && symbols_resolve(symbols) &&
+        call_tree_build(&tree, &(struct call_tree_request){
+                                   .job = &job, .symbols = symbols, .skip = &skip, .filter = &all, .noise = 3}))
+        sink += tree.root->sums.count;
+    call_tree_free(&tree);
+    symbols_free(symbols);
+    skip_list_free(&skip);
+}
+
 /* The stages, over the fuzzed dump of rank 0 and sound ones of ranks 1 and 2. */
 static void walk_stages(struct dump *dump) {
     static struct dump_builder *builders[2];
@@ -152,6 +182,7 @@ static void walk_stages(struct dump *dump) {
     if (deepspeed_build(&log, &set, &all))
         deepspeed_free(&log);
     judge(&set);
+    make_tree(&set);
 }
 
 /* Applies one patch. Returns the file's new length. */
