@@ -24,15 +24,30 @@ $(STANDIN)/libnccl.so.2: $(STANDIN_NCCL_OBJECTS)
 $(STANDIN)/libnccl.so: $(STANDIN)/libnccl.so.2
 	ln -sf libnccl.so.2 $@
 
-$(STANDIN_NCCL_TESTS): %: %.o $(BUILD)/test/standin/nccl_test/ranks.o $(STANDIN)/libnccl.so $(STANDIN)/libcuda.so
-	$(CC) $(CFLAGS) -pthread $(filter %.o,$^) -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../../standin' -lnccl -lcuda \
-	    -lcmocka -lm -o $@
-
 # A profiler plugin, loaded by path.
 $(STANDIN_NCCL_RECORDER): $(BUILD)/test/standin/nccl_test/recorder.o
 	$(CC) $(CFLAGS) -shared -pthread $< -o $@
 
 $(BUILD)/test/standin/nccl_test/test_plugin.o: STANDIN_CFLAGS += -DRECORDER_PATH='"$(abspath $(STANDIN_NCCL_RECORDER))"'
+
+# Where the vendor's nccl.h is, the library's definitions are compiled against it, and a test program that was runs on
+# the stand-in.
+STANDIN_NCCL_HEADER := $(wildcard $(CUDA_INCLUDE)/nccl.h)
+ifneq ($(STANDIN_NCCL_HEADER),)
+STANDIN_NCCL_TESTS += $(BUILD)/test/standin/nccl_test/test_groups_real
+check-standin-nccl: check-standin-nccl-headers
+.PHONY: check-standin-nccl-headers
+check-standin-nccl-headers:
+	$(CC) $(STANDIN_CFLAGS) -DSTANDIN_REAL_NCCL -isystem $(CUDA_INCLUDE) -fsyntax-only $(wildcard test/standin/nccl/*.c)
+
+$(BUILD)/test/standin/nccl_test/test_groups_real.o: test/standin/nccl_test/test_groups.c
+	@mkdir -p $(@D)
+	$(CC) $(STANDIN_CFLAGS) $(CFLAGS) -DSTANDIN_REAL_NCCL -isystem $(CUDA_INCLUDE) -MMD -MP -c $< -o $@
+endif
+
+$(STANDIN_NCCL_TESTS): %: %.o $(BUILD)/test/standin/nccl_test/ranks.o $(STANDIN)/libnccl.so $(STANDIN)/libcuda.so
+	$(CC) $(CFLAGS) -pthread $(filter %.o,$^) -L$(STANDIN) -Wl,-rpath,'$$ORIGIN/../../../standin' -Wl,--export-dynamic -lnccl -lcuda \
+	    -lcmocka -lm -o $@
 
 check-standin-nccl: $(STANDIN_NCCL_TESTS) $(STANDIN_NCCL_RECORDER)
 	@failed=; for program in $(STANDIN_NCCL_TESTS); do echo "$$program"; timeout 120 $$program || failed="$$failed $$program"; \

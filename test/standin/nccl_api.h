@@ -12,6 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define NCCL_SIM_INFO_MAGIC       0x74685283
+#define STANDIN_NCCL_CONFIG_MAGIC 0xcafebeef
+
+/* Declares ncclX and pncclX. The real library defines a strong pncclX with a weak ncclX at the same address. */
+#define STANDIN_NCCL_DECLARE(type, name, ...)                                                                          \
+    type name(__VA_ARGS__);                                                                                            \
+    type p##name(__VA_ARGS__)
+
+#ifdef STANDIN_REAL_NCCL /* compile what includes this against the vendor's header instead, to compare */
+#include <nccl.h>
+#else
 typedef struct ncclComm *ncclComm_t;
 typedef struct ncclWindow_vidmem *ncclWindow_t;
 typedef struct CUstream_st *cudaStream_t;
@@ -53,7 +64,6 @@ typedef enum {
 typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 #define NCCL_CONFIG_UNDEF_INT INT_MIN
-#define NCCL_API_MAGIC        0xcafebeef
 #define NCCL_SPLIT_NOCOLOR    -1
 #define NCCL_SHRINK_ABORT     0x01
 
@@ -84,9 +94,9 @@ typedef struct {
 
 #define NCCL_CONFIG_INITIALIZER                                                                                        \
     {                                                                                                                  \
-        .size = sizeof(ncclConfig_t), .magic = NCCL_API_MAGIC, .version = 22809, .blocking = NCCL_CONFIG_UNDEF_INT,    \
-        .cgaClusterSize = NCCL_CONFIG_UNDEF_INT, .minCTAs = NCCL_CONFIG_UNDEF_INT, .maxCTAs = NCCL_CONFIG_UNDEF_INT,   \
-        .splitShare = NCCL_CONFIG_UNDEF_INT, .trafficClass = NCCL_CONFIG_UNDEF_INT,                                    \
+        .size = sizeof(ncclConfig_t), .magic = STANDIN_NCCL_CONFIG_MAGIC, .version = 22809,                            \
+        .blocking = NCCL_CONFIG_UNDEF_INT, .cgaClusterSize = NCCL_CONFIG_UNDEF_INT, .minCTAs = NCCL_CONFIG_UNDEF_INT,  \
+        .maxCTAs = NCCL_CONFIG_UNDEF_INT, .splitShare = NCCL_CONFIG_UNDEF_INT, .trafficClass = NCCL_CONFIG_UNDEF_INT,  \
         .collnetEnable = NCCL_CONFIG_UNDEF_INT, .CTAPolicy = NCCL_CONFIG_UNDEF_INT,                                    \
         .shrinkShare = NCCL_CONFIG_UNDEF_INT, .nvlsCTAs = NCCL_CONFIG_UNDEF_INT,                                       \
         .nChannelsPerNetPeer = NCCL_CONFIG_UNDEF_INT, .nvlinkCentricSched = NCCL_CONFIG_UNDEF_INT,                     \
@@ -94,18 +104,12 @@ typedef struct {
         .maxP2pPeers = NCCL_CONFIG_UNDEF_INT, .graphStreamOrdering = NCCL_CONFIG_UNDEF_INT,                            \
     }
 
-#define NCCL_SIM_INFO_MAGIC 0x74685283
 typedef struct {
     size_t size;
     unsigned int magic;
     unsigned int version;
     float estimatedTime;
 } ncclSimInfo_t;
-
-/* Declares ncclX and pncclX. The real library defines a strong pncclX with a weak ncclX at the same address. */
-#define STANDIN_NCCL_DECLARE(type, name, ...)                                                                          \
-    type name(__VA_ARGS__);                                                                                            \
-    type p##name(__VA_ARGS__)
 
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclGetVersion, int *version);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclGetUniqueId, ncclUniqueId *id);
@@ -124,9 +128,6 @@ STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommSplit, ncclComm_t comm, int color, in
                      ncclConfig_t *config);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommShrink, ncclComm_t comm, int *excluded, int count, ncclComm_t *child,
                      ncclConfig_t *config, int flags);
-STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId *id);
-STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommGrow, ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
-                     ncclComm_t *child, ncclConfig_t *config);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommFinalize, ncclComm_t comm);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommDestroy, ncclComm_t comm);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommAbort, ncclComm_t comm);
@@ -140,8 +141,6 @@ STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommDeregister, ncclComm_t comm, void *ha
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommWindowRegister, ncclComm_t comm, void *buffer, size_t size,
                      ncclWindow_t *window, int flags);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommWindowDeregister, ncclComm_t comm, ncclWindow_t window);
-STANDIN_NCCL_DECLARE(ncclResult_t, ncclDevCommCreate, ncclComm_t comm, const void *requirements, void *device_comm);
-STANDIN_NCCL_DECLARE(ncclResult_t, ncclDevCommDestroy, ncclComm_t comm, const void *device_comm);
 
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclRedOpCreatePreMulSum, ncclRedOp_t *op, void *scalar, ncclDataType_t type,
                      ncclScalarResidence_t residence, ncclComm_t comm);
@@ -173,5 +172,14 @@ STANDIN_NCCL_DECLARE(ncclResult_t, ncclSend, const void *buffer, size_t count, n
                      ncclComm_t comm, cudaStream_t stream);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclRecv, void *buffer, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                      cudaStream_t stream);
+
+#endif
+
+/* Not in 2.28's nccl.h: the first two came later, the others are in nccl_device.h. */
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId *id);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommGrow, ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
+                     ncclComm_t *child, ncclConfig_t *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclDevCommCreate, ncclComm_t comm, const void *requirements, void *device_comm);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclDevCommDestroy, ncclComm_t comm, const void *device_comm);
 
 #endif

@@ -83,7 +83,7 @@ void communicator_drop(ncclComm_t comm) {
 static ncclResult_t apply_config(ncclComm_t comm, const ncclConfig_t *config) {
     if (!config)
         return ncclSuccess;
-    if (config->magic != NCCL_API_MAGIC) {
+    if (config->magic != STANDIN_NCCL_CONFIG_MAGIC) {
         message_set("ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
         return ncclInvalidArgument;
     }

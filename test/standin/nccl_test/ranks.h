@@ -6,7 +6,11 @@
 #ifndef STANDIN_RANKS_H
 #define STANDIN_RANKS_H
 
+#ifdef STANDIN_REAL_NCCL
+#include <cuda.h>
+#else
 #include "test/standin/cuda_api.h"
+#endif
 #include "test/standin/nccl_api.h"
 
 #include <stdio.h>
