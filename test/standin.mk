@@ -3,6 +3,7 @@
 #
 #   make standin         builds them
 #   make check-standin   tests the stand-in itself
+#   make check-standin-threads   the driver's test under the thread sanitizer
 
 STANDIN := $(BUILD)/standin
 STANDIN_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -fno-omit-frame-pointer -fno-optimize-sibling-calls -pthread
@@ -12,7 +13,7 @@ STANDIN_CUDA_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/standin/driv
 STANDIN_CUDART_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/standin/runtime/*.c))
 STANDIN_LIBRARIES := $(STANDIN)/libcuda.so $(STANDIN)/libcudart.so
 
-.PHONY: standin check-standin
+.PHONY: standin check-standin check-standin-threads
 standin: $(STANDIN_LIBRARIES)
 
 $(BUILD)/test/standin/%.o: test/standin/%.c
@@ -65,3 +66,13 @@ $(BUILD)/test/standin/test_%: $(BUILD)/test/standin/test_%.o $(STANDIN_CALLER) $
 $(BUILD)/test/standin/test_runtime_real.o: test/standin/test_runtime.c
 	@mkdir -p $(@D)
 	$(CC) $(STANDIN_CFLAGS) $(CFLAGS) -isystem $(CUDA_INCLUDE) -DREAL_HEADERS -MMD -MP -c $< -o $@
+
+# Not part of check: some kernels' address spaces are too random for the sanitizer.
+STANDIN_TSAN := $(BUILD)/tsan/test/standin/test_driver
+check-standin-threads: $(STANDIN_TSAN)
+	TSAN_OPTIONS=halt_on_error=1 timeout 120 $(STANDIN_TSAN)
+
+$(STANDIN_TSAN): test/standin/test_driver.c $(wildcard test/standin/*.h test/standin/driver/*.[ch])
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) -O1 -g -fsanitize=thread -fno-omit-frame-pointer -fno-optimize-sibling-calls -pthread \
+	    $(filter %.c,$^) -ldl -lcmocka -o $@

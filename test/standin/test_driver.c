@@ -184,6 +184,7 @@ static void reset_drops_what_has_not_begun(void **state) {
     OK(cuLaunchHostFunc(stream, count_one, &ran));
     usleep(5000);
     OK(cuDevicePrimaryCtxReset_v2(0));
+    usleep(30000); /* long enough for what ran at the reset to end, and more to begin */
     assert_int_equal(gate.entered, 0);
     assert_int_equal(ran, 0);
     OK(cuDevicePrimaryCtxRetain(&primary, 0));
@@ -264,9 +265,11 @@ static void legacy_stream_waits_and_is_waited_for(void **state) {
     assert_int_equal(on_blocking, 0);
     assert_int_equal(cuStreamQuery(CU_STREAM_LEGACY), CUDA_ERROR_NOT_READY);
     open_gate(&legacy_gate);
-    OK(cuStreamSynchronize(NULL));
     OK(cuStreamSynchronize(blocking));
     assert_int_equal(on_blocking, 1);
+    put_sleep(blocking, 10);
+    OK(cuStreamSynchronize(NULL)); /* nothing of its own, yet it waits for the blocking ones */
+    OK(cuStreamQuery(blocking));
 }
 
 static void special_handles_are_the_current_contexts(void **state) {

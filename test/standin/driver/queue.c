@@ -139,6 +139,7 @@ static void stream_free(CUstream stream) {
 
 static void *worker(void *argument) {
     CUstream stream = argument;
+    pthread_setname_np(pthread_self(), "standin stream");
     pthread_mutex_lock(&engine_lock);
     while (stream->head || !stream->closing) {
         if (stream->head)
