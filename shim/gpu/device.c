@@ -15,7 +15,7 @@ struct gpu_engine gpu;
 static char gone_context;
 
 struct gpu_device *gpu_device_of_context(const void *context) {
-    for (uint32_t i = 0; i < __atomic_load_n(&gpu.device_limit, __ATOMIC_ACQUIRE); i++)
+    for (uint32_t i = 0; i < gpu_device_limit(); i++)
         if (__atomic_load_n(&gpu.devices[i].context, __ATOMIC_ACQUIRE) == context)
             return &gpu.devices[i];
     return NULL;
@@ -27,7 +27,7 @@ static bool claim(struct gpu_device *device, void *expected, void *context) {
 
 /* The place of a device that was reset is its own again; otherwise a new one. */
 static struct gpu_device *claim_place(void *context, int ordinal) {
-    uint32_t limit = __atomic_load_n(&gpu.device_limit, __ATOMIC_ACQUIRE);
+    uint32_t limit = gpu_device_limit();
     for (uint32_t i = 0; i < limit; i++)
         if (gpu.devices[i].ordinal == ordinal && claim(&gpu.devices[i], &gone_context, context))
             return &gpu.devices[i];

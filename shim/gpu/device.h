@@ -95,6 +95,11 @@ static inline bool gpu_is_live(void) {
     return generation && gpu.generation == generation && !__atomic_load_n(&gpu.stopped, __ATOMIC_RELAXED);
 }
 
+/* Places in use are below this. */
+static inline uint32_t gpu_device_limit(void) {
+    return __atomic_load_n(&gpu.device_limit, __ATOMIC_ACQUIRE);
+}
+
 static inline uint32_t gpu_device_index(const struct gpu_device *device) {
     return (uint32_t)(device - gpu.devices);
 }

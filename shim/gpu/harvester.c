@@ -175,7 +175,7 @@ static bool look_at_all(void) {
 
 static void keep_house(void) {
     uint64_t now = os_monotonic_ns();
-    for (uint32_t i = 0; i < __atomic_load_n(&gpu.device_limit, __ATOMIC_ACQUIRE); i++)
+    for (uint32_t i = 0; i < gpu_device_limit(); i++)
         if (gpu_device_is_live(&gpu.devices[i]))
             finish_housekeeping(&gpu.devices[i], now);
 }
@@ -185,7 +185,7 @@ bool harvester_round(void) {
         return false;
     keep_house();
     bool any = look_at_all();
-    for (uint32_t i = 0; i < gpu.device_limit; i++)
+    for (uint32_t i = 0; i < gpu_device_limit(); i++)
         if (gpu_device_is_live(&gpu.devices[i]))
             grow_pool(&gpu.devices[i]);
     leave_place(NOBODY);

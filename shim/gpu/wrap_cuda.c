@@ -87,7 +87,7 @@ static int wait(any_function real, const struct arguments *x) { /* stream, event
 /* ---- ends of contexts ------------------------------------------------------------------------ */
 
 static void quiesce(const void *context, int ordinal) {
-    for (uint32_t i = 0; i < gpu.device_limit; i++)
+    for (uint32_t i = 0; i < gpu_device_limit(); i++)
         if (gpu_device_is_live(&gpu.devices[i]) &&
             (gpu.devices[i].context == context || gpu.devices[i].ordinal == ordinal))
             harvester_quiesce(&gpu.devices[i]);

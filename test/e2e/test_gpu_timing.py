@@ -231,6 +231,12 @@ def test_threads_share_a_pool(scene):
     assert len({r["op"] for r in dump.records()}) == len(dump.records())
 
 
+def test_threads_that_all_come_first(scene):
+    dump = scene("rush").check()
+    assert len(dump.lines["device"]) == 1
+    assert len(dump.records()) + dump.header["no_event"] == 8 * 200
+
+
 def test_hand_me_down_handles(scene):
     """A stream's handle may come again in another context's hands."""
     dump = scene("reset", STANDIN_HANDLES_REUSED="1").check()

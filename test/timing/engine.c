@@ -9,14 +9,17 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-EXPORTED int engine_attach(void) {
-    if (!*recorder_armed && !recorder_activate())
-        return -1;
+EXPORTED void engine_open(void) {
+    if (!recorder_activate())
+        return;
     for (uint32_t comm = 0; comm < 16; comm++)
         if (!recorder.progress[comm].version) {
             recorder.progress[comm].comm = comm;
             recorder.progress[comm].version = 2;
         }
+}
+
+EXPORTED int engine_attach(void) {
     return gpu_attach_device();
 }
 

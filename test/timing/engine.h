@@ -8,7 +8,10 @@
 
 #include <stdint.h>
 
-/* Opens the dump and attaches the current device. Its index, or -1. */
+/* Opens the dump. */
+void engine_open(void);
+
+/* Attaches the current device: its index, or -1. Any thread. */
 int engine_attach(void);
 
 /* Around one launch of a collective on communicator `comm` (0 to 15) with number `op`. */

@@ -58,6 +58,10 @@ static void use_device(int ordinal) {
     OK(cuInit(0));
     OK(cuDevicePrimaryCtxRetain(&context, ordinal));
     OK(cuCtxSetCurrent(context));
+    engine_open();
+}
+
+static void attach(void) {
     device = engine_attach();
     printf("device %d\n", device);
 }
@@ -309,6 +313,22 @@ static void threads(int count) {
         pthread_join(thread[i], NULL);
 }
 
+static void *attach_and_launch(void *stream) {
+    OK(cuCtxSetCurrent(context));
+    device = engine_attach(); /* the same for all */
+    return launch_many(stream);
+}
+
+/* All threads create their first communicator at once. */
+static void rush(int count) {
+    pthread_t thread[16];
+    for (int i = 0; i < count; i++)
+        pthread_create(&thread[i], NULL, attach_and_launch, new_stream());
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
+    attach();
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -330,11 +350,14 @@ int main(int argc, char **argv) {
         {"forked", forked, 5},
         {"aborted", aborted, 3},
         {"threads", threads, 4},
+        {"rush", rush, 8},
     };
     for (size_t i = 0; argc > 1 && i < sizeof scenes / sizeof *scenes; i++)
         if (!strcmp(argv[1], scenes[i].name)) {
             setvbuf(stdout, NULL, _IOLBF, 0);
             use_device(0);
+            if (scenes[i].run != rush)
+                attach();
             scenes[i].run(argc > 2 ? atoi(argv[2]) : scenes[i].number);
             return 0;
         }

@@ -641,6 +641,29 @@ static void test_anchors_are_taken_and_listed(void **state) {
     assert_int_equal(gpu.rows[0].last_anchor_ns, clock->anchors[1].monotonic_ns);
 }
 
+/* A full table keeps every second anchor, evenly, and goes on. */
+static void test_anchor_table_is_thinned(void **state) {
+    (void)state;
+    const struct section *section = NULL;
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++)
+        if (recorder.header->sections[i].kind == SECTION_DEVICE_ANCHORS)
+            section = &recorder.header->sections[i];
+    assert_non_null(section);
+    uint32_t rows = section->count;
+    while (gpu.devices[0].clock.taken < rows + rows / 2) {
+        gpu.devices[0].clock.due_ns = 0;
+        harvester_round();
+    }
+    const struct device_anchor *anchors = recorder.file.memory_base[section - recorder.header->sections];
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < rows; i++)
+        if (anchors[i].version) {
+            assert_int_equal(anchors[i].reserved[0] % 2, 0);
+            used++;
+        }
+    assert_true(used >= rows / 2 && used <= rows);
+}
+
 static void test_mode(void **state) {
     (void)state;
     static const struct {
@@ -698,6 +721,7 @@ int main(void) {
         PLAIN(test_wait_that_comes_late_exposes_nothing),
         PLAIN(test_clock_reads_from_the_nearest_anchor_at_the_devices_rate),
         PLAIN(test_anchors_are_taken_and_listed),
+        PLAIN(test_anchor_table_is_thinned),
         PLAIN(test_mode),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
