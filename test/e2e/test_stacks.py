@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Call stacks of whole jobs: they cost the job's times nothing, and every call has one.
+# Must not live here: whether frames are right (test/stacks), how the tree looks (the analyzer's tests).
+import json
+
+import pytest
+
+import jobs
+
+
+def calls_by_operation(where):
+    tree = json.loads(jobs.commtap("calls", str(where), "--format", "json").stdout)
+    return {name: op["count"] for name, op in tree["root"]["ops"].items()}
+
+
+@pytest.mark.parametrize("stack", ["site", "full"])
+@pytest.mark.parametrize("name, arguments", [("collectives", []), ("pointtopoint", []), ("communicators", ["40"]),
+                                             ("threads", ["300", "12"]), ("outstanding", ["1500"]), ("coverage", [])])
+def test_the_tree_counts_what_the_summary_counts(mpi, stack, name, arguments, where):
+    jobs.run(mpi, 2, [jobs.program(mpi, name), *arguments], where, knobs={"COMMTAP_STACK": stack})
+    expected = {}
+    for row in jobs.summary(where)["summary"]:
+        expected[row["op"]] = expected.get(row["op"], 0) + row["count"]
+    assert expected
+    assert calls_by_operation(where) == expected
+
+
+def test_walking_a_stack_is_no_communication(mpi, where):
+    """Nine hundred frames, never the same: what the caller waits for is the walk, and the reported times know nothing of it."""
+    done = jobs.run(mpi, 1, [jobs.program(mpi, "deepstack")], where,
+                    knobs={"COMMTAP_STACK": "native", "COMMTAP_STACK_DEPTH": "1000"})
+    seen_by_caller = float(done.stdout.split()[1])
+    reported = [row for row in jobs.summary(where)["summary"] if row["op"] == "MPI_Allreduce"]
+    assert sum(row["count"] for row in reported) == 300
+    assert reported[0]["time_p50_us"] * 5 < seen_by_caller
