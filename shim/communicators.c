@@ -373,7 +373,8 @@ static bool is_like_world(const struct communicator *c) {
 }
 
 struct communicator *communicator_register_known(struct handle_map *map, uintptr_t handle,
-                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call) {
+                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call,
+                                                 bool may_be_world) {
     struct members m = {.count = facts->size, .hash = hash_mix(facts->size)};
     struct communicator *c = handle ? take_from_pool() : NULL;
     if (!c)
@@ -387,7 +388,7 @@ struct communicator *communicator_register_known(struct handle_map *map, uintptr
     c->kind = COMMUNICATOR_INTRA;
     c->others = c->size;
     c->progress = take_progress(c);
-    define_known(c, &m, is_like_world(c), parent_uid, call);
+    define_known(c, &m, may_be_world && is_like_world(c), parent_uid, call);
     communicator_forget(map, handle); /* a handle that was freed unseen and handed out again */
     if (handle_map_set(map, handle, (uintptr_t)c))
         return c;

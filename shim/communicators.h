@@ -93,9 +93,10 @@ struct communicator *sequence_register(struct handle_map *map, uintptr_t handle,
                                        enum communicator_kind kind, uint16_t call);
 
 /* A communicator whose uid, size and rank its maker knows from arguments alone. Its members' world ranks stand in the
- * definition where they can be told: it has as many ranks as the world and ours is the same in both. */
+ * definition where they can be told: it may be the whole world, has as many ranks and ours is the same in both. */
 struct communicator *communicator_register_known(struct handle_map *map, uintptr_t handle,
-                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call);
+                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call,
+                                                 bool may_be_world);
 
 /* True when the library itself tells us of freed communicators. */
 bool communicators_are_watched(void);

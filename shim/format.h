@@ -54,7 +54,8 @@ enum dump_state {                               /* bits of dump_header.state */
                   STATE_ACTIVE = 1u << 0,       /* set at activation */
                   STATE_INITIALISED = 1u << 1,  /* MPI_Init (or the first communicator) returned */
                   STATE_FINALISING = 1u << 2,   /* MPI_Finalize entered */
-                  STATE_FINALISED = 1u << 3,    /* MPI_Finalize returned */
+                  STATE_FINALISED = 1u << 3,    /* MPI_Finalize returned; without MPI: a normal exit with every
+                                                                communicator of NCCL destroyed */
                   STATE_EXITED = 1u << 4,       /* the library's destructor ran: a normal exit */
                   STATE_ABORTING = 1u << 5,     /* MPI_Abort entered */
                   STATE_COPIED = 1u << 6,       /* this file is a copy made at exit (memory or staged original) */
@@ -636,6 +637,11 @@ struct communicator_definition {
     uint32_t created_by;  /* call id, 0 = predefined or unseen */
     uint32_t run_count;   /* member_run[] follows, the local group in rank order */
 };
+/* run_count 0 where neither COMMUNICATOR_FOREIGN nor COMMUNICATOR_MEMBERS_ELSEWHERE is set: a communicator of NCCL,
+ * which tells nobody the other ranks' processes. Its members are found by uid: each is a definition with that uid and
+ * its my_rank, in the dump of the process that holds it. A process may hold several members of one communicator: each
+ * has a definition, and an index, of its own. uids are equal on all members but for those made by ncclCommGrow
+ * (COMMUNICATOR_UID_UNSURE). Where the communicator is the world in its order the one run says so. */
 
 struct communicator_name_definition {
     struct definition head;

@@ -5,6 +5,7 @@
  * does nothing else.
  */
 #include "shim/gpu/timing.h"
+#include "shim/nccl/nccl_communicators.h"
 #include "shim/recorder.h"
 #include "shim/stacks/nvtx.h"
 
@@ -17,5 +18,6 @@ __attribute__((constructor)) static void library_begin(void) {
 
 __attribute__((destructor)) static void library_end(void) {
     gpu_timing_exit();
+    nccl_communicators_end();
     recorder_exit();
 }

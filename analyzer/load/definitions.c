@@ -44,7 +44,9 @@ static struct dump_communicator *slot_at(struct walk *walk, uint32_t index, uint
 /* No group is larger than the world, and no member beyond it, where they are of this world and its size is known. */
 static uint32_t world_limit(const struct dump *dump, const struct communicator_definition *definition) {
     int32_t world_size = dump->header->world_size;
-    bool known = world_size > 0 && world_size <= (int32_t)GROUP_SIZE_MAX && !(definition->flags & COMMUNICATOR_FOREIGN);
+    /* Without members it may be NCCL's, whose ranks are devices: a process may hold several. */
+    bool known = world_size > 0 && world_size <= (int32_t)GROUP_SIZE_MAX && definition->run_count &&
+                 !(definition->flags & COMMUNICATOR_FOREIGN);
     return known ? (uint32_t)world_size : GROUP_SIZE_MAX;
 }
 

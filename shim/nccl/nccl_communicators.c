@@ -6,6 +6,7 @@
 #include "shim/nccl/nccl_communicators.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "shim/nccl/nccl_abi.h"
@@ -46,34 +47,56 @@ static uint64_t uid_of_devices(const int *devices, uint32_t count) {
 /* ---- the process's rank ---------------------------------------------------------------------- */
 
 /* The first communicator stands for the world where no launcher and no MPI has told one. A process that holds several
- * of its members is one rank all the same. */
+ * of its members is one rank all the same; members are dealt out evenly, neighbours together. */
 static struct {
     uint64_t uid;
     uint32_t size, members;
     int32_t lowest;
+    bool announced; /* their number was known when the first was registered */
 } first;
 
-static void learn_rank(uint64_t uid, uint32_t size, int32_t rank) {
+static bool tells_world(const struct nccl_creation *creation) {
+    if (first.members)
+        return first.uid == creation->uid;
+    return recorder.header->rank_source == RANK_FROM_NOWHERE && creation->size && creation->rank >= 0;
+}
+
+static void learn_rank(const struct nccl_creation *creation) {
     struct dump_header *h = recorder.header;
-    if (!first.members && (h->rank_source != RANK_FROM_NOWHERE || !size || rank < 0))
+    if (!tells_world(creation))
         return;
-    if (first.members && first.uid != uid)
-        return;
-    if (!first.members || rank < first.lowest)
-        first.lowest = rank;
-    first.uid = uid;
-    first.size = size;
-    first.members++;
-    if (size % first.members == 0 && (uint32_t)first.lowest % first.members == 0) {
-        h->world_size = (int32_t)(size / first.members);
+    if (!first.members || creation->lowest < first.lowest)
+        first.lowest = creation->lowest;
+    first.uid = creation->uid;
+    first.size = creation->size;
+    first.members = first.announced ? first.members : first.members + 1;
+    if (creation->local > first.members) {
+        first.members = creation->local;
+        first.announced = true;
+    }
+    if (first.size % first.members == 0 && (uint32_t)first.lowest % first.members == 0) {
+        h->world_size = (int32_t)(first.size / first.members);
         h->rank = (int32_t)((uint32_t)first.lowest / first.members);
     }
     h->rank_source = RANK_FROM_LIBRARY;
     recorder.verbose = verbose_wanted(recorder.knobs.verbose, h->rank);
 }
 
+/* Communicators that the job has not destroyed, and whether it ever had one. */
+static uint32_t live;
+static bool any;
+
 void nccl_communicators_begin(void) {
-    first.members = 0;
+    memset(&first, 0, sizeof first);
+    live = 0;
+    any = false;
+}
+
+void nccl_communicators_end(void) {
+    if (!*recorder_armed || recorder.header->mpi_family || !any || __atomic_load_n(&live, __ATOMIC_RELAXED))
+        return;
+    recorder.header->finalised_ticks = ticks();
+    __atomic_fetch_or(&recorder.header->state, STATE_FINALISED, __ATOMIC_RELEASE);
 }
 
 /* ---- registering ----------------------------------------------------------------------------- */
@@ -101,9 +124,12 @@ static struct communicator *register_handle(uintptr_t handle, const struct nccl_
         facts.size = size > 0 ? (uint32_t)size : 0;
         facts.rank = ask(creation->copy, "ncclCommUserRank", handle);
     }
-    learn_rank(facts.uid, facts.size, facts.rank);
-    struct communicator *c =
-        communicator_register_known(&handle_maps->nccl, handle, &facts, creation->parent_uid, creation->call);
+    learn_rank(creation);
+    bool whole_world = !creation->parent_uid && creation->local == 1;
+    struct communicator *c = communicator_register_known(&handle_maps->nccl, handle, &facts, creation->parent_uid,
+                                                         creation->call, whole_world);
+    __atomic_fetch_add(&live, c != NULL, __ATOMIC_RELAXED);
+    any = true;
     if (c && *creation->name)
         communicator_set_name(c, creation->name);
     library_is_up();
@@ -145,6 +171,7 @@ static void begin_creation(const struct call_frame *f, struct nccl_creation *cre
     const char *name = name_in_config(f);
     *creation = (struct nccl_creation){.output = (const uintptr_t *)argument(f, f->call->output),
                                        .rank = RANK_UNKNOWN,
+                                       .local = 1,
                                        .copy = nccl_copy_of_function(f->function),
                                        .call = f->id};
     if (name)
@@ -170,7 +197,7 @@ void nccl_init_rank_after(struct call_frame *f) {
         begin_creation(f, &creation);
         creation.uid = nccl_uid_of_id(id, call->count ? (uint32_t)argument(f, call->count) : 1);
         creation.size = (uint32_t)argument(f, call->n);
-        creation.rank = (int32_t)argument(f, call->rank);
+        creation.rank = creation.lowest = (int32_t)argument(f, call->rank);
         creation.device = gpu_attach_device();
         created(f, NULL, &creation);
     }
@@ -185,7 +212,7 @@ void nccl_init_all_after(struct call_frame *f) {
     if (!f->failed && creation.output) {
         const uintptr_t *handles = creation.output;
         creation.uid = uid_of_devices(devices, count);
-        creation.size = count;
+        creation.size = creation.local = count;
         for (uint32_t i = 0; i < count; i++) {
             creation.output = &handles[i];
             creation.rank = (int32_t)i;
@@ -266,6 +293,7 @@ void nccl_destroy_before(struct call_frame *f) {
     f->comm_index = c->index;
     nccl_drop_launching(c);
     communicator_forget(&handle_maps->nccl, argument(f, f->call->comm));
+    __atomic_fetch_sub(&live, f->call->kind == KIND_NCCL_DESTROY, __ATOMIC_RELAXED);
 }
 
 void nccl_abort_before(struct call_frame *f) {

@@ -42,8 +42,11 @@ void nccl_register(const struct nccl_creation *creation);
 /* A communicator that we did not see being made, just used with success: registered with what its library tells. */
 struct communicator *nccl_register_unseen(uintptr_t handle, const void *function);
 
-/* After this activation's first communicator the dump says that the library is up. */
+/* Once per activation, before the first communicator. */
 void nccl_communicators_begin(void);
+
+/* At the process's normal end: a job that knows no MPI is finalised when it has destroyed its communicators. */
+void nccl_communicators_end(void);
 
 /* ---- handlers -------------------------------------------------------------------------------- */
 

@@ -192,6 +192,21 @@ static void stand_for_itself(struct call_frame *f) {
     f->flags = f->failed ? FLAG_FAILED : 0;
 }
 
+/* The usual way to use several devices in one process: their communicators are made in one group. */
+static void register_creations(struct nccl_group *group) {
+    for (uint32_t i = 0; i < group->creation_count; i++) {
+        struct nccl_creation *creation = &group->creations[i];
+        for (uint32_t j = 0; j < group->creation_count; j++) {
+            const struct nccl_creation *other = &group->creations[j];
+            creation->local += j != i && other->uid == creation->uid;
+            if (other->uid == creation->uid && other->rank < creation->lowest)
+                creation->lowest = other->rank;
+        }
+        nccl_register(creation);
+    }
+    group->creation_count = 0;
+}
+
 /* The library leaves the group even when it reports an error. */
 static void end_group(struct call_frame *f, bool simulated) {
     struct nccl_group *group = f->self->group;
@@ -208,8 +223,8 @@ static void end_group(struct call_frame *f, bool simulated) {
             else
                 finish_launch(f, launch);
         }
-        for (uint32_t i = 0; i < group->creation_count && !f->failed && !simulated; i++)
-            nccl_register(&group->creations[i]);
+        if (!f->failed && !simulated)
+            register_creations(group);
         group->launch_count = group->creation_count = 0;
     }
     stand_for_itself(f);

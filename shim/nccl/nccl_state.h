@@ -17,6 +17,8 @@ struct nccl_creation {
     uint64_t uid, parent_uid;
     uint32_t size;  /* 0 = the library must be asked once there is a handle */
     int32_t rank;   /* RANK_UNKNOWN likewise */
+    uint32_t local; /* how many of its members this process makes at once, at least 1 */
+    int32_t lowest; /* rank of the first of these */
     int32_t device; /* as gpu_attach_device tells it */
     int32_t copy;   /* of the library, -1 = unknown */
     uint32_t flags; /* enum communicator_flag */

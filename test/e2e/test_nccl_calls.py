@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the shim records of jobs that use NCCL without MPI, on the stand-in: every call, however the job reaches the
+# library, against the programs' own books. Must not live here: how long GPU work takes (test_gpu_timing.py).
+import collections
+import csv
+import glob
+import io
+import json
+import subprocess
+
+import pytest
+
+import jobs
+
+STANDIN = jobs.BUILD / "standin"
+PROGRAMS = jobs.PROGRAMS / "nccl"
+REAL = [path for pattern in ("/usr/local/cuda*/lib*/libnccl.so.2", "/usr/lib/*/libnccl.so.2",
+                             "/usr/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2")
+        for path in glob.glob(pattern)]
+
+
+def environment(rank, ranks, directory, preload=True, launcher=True, **more):
+    variables = {**jobs.clean_environment(), "LD_LIBRARY_PATH": str(STANDIN), "STANDIN_DEVICES": "4",
+                 "NCCL_LIBRARY": "libnccl.so.2", "COMMTAP_DIR": str(directory)}
+    if launcher:
+        variables.update(RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), MASTER_ADDR="localhost",
+                         MASTER_PORT="1234")
+    if preload:
+        variables["LD_PRELOAD"] = str(jobs.SHIM)
+    return {**variables, **more}
+
+
+def play(scene, ranks, folder, program=(PROGRAMS / "exercise",), **how):
+    """Runs the ranks of a scene; the dumps' directory and what all ranks' books say together."""
+    directory, ids = folder / "dumps", folder / "ids"
+    ids.mkdir()
+    running = [subprocess.Popen([*map(str, program), scene, str(rank), str(ranks), str(ids)],
+                                env=environment(rank, ranks, directory, **how), stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True) for rank in range(ranks)]
+    books = collections.Counter()
+    try:
+        for process in running:
+            out, err = process.communicate(timeout=60)
+            assert (process.returncode, err) == (0, "")
+            for line in out.splitlines():
+                for function, (calls, size) in json.loads(line).items():
+                    books[function, "calls"] += calls
+                    books[function, "bytes"] += size
+    finally:
+        for process in running:
+            process.kill()
+    return directory, books
+
+
+def recorded(directory):
+    """The same from the dumps: the host's rows count every call once."""
+    books = collections.Counter()
+    for row in jobs.summary(directory)["summary"]:
+        if row["source"] == "host":
+            books[row["op"], "calls"] += row["count"]
+            books[row["op"], "bytes"] += row["bytes_total"]
+    return books
+
+
+def agree(directory, books):
+    assert {k: v for k, v in recorded(directory).items() if v} == {k: v for k, v in books.items() if v}
+    assert books
+
+
+def of_kind(directory, *kinds):
+    return [record for record in jobs.records(directory) if record["kind"] in kinds]
+
+
+WAYS = {
+    "linked": (PROGRAMS / "exercise",),
+    "module": (PROGRAMS / "host", PROGRAMS / "exercise.so"),
+    "looked up": (PROGRAMS / "exercise-looked-up",),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_call_is_counted(way, tmp_path):
+    directory, books = play("all", 3, tmp_path, WAYS[way])
+    agree(directory, books)
+    assert jobs.commtap("check", directory).stdout.count(" finalised ") == 3
+    assert jobs.report(directory)["job"]["ranks_seen"] == 3
+
+
+def test_groups_are_one_launch_with_their_members(tmp_path):
+    directory, books = play("all", 2, tmp_path)
+    mine = [record for record in jobs.records(directory) if record["rank"] == 0]
+    groups = [record for record in mine if record["kind"] == "group"]
+    assert [record["bytes"] for record in groups] == [2048, 2048, 2048, 240]
+    assert [record["seq"] is None for record in groups] == [True, True, True, False]
+    for group in groups:
+        members = [record for record in mine if record["kind"] == "post" and record["tag"] == group["operation"]]
+        assert sum(record["bytes"] for record in members) == group["bytes"]
+        launches = [record for record in mine if record["kind"] == "gpu" and record["operation"] == group["operation"]]
+        assert [(record["bytes"], record["seq"]) for record in launches] == [(group["bytes"], group["seq"])]
+    alone = [record for record in mine if record["kind"] == "post" and record["tag"] is None]
+    timed = {record["operation"] for record in mine if record["kind"] == "gpu"}
+    assert {record["operation"] for record in alone} <= timed
+    assert [record["bytes"] for record in alone if record["op"] == "ncclAllReduce"][-1] == 32
+    numbers = [record["seq"] for record in mine if record["kind"] == "post" and record["collective"] and
+               record["comm"] == groups[0]["comm"]]
+    assert numbers == list(range(len(numbers)))
+
+
+def test_communicators_are_named_alike(tmp_path):
+    """Children by parent, number and color; a handle that comes back is another communicator."""
+    directory, _ = play("all", 4, tmp_path)
+    rows = [row for row in csv.DictReader(io.StringIO(
+        jobs.commtap("export", "--table", "communicators", directory).stdout))]
+    members = collections.defaultdict(list)
+    for row in rows:
+        members[row["comm"], row["parent"]].append((int(row["rank"]), int(row["my_rank"]), int(row["comm_size"])))
+    world = next(uid for uid, parent in members if not parent)
+    assert sorted(members.pop((world, ""))) == [(rank, rank, 4) for rank in range(4)]
+    assert {parent for _, parent in members} == {world}
+    sizes = sorted((sorted(rank for rank, _, _ in group), group[0][2]) for group in members.values())
+    assert sizes == [([0, 2], 2)] * 2 + [([1, 3], 2)] * 3 + [([2], 1)]
+
+
+def test_one_rank_runs_inside_its_calls(tmp_path):
+    directory, books = play("alone", 1, tmp_path)
+    agree(directory, books)
+    assert of_kind(directory, "group") == []
+    posted = of_kind(directory, "post")
+    assert len(posted) == sum(v for (op, what), v in books.items() if what == "calls" and not op.startswith(
+        ("ncclComm", "ncclGroup", "ncclGet")))
+
+
+def test_several_devices_in_one_process(tmp_path):
+    directory, books = play("devices", 1, tmp_path, launcher=False)
+    agree(directory, books)
+    members = [row for row in jobs.summary(directory)["summary"] if row["op"] == "ncclAllReduce"]
+    assert {row["comm"] for row in members} and len({row["comm"] for row in members}) == 1
+    assert {row["comm_size"] for row in members} == {2}
+
+
+def test_calls_that_are_in_progress(tmp_path):
+    directory, books = play("nonblocking", 2, tmp_path)
+    agree(directory, books)
+    rows = jobs.summary(directory)["summary"]
+    assert {row["comm_name"] for row in rows if row["op"] == "ncclAllReduce"} == {"patient"}
+    assert not any(record["failed"] for record in jobs.records(directory))
+    assert [record["seq"] for record in of_kind(directory, "gpu") if record["rank"] == 0] == [0, 1, 2, 3]
+
+
+def test_refused_calls_take_no_number(tmp_path):
+    directory, books = play("errors", 2, tmp_path)
+    agree(directory, books)
+    posted = [record for record in of_kind(directory, "post") if record["rank"] == 0]
+    assert [(record["failed"], record["seq"], record["result"]) for record in posted] == [(True, None, 4),
+                                                                                          (False, 0, None)]
+
+
+def test_a_simulated_group_leaves_no_trace_in_the_numbers(tmp_path):
+    directory, books = play("simulated", 2, tmp_path)
+    agree(directory, books)
+    verdict = json.loads(jobs.commtap("diagnose", "--format", "json", directory).stdout)
+    assert verdict["verdict"] == "ok"
+
+
+def test_an_aborted_communicator(tmp_path):
+    directory, books = play("abort", 3, tmp_path)
+    agree(directory, books)
+
+
+def test_rank_and_size_from_the_first_communicator(tmp_path):
+    directory, books = play("all", 2, tmp_path, launcher=False)
+    agree(directory, books)
+    assert sorted(rank["rank"] for rank in jobs.report(directory)["ranks"]) == [0, 1]
+
+
+def test_copies_of_the_library_stay_apart(tmp_path):
+    """Two modules, each linked to its own copy: communicators of one would be refused by the other."""
+    folder = tmp_path / "copy"
+    folder.mkdir()
+    for name in ("libnccl.so.2", "libcuda.so.1", "libcudart.so.13"):
+        if name.startswith("libnccl"):
+            (folder / "libnccl_second.so.2").write_bytes((STANDIN / name).read_bytes())
+    second = folder / "second.so"
+    second.write_bytes((PROGRAMS / "exercise.so").read_bytes().replace(b"libnccl.so.2\0", b"libncclB.so\0\0"))
+    (folder / "libncclB.so").write_bytes((STANDIN / "libnccl.so.2").read_bytes().replace(b"libnccl.so.2\0", b"libncclB.so\0\0"))
+    directory, books = play("alone", 1, tmp_path, (PROGRAMS / "host", f"{PROGRAMS / 'exercise.so'},{second}"),
+                            LD_LIBRARY_PATH=f"{STANDIN}:{folder}")
+    agree(directory, books)
+    assert books["ncclCommInitRank", "calls"] == 2
+
+
+def test_filter_leaves_functions_out(tmp_path):
+    directory, books = play("all", 2, tmp_path, COMMTAP_OPS="allreduce,send")
+    kept = {k: v for k, v in books.items() if k[0] in ("ncclAllReduce", "ncclSend")}
+    assert {k: v for k, v in recorded(directory).items() if v} == kept
+
+
+def test_host_only(tmp_path):
+    directory, books = play("all", 2, tmp_path, COMMTAP_GPU_TIMING="host")
+    agree(directory, books)
+    assert {row["source"] for row in jobs.summary(directory)["summary"]} == {"host"}
+
+
+def test_no_nccl_no_trace(tmp_path):
+    """Our presence must not make a library seem present, and a process without it leaves nothing."""
+    probe = ("import ctypes\n"
+             "whole = ctypes.CDLL(None)\n"
+             "print([n for n in ('ncclAllReduce', 'ncclGetUniqueId', 'ncclCommGrow') if hasattr(whole, n)])")
+    done = subprocess.run([jobs.PYTHON, "-c", probe], env=environment(0, 1, tmp_path / "dumps"), capture_output=True,
+                          text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+    assert not (tmp_path / "dumps").exists()
+
+
+def test_functions_that_the_library_lacks_stay_absent(tmp_path):
+    probe = ("import ctypes\n"
+             "nccl = ctypes.CDLL('libnccl.so.2')\n"
+             "print(hasattr(nccl, 'ncclAllReduce'), hasattr(nccl, 'ncclAllToAllv'), hasattr(nccl, 'ncclPutSignal'))")
+    done = subprocess.run([jobs.PYTHON, "-c", probe], env=environment(0, 1, tmp_path / "dumps"), capture_output=True,
+                          text=True, check=True)
+    assert (done.stdout, done.stderr) == ("True False False\n", "")
+
+
+def test_ctypes(tmp_path):
+    probe = ("import ctypes\n"
+             "nccl = ctypes.CDLL('libnccl.so.2')\n"
+             "class Id(ctypes.Structure):\n"
+             "    _fields_ = [('internal', ctypes.c_char * 128)]\n"
+             "unique, comm = Id(), ctypes.c_void_p()\n"
+             "ctypes.CDLL('libcudart.so.13').cudaSetDevice(0)\n"
+             "nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]\n"
+             "print(nccl.ncclGetUniqueId(ctypes.byref(unique)), nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0))\n"
+             "print(nccl.ncclCommDestroy(comm))")
+    done = subprocess.run([jobs.PYTHON, "-c", probe], env=environment(0, 1, tmp_path / "dumps"), capture_output=True,
+                          text=True, check=True)
+    assert (done.stdout, done.stderr) == ("0 0\n0\n", "")
+    agree(tmp_path / "dumps", collections.Counter({(f, "calls"): 1 for f in (
+        "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy")}))
+
+
+@pytest.mark.skipif(not REAL, reason="no real libnccl here")
+def test_the_real_library_answers_as_without_us(tmp_path):
+    """Without a GPU it makes ids and refuses communicators: with the same codes."""
+    probe = ("import ctypes, sys\n"
+             "nccl = ctypes.CDLL(sys.argv[1])\n"
+             "class Id(ctypes.Structure):\n"
+             "    _fields_ = [('internal', ctypes.c_char * 128)]\n"
+             "unique, comm, version = Id(), ctypes.c_void_p(), ctypes.c_int()\n"
+             "nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]\n"
+             "nccl.ncclGetErrorString.restype = ctypes.c_char_p\n"
+             "print(nccl.ncclGetVersion(ctypes.byref(version)), version.value,\n"
+             "      nccl.ncclGetUniqueId(ctypes.byref(unique)), bytes(unique) != bytes(128),\n"
+             "      nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0), comm.value,\n"
+             "      nccl.ncclGroupStart(), nccl.ncclGroupEnd(), nccl.ncclGroupEnd(), nccl.ncclCommDestroy(None),\n"
+             "      nccl.ncclAllReduce(None, None, ctypes.c_size_t(1), 7, 0, None, None), nccl.ncclGetErrorString(4))")
+    answers = []
+    for preload in (False, True):
+        variables = environment(0, 1, tmp_path / "dumps", preload=preload, LD_LIBRARY_PATH="")
+        answers.append(subprocess.run([jobs.PYTHON, "-c", probe, REAL[0]], env=variables, capture_output=True, text=True,
+                                      check=True).stdout)
+    assert answers[0] == answers[1] and answers[0].startswith("0 2")
+    assert recorded(tmp_path / "dumps")["ncclCommInitRank", "calls"] == 1

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Programs that use NCCL without MPI, for the end-to-end tests on the stand-in (test/e2e/test_nccl_calls.py).
+
+NCCL_PROGRAMS := $(BUILD)/test/programs/nccl
+NCCL_PROGRAM_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread
+
+.PHONY: programs-nccl
+programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host)
+programs: programs-nccl
+
+NCCL_EXERCISE := test/programs/nccl/exercise.c test/programs/nccl/ledger.h test/standin/nccl_api.h
+$(NCCL_PROGRAMS)/exercise: $(NCCL_EXERCISE) | standin
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) $< -o $@ -L$(STANDIN) -lnccl -lcudart -ldl
+
+$(NCCL_PROGRAMS)/exercise.so: $(NCCL_EXERCISE) | standin
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) -DMODULE -fPIC -shared $< -o $@ -L$(STANDIN) -lnccl -lcudart -ldl
+
+$(NCCL_PROGRAMS)/exercise-looked-up: $(NCCL_EXERCISE) | standin
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) -DLOOKED_UP $< -o $@ -L$(STANDIN) -lcudart -ldl
+
+$(NCCL_PROGRAMS)/host: test/programs/nccl/host.c
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) $< -o $@ -ldl

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One rank of a job that uses NCCL without MPI, keeps its own books and prints them.
+ *
+ *   exercise SCENE RANK RANKS FOLDER     (FOLDER: where rank 0 leaves unique ids for the others)
+ *
+ * Built three times: linked to NCCL; as a module that is linked to it (-DMODULE, loaded by host.c); and looking each
+ * function up in $NCCL_LIBRARY (-DLOOKED_UP).
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "test/programs/nccl/ledger.h"
+#include "test/standin/nccl_api.h"
+
+int cudaSetDevice(int device);
+int cudaMalloc(void **pointer, size_t bytes);
+int cudaFree(void *pointer);
+int cudaStreamCreate(cudaStream_t *stream);
+int cudaStreamSynchronize(cudaStream_t stream);
+int cudaStreamDestroy(cudaStream_t stream);
+
+#define FLOATS 4096
+
+static int rank, ranks, ids;
+static const char *folder;
+static float *from, *to;
+static cudaStream_t stream, second;
+
+#ifdef LOOKED_UP
+static void *look_up(const char *name) {
+    static void *library;
+    if (!library)
+        library = dlopen(getenv("NCCL_LIBRARY"), RTLD_NOW | RTLD_LOCAL);
+    void *found = library ? dlsym(library, name) : NULL;
+    if (!found) {
+        fprintf(stderr, "%s: %s\n", name, dlerror());
+        exit(3);
+    }
+    return found;
+}
+#define REACH(function) ((__typeof__(&function))look_up(#function))
+#else
+#define REACH(function) function
+#endif
+
+/* Notes the call with its bytes, makes it, and ends the program unless it succeeds. */
+#define CALL(size, function, ...)                                                                                      \
+    do {                                                                                                               \
+        ledger_add(#function, size);                                                                                   \
+        expect(#function, REACH(function)(__VA_ARGS__), ncclSuccess);                                                  \
+    } while (0)
+
+static void expect(const char *what, int result, int wanted) {
+    if (result == wanted)
+        return;
+    fprintf(stderr, "rank %d: %s returned %d, not %d\n", rank, what, result, wanted);
+    exit(4);
+}
+
+static void settle(void) {
+    expect("cudaStreamSynchronize", cudaStreamSynchronize(stream), 0);
+    expect("cudaStreamSynchronize", cudaStreamSynchronize(second), 0);
+}
+
+/* Rank 0 makes an id, the others read it. */
+static ncclUniqueId agree_on_id(void) {
+    ncclUniqueId id;
+    char path[512], draft[520];
+    snprintf(path, sizeof path, "%s/id.%d", folder, ids++);
+    snprintf(draft, sizeof draft, "%s.new", path);
+    if (rank == 0) {
+        CALL(0, ncclGetUniqueId, &id);
+        FILE *file = fopen(draft, "wb");
+        if (!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) || rename(draft, path))
+            exit(5);
+        return id;
+    }
+    while (access(path, R_OK))
+        usleep(1000);
+    FILE *file = fopen(path, "rb");
+    if (!file || fread(&id, sizeof id, 1, file) != 1)
+        exit(5);
+    fclose(file);
+    return id;
+}
+
+static ncclComm_t make_communicator(void) {
+    ncclComm_t comm = NULL;
+    ncclUniqueId id = agree_on_id();
+    CALL(0, ncclCommInitRank, &comm, ranks, id, rank);
+    return comm;
+}
+
+#define BYTES(count) ((unsigned long long)(count)*4)
+
+static void collectives(ncclComm_t comm, int n) {
+    for (size_t count = 64; count <= 1024; count *= 4)
+        CALL(BYTES(count), ncclAllReduce, from, to, count, ncclFloat32, ncclSum, comm, stream);
+    CALL(BYTES(100) / 2, ncclAllReduce, from, to, 100, ncclFloat16, ncclMax, comm, stream);
+    CALL(BYTES(128), ncclBroadcast, from, to, 128, ncclFloat32, n - 1, comm, stream);
+    CALL(BYTES(128), ncclBcast, to, 128, ncclFloat32, 0, comm, stream);
+    CALL(BYTES(96), ncclReduce, from, to, 96, ncclFloat32, ncclProd, 0, comm, stream);
+    CALL(BYTES(64) * n, ncclAllGather, from, to, 64, ncclFloat32, comm, stream);
+    CALL(BYTES(64) * n, ncclReduceScatter, from, to, 64, ncclFloat32, ncclSum, comm, stream);
+    CALL(BYTES(32) * n, ncclAlltoAll, from, to, 32, ncclFloat32, comm, stream);
+    CALL(BYTES(32) * n, ncclGather, from, to, 32, ncclFloat32, 0, comm, stream);
+    CALL(BYTES(32) * n, ncclScatter, from, to, 32, ncclFloat32, 0, comm, stream);
+}
+
+static void groups(ncclComm_t comm) {
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    for (int i = 0; i < 3; i++) { /* point to point */
+        CALL(0, ncclGroupStart);
+        CALL(BYTES(256), ncclSend, from, 256, ncclFloat32, next, comm, stream);
+        CALL(BYTES(256), ncclRecv, to, 256, ncclFloat32, previous, comm, stream);
+        CALL(0, ncclGroupEnd);
+    }
+    CALL(0, ncclGroupStart); /* several collectives, on two streams, nested */
+    CALL(BYTES(10), ncclAllReduce, from, to, 10, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclGroupStart);
+    CALL(BYTES(20), ncclAllReduce, from + 64, to + 64, 20, ncclFloat32, ncclSum, comm, second);
+    CALL(0, ncclGroupEnd);
+    CALL(BYTES(30), ncclAllReduce, from + 128, to + 128, 30, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclGroupEnd);
+    CALL(0, ncclGroupStart); /* of one */
+    CALL(BYTES(40), ncclAllReduce, from, to, 40, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclGroupEnd);
+    CALL(0, ncclGroupStart); /* of none */
+    CALL(0, ncclGroupEnd);
+}
+
+static void memory(ncclComm_t comm) {
+    void *buffer = NULL, *handle = NULL;
+    CALL(0, ncclMemAlloc, &buffer, 65536);
+    CALL(0, ncclCommRegister, comm, buffer, 65536, &handle);
+    CALL(0, ncclCommDeregister, comm, handle);
+    CALL(0, ncclMemFree, buffer);
+}
+
+/* Children by color, one of them without this rank, handles freed and given out again. */
+static void children(ncclComm_t comm) {
+    for (int round = 0; round < 3; round++) {
+        ncclComm_t child = NULL;
+        int color = round == 1 && rank == 0 ? NCCL_SPLIT_NOCOLOR : rank % 2;
+        CALL(0, ncclCommSplit, comm, color, rank, &child, NULL);
+        if (!child)
+            continue;
+        CALL(BYTES(8), ncclAllReduce, from, to, 8, ncclFloat32, ncclSum, child, stream);
+        settle();
+        CALL(0, ncclCommDestroy, child);
+    }
+}
+
+static void end(ncclComm_t comm) {
+    settle();
+    CALL(0, ncclCommFinalize, comm);
+    CALL(0, ncclCommDestroy, comm);
+}
+
+/* ---- scenes ---------------------------------------------------------------------------------- */
+
+static void scene_all(void) {
+    ncclComm_t comm = make_communicator();
+    collectives(comm, ranks);
+    settle();
+    groups(comm);
+    settle();
+    memory(comm);
+    if (ranks > 1)
+        children(comm);
+    end(comm);
+}
+
+/* Each rank by itself: everything runs inside the calls. */
+static void scene_alone(void) {
+    ncclComm_t comm = NULL;
+    ncclUniqueId id;
+    CALL(0, ncclGetUniqueId, &id);
+    CALL(0, ncclCommInitRank, &comm, 1, id, 0);
+    collectives(comm, 1);
+    CALL(0, ncclGroupStart);
+    CALL(BYTES(12), ncclAllReduce, from, to, 12, ncclFloat32, ncclSum, comm, stream);
+    CALL(BYTES(13), ncclAllReduce, from, to, 13, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclGroupEnd);
+    end(comm);
+}
+
+/* All devices in one process. */
+static void scene_devices(void) {
+    ncclComm_t comms[2];
+    cudaStream_t streams[2];
+    float *buffers[2];
+    CALL(0, ncclCommInitAll, comms, 2, NULL);
+    for (int i = 0; i < 2; i++) {
+        expect("device", cudaSetDevice(i) | cudaStreamCreate(&streams[i]), 0);
+        expect("memory", cudaMalloc((void **)&buffers[i], BYTES(FLOATS)), 0);
+    }
+    for (int round = 0; round < 5; round++) {
+        CALL(0, ncclGroupStart);
+        for (int i = 0; i < 2; i++)
+            CALL(BYTES(100), ncclAllReduce, buffers[i], buffers[i], 100, ncclFloat32, ncclSum, comms[i], streams[i]);
+        CALL(0, ncclGroupEnd);
+    }
+    for (int i = 0; i < 2; i++)
+        expect("synchronize", cudaStreamSynchronize(streams[i]), 0);
+    for (int i = 0; i < 2; i++)
+        CALL(0, ncclCommDestroy, comms[i]);
+}
+
+static void wait_until_done(ncclComm_t comm) {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) {
+        CALL(0, ncclCommGetAsyncError, comm, &state);
+        usleep(500);
+    }
+    expect("async error", state, ncclSuccess);
+}
+
+/* Calls may say "in progress": neither an error nor the end of the launch. */
+static void scene_nonblocking(void) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclComm_t comm = NULL;
+    ncclUniqueId id = agree_on_id();
+    config.blocking = 0;
+    config.commName = "patient";
+    ledger_add("ncclCommInitRankConfig", 0);
+    ncclResult_t result = REACH(ncclCommInitRankConfig)(&comm, ranks, id, rank, &config);
+    expect("init", result == ncclInProgress ? ncclSuccess : result, ncclSuccess);
+    wait_until_done(comm);
+    for (int i = 0; i < 4; i++) {
+        ledger_add("ncclAllReduce", BYTES(50));
+        result = REACH(ncclAllReduce)(from, to, 50, ncclFloat32, ncclSum, comm, stream);
+        expect("reduce", result == ncclInProgress ? ncclSuccess : result, ncclSuccess);
+        wait_until_done(comm);
+    }
+    settle();
+    CALL(0, ncclCommDestroy, comm);
+}
+
+/* Refused calls are counted as failed and take no number. */
+static void scene_errors(void) {
+    ncclComm_t comm = make_communicator();
+    ledger_add("ncclAllReduce", BYTES(7));
+    expect("no stream's business", REACH(ncclAllReduce)(from, to, 7, ncclFloat32, (ncclRedOp_t)77, comm, stream),
+           ncclInvalidArgument);
+    CALL(BYTES(7), ncclAllReduce, from, to, 7, ncclFloat32, ncclSum, comm, stream);
+    end(comm);
+}
+
+/* A simulated group launches nothing. */
+static void scene_simulated(void) {
+    ncclSimInfo_t info = {sizeof info, NCCL_SIM_INFO_MAGIC, 22809, -1.0f};
+    ncclComm_t comm = make_communicator();
+    CALL(BYTES(5), ncclAllReduce, from, to, 5, ncclFloat32, ncclSum, comm, stream);
+    if (rank == 0) { /* of no consequence for the others */
+        CALL(0, ncclGroupStart);
+        CALL(BYTES(6), ncclAllReduce, from, to, 6, ncclFloat32, ncclSum, comm, stream);
+        CALL(0, ncclGroupSimulateEnd, &info);
+    }
+    CALL(BYTES(7), ncclAllReduce, from, to, 7, ncclFloat32, ncclSum, comm, stream);
+    end(comm);
+}
+
+/* Rank 1 never comes: the others give up. */
+static void scene_abort(void) {
+    ncclComm_t comm = make_communicator();
+    CALL(BYTES(5), ncclAllReduce, from, to, 5, ncclFloat32, ncclSum, comm, stream);
+    settle();
+    if (rank != 1)
+        CALL(BYTES(6), ncclAllReduce, from, to, 6, ncclFloat32, ncclSum, comm, stream);
+    usleep(200000);
+    CALL(0, ncclCommAbort, comm);
+}
+
+static const struct scene {
+    const char *name;
+    void (*play)(void);
+} scenes[] = {
+    {"all", scene_all},         {"alone", scene_alone},
+    {"devices", scene_devices}, {"nonblocking", scene_nonblocking},
+    {"errors", scene_errors},   {"simulated", scene_simulated},
+    {"abort", scene_abort},
+};
+
+#ifdef MODULE
+#define main exercise
+int exercise(int argc, char **argv);
+#endif
+
+int main(int argc, char **argv) {
+    if (argc < 5)
+        return 2;
+    rank = atoi(argv[2]);
+    ranks = atoi(argv[3]);
+    folder = argv[4];
+    expect("cudaSetDevice", cudaSetDevice(rank), 0);
+    expect("cudaMalloc", cudaMalloc((void **)&from, BYTES(FLOATS)) | cudaMalloc((void **)&to, BYTES(FLOATS)), 0);
+    expect("cudaStreamCreate", cudaStreamCreate(&stream) | cudaStreamCreate(&second), 0);
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
+        if (!strcmp(argv[1], scenes[i].name)) {
+            scenes[i].play();
+            ledger_print();
+            return 0;
+        }
+    return 2;
+}
