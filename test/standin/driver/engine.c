@@ -21,7 +21,7 @@ static struct object *oldest_retired, **newest_retired = &oldest_retired;
 static size_t retired;
 
 CUresult engine_ready(void) {
-    return atomic_load_explicit(&state, memory_order_relaxed);
+    return atomic_load_explicit(&state, memory_order_acquire);
 }
 
 uint64_t engine_next_id(void) {
@@ -123,6 +123,7 @@ EXPORT CUresult cuInit(unsigned flags) {
 }
 
 __attribute__((destructor)) static void at_exit(void) {
-    calls_report();
+    if (engine_ready() == CUDA_SUCCESS)
+        calls_report();
     atomic_store(&state, CUDA_ERROR_DEINITIALIZED);
 }
