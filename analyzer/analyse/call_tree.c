@@ -282,24 +282,35 @@ static bool add_pending(struct build *build) {
     return true;
 }
 
+/* By stack, the one with the most time first. */
+static int compare_destinations(const void *a, const void *b) {
+    const struct destination *left = *(struct destination *const *)a, *right = *(struct destination *const *)b;
+    if (left->stack != right->stack)
+        return left->stack < right->stack ? -1 : 1;
+    uint64_t left_ns = entry_at(left)->sums.time_ns, right_ns = entry_at(right)->sums.time_ns;
+    if (left_ns != right_ns)
+        return left_ns > right_ns ? -1 : 1;
+    if (left->comm != right->comm)
+        return left->comm < right->comm ? -1 : 1;
+    return (int)left->call - (int)right->call;
+}
+
 /* The waits of a site are known for all its calls together: its entry with the most time has them. */
-static void add_waits(struct build *build) {
-    const struct site_waits *waits = build->request->waits;
-    for (size_t i = 0; waits && i < build->table_size; i++) {
-        const struct destination *destination = &build->table[i];
-        if (!destination->used || !destination->node)
-            continue;
-        struct site_wait wait = site_waits_of(waits, build->d, destination->stack);
-        bool best = wait.wait_ns > 0;
-        for (size_t j = 0; best && j < build->table_size; j++) {
-            const struct destination *other = &build->table[j];
-            if (j != i && other->used && other->node && other->stack == destination->stack)
-                best = entry_at(other)->sums.time_ns < entry_at(destination)->sums.time_ns ||
-                       (entry_at(other)->sums.time_ns == entry_at(destination)->sums.time_ns && j > i);
-        }
-        if (best)
-            entry_at(destination)->sums.wait_ns += (uint64_t)wait.wait_ns;
-    }
+static bool add_waits(struct build *build) {
+    const struct destination **sorted = malloc((build->table_count + 1) * sizeof *sorted);
+    size_t count = 0;
+    for (size_t i = 0; sorted && i < build->table_size; i++)
+        if (build->table[i].used && build->table[i].node)
+            sorted[count++] = &build->table[i];
+    if (count > 0)
+        qsort(sorted, count, sizeof *sorted, compare_destinations);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || sorted[i]->stack != sorted[i - 1]->stack)
+            entry_at(sorted[i])->sums.wait_ns +=
+                (uint64_t)site_waits_of(build->request->waits, build->d, sorted[i]->stack).wait_ns;
+    bool enough_memory = sorted != NULL;
+    free(sorted);
+    return enough_memory;
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -385,8 +396,8 @@ static bool add_dump(struct build *build, size_t d) {
     for (uint32_t i = 0; enough_memory && i < build->dump->lane_count; i++)
         enough_memory = !build->dump->lanes[i].state || add_lane(build, &build->dump->lanes[i]);
     enough_memory = enough_memory && add_pending(build);
-    if (enough_memory)
-        add_waits(build);
+    if (enough_memory && request->waits)
+        enough_memory = add_waits(build);
     if (enough_memory && request->noise >= 1)
         enough_memory = add_records(build);
     pass_pairs_free(build->pairs);

@@ -187,14 +187,17 @@ static void modules_that_come_and_go_are_told_apart_by_time(void **state) {
     dump_builder_module(builder, in_directory("first.so"), ids[0], 20, 0x400000, ELF_BUILDER_EXTENT);
     dump_builder_stack(builder, 1, &entry, 1);
     dump_builder_module_gone(builder, 0x400000);
+    dump_builder_stack(builder, 2, &entry, 1); /* the module beside it follows */
     dump_builder_module(builder, in_directory("second.so"), ids[1], 20, 0x400000, ELF_BUILDER_EXTENT);
-    dump_builder_stack(builder, 2, &entry, 1);
+    dump_builder_stack(builder, 3, &entry, 1);
+    dump_builder_module_gone(builder, 0x400000);
     size_t bytes;
     const void *data = dump_builder_data(builder, &bytes);
     struct dump *dump = dump_open_buffer("made.ct", data, bytes);
     struct symbols *symbols = look_up(&dump, 1);
     assert_string_equal(symbols_find(symbols, 0, dump_stack(dump, 1), entry)->name, "first");
     assert_string_equal(symbols_find(symbols, 0, dump_stack(dump, 2), entry)->name, "second");
+    assert_string_equal(symbols_find(symbols, 0, dump_stack(dump, 3), entry)->name, "second");
     assert_string_equal(symbols_find(symbols, 0, dump_stack(dump, 2), 0x10)->name, "[unknown]");
     symbols_free(symbols);
     dump_close(dump);
