@@ -16,8 +16,9 @@
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/units.h"
 #include "analyzer/session.h"
+#include "analyzer/watch.h"
 
-enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
+enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8, DIAGNOSIS = 1000 };
 
 struct report {
     const struct session *session;
@@ -251,12 +252,46 @@ static int print(const struct options *options, const struct report *report) {
     return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
 }
 
+/* A job that did not come to its end: what it hangs on, before everything else. One that was aborted has said so. */
+static int add_diagnosis(struct session *session) {
+    static const enum finding_code codes[] = {[VERDICT_HANG] = FINDING_HANG,
+                                              [VERDICT_DESYNC] = FINDING_DESYNC,
+                                              [VERDICT_DEADLOCK] = FINDING_DEADLOCK,
+                                              [VERDICT_DEAD_RANK] = FINDING_DEAD_RANK};
+    bool unfinished = false, aborted = false;
+    for (size_t d = 0; d < session->job.count; d++) {
+        unfinished |= session->job.ends[d] != END_FINALISED;
+        aborted |= session->job.ends[d] == END_ABORTED;
+    }
+    if (!unfinished || aborted)
+        return EXIT_FINE;
+    struct diagnosis diagnosis;
+    int code = watch_job(&diagnosis, &session->job, 1);
+    if (code == EXIT_FINE && diagnosis.verdict != VERDICT_OK && diagnosis.verdict != VERDICT_UNKNOWN) {
+        char text[DIAGNOSIS] = "";
+        for (size_t i = 0; i < diagnosis.sentence_count; i++) {
+            size_t used = strlen(text);
+            if (used + strlen(diagnosis.sentences[i]) + 2 > sizeof text)
+                break; /* `commtap diagnose` has the rest */
+            snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", diagnosis.sentences[i]);
+        }
+        findings_put_first(&session->findings, codes[diagnosis.verdict], text);
+    }
+    diagnosis_free(&diagnosis);
+    return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;
+}
+
 static int run(const struct options *options) {
     struct session session;
     struct summary summary;
     int code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
+    code = add_diagnosis(&session);
+    if (code != EXIT_FINE) {
+        session_close(&session);
+        return code;
+    }
     if (!summary_build(&summary, &session.job.selected, NULL, SUMMARY_BY_DEFAULT)) {
         session_close(&session);
         return input_no_memory();

@@ -28,21 +28,26 @@ static int refuse_run(const char *directory, const char *run) {
     return EXIT_UNUSABLE;
 }
 
+static enum process_state *ask_for_states(const struct job *job) {
+    enum process_state *states = calloc(job->count + 1, sizeof *states);
+    for (size_t d = 0; states && d < job->count; d++)
+        states[d] = process_state(job->dumps[d]);
+    return states;
+}
+
 static int choose(struct watch *watch, const char *directory, const char *run) {
     int selected = job_select(&watch->job, &watch->set, run, process_is_alive);
     if (selected == -1)
         return refuse_run(directory, run ? run : "");
-    watch->states = selected == 0 ? calloc(watch->job.count + 1, sizeof *watch->states) : NULL;
-    for (size_t d = 0; watch->states && d < watch->job.count; d++)
-        watch->states[d] = process_state(watch->job.dumps[d]);
+    watch->states = selected == 0 ? ask_for_states(&watch->job) : NULL;
     return watch->states ? EXIT_FINE : input_no_memory();
 }
 
 /* Whether a process that has not ended properly may still run. */
-static bool may_live(const struct watch *watch) {
-    for (size_t d = 0; d < watch->job.count; d++)
-        if (!(watch->job.dumps[d]->header->state & (STATE_FINALISED | STATE_EXITED | STATE_COPIED)) &&
-            watch->states[d] != PROCESS_GONE)
+static bool may_live(const struct job *job, const enum process_state *states) {
+    for (size_t d = 0; d < job->count; d++)
+        if (!(job->dumps[d]->header->state & (STATE_FINALISED | STATE_EXITED | STATE_COPIED)) &&
+            states[d] != PROCESS_GONE)
             return true;
     return false;
 }
@@ -160,10 +165,35 @@ int watch_open(struct watch *watch, const char *directory, const char *run, doub
         code = choose(watch, directory, run);
     if (code != EXIT_FINE)
         return code;
-    return may_live(watch) ? look_twice(watch, directory, run, wait) : judge(watch, NULL, 0);
+    return may_live(&watch->job, watch->states) ? look_twice(watch, directory, run, wait) : judge(watch, NULL, 0);
 }
 
 void watch_close(struct watch *watch) {
     diagnosis_free(&watch->diagnosis);
     close_look(watch);
+}
+
+/* ---- a job that is open ---------------------------------------------------------------------- */
+
+int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait) {
+    *diagnosis = (struct diagnosis){0};
+    enum process_state *states = ask_for_states(job);
+    uint64_t *looks = calloc(job->count + 1, sizeof *looks);
+    int32_t *moving = calloc(job->count + 1, sizeof *moving);
+    struct diagnose_request request = {.states = states, .moving = moving};
+    bool done = states && looks && moving;
+    if (done && may_live(job, states)) {
+        for (size_t d = 0; d < job->count; d++)
+            looks[d] = dump_look(job->dumps[d]);
+        sleep_for(wait);
+        for (size_t d = 0; d < job->count; d++)
+            if (dump_look(job->dumps[d]) != looks[d])
+                moving[request.moving_count++] = job->dumps[d]->header->rank;
+        request.settled = request.moving_count == 0;
+    }
+    done = done && diagnose(diagnosis, job, &request);
+    free(states);
+    free(looks);
+    free(moving);
+    return done ? EXIT_FINE : input_no_memory();
 }

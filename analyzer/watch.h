@@ -23,4 +23,8 @@ struct watch {
 int watch_open(struct watch *watch, const char *directory, const char *run, double wait);
 void watch_close(struct watch *watch);
 
+/* The same for a job that is open already; a second look, where it is needed, is at the same dumps. The caller frees
+ * with diagnosis_free in every case. */
+int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait);
+
 #endif

@@ -32,6 +32,9 @@ static const struct {
     [FINDING_TOO_SHORT] = {SEVERITY_INFO, "too_short"},
     [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
     [FINDING_DESYNC] = {SEVERITY_ERROR, "desync"},
+    [FINDING_HANG] = {SEVERITY_ERROR, "hang"},
+    [FINDING_DEADLOCK] = {SEVERITY_ERROR, "deadlock"},
+    [FINDING_DEAD_RANK] = {SEVERITY_ERROR, "dead_rank"},
     [FINDING_MISSING_RANKS] = {SEVERITY_WARNING, "missing_ranks"},
     [FINDING_UNCOLLECTED] = {SEVERITY_WARNING, "uncollected"},
     [FINDING_UNUSABLE_FILES] = {SEVERITY_WARNING, "unusable_files"},
@@ -79,6 +82,16 @@ void findings_add(struct findings *findings, enum finding_code code, const char 
         return;
     }
     findings->items[findings->count++] = (struct finding){codes[code].severity, codes[code].name, copy};
+}
+
+void findings_put_first(struct findings *findings, enum finding_code code, const char *text) {
+    size_t before = findings->count;
+    findings_add(findings, code, "%s", text);
+    if (findings->count == before)
+        return;
+    struct finding first = findings->items[before];
+    memmove(findings->items + 1, findings->items, before * sizeof *findings->items);
+    findings->items[0] = first;
 }
 
 void findings_free(struct findings *findings) {

@@ -22,6 +22,9 @@ enum finding_code {
     FINDING_TOO_SHORT,
     FINDING_NO_COLLECTIVES,
     FINDING_DESYNC,
+    FINDING_HANG,
+    FINDING_DEADLOCK,
+    FINDING_DEAD_RANK,
     FINDING_MISSING_RANKS,
     FINDING_UNCOLLECTED,
     FINDING_UNUSABLE_FILES,
@@ -62,6 +65,8 @@ struct findings {
  * afterwards; the caller frees with findings_free. */
 void findings_collect(struct findings *findings, const struct dump_set *set, const struct job *job,
                       const struct straggler_analysis *analysis);
+/* Says something before everything else. */
+void findings_put_first(struct findings *findings, enum finding_code code, const char *text);
 void findings_free(struct findings *findings);
 
 /* What is known against one straggler, in one phrase, cut to `size`. */

@@ -180,3 +180,11 @@ def test_finished_job(mpi, where):
     result = diagnose(where)
     assert result["verdict"] == "ok"
     assert result["looks"] == 1
+
+
+def test_the_report_begins_with_it(mpi, where):
+    with hanging(mpi, "chain", where):
+        pass
+    first = jobs.report(where)["findings"][0]
+    assert (first["severity"], first["code"]) == ("error", "hang")
+    assert "wait for rank 0" in first["text"]
