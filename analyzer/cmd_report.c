@@ -109,13 +109,23 @@ static void print_job(const struct output *output, const struct session *session
     fputc('\n', output->stream);
 }
 
+/* Where all times are the host's nobody need be told so. */
+static bool has_device_times(const struct summary *summary) {
+    for (size_t i = 0; i < summary->count; i++)
+        if (summary->entries[i].source != SOURCE_HOST)
+            return true;
+    return false;
+}
+
 static bool print_operations(const struct output *output, const struct report *report) {
-    static const char *const keys[] = {"op",          "comm_name",   "comm_size",     "bytes", "count", "time_total_us",
-                                       "time_avg_us", "time_max_us", "busbw_gb_per_s"};
+    static const char *const keys[] = {"op",    "source",        "comm_name",   "comm_size",   "bytes",
+                                       "count", "time_total_us", "time_avg_us", "time_max_us", "busbw_gb_per_s"};
     enum { KEYS = sizeof keys / sizeof *keys };
     struct column columns[KEYS + 1] = {0};
+    size_t used = 0;
     for (size_t i = 0; i < KEYS; i++)
-        columns[i] = *table_column(summary_columns, keys[i]);
+        if (strcmp(keys[i], "source") != 0 || has_device_times(report->summary))
+            columns[used++] = *table_column(summary_columns, keys[i]);
     size_t shown = report->summary->count < OPERATIONS_SHOWN ? report->summary->count : OPERATIONS_SHOWN;
     struct table table = {columns, report->summary->entries, sizeof *report->summary->entries, shown};
     print_heading(output, "Operations that took longest (times summed over ranks)");

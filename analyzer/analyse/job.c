@@ -89,6 +89,8 @@ static enum rank_end end_of(const struct dump *dump, bool (*alive)(const struct 
         return END_FINALISED;
     if (state & STATE_ABORTING)
         return END_ABORTED;
+    if (state & STATE_EXITED && dump->header->mpi_family == 0 && state & STATE_INITIALISED)
+        return END_FINALISED; /* NCCL alone: nothing need be finalised */
     if (state & STATE_EXITED)
         return state & STATE_INITIALISED ? END_EXITED : END_IN_INIT;
     if (!(state & STATE_INITIALISED))

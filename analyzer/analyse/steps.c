@@ -28,6 +28,7 @@ struct operation {
     uint64_t symbol;
     int64_t enter, leave;
     uint64_t bytes;
+    uint32_t op; /* of the launch, where it ran on a GPU */
     uint16_t call;
     bool reduction; /* of all members, by all members */
 };
@@ -35,6 +36,12 @@ struct operation {
 struct completion {
     int64_t at;
     bool receive;
+};
+
+/* Where a launch ran. */
+struct launch {
+    uint32_t op;
+    int64_t from, to;
 };
 
 struct walk {
@@ -48,6 +55,8 @@ struct walk {
     size_t part_count, part_room;
     struct completion *completions;
     size_t completion_count, completion_room;
+    struct launch *launches;
+    size_t launch_count, launch_room;
     int64_t *starts; /* of steps, by a marker or an anchor */
     size_t start_count, start_room;
     int64_t last_ns;
@@ -94,6 +103,7 @@ static void add_operation(struct walk *w, const struct record *record, const str
         .enter = enter,
         .leave = leave,
         .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
+        .op = call->api == API_NCCL && record->tag > 0 ? (uint32_t)record->tag : record->op,
         .call = record->call,
         .reduction = call->call_class == CLASS_COLLECTIVE && call->flow == FLOW_ALL && record->redop != REDOP_NONE,
     };
@@ -145,6 +155,8 @@ static void add_device_record(struct walk *w, const struct record *record, const
         add_part(w, from, to, PART_EXPOSED);
     } else if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && call) {
         w->device = true;
+        if (!(record->flags & FLAG_CAPTURED) && GROW(w, launches, launch_count, launch_room))
+            w->launches[w->launch_count++] = (struct launch){record->op, from, to};
         add_part(w, from, to, call->call_class == CLASS_RECV ? PART_RECEIVE : PART_OTHER);
     }
     w->last_ns = to > w->last_ns ? to : w->last_ns;
@@ -206,6 +218,11 @@ static int compare_operations(const void *a, const void *b) {
     return (left->enter > right->enter) - (left->enter < right->enter);
 }
 
+static int compare_launches(const void *a, const void *b) {
+    const struct launch *left = a, *right = b;
+    return left->op < right->op ? -1 : left->op > right->op;
+}
+
 static int compare_starts(const void *a, const void *b) {
     int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
     return (left > right) - (left < right);
@@ -214,6 +231,22 @@ static int compare_starts(const void *a, const void *b) {
 static void sort(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
     if (count > 1)
         qsort(items, count, size, compare);
+}
+
+/* GPU operations happened where they ran, not where they were enqueued. */
+static void move_to_device(struct walk *w) {
+    sort(w->launches, w->launch_count, sizeof *w->launches, compare_launches);
+    for (size_t i = 0; w->launch_count > 0 && i < w->operation_count; i++) {
+        struct operation *operation = &w->operations[i];
+        const struct launch key = {.op = operation->op};
+        const struct launch *launch =
+            bsearch(&key, w->launches, w->launch_count, sizeof *w->launches, compare_launches);
+        const struct call_name *call = dump_call(w->clock->dumps[w->dump], operation->call);
+        if (!launch || !call || call->api != API_NCCL)
+            continue;
+        operation->enter = launch->from;
+        operation->leave = launch->to;
+    }
 }
 
 /* A wait in which nothing but receives completed was receiving. */
@@ -236,9 +269,10 @@ static void name_waits(struct walk *w) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* Periods are those of the order of the calls; steps go by where the operations ran. */
 static bool find_starts(struct walk *w, struct rank_steps *rank) {
     if (w->marker->pcontrol || w->marker->anchor) {
-        sort(w->starts, w->start_count, sizeof *w->starts, compare_starts);
+        move_to_device(w);
         return true;
     }
     uint64_t *symbols = malloc((w->operation_count + 1) * sizeof *symbols);
@@ -248,6 +282,7 @@ static bool find_starts(struct walk *w, struct rank_steps *rank) {
         symbols[i] = w->operations[i].symbol;
     bool done = periods_find(&rank->periods, symbols, w->operation_count);
     free(symbols);
+    move_to_device(w);
     if (!done || rank->periods.step == rank->periods.count)
         return done;
     const struct period *step = &rank->periods.levels[rank->periods.step];
@@ -386,13 +421,17 @@ static bool find_rank(struct walk *w, struct rank_steps *rank) {
         sort(w->parts, w->part_count, sizeof *w->parts, compare_parts);
         sort(w->completions, w->completion_count, sizeof *w->completions, compare_completions);
         name_waits(w);
-        done = find_starts(w, rank) && make_steps(w, rank);
+        done = find_starts(w, rank);
+        sort(w->operations, w->operation_count, sizeof *w->operations, compare_operations);
+        sort(w->starts, w->start_count, sizeof *w->starts, compare_starts);
+        done = done && make_steps(w, rank);
         rank->operations = w->operation_count;
         rank->device = w->device;
     }
     free(w->operations);
     free(w->parts);
     free(w->completions);
+    free(w->launches);
     free(w->starts);
     return done;
 }

@@ -38,7 +38,8 @@ static void take_record(void *state, const struct match_record *item) {
     struct straggler_analysis *analysis = ((struct worker *)state)->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
     rank_times_add(&analysis->times[item->dump], item, call);
-    if (call && call->api == API_NCCL && !rank_launches_add(&analysis->launches[item->dump], item))
+    bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
+    if (launch && !rank_launches_add(&analysis->launches[item->dump], item))
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 

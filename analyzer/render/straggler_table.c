@@ -65,9 +65,9 @@ const struct column rank_columns[] = {
 /* clang-format on */
 
 static const char *end_name(enum rank_end end) {
-    static const char *const names[] = {[END_FINALISED] = "finalised", [END_RUNNING] = "running",
-                                        [END_IN_INIT] = "in init",     [END_IN_FINALIZE] = "in finalize",
-                                        [END_ABORTED] = "aborted",     [END_EXITED] = "no finalize",
+    static const char *const names[] = {[END_FINALISED] = "normally", [END_RUNNING] = "running",
+                                        [END_IN_INIT] = "in init",    [END_IN_FINALIZE] = "in finalize",
+                                        [END_ABORTED] = "aborted",    [END_EXITED] = "no finalize",
                                         [END_KILLED] = "killed"};
     return names[end];
 }

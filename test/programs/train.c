@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Data-parallel training of a small network by gradient descent: the demo's job.
- * Lives here: the model, its data and the training loop, as a user would write them. Must not live here: anything
+ * Lives here: the training loop, as a user would write it. Must not live here: anything
  * that knows of commtap.
  *
  *   train [--steps N] [--slow-rank R] [--slow-ms M]
@@ -9,24 +9,13 @@
  * Each rank draws its own samples of y = sin(x0) + x1 * x2, computes the gradient of a 3-32-1 network on its share of
  * the batch, averages it over the ranks (MPI_Allreduce) and takes a step. A slow rank sleeps M ms in every step.
  */
-#include <math.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#define INPUTS  3
-#define HIDDEN  32
-#define SAMPLES 256
-
-struct model { /* also the gradient: only doubles, so that one Allreduce takes it */
-    double w1[HIDDEN][INPUTS];
-    double b1[HIDDEN];
-    double w2[HIDDEN];
-    double b2;
-};
-#define PARAMETERS ((int)(sizeof(struct model) / sizeof(double)))
+#include "network.h"
 
 struct options {
     int steps;
@@ -34,67 +23,13 @@ struct options {
     int slow_ms;
 };
 
-static unsigned long long random_state;
-
-static double uniform(void) { /* in [-1, 1), the same on every machine */
-    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
-    return (double)(random_state >> 11) / 4503599627370496.0 - 1.0;
-}
-
-static void sleep_ms(int ms) {
-    struct timespec pause = {ms / 1000, (ms % 1000) * 1000000L};
-    nanosleep(&pause, NULL);
-}
-
-static void model_init(struct model *model) {
-    random_state = 42;
-    double *parameter = (double *)model;
-    for (int i = 0; i < PARAMETERS; i++)
-        parameter[i] = 0.5 * uniform();
-}
-
-static void draw_samples(double x[SAMPLES][INPUTS], double y[SAMPLES]) {
-    for (int i = 0; i < SAMPLES; i++) {
-        for (int k = 0; k < INPUTS; k++)
-            x[i][k] = uniform();
-        y[i] = sin(x[i][0]) + x[i][1] * x[i][2];
-    }
-}
-
-/* Adds one sample's gradient to `gradient`; its squared error. */
-static double backpropagate(const struct model *model, const double *x, double y, struct model *gradient) {
-    double hidden[HIDDEN], out = model->b2;
-    for (int j = 0; j < HIDDEN; j++) {
-        double sum = model->b1[j];
-        for (int k = 0; k < INPUTS; k++)
-            sum += model->w1[j][k] * x[k];
-        hidden[j] = tanh(sum);
-        out += model->w2[j] * hidden[j];
-    }
-    double error = out - y;
-    gradient->b2 += error;
-    for (int j = 0; j < HIDDEN; j++) {
-        double back = error * model->w2[j] * (1.0 - hidden[j] * hidden[j]);
-        gradient->w2[j] += error * hidden[j];
-        gradient->b1[j] += back;
-        for (int k = 0; k < INPUTS; k++)
-            gradient->w1[j][k] += back * x[k];
-    }
-    return error * error;
-}
-
 /* One step of all ranks together; the mean squared error before it. */
 static double train_step(struct model *model, double x[SAMPLES][INPUTS], const double y[SAMPLES], int ranks) {
     struct model gradient;
-    double error = 0.0;
-    memset(&gradient, 0, sizeof gradient);
-    for (int i = 0; i < SAMPLES; i++)
-        error += backpropagate(model, x[i], y[i], &gradient);
+    double error = gradient_of(model, x, y, &gradient);
     MPI_Allreduce(MPI_IN_PLACE, &gradient, PARAMETERS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, &error, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    double *parameter = (double *)model;
-    for (int i = 0; i < PARAMETERS; i++)
-        parameter[i] -= 0.3 * ((double *)&gradient)[i] / (SAMPLES * ranks);
+    descend(model, &gradient, ranks);
     return error / (SAMPLES * ranks);
 }
 
