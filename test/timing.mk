@@ -21,3 +21,8 @@ $(TIMING)/scenes: test/timing/scenes.c $(TIMING)/libengine.so $(BUILD)/standin/l
 $(TIMING)/show: test/timing/show.c
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@
+
+programs: $(TIMING)/ranks
+$(TIMING)/ranks: test/timing/ranks.c | standin
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) -O1 -g -MMD -MP $< -o $@ -L$(BUILD)/standin -lnccl -lcudart

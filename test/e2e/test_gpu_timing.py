@@ -259,6 +259,109 @@ def test_mode(scene, knob, environment, mode, explained):
     assert bool(dump.why) == explained
 
 
+# ---- through NCCL's wrappers -----------------------------------------------------------------------------------------
+
+
+class Job:
+    """All ranks of test/timing/ranks.c on the stand-in, one device and one directory each."""
+
+    def __init__(self, directory, scene, size=3, preload=True, **environment):
+        self.directory = str(directory)
+        self.size = size
+        self.report = os.path.join(self.directory, "report")
+        ranks = [self.start(scene, rank, preload, environment) for rank in range(size)]
+        self.said = [p.communicate(timeout=60) for p in ranks]
+        self.status = [p.returncode for p in ranks]
+
+    def start(self, scene, rank, preload, environment):
+        own = os.path.join(self.directory, f"rank{rank}")
+        os.makedirs(own, exist_ok=True)
+        return subprocess.Popen(
+            [os.path.join(TIMING, "ranks"), scene, str(rank), str(self.size), os.path.join(self.directory, "id")],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={
+                **os.environ, "LD_LIBRARY_PATH": os.path.join(BUILD, "standin"), "COMMTAP_DIR": own,
+                "COMMTAP_RUN_ID": "job", "STANDIN_REPORT": self.report,
+                **({"LD_PRELOAD": os.path.join(BUILD, "libcommtap.so")} if preload else {}), **environment})
+
+    def dumps(self):
+        """Rank by rank; the job has ended well and our library made no call that it must not make."""
+        assert self.status == [0] * self.size, self.said
+        for line in open(self.report):
+            _, what, library, number = line.rstrip("\n").split("\t")
+            assert not ("libcommtap" in library and what in NEVER_CALLED and int(number)), line
+        return self.raw_dumps()
+
+    def raw_dumps(self):
+        found = []
+        for rank in range(self.size):
+            own = os.path.join(self.directory, f"rank{rank}")
+            name, = [f for f in os.listdir(own) if f.endswith(".ct")]
+            found.append(Dump(os.path.join(own, name)))
+        return found
+
+
+@pytest.fixture
+def job(tmp_path):
+    return lambda scene, **options: Job(tmp_path, scene, **options)
+
+
+def test_nccl_on_two_communicators_and_streams(job):
+    for dump in job("streams").dumps():
+        assert dump.header["mode"] == EVENTS
+        assert sorted(len(dump.records(comm=c)) for c in {r["comm"] for r in dump.records()}) == [20, 20]
+        assert dump.header["unfinished"] == dump.header["failed"] == dump.header["no_event"] == 0
+
+
+@pytest.mark.parametrize("scene", ["streams", "graph"])
+def test_results_are_the_same_without_us(job, tmp_path, scene):
+    sums = []
+    for preload in (False, True):
+        directory = tmp_path / str(preload)
+        directory.mkdir()
+        run = Job(directory, scene, preload=preload)
+        assert run.status == [0] * run.size, run.said
+        sums.append([out for out, _ in run.said])
+    assert sums[0] == sums[1]
+
+
+def test_nccl_in_graphs(job):
+    for dump in job("graph").dumps():
+        captured = dump.records(captured=1)
+        assert len(captured) + dump.header["replays_untimed"] == 100
+        assert len(captured) >= 90
+        assert len(dump.records(captured=0)) == 1
+
+
+def test_late_rank_shows_in_the_others_times(job):
+    """Its own operation is short, all others wait inside theirs."""
+    run = job("overlap", STANDIN_NCCL_FAULTS="stream-delay rank=1 op=5 count=5 ms=30")
+    times = [[r["t1"] - r["t0"] for r in dump.records()][5:] for dump in run.dumps()]
+    assert all(time > 15 * MS for rank in (0, 2) for time in times[rank])
+    assert all(time < 15 * MS for time in times[1])
+
+
+def test_slow_operation_shows_on_all_ranks(job):
+    run = job("overlap", STANDIN_NCCL_FAULTS="inside-delay op=5 count=5 ms=20")
+    for dump in run.dumps():
+        assert all(r["t1"] - r["t0"] > 15 * MS for r in dump.records()[5:])
+
+
+def test_nccl_exposed_where_compute_waits(job):
+    for dump in job("overlap", STANDIN_NCCL_FAULTS="inside-delay count=10 ms=10").dumps():
+        waits = dump.records(EXPOSED)
+        assert len(waits) == 10
+        assert {r["op"] for r in waits} == {r["op"] for r in dump.records()}
+        assert dump.lines["device"][0]["exposed"] > 10 * 5 * MS
+
+
+def test_killed_ranks_keep_what_has_run(job):
+    run = job("killed")
+    assert run.status == [-9] * 3
+    for dump in run.raw_dumps():
+        assert len(dump.records()) >= 10
+        assert not dump.header["exited"]
+
+
 def test_declarations_agree_with_the_vendors_headers():
     roots = [root for root in sorted(glob.glob("/usr/local/cuda*/include")) + ["/usr/include"]
              if os.path.exists(os.path.join(root, "cuda.h"))]
