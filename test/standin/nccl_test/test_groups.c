@@ -302,6 +302,45 @@ static void grow(struct rank *r) {
     expect_place(grown, r->rank, 3, stream);
 }
 
+static void memory_and_registration(struct rank *r) {
+    ncclComm_t comm = rank_communicator(r);
+    CUstream stream = new_stream();
+    enum { ELEMENTS = 1024 };
+    float *buffer = NULL;
+    void *handle;
+    ncclWindow_t window;
+    EXPECT(ncclMemAlloc((void **)&buffer, ELEMENTS * sizeof *buffer) == ncclSuccess && buffer);
+    EXPECT(ncclCommRegister(comm, buffer, ELEMENTS * sizeof *buffer, &handle) == ncclSuccess);
+    EXPECT(ncclCommWindowRegister(comm, buffer, ELEMENTS * sizeof *buffer, &window, 0) == ncclSuccess);
+    EXPECT(cuMemsetD32_v2((CUdeviceptr)(uintptr_t)buffer, 0x3f800000, ELEMENTS) == CUDA_SUCCESS); /* 1.0f */
+    EXPECT(ncclAllReduce(buffer, buffer, ELEMENTS, ncclFloat32, ncclSum, comm, stream) == ncclSuccess);
+    finish(stream);
+    float last;
+    EXPECT(cuMemcpyDtoH_v2(&last, (CUdeviceptr)(uintptr_t)(buffer + ELEMENTS - 1), sizeof last) == CUDA_SUCCESS);
+    EXPECT(last == (float)r->ranks);
+    EXPECT(ncclCommWindowDeregister(comm, window) == ncclSuccess);
+    EXPECT(ncclCommDeregister(comm, handle) == ncclSuccess);
+    EXPECT(ncclCommDeregister(NULL, handle) == ncclInvalidArgument);
+    EXPECT(ncclMemFree(buffer) == ncclSuccess);
+    EXPECT(ncclDevCommCreate(comm, NULL, NULL) == ncclInvalidUsage);
+    EXPECT(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+/* Several ids make one communicator; a named one by its configuration. */
+static void other_ways_in(struct rank *r) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId ids[2] = {r->id, r->id};
+    ncclComm_t comm;
+    config.commName = "scalable";
+    use_device(r->rank);
+    EXPECT(ncclCommInitRankScalable(&comm, r->ranks, r->rank, 2, ids, &config) == ncclSuccess);
+    expect_place(comm, r->rank, r->ranks, new_stream());
+    EXPECT(ncclCommDestroy(comm) == ncclSuccess);
+    config.magic = 0;
+    EXPECT(ncclCommInitRankConfig(&comm, r->ranks, r->id, r->rank, &config) == ncclInvalidArgument);
+    EXPECT(ncclCommInitRank(&comm, r->ranks, r->id, r->ranks) == ncclInvalidArgument);
+}
+
 static void same_device_is_refused(struct rank *r) {
     ncclComm_t comm;
     use_device(0);
@@ -323,6 +362,8 @@ RANKS_TEST(captured, 2)
 RANKS_TEST(split, 4)
 RANKS_TEST(shrink_and_revoke, 4)
 RANKS_TEST(grow, 3)
+RANKS_TEST(memory_and_registration, 2)
+RANKS_TEST(other_ways_in, 2)
 RANKS_TEST(same_device_is_refused, 2)
 
 int main(void) {
@@ -336,6 +377,8 @@ int main(void) {
         cmocka_unit_test(test_split),
         cmocka_unit_test(test_shrink_and_revoke),
         cmocka_unit_test(test_grow),
+        cmocka_unit_test(test_memory_and_registration),
+        cmocka_unit_test(test_other_ways_in),
         cmocka_unit_test(test_same_device_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
