@@ -789,6 +789,83 @@ static void graphs_can_be_built_by_hand(void **state) {
     OK(cuGraphExecDestroy(exec));
 }
 
+/* ---- everything at once ---- */
+
+enum { THREADS = 4, ROUNDS = 60 };
+
+struct crowd {
+    CUevent shared[THREADS]; /* recorded by one thread, waited for by the next */
+    atomic_int ran;
+    atomic_int failures;
+};
+
+struct member {
+    struct crowd *crowd;
+    int index;
+};
+
+static void note(struct crowd *crowd, CUresult result) {
+    if (result && result != CUDA_ERROR_NOT_READY)
+        atomic_fetch_add(&crowd->failures, 1);
+}
+
+/* One replay of a captured graph and one more destroyed in flight. */
+static void replay(struct crowd *crowd, CUstream stream) {
+    CUgraph graph;
+    CUgraphExec exec;
+    note(crowd, cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+    note(crowd, cuLaunchHostFunc(stream, count_one, &crowd->ran));
+    note(crowd, cuStreamEndCapture(stream, &graph));
+    note(crowd, cuGraphInstantiateWithFlags(&exec, graph, 0));
+    note(crowd, cuGraphDestroy(graph));
+    note(crowd, cuGraphLaunch(exec, stream));
+    note(crowd, cuGraphLaunch(exec, stream));
+    note(crowd, cuGraphExecDestroy(exec));
+}
+
+static void *crowd_member(void *argument) {
+    const struct member *member = argument;
+    struct crowd *crowd = member->crowd;
+    CUevent own;
+    note(crowd, cuCtxSetCurrent(primary));
+    for (int round = 0; round < ROUNDS; round++) {
+        CUstream stream;
+        note(crowd, cuStreamCreate(&stream, round % 2 ? CU_STREAM_NON_BLOCKING : 0));
+        note(crowd, cuEventCreate(&own, 0));
+        note(crowd, cuLaunchHostFunc(stream, count_one, &crowd->ran));
+        note(crowd, cuEventRecord(own, stream));
+        note(crowd, cuStreamWaitEvent(stream, crowd->shared[(member->index + 1) % THREADS], 0));
+        note(crowd, cuEventRecord(crowd->shared[member->index], stream));
+        if (round % 2)
+            replay(crowd, stream);
+        note(crowd, cuLaunchHostFunc(round % 3 ? CU_STREAM_LEGACY : CU_STREAM_PER_THREAD, count_one, &crowd->ran));
+        note(crowd, cuEventQuery(crowd->shared[(member->index + 2) % THREADS]));
+        if (round % 5 == 0)
+            note(crowd, cuEventSynchronize(own));
+        note(crowd, cuEventDestroy_v2(own));
+        note(crowd, cuStreamDestroy_v2(stream));
+    }
+    return NULL;
+}
+
+static void threads_use_everything_at_once(void **state) {
+    struct crowd crowd = {0};
+    struct member members[THREADS];
+    pthread_t threads[THREADS];
+    (void)state;
+    for (int i = 0; i < THREADS; i++)
+        crowd.shared[i] = new_event(CU_EVENT_DISABLE_TIMING);
+    for (int i = 0; i < THREADS; i++) {
+        members[i] = (struct member){&crowd, i};
+        assert_int_equal(pthread_create(&threads[i], NULL, crowd_member, &members[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    OK(cuCtxSynchronize());
+    assert_int_equal(crowd.failures, 0);
+    assert_int_equal(crowd.ran, THREADS * (2 * ROUNDS + 2 * (ROUNDS / 2)));
+}
+
 /* ---- names, processes ---- */
 
 static void functions_are_found_by_name_and_version(void **state) {
@@ -909,6 +986,7 @@ int main(int argc, char **argv) {
         TEST(unsafe_calls_of_the_capturing_thread),
         TEST(captures_end_in_their_thread),
         TEST(graphs_can_be_built_by_hand),
+        TEST(threads_use_everything_at_once),
         TEST(functions_are_found_by_name_and_version),
         TEST(errors_have_names),
         TEST(driver_does_not_survive_fork),
