@@ -3,6 +3,7 @@
 # Call stacks of whole jobs: they cost the job's times nothing, and every call has one.
 # Must not live here: whether frames are right (test/stacks), how the tree looks (the analyzer's tests).
 import json
+import subprocess
 
 import pytest
 
@@ -34,3 +35,32 @@ def test_walking_a_stack_is_no_communication(mpi, where):
     reported = [row for row in jobs.summary(where)["summary"] if row["op"] == "MPI_Allreduce"]
     assert sum(row["count"] for row in reported) == 300
     assert reported[0]["time_p50_us"] * 5 < seen_by_caller
+
+
+# The return address in the function is the same in both; its frame and its name are not.
+LIBRARY = """
+__attribute__((noinline)) int {name}(int (*call)(void)) {{ volatile char b[{size}]; b[0] = 0; return call() + b[0]; }}
+int step(int (*call)(void)) {{ return {name}(call) + 1; }}
+"""
+
+
+def test_a_library_in_the_place_of_another_is_told_from_it(mpi, where, tmp_path):
+    paths = []
+    for name, size in (("through_first", 600), ("through_second", 1200)):
+        source, path = tmp_path / f"{name}.c", tmp_path / f"{name}.so"
+        source.write_text(LIBRARY.format(name=name, size=size))
+        subprocess.run(["gcc", "-O1", "-fPIC", "-shared", str(source), "-o", str(path)], check=True)
+        paths.append(str(path))
+    done = jobs.run(mpi, 1, [jobs.program(mpi, "reload"), *paths], where)
+    if done.stdout != "in place 19\n":
+        pytest.skip("the loader put them elsewhere")
+    counts = {}
+
+    def visit(node):
+        if node["name"].startswith("through_"):
+            counts[node["name"]] = counts.get(node["name"], 0) + node["count"]
+        for child in node["children"]:
+            visit(child)
+
+    visit(json.loads(jobs.commtap("calls", str(where), "--format", "json", "--noise", "3").stdout)["root"])
+    assert counts == {"through_first": 10, "through_second": 10}
