@@ -2,10 +2,13 @@
 #
 # Call trees of real programs on four ranks, each with its own addresses: names, lines, counts; files that changed since.
 # Lives here: what the trees of test/programs/calls.cc and calls.py are. Must not live here: the unwinder's own tests.
+import ctypes.util
+import http.server
 import json
 import pathlib
 import shutil
 import subprocess
+import threading
 
 import pytest
 
@@ -219,6 +222,43 @@ def test_debug_files_by_build_id(stripped, tmp_path):
         assert sketch(calls(stripped / "dumps", "--debug-dir", tmp_path)["root"]) == cxx_tree()
     finally:
         shutil.move(place / f"{build_id[2:]}.debug", stripped / "calls.debug")
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """debuginfod, for one build-id."""
+    file, asked = None, []
+
+    def do_GET(self):
+        self.asked.append(self.path)
+        data = self.file.read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.skipif(not ctypes.util.find_library("debuginfod"), reason="libdebuginfod is not installed")
+def test_servers_are_asked_only_when_they_are_named(stripped, tmp_path, monkeypatch):
+    hidden = tmp_path / "calls.debug"
+    shutil.move(stripped / "calls.debug", hidden)
+    Server.file, Server.asked = hidden, []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("DEBUGINFOD_CACHE_PATH", str(tmp_path / "cache"))
+    try:
+        monkeypatch.delenv("DEBUGINFOD_URLS", raising=False)
+        assert calls(stripped / "dumps", "--debug-dir", tmp_path)["root"]["children"][0]["line"] is None
+        assert Server.asked == []
+        monkeypatch.setenv("DEBUGINFOD_URLS", f"http://127.0.0.1:{server.server_port}")
+        assert sketch(calls(stripped / "dumps", "--debug-dir", tmp_path)["root"]) == cxx_tree()
+        assert any(path.endswith("/debuginfo") for path in Server.asked)
+    finally:
+        server.shutdown()
+        server.server_close()
+        shutil.move(hidden, stripped / "calls.debug")
 
 
 def test_a_program_that_is_gone_or_another_now(cxx, tmp_path):
