@@ -542,6 +542,35 @@ static void branches_of_a_graph_run_at_the_same_time(void **state) {
     OK(cuGraphExecDestroy(exec));
 }
 
+static void a_launch_under_capture_joins_the_graph(void **state) {
+    struct gate first = {.open = 1}, second = {.open = 1}, last = {0};
+    atomic_int ran = 0;
+    CUstream stream = new_stream(0), other = new_stream(0);
+    size_t count;
+    (void)state;
+    capture_fork(stream, other, &first, &second);
+    CUgraphExec inner = instantiate(end_capture(stream));
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    put_gate(stream, &last);
+    OK(cuGraphLaunch(inner, stream));
+    OK(cuLaunchHostFunc(stream, count_one, &ran));
+    CUgraph graph = end_capture(stream);
+    OK(cuGraphGetNodes(graph, NULL, &count));
+    assert_int_equal(count, 4);
+    CUgraphExec outer = instantiate(graph);
+    OK(cuGraphExecDestroy(inner));
+    OK(cuGraphLaunch(outer, stream));
+    usleep(5000);
+    assert_int_equal(first.entered + second.entered, 0); /* both wait for what came before them */
+    open_gate(&last);
+    OK(cuGraphLaunch(outer, stream));
+    OK(cuStreamSynchronize(stream));
+    assert_int_equal(first.passed, 2);
+    assert_int_equal(second.passed, 2);
+    assert_int_equal(ran, 2);
+    OK(cuGraphExecDestroy(outer));
+}
+
 static void external_records_give_the_time_of_the_last_replay(void **state) {
     CUstream stream = new_stream(0);
     CUevent start = new_event(0), end = new_event(0);
@@ -976,6 +1005,7 @@ int main(int argc, char **argv) {
         TEST(captured_work_runs_at_every_launch),
         TEST(replays_are_serialized_across_streams),
         TEST(branches_of_a_graph_run_at_the_same_time),
+        TEST(a_launch_under_capture_joins_the_graph),
         TEST(external_records_give_the_time_of_the_last_replay),
         TEST(captured_events_cannot_be_asked),
         TEST(unjoined_work_fails_the_capture),

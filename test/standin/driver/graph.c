@@ -287,6 +287,34 @@ static void launch(CUgraphExec exec, CUstream stream) {
     command_drop(mark);
 }
 
+/* Launched into a capture a graph becomes part of the one being captured (CUDA: one node with a child graph). */
+static CUresult launch_into_capture(CUgraphExec exec, CUstream stream) {
+    struct capture *capture = stream->capture;
+    if (capture->invalidated)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    CUgraphNode *copies = allocate(exec->count * sizeof *copies);
+    bool *has_successor = allocate(exec->count);
+    for (size_t i = 0; i < exec->count; i++) {
+        const struct exec_node *node = &exec->nodes[i];
+        struct node_list after = {0};
+        for (size_t j = 0; j < node->after_count; j++) {
+            nodes_add(&after, copies[node->after[j]]);
+            has_successor[node->after[j]] = true;
+        }
+        copies[i] = graph_add(capture->graph, node->command, node->after_count ? &after : &stream->nodes,
+                              node->lane ? capture->lanes + node->lane - 1 : stream->lane);
+        nodes_clear(&after);
+    }
+    capture->lanes += exec->lanes - 1;
+    stream->nodes.count = exec->count ? 0 : stream->nodes.count;
+    for (size_t i = 0; i < exec->count; i++)
+        if (!has_successor[i])
+            nodes_add(&stream->nodes, copies[i]);
+    free(has_successor);
+    free(copies);
+    return CUDA_SUCCESS;
+}
+
 EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
     ENTER();
     CUstream stream;
@@ -297,11 +325,12 @@ EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) {
         result = context_check(exec->context);
     if (!result)
         result = capture_check_legacy(stream);
-    if (!result && stream->capture) /* CUDA makes a child graph of it */
-        result = CUDA_ERROR_NOT_SUPPORTED;
-    if (!result)
-        launch(exec, stream);
-    LEAVE(result);
+    if (result)
+        LEAVE(result);
+    if (stream->capture)
+        LEAVE(launch_into_capture(exec, stream));
+    launch(exec, stream);
+    LEAVE(CUDA_SUCCESS);
 }
 
 EXPORT CUresult cuGraphExecDestroy(CUgraphExec exec) {
