@@ -91,10 +91,10 @@ void nccl_fill_launch(struct gpu_launch *launch, const struct call_frame *f) {
 }
 
 /* Where nothing is timed, a collective counts as done once it is enqueued: there is no better witness. */
-static void progress_without_times(const struct gpu_launch *launch) {
-    uint64_t enqueued = __atomic_load_n(&launch->progress->enqueued, __ATOMIC_RELAXED);
-    __atomic_store_n(&launch->progress->started, enqueued, __ATOMIC_RELAXED);
-    __atomic_store_n(&launch->progress->completed, enqueued, __ATOMIC_RELAXED);
+static void progress_without_times(struct progress *progress) {
+    uint64_t enqueued = __atomic_load_n(&progress->enqueued, __ATOMIC_RELAXED);
+    __atomic_store_n(&progress->started, enqueued, __ATOMIC_RELAXED);
+    __atomic_store_n(&progress->completed, enqueued, __ATOMIC_RELAXED);
 }
 
 void nccl_launched(struct communicator *c, struct gpu_span *span, const struct gpu_launch *launch, bool in_progress) {
@@ -105,7 +105,7 @@ void nccl_launched(struct communicator *c, struct gpu_span *span, const struct g
     }
     gpu_span_end(span, launch);
     if (c->nccl.device < 0 && launch->collectives)
-        progress_without_times(launch);
+        progress_without_times(c->progress);
 }
 
 void nccl_drop_launching(struct communicator *c) {
@@ -195,6 +195,9 @@ static void operation_after(struct call_frame *f) {
         f->comm = NULL;
     if (unlikely(f->failed || !f->comm)) {
         gpu_span_drop(f->span);
+    } else if (!f->span && f->comm->nccl.device < 0 && runs_alone(f)) {
+        if (f->flags & FLAG_COLLECTIVE)
+            progress_without_times(f->comm->progress);
     } else if (runs_alone(f)) {
         struct gpu_launch facts;
         if (gpu_span_is_captured(f->span))

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NCCL's pure rules: uids, ranks of children, message sizes, signatures, the stream that a group is launched on.
+ * Must not live here: what a whole process records (test/e2e/test_nccl_calls.py).
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "shim/nccl/nccl_abi.h"
+#include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/nccl_copies.h"
+#include "shim/nccl/nccl_groups.h"
+#include "shim/nccl/nccl_operations.h"
+
+/* The wrappers interpose, so they are not part of this program; nor is the search for real functions. */
+const any_function *const nccl_entries[CALL_INDEX_COUNT];
+void *resolve_next(const char *name) {
+    (void)name;
+    return NULL;
+}
+void *resolve_in_callers_library(const char *name, const void *caller) {
+    (void)name, (void)caller;
+    return NULL;
+}
+void *resolve_in_any_library(const char *name) {
+    (void)name;
+    return NULL;
+}
+void *resolve_handle(const char *path) {
+    (void)path;
+    return NULL;
+}
+void *resolve_by_handle(void *handle, const char *name) {
+    (void)handle, (void)name;
+    return NULL;
+}
+void *resolve_name(const char *name, const void *caller) {
+    (void)name, (void)caller;
+    return NULL;
+}
+void *resolve_in_provider(const char *name) {
+    (void)name;
+    return NULL;
+}
+const char *resolve_provider_path(void) {
+    return "";
+}
+bool resolve_place(const void *address, struct resolve_place *place) {
+    place->base = (const void *)((uintptr_t)address & ~(uintptr_t)0xffff); /* libraries of 64 KiB */
+    strcpy(place->path, "library");
+    return address != NULL;
+}
+void *resolve_in_loaded(const char *library, const char *name) {
+    (void)library, (void)name;
+    return NULL;
+}
+
+static void uids_tell_communicators_apart(void **state) {
+    (void)state;
+    struct nccl_unique_id one[2], other[2];
+    memset(one, 1, sizeof one);
+    memset(other, 1, sizeof other);
+    assert_int_equal(nccl_uid_of_id(one, 1), nccl_uid_of_id(other, 1));
+    assert_int_not_equal(nccl_uid_of_id(one, 1), nccl_uid_of_id(one, 2));
+    other[0].internal[NCCL_UNIQUE_ID_SIZE - 1] ^= 1; /* the whole id counts */
+    assert_int_not_equal(nccl_uid_of_id(one, 1), nccl_uid_of_id(other, 1));
+    uint64_t parent = nccl_uid_of_id(one, 1),
+             seen[6] = {
+                 nccl_uid_of_child(parent, NCCL_CHILD_SPLIT, 0, 0), nccl_uid_of_child(parent, NCCL_CHILD_SPLIT, 0, 1),
+                 nccl_uid_of_child(parent, NCCL_CHILD_SPLIT, 1, 0), nccl_uid_of_child(parent, NCCL_CHILD_SHRINK, 0, 0),
+                 nccl_uid_of_child(parent, NCCL_CHILD_GROW, 0, 0),  parent,
+             };
+    for (int i = 0; i < 6; i++)
+        for (int j = 0; j < i; j++)
+            assert_int_not_equal(seen[i], seen[j]);
+    assert_int_equal(nccl_uid_of_child(parent, NCCL_CHILD_SHRINK, 0, 5), seen[3]); /* a shrink has no color */
+}
+
+static void shrinking_closes_ranks(void **state) {
+    (void)state;
+    const int32_t excluded[] = {5, 0, 2};
+    assert_int_equal(nccl_rank_after_shrink(1, excluded, 3), 0);
+    assert_int_equal(nccl_rank_after_shrink(3, excluded, 3), 1);
+    assert_int_equal(nccl_rank_after_shrink(4, excluded, 3), 2);
+    assert_int_equal(nccl_rank_after_shrink(7, excluded, 3), 4);
+    assert_int_equal(nccl_rank_after_shrink(7, NULL, 0), 7);
+}
+
+/* Message sizes by the nccl-tests convention: 1000 elements on 4 ranks. */
+static void bytes_follow_the_table(void **state) {
+    (void)state;
+    static const struct {
+        unsigned index;
+        uint64_t bytes;
+    } known[] = {
+        {INDEX_ncclAllReduce, 2000}, {INDEX_ncclBroadcast, 2000}, {INDEX_ncclBcast, 2000},
+        {INDEX_ncclReduce, 2000},    {INDEX_ncclAllGather, 8000}, {INDEX_ncclReduceScatter, 8000},
+        {INDEX_ncclAlltoAll, 8000},  {INDEX_ncclGather, 8000},    {INDEX_ncclScatter, 8000},
+        {INDEX_ncclAllToAll, 8000},  {INDEX_ncclSend, 2000},      {INDEX_ncclRecv, 2000},
+        {INDEX_ncclPutSignal, 2000}, {INDEX_ncclSignal, 0},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const struct call *call = &commtap_calls[known[i].index];
+        uintptr_t a[13] = {0};
+        if (call->count)
+            a[call->count - 1] = 1000;
+        if (call->type)
+            a[call->type - 1] = 6; /* ncclFloat16 */
+        assert_int_equal(nccl_bytes(call, a, 4), known[i].bytes);
+        if (call->bytes == BYTES_COUNT_N)
+            assert_int_equal(nccl_bytes(call, a, 0), BYTES_UNKNOWN);
+        if (call->type) {
+            a[call->type - 1] = NCCL_DATATYPES; /* of a newer library */
+            assert_int_equal(nccl_bytes(call, a, 4), BYTES_UNKNOWN);
+        }
+    }
+    const size_t counts[4] = {1, 2, 3, 4};
+    uintptr_t a[9] = {0, (uintptr_t)counts, 0, 0, 0, 0, 7};
+    assert_int_equal(nccl_bytes(&commtap_calls[INDEX_ncclAllToAllv], a, 4), 40);
+    for (unsigned type = 0; type < NCCL_DATATYPES; type++)
+        assert_in_range(nccl_datatypes[type].size, 1, 8);
+}
+
+static struct call_frame frame_of(unsigned index) {
+    struct call_frame f = {
+        .call = &commtap_calls[index], .id = commtap_calls[index].id, .bytes = 64, .peer = PEER_NONE};
+    return f;
+}
+
+static void signatures_hold_what_ranks_must_agree_on(void **state) {
+    (void)state;
+    struct call_frame f = frame_of(INDEX_ncclAllReduce), g = f;
+    assert_int_equal(nccl_signature(&f), nccl_signature(&g));
+    g.redop = REDOP_MAX;
+    assert_int_not_equal(nccl_signature(&f), nccl_signature(&g));
+    g = f;
+    g.bytes = 128;
+    assert_int_not_equal(nccl_signature(&f), nccl_signature(&g));
+    g = f;
+    g.dtype = DATATYPE_HALF;
+    assert_int_not_equal(nccl_signature(&f), nccl_signature(&g));
+    f = frame_of(INDEX_ncclBroadcast), g = frame_of(INDEX_ncclBcast);
+    f.peer = g.peer = 2;
+    assert_int_equal(nccl_signature(&f), nccl_signature(&g)); /* two names of one operation */
+    g.peer = 1;
+    assert_int_not_equal(nccl_signature(&f), nccl_signature(&g));
+    f = frame_of(INDEX_ncclAllToAllv), g = f;
+    g.bytes = 1; /* each rank sends what it likes */
+    assert_int_equal(nccl_signature(&f), nccl_signature(&g));
+}
+
+static void the_last_new_stream_is_launched_on(void **state) {
+    (void)state;
+    struct group_launch launch = {0};
+    char streams[12];
+    group_note_stream(&launch, NULL); /* the default stream is a stream */
+    assert_ptr_equal(launch.stream, NULL);
+    assert_int_equal(launch.stream_count, 1);
+    group_note_stream(&launch, &streams[1]);
+    group_note_stream(&launch, &streams[2]);
+    group_note_stream(&launch, &streams[1]);
+    group_note_stream(&launch, NULL);
+    assert_ptr_equal(launch.stream, &streams[2]);
+    assert_int_equal(launch.stream_count, 3);
+    for (int i = 3; i < 12; i++)
+        group_note_stream(&launch, &streams[i]);
+    assert_ptr_equal(launch.stream, &streams[11]);
+}
+
+static uintptr_t never(void) {
+    return 0;
+}
+
+/* Look-ups are answered with an entry per copy; a copy beyond the entries is handed over as it is. */
+static void copies_have_entries_of_their_own(void **state) {
+    (void)state;
+    char *libraries = (char *)(uintptr_t)0x10000;
+    int numbers[NCCL_COPIES + 1];
+    for (unsigned i = 0; i <= NCCL_COPIES; i++)
+        numbers[i] = nccl_copy_of_function(libraries + 0x10000 * i + 8);
+    for (unsigned i = 0; i < NCCL_COPIES; i++)
+        assert_int_equal(numbers[i], i);
+    assert_int_equal(numbers[NCCL_COPIES], -1);
+    assert_int_equal(nccl_copy_of_function(libraries + 0x10000 + 0x800), 1);
+    nccl_functions[2][INDEX_ncclAllReduce] = never;
+    int copy;
+    assert_ptr_equal(nccl_find_function(INDEX_ncclAllReduce, 2, NULL, -1, &copy), never);
+    assert_int_equal(copy, 2);
+    /* a caller that no library explains: what made the communicator decides */
+    assert_ptr_equal(nccl_find_function(INDEX_ncclAllReduce, NCCL_BY_CALLER, libraries, 2, &copy), never);
+    assert_ptr_equal(nccl_find_function(INDEX_ncclAllReduce, NCCL_BY_CALLER, libraries, -1, &copy), never);
+    any_function none = nccl_find_function(INDEX_ncclSend, NCCL_BY_CALLER, libraries, -1, &copy);
+    assert_int_equal(none(), NCCL_SYSTEM_ERROR);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(uids_tell_communicators_apart),
+        cmocka_unit_test(shrinking_closes_ranks),
+        cmocka_unit_test(bytes_follow_the_table),
+        cmocka_unit_test(signatures_hold_what_ranks_must_agree_on),
+        cmocka_unit_test(the_last_new_stream_is_launched_on),
+        cmocka_unit_test(copies_have_entries_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
