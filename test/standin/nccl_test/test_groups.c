@@ -313,6 +313,7 @@ static void memory_and_registration(struct rank *r) {
     EXPECT(ncclCommRegister(comm, buffer, ELEMENTS * sizeof *buffer, &handle) == ncclSuccess);
     EXPECT(ncclCommWindowRegister(comm, buffer, ELEMENTS * sizeof *buffer, &window, 0) == ncclSuccess);
     EXPECT(cuMemsetD32_v2((CUdeviceptr)(uintptr_t)buffer, 0x3f800000, ELEMENTS) == CUDA_SUCCESS); /* 1.0f */
+    finish(NULL); /* the fill is asynchronous, and `stream` does not wait for the default stream */
     EXPECT(ncclAllReduce(buffer, buffer, ELEMENTS, ncclFloat32, ncclSum, comm, stream) == ncclSuccess);
     finish(stream);
     float last;
