@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import time
 
 import jobs
 
@@ -188,3 +189,13 @@ def test_the_report_begins_with_it(mpi, where):
     first = jobs.report(where)["findings"][0]
     assert (first["severity"], first["code"]) == ("error", "hang")
     assert "wait for rank 0" in first["text"]
+
+
+def test_killed_at_work_is_no_deadlock(mpi, tmp_path):
+    """At any moment somebody may be about to be reached by a message that is under way."""
+    for attempt in range(4):
+        where = tmp_path / str(attempt)
+        with hanging(mpi, "busy", where):
+            time.sleep(0.05 * attempt)
+        result = diagnose(where)
+        assert result["verdict"] not in ("deadlock", "desync"), result["text"]

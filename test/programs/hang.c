@@ -116,11 +116,38 @@ static void moves(void) {
     }
 }
 
+/* The same with messages of every kind, as fast as they go: killed anywhere, it is in no deadlock. */
+static void busy(void) {
+    ready();
+    for (;;) {
+        int right = (rank + 1) % size, left = (rank + size - 1) % size;
+        MPI_Request requests[4];
+        MPI_Status statuses[4];
+        char out = 1, in[4];
+        MPI_Sendrecv(&out, 1, MPI_CHAR, right, 1, in, 1, MPI_CHAR, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Irecv(&in[0], 1, MPI_CHAR, left, 2, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(&in[1], 1, MPI_CHAR, right, 3, MPI_COMM_WORLD, &requests[1]);
+        MPI_Isend(&out, 1, MPI_CHAR, right, 2, MPI_COMM_WORLD, &requests[2]);
+        MPI_Isend(&out, 1, MPI_CHAR, left, 3, MPI_COMM_WORLD, &requests[3]);
+        MPI_Waitall(4, requests, statuses);
+        if (rank == 0) {
+            for (int i = 1; i < size; i++) {
+                MPI_Recv(&in[2], 1, MPI_CHAR, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &statuses[0]);
+                MPI_Send(&out, 1, MPI_CHAR, statuses[0].MPI_SOURCE, 5, MPI_COMM_WORLD);
+            }
+        } else {
+            MPI_Send(&out, 1, MPI_CHAR, 0, 4, MPI_COMM_WORLD);
+            MPI_Recv(&in[2], 1, MPI_CHAR, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+        MPI_Bcast(in, 4, MPI_CHAR, 0, MPI_COMM_WORLD);
+    }
+}
+
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},   {"skip", skip},  {"chain", chain},
-             {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard}, {"moves", moves}};
+} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},   {"skip", skip},   {"chain", chain},
+             {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard}, {"moves", moves}, {"busy", busy}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
