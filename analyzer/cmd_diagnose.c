@@ -93,7 +93,7 @@ static int run(const struct options *options) {
     int code = check_options(options, &wait);
     if (code != EXIT_FINE)
         return code;
-    code = watch_open(&watch, options->arguments[0], option_text(options, "run"), wait);
+    code = watch_open(&watch, options, wait);
     if (code == EXIT_FINE)
         code = print(options, &watch);
     watch_close(&watch);
@@ -109,6 +109,8 @@ static const struct option diagnose_options[] = {
      .doc = "exit with 1 on a verdict (hang, desync, deadlock, dead_rank, unknown, ok) or a severity (info, warning, error)"},
     {.name = "wait", .argument = "SECONDS", .fallback = "1", .doc = "time between the two looks at a job that may live"},
     {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest"},
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
     OPTION_END};
 /* clang-format on */
 

@@ -276,7 +276,7 @@ static int add_diagnosis(struct session *session) {
     if (!unfinished || aborted)
         return EXIT_FINE;
     struct diagnosis diagnosis;
-    int code = watch_job(&diagnosis, &session->job, 1);
+    int code = watch_job(&diagnosis, &session->job, 1, session->labels);
     if (code == EXIT_FINE && diagnosis.verdict != VERDICT_OK && diagnosis.verdict != VERDICT_UNKNOWN) {
         char text[DIAGNOSIS] = "";
         for (size_t i = 0; i < diagnosis.sentence_count; i++) {

@@ -128,15 +128,24 @@ static int look_again(struct watch *watch, const char *directory, const char *ru
     return choose(watch, directory, run);
 }
 
-static int judge(struct watch *watch, const int32_t *moving, size_t moving_count) {
+static int judge(struct watch *watch, const struct options *options, const int32_t *moving, size_t moving_count) {
+    struct call_sites sites;
+    int code = call_sites_open(&sites, options, watch->job.dumps, watch->job.count);
+    struct site_labels *labels = code == EXIT_FINE ? site_labels_new(sites.symbols, &sites.skip) : NULL;
     struct diagnose_request request = {.states = watch->states,
                                        .settled = watch->looks > 1 && moving_count == 0,
                                        .moving = moving,
-                                       .moving_count = moving_count};
-    return diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
+                                       .moving_count = moving_count,
+                                       .labels = labels};
+    if (code == EXIT_FINE)
+        code = labels && diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
+    site_labels_free(labels);
+    call_sites_close(&sites);
+    return code;
 }
 
-static int look_twice(struct watch *watch, const char *directory, const char *run, double wait) {
+static int look_twice(struct watch *watch, const struct options *options, double wait) {
+    const char *directory = options->arguments[0], *run = option_text(options, "run");
     size_t count = watch->job.count;
     struct seen *seen = note_look(&watch->job, watch->states);
     if (!seen)
@@ -147,7 +156,7 @@ static int look_twice(struct watch *watch, const char *directory, const char *ru
     if (moving) {
         watch->looks = 2;
         recall_states(watch, seen, count);
-        code = judge(watch, moving, find_moving(&watch->job, seen, count, moving));
+        code = judge(watch, options, moving, find_moving(&watch->job, seen, count, moving));
     } else if (code == EXIT_FINE) {
         code = input_no_memory();
     }
@@ -158,14 +167,15 @@ static int look_twice(struct watch *watch, const char *directory, const char *ru
     return code;
 }
 
-int watch_open(struct watch *watch, const char *directory, const char *run, double wait) {
+int watch_open(struct watch *watch, const struct options *options, double wait) {
+    const char *directory = options->arguments[0], *run = option_text(options, "run");
     *watch = (struct watch){.looks = 1};
     int code = input_open(directory, &watch->set);
     if (code == EXIT_FINE)
         code = choose(watch, directory, run);
     if (code != EXIT_FINE)
         return code;
-    return may_live(&watch->job, watch->states) ? look_twice(watch, directory, run, wait) : judge(watch, NULL, 0);
+    return may_live(&watch->job, watch->states) ? look_twice(watch, options, wait) : judge(watch, options, NULL, 0);
 }
 
 void watch_close(struct watch *watch) {
@@ -175,12 +185,12 @@ void watch_close(struct watch *watch) {
 
 /* ---- a job that is open ---------------------------------------------------------------------- */
 
-int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait) {
+int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, struct site_labels *labels) {
     *diagnosis = (struct diagnosis){0};
     enum process_state *states = ask_for_states(job);
     uint64_t *looks = calloc(job->count + 1, sizeof *looks);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
-    struct diagnose_request request = {.states = states, .moving = moving};
+    struct diagnose_request request = {.states = states, .moving = moving, .labels = labels};
     bool done = states && looks && moving;
     if (done && may_live(job, states)) {
         for (size_t d = 0; d < job->count; d++)

@@ -7,6 +7,7 @@
 #ifndef COMMTAP_WATCH_H
 #define COMMTAP_WATCH_H
 
+#include "analyzer/call_sites.h"
 #include "analyzer/diagnose/diagnose.h"
 
 struct watch {
@@ -17,14 +18,14 @@ struct watch {
     unsigned looks;
 };
 
-/* Opens the directory, looks at its newest job (or the one named `run`), a second time after `wait` seconds where
- * processes may live, and judges it. Returns EXIT_FINE; otherwise a message was printed. The caller ends with
- * watch_close in every case. */
-int watch_open(struct watch *watch, const char *directory, const char *run, double wait);
+/* Opens the directory that is the first argument, looks at its newest job (or that of --run), a second time after
+ * `wait` seconds where processes may live, and judges it. Returns EXIT_FINE; otherwise a message was printed. The
+ * caller ends with watch_close in every case. */
+int watch_open(struct watch *watch, const struct options *options, double wait);
 void watch_close(struct watch *watch);
 
 /* The same for a job that is open already; a second look, where it is needed, is at the same dumps. The caller frees
  * with diagnosis_free in every case. */
-int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait);
+int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, struct site_labels *labels);
 
 #endif

@@ -522,9 +522,16 @@ static void add_slot_wait(struct builder *b, uint32_t party, const struct in_fli
 
 /* ---- what a process does --------------------------------------------------------------------- */
 
+/* NCCL alone has no Finalize: a normal exit is its end. */
+static bool has_finished(const struct dump *dump) {
+    uint32_t state = dump->header->state;
+    return state & STATE_FINALISED ||
+           (state & STATE_EXITED && state & STATE_INITIALISED && dump->header->mpi_family == 0);
+}
+
 static enum gone gone_of(const struct builder *b, const struct party *party) {
     uint32_t state = party->dump->header->state;
-    if (state & STATE_FINALISED)
+    if (has_finished(party->dump))
         return GONE_NOT;
     if (state & STATE_ABORTING)
         return GONE_ABORTED;
@@ -576,7 +583,7 @@ static void read_party(struct builder *b, uint32_t p) {
     }
     state->stopped = party->process == PROCESS_STOPPED;
     state->gone = gone_of(b, party);
-    if (party->dump->header->state & STATE_FINALISED)
+    if (has_finished(party->dump))
         state->doing = DOING_FINISHED;
     else if (state->gone != GONE_NOT)
         state->doing = DOING_GONE;

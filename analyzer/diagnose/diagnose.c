@@ -257,6 +257,7 @@ static bool judge(struct diagnosis *diagnosis) {
     if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
         return false;
     if (diagnosis->mismatch.communicator) {
+        say_sites(diagnosis);
         blame_mismatch(diagnosis);
         return true;
     }
@@ -277,7 +278,7 @@ static int compare_culprits(const void *a, const void *b) {
 }
 
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
-    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
+    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN, .labels = request->labels};
     if (!world_build(&diagnosis->world, job, request->states) ||
         !blockage_find(&diagnosis->blockage, &diagnosis->world, request->settled))
         return false;
@@ -288,6 +289,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
     say_all(diagnosis, request);
+    diagnosis->labels = NULL;
     return !diagnosis->no_memory;
 }
 

@@ -11,6 +11,7 @@
 
 #include "analyzer/diagnose/desync.h"
 #include "analyzer/diagnose/blockage.h"
+#include "analyzer/symbols/site_labels.h"
 
 enum verdict {
     VERDICT_OK = 0,
@@ -34,7 +35,7 @@ enum culprit_state {
 struct culprit {
     uint32_t party;
     enum culprit_state state;
-    char where[160];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
+    char where[288];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
     char reason[224]; /* why it is to blame */
 };
 
@@ -42,8 +43,10 @@ struct diagnosis {
     enum verdict verdict;
     struct world world;
     struct blockage blockage;
-    struct mismatch mismatch; /* of a desync */
-    uint32_t *cycle;          /* indices of waits, in the order of waiting; of a deadlock */
+    struct mismatch mismatch;                 /* of a desync */
+    char expected_site[128], other_site[128]; /* where its two sides made the call; empty: not known */
+    struct site_labels *labels;               /* of the request, while it is judged */
+    uint32_t *cycle;                          /* indices of waits, in the order of waiting; of a deadlock */
     size_t cycle_count;
     struct culprit *culprits; /* by rank */
     size_t culprit_count;
@@ -58,6 +61,7 @@ struct diagnose_request {
     bool settled;                     /* two looks, nothing had changed */
     const int32_t *moving;            /* ranks that came on between two looks */
     size_t moving_count;
+    struct site_labels *labels; /* names call sites by dump of the job and stack; NULL: leave them out */
 };
 
 /* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must

@@ -105,12 +105,27 @@ static void append_since(const struct diagnosis *diagnosis, uint32_t party, char
                (double)dump_duration_ns(dump, since - dump->header->activated_ticks) / 1e9);
 }
 
+/* " at train_step (train.py:42)" where the call site is on record. */
+static void append_site(char *text, size_t size, const struct diagnosis *diagnosis, uint32_t party, uint32_t stack) {
+    if (diagnosis->labels && stack != STACK_NONE && party < diagnosis->world.dump_count)
+        append(text, size, " at %.120s", site_label(diagnosis->labels, party, stack));
+}
+
+void say_sites(struct diagnosis *diagnosis) {
+    const struct mismatch *m = &diagnosis->mismatch;
+    append_site(diagnosis->expected_site, sizeof diagnosis->expected_site, diagnosis, m->expected_party,
+                m->expected.call ? m->expected.stack : STACK_NONE);
+    append_site(diagnosis->other_site, sizeof diagnosis->other_site, diagnosis, m->other_party,
+                m->other.call ? m->other.stack : STACK_NONE);
+}
+
 void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
     const struct party_state *state = &diagnosis->blockage.parties[party];
     text[0] = '\0';
     switch (state->doing) {
     case DOING_BLOCKED:
         describe_wait(diagnosis, &diagnosis->blockage.items[state->first_wait], text, size);
+        append_site(text, size, diagnosis, party, diagnosis->blockage.items[state->first_wait].stack);
         break;
     case DOING_CALL:
         snprintf(text, size, "%.40s", state->call->name);
@@ -235,8 +250,9 @@ static void say_mismatch(struct diagnosis *diagnosis) {
     append_communicator(text, sizeof text, m->communicator);
     append(text, sizeof text, ": %s called ", ours);
     append_signature(text, sizeof text, diagnosis, &m->expected);
-    append(text, sizeof text, ", %s called ", theirs);
+    append(text, sizeof text, "%s, %s called ", diagnosis->expected_site, theirs);
     append_signature(text, sizeof text, diagnosis, &m->other);
+    append(text, sizeof text, "%s", diagnosis->other_site);
     say(diagnosis, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
 }
 

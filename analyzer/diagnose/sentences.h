@@ -17,6 +17,8 @@ void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, cha
 void say_sink(struct diagnosis *diagnosis, struct culprit *culprit);
 /* Fills the reason of a culprit of a mismatch; `other`: it is not on the expected side. */
 void say_mismatch_of(const struct diagnosis *diagnosis, struct culprit *culprit, bool other);
+/* Fills the call sites of a mismatch. */
+void say_sites(struct diagnosis *diagnosis);
 /* Fills diagnosis->sentences. */
 void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request);
 

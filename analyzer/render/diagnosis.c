@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/render/escape.h"
 #include "analyzer/render/straggler_table.h"
@@ -94,27 +95,30 @@ static json_t *culprits_to_json(const struct diagnosis *diagnosis) {
 }
 
 static json_t *side_to_json(const struct diagnosis *diagnosis, const uint32_t *parties, size_t count,
-                            const struct signature *signature) {
+                            const struct signature *signature, const char *site) {
     json_t *ranks = json_array();
     for (size_t i = 0; ranks && i < count; i++)
         json_array_append_new(ranks, rank_of(diagnosis, parties[i]));
     bool known = signature->call != NULL;
-    return json_pack(
-        "{s:o, s:o, s:o, s:o, s:o}", "ranks", ranks, "op", known ? escape_json(signature->call->name) : json_null(),
-        "bytes", known && signature->bytes != BYTES_UNKNOWN ? json_integer((json_int_t)signature->bytes) : json_null(),
-        "root", known && signature->root >= 0 ? json_integer(signature->root) : json_null(), "stack",
-        known && signature->stack != STACK_NONE ? json_integer(signature->stack) : json_null());
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ranks", ranks, "op",
+                     known ? escape_json(signature->call->name) : json_null(), "bytes",
+                     known && signature->bytes != BYTES_UNKNOWN ? json_integer((json_int_t)signature->bytes)
+                                                                : json_null(),
+                     "root", known && signature->root >= 0 ? json_integer(signature->root) : json_null(), "stack",
+                     known && signature->stack != STACK_NONE ? json_integer(signature->stack) : json_null(), "site",
+                     site[0] ? escape_json(site + strlen(" at ")) : json_null());
 }
 
 static json_t *mismatch_to_json(const struct diagnosis *diagnosis) {
     const struct mismatch *m = &diagnosis->mismatch;
     if (!m->communicator)
         return json_null();
-    return json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:o}", "comm", uid_to_json(m->communicator), "comm_name",
-                     name_to_json(m->communicator), "from_seq", (json_int_t)m->from_seq, "to_seq",
-                     (json_int_t)m->to_seq, "tie", m->tie, "expected",
-                     side_to_json(diagnosis, m->parties, m->expected_count, &m->expected), "other",
-                     side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other));
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:b, s:o, s:o}", "comm", uid_to_json(m->communicator), "comm_name",
+        name_to_json(m->communicator), "from_seq", (json_int_t)m->from_seq, "to_seq", (json_int_t)m->to_seq, "tie",
+        m->tie, "expected",
+        side_to_json(diagnosis, m->parties, m->expected_count, &m->expected, diagnosis->expected_site), "other",
+        side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other, diagnosis->other_site));
 }
 
 json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks) {
