@@ -6,7 +6,8 @@ NCCL_PROGRAMS := $(BUILD)/test/programs/nccl
 NCCL_PROGRAM_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread
 
 .PHONY: programs-nccl
-programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host)
+programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host \
+    mixed-openmpi mixed-mpich)
 programs: programs-nccl
 
 NCCL_EXERCISE := test/programs/nccl/exercise.c test/programs/nccl/ledger.h test/standin/nccl_api.h
@@ -25,3 +26,7 @@ $(NCCL_PROGRAMS)/exercise-looked-up: $(NCCL_EXERCISE) | standin
 $(NCCL_PROGRAMS)/host: test/programs/nccl/host.c
 	@mkdir -p $(@D)
 	$(CC) $(NCCL_PROGRAM_FLAGS) $< -o $@ -ldl
+
+$(NCCL_PROGRAMS)/mixed-%: test/programs/nccl/mixed.c test/standin/nccl_api.h | standin
+	@mkdir -p $(@D)
+	mpicc.$* $(NCCL_PROGRAM_FLAGS) $< -o $@ -L$(STANDIN) -lnccl -lcudart

@@ -174,6 +174,18 @@ def test_rank_and_size_from_the_first_communicator(tmp_path):
     assert sorted(rank["rank"] for rank in jobs.report(directory)["ranks"]) == [0, 1]
 
 
+def test_a_job_of_both_libraries_is_one_rank_per_process(mpi, tmp_path):
+    directory = tmp_path / "dumps"
+    jobs.run(mpi, 2, [str(PROGRAMS / f"mixed-{mpi}")], directory,
+             environment={"LD_LIBRARY_PATH": str(STANDIN), "STANDIN_DEVICES": "4"})
+    told = jobs.report(directory)
+    assert (told["job"]["ranks_seen"], told["job"]["ranks_expected"]) == (2, 2)
+    counts = recorded(directory)
+    assert (counts["MPI_Barrier", "calls"], counts["MPI_Bcast", "calls"]) == (12, 2)
+    assert (counts["ncclAllReduce", "calls"], counts["ncclAllReduce", "bytes"]) == (12, 12 * 1024)
+    assert jobs.commtap("check", directory).stdout.count(" finalised ") == 2
+
+
 def test_copies_of_the_library_stay_apart(tmp_path):
     """Two modules, each linked to its own copy: communicators of one would be refused by the other."""
     folder = tmp_path / "copy"
