@@ -4,11 +4,11 @@
  * and the tests use it) and counts of the calls that a profiler must never make. Not for the library under test,
  * which must not know that it runs on a stand-in; CUDA's API itself is in cuda_api.h.
  *
- * Where it is known to differ from CUDA: kernels take their place in a stream but do not run; destroying or resetting a
- * context drops what has not begun and waits for what runs; cuEventElapsedTime and cuMemGetInfo count as unsafe under
- * capture (stricter than CUDA documents); cuMemAllocAsync and cuMemFreeAsync under capture return 801; instantiated
- * graphs cannot be updated; no functions of the per-thread default stream by name (_ptsz), the handle 2 works; no IPC of
- * memory or events. None of its behaviour has been compared with a real driver by its own tests: they state the manual.
+ * Known to differ from CUDA: kernels take their place in a stream but do not run; destroying or resetting a context
+ * drops what has not begun and waits for what runs; cuEventElapsedTime and cuMemGetInfo count as unsafe under capture
+ * (stricter than CUDA documents); cuMemAllocAsync and cuMemFreeAsync under capture return 801; instantiated graphs
+ * cannot be updated; the per-thread default stream only by its handle 2, not by functions of its own (_ptsz); no IPC.
+ * All of this follows CUDA's manual; it has not been compared with a real driver.
  *
  * Environment, read once at cuInit:
  *   STANDIN_DEVICES=n              devices in the machine, 0 to 64 (default 4); 0 makes cuInit return 100
