@@ -5,9 +5,11 @@
 NCCL_PROGRAMS := $(BUILD)/test/programs/nccl
 NCCL_PROGRAM_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread
 
+NCCL_COPIES := 0 1 2 3 4 5
+
 .PHONY: programs-nccl
 programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host \
-    mixed-openmpi mixed-mpich)
+    mixed-openmpi mixed-mpich $(NCCL_COPIES:%=asks-%.so))
 programs: programs-nccl
 
 NCCL_EXERCISE := test/programs/nccl/exercise.c test/programs/nccl/ledger.h test/standin/nccl_api.h
@@ -30,3 +32,12 @@ $(NCCL_PROGRAMS)/host: test/programs/nccl/host.c
 $(NCCL_PROGRAMS)/mixed-%: test/programs/nccl/mixed.c test/standin/nccl_api.h | standin
 	@mkdir -p $(@D)
 	mpicc.$* $(NCCL_PROGRAM_FLAGS) $< -o $@ -L$(STANDIN) -lnccl -lcudart
+
+$(NCCL_PROGRAMS)/copy-%.so: test/programs/nccl/copy.c
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) -DCOPY=$* -fPIC -shared $< -Wl,-soname,copy-$*.so -o $@
+
+# Each linked to the copy of its number.
+$(NCCL_PROGRAMS)/asks-%.so: test/programs/nccl/copy.c $(NCCL_PROGRAMS)/copy-%.so
+	$(CC) $(NCCL_PROGRAM_FLAGS) -DCALLER -fPIC -shared $^ -Wl,-rpath,'$$ORIGIN' -o $@
+.PRECIOUS: $(NCCL_PROGRAMS)/copy-%.so

@@ -186,20 +186,31 @@ def test_a_job_of_both_libraries_is_one_rank_per_process(mpi, tmp_path):
     assert jobs.commtap("check", directory).stdout.count(" finalised ") == 2
 
 
-def test_copies_of_the_library_stay_apart(tmp_path):
-    """Two modules, each linked to its own copy: communicators of one would be refused by the other."""
-    folder = tmp_path / "copy"
-    folder.mkdir()
-    for name in ("libnccl.so.2", "libcuda.so.1", "libcudart.so.13"):
-        if name.startswith("libnccl"):
-            (folder / "libnccl_second.so.2").write_bytes((STANDIN / name).read_bytes())
-    second = folder / "second.so"
-    second.write_bytes((PROGRAMS / "exercise.so").read_bytes().replace(b"libnccl.so.2\0", b"libncclB.so\0\0"))
-    (folder / "libncclB.so").write_bytes((STANDIN / "libnccl.so.2").read_bytes().replace(b"libnccl.so.2\0", b"libncclB.so\0\0"))
-    directory, books = play("alone", 1, tmp_path, (PROGRAMS / "host", f"{PROGRAMS / 'exercise.so'},{second}"),
-                            LD_LIBRARY_PATH=f"{STANDIN}:{folder}")
-    agree(directory, books)
-    assert books["ncclCommInitRank", "calls"] == 2
+@pytest.mark.parametrize("order", ["looked up first", "modules first"])
+def test_copies_of_the_library_stay_apart(order, tmp_path):
+    """Six copies, each looked up by its handle and linked to by a module: every call reaches its own. There are entries
+    for four; the others' look-ups are answered with the function itself, whose calls go unseen."""
+    probe = ("import ctypes, sys\n"
+             "def look_up():\n"
+             "    found = []\n"
+             "    for copy in [ctypes.CDLL(f'{sys.argv[1]}/copy-{n}.so') for n in range(6)]:\n"
+             "        text = ctypes.create_string_buffer(128)\n"
+             "        copy.ncclGetUniqueId(text)\n"
+             "        found.append(text.raw[0])\n"
+             "    return found\n"
+             "def modules():\n"
+             "    loaded = [ctypes.CDLL(f'{sys.argv[1]}/asks-{n}.so') for n in range(6)]\n"
+             "    return [module.which() for _ in range(2) for module in loaded]\n"
+             "if sys.argv[2] == 'looked up first':\n"
+             "    print(look_up(), modules())\n"
+             "else:\n"
+             "    last = modules()\n"
+             "    print(look_up(), last)")
+    done = subprocess.run([jobs.PYTHON, "-c", probe, str(PROGRAMS), order], env=environment(0, 1, tmp_path / "dumps"),
+                          capture_output=True, text=True, check=True)
+    own = list(range(6))
+    assert (done.stdout, done.stderr) == (f"{own} {own * 2}\n", "")
+    assert recorded(tmp_path / "dumps")["ncclGetUniqueId", "calls"] == 4 + 12
 
 
 def test_filter_leaves_functions_out(tmp_path):
