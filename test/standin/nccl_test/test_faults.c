@@ -108,6 +108,32 @@ static void slow_link(void **state) {
     assert_true(result.stream[0][0] > LONG && result.stream[2][0] > LONG);
 }
 
+/* Messages between two ranks do not overtake each other, however long the first one is on the wire. */
+static void two_messages(struct rank *r) {
+    enum { WORDS = 24576 }; /* three chunks each */
+    static int data[2][WORDS];
+    ncclComm_t comm = rank_communicator(r);
+    CUstream stream = new_stream();
+    for (int i = 0; i < 2 * WORDS && r->rank == 0; i++)
+        data[i / WORDS][i % WORDS] = i;
+    EXPECT(ncclGroupStart() == ncclSuccess);
+    for (int i = 0; i < 2; i++)
+        EXPECT((r->rank == 0 ? ncclSend(data[i], WORDS, ncclInt32, 1, comm, stream)
+                             : ncclRecv(data[i], WORDS, ncclInt32, 0, comm, stream)) == ncclSuccess);
+    EXPECT(ncclGroupEnd() == ncclSuccess);
+    EXPECT(cuStreamSynchronize(stream) == CUDA_SUCCESS);
+    for (int i = 0; i < 2 * WORDS; i++)
+        EXPECT(data[i / WORDS][i % WORDS] == i);
+    EXPECT(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+static void order_on_a_slow_link(void **state) {
+    (void)state;
+    setenv("STANDIN_NCCL_FAULTS", "link rate=4000000", 1);
+    ranks_succeed(2, two_messages);
+    unsetenv("STANDIN_NCCL_FAULTS");
+}
+
 /* A rank's operation that never ends: the others hang too, until each aborts. */
 static void hang_until_abort(struct rank *r) {
     ncclComm_t comm = rank_communicator(r);
@@ -262,6 +288,7 @@ int main(void) {
         cmocka_unit_test(skips),
         cmocka_unit_test(killed_rank),
         cmocka_unit_test(typing_error),
+        cmocka_unit_test(order_on_a_slow_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
