@@ -5,16 +5,18 @@
 #include "shim/gpu/device_clock.h"
 
 #include <sched.h>
+#include <time.h>
 
 #include "shim/gpu/driver.h"
 #include "shim/os.h"
 
 #define ATTEMPTS         8
-#define ATTEMPT_NS       200000u  /* an anchor that takes longer is no anchor */
-#define FIRST_ATTEMPT_NS 5000000u /* ... but the first one is better wide than not at all */
-#define NARROW_NS        15000u   /* good enough: no further attempt */
-#define WIDE_NS          100000u  /* rejected unless there is nothing better for long */
+#define ATTEMPT_NS       200000u   /* an anchor that takes longer is no anchor */
+#define FIRST_ATTEMPT_NS 50000000u /* ... but the first one is better wide than not at all */
+#define NARROW_NS        15000u    /* good enough: no further attempt */
+#define WIDE_NS          100000u   /* rejected unless there is nothing better for long */
 #define LONG_WITHOUT_NS  30000000000u
+#define SPIN_NS          200000u /* polled without a pause */
 #define RETRY_NS         250000000u
 #define FIRST_RETRY_NS   10000000u    /* without any anchor nothing has a time */
 #define RATE_BASE_NS     1000000000.0 /* anchors nearer to each other say nothing about the rate */
@@ -46,7 +48,10 @@ static bool bracket(const struct device_clock *clock, uint64_t *from, uint64_t *
         *to = os_monotonic_ns();
         if (status != GPU_NOT_READY || *to - *from >= patience)
             break;
-        sched_yield(); /* costs nothing where nobody else wants this core */
+        if (*to - *from < SPIN_NS)
+            sched_yield(); /* costs nothing where nobody else wants this core */
+        else
+            nanosleep(&(struct timespec){.tv_nsec = SPIN_NS / 2}, NULL);
     }
     return status == GPU_SUCCESS;
 }
