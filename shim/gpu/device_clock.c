@@ -37,8 +37,7 @@ int device_clock_begin(struct device_clock *clock) {
 }
 
 /* One attempt with the spare event: the host's time before the record and after it was seen. */
-static bool bracket(const struct device_clock *clock, uint64_t *from, uint64_t *to) {
-    uint64_t patience = clock->taken ? ATTEMPT_NS : FIRST_ATTEMPT_NS;
+static bool bracket(const struct device_clock *clock, uint64_t patience, uint64_t *from, uint64_t *to) {
     int status;
     *from = os_monotonic_ns();
     if (gpu_driver.event_record(clock->spares[0], clock->stream) != GPU_SUCCESS)
@@ -87,8 +86,9 @@ static void swap(void **a, void **b) {
 
 bool device_clock_take(struct device_clock *clock, uint64_t now_ns) {
     uint32_t place = clock->taken % DEVICE_CLOCK_ANCHORS;
-    uint64_t best = UINT64_MAX, middle = 0, from, to;
-    for (int i = 0; i < ATTEMPTS && best > NARROW_NS && bracket(clock, &from, &to); i++) {
+    uint64_t best = UINT64_MAX, middle = 0, from, to, patience = clock->taken ? ATTEMPT_NS : FIRST_ATTEMPT_NS;
+    for (int i = 0; i < ATTEMPTS && best > NARROW_NS && bracket(clock, patience, &from, &to); i++) {
+        patience = ATTEMPT_NS;
         if (to - from >= best)
             continue;
         best = to - from;
