@@ -54,10 +54,11 @@ static bool print_text(const struct output *output, const struct session *sessio
                                        "host",
                                        "imposed_wait_seconds",
                                        "waited_for_seconds",
+                                       "caused_seconds",
+                                       "critical_path_seconds",
                                        "wait_seconds",
                                        "comm_seconds",
                                        "self_ratio",
-                                       "times_last",
                                        "persistence",
                                        "confidence",
                                        "deepspeed_straggler_seconds"};
@@ -72,10 +73,13 @@ static bool print_text(const struct output *output, const struct session *sessio
     print_verdict(output, session);
     if (!table_print_text(output->stream, &shown, output->color))
         return false;
-    fputs("\nimposed: as the last to arrive; waited for: sum of the others' waits for it; self: own time between\n"
-          "collectives, relative to the others; DeepSpeed: its straggler figure, high for those who wait.\n"
-          "next: commtap summary --by rank,op ",
-          output->stream);
+    fputs(
+        "\nimposed: as the last to arrive; waited for: sum of the others' waits for it; caused: of all waits, what "
+        "comes\n"
+        "from it in the end; path: of the critical path; self: own time between collectives, relative to the others;\n"
+        "DeepSpeed: its straggler figure, high for those who wait.\n"
+        "next: commtap summary --by rank,op ",
+        output->stream);
     escape_text(output->stream, directory);
     fputc('\n', output->stream);
     return true;

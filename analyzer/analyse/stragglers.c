@@ -211,7 +211,7 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct bl
     int64_t mended = 0, self = 0;
     for (size_t i = 0; i < straggler->dump_count; i++) {
         const struct rank_waits *waits = &analysis->waits.ranks[straggler->dumps[i]];
-        straggler->imposed_ns = add_ns(straggler->imposed_ns, waits->imposed_ns);
+        straggler->imposed_ns = add_ns(straggler->imposed_ns, analysis->causes.ranks[straggler->dumps[i]].imposed_ns);
         straggler->waited_for_ns = add_ns(straggler->waited_for_ns, waits->waited_for_ns);
         mended = add_ns(mended, waits->mended_ns);
         if (analysis->times[straggler->dumps[i]].self_ns > self)
@@ -437,7 +437,8 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                               .limited = request->limited,
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
-    if (!prepare(analysis) || !walk(analysis, request->workers, &sink))
+    if (!prepare(analysis) || !walk(analysis, request->workers, &sink) ||
+        !causes_analyse(&analysis->causes, clock, directory, request->limited, request->from_ns, request->to_ns))
         return false;
     measure(analysis);
     if (!judge(analysis))
@@ -459,6 +460,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->uneven);
     free(analysis->dump_lists);
     waits_free(&analysis->waits);
+    causes_free(&analysis->causes);
     if (analysis->directory)
         cohorts_free(&analysis->cohorts);
     *analysis = (struct straggler_analysis){0};

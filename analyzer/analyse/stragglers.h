@@ -12,6 +12,7 @@
 #ifndef COMMTAP_ANALYSE_STRAGGLERS_H
 #define COMMTAP_ANALYSE_STRAGGLERS_H
 
+#include "analyzer/analyse/causes.h"
 #include "analyzer/analyse/cohorts.h"
 #include "analyzer/analyse/launches.h"
 #include "analyzer/analyse/ranks.h"
@@ -51,6 +52,7 @@ struct straggler_analysis {
     const struct match_directory *directory;
     struct match_totals totals;
     struct waits waits;             /* per dump: waits.ranks[] */
+    struct causes causes;           /* per dump: causes.ranks[] */
     struct rank_times *times;       /* per dump */
     struct rank_launches *launches; /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */

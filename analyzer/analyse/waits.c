@@ -69,6 +69,12 @@ static int64_t charge(struct waits *waits, const struct match_instance *instance
         int64_t wait = wait_for(waits, instance, i, cause);
         waits->ranks[dump_of[i]].wait_ns = add_ns(waits->ranks[dump_of[i]].wait_ns, wait);
         site_waits_add(&waits->sites, dump_of[i], instance->members[i].stack, wait, 0);
+        if (wait > 0 && waits->listener.wait) {
+            int64_t until = instance->members[cause].enter < instance->members[i].leave ? instance->members[cause].enter
+                                                                                        : instance->members[i].leave;
+            waits->listener.wait(waits->listener.context, dump_of[i], dump_of[cause], until, wait,
+                                 instance->communicator->uid | 1);
+        }
         sum = add_ns(sum, wait);
         if (wait > *longest)
             *longest = wait;
@@ -89,7 +95,10 @@ static void impose(struct waits *waits, const struct match_instance *instance, s
     if (late <= error_between(waits, instance, latest.last, latest.second))
         return;
     int64_t imposed = late > waited / waiters ? waited : late * waiters;
-    culprit->imposed_ns = add_ns(culprit->imposed_ns, imposed < waited ? imposed : waited);
+    imposed = imposed < waited ? imposed : waited;
+    if (waits->listener.imposed)
+        waits->listener.imposed(waits->listener.context, imposed);
+    culprit->imposed_ns = add_ns(culprit->imposed_ns, imposed);
     culprit->mended_ns = add_ns(culprit->mended_ns, late < longest ? late : longest);
 }
 
@@ -202,6 +211,10 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
         add_from_root(waits, instance);
     else if (call->flow == FLOW_TO_ROOT)
         add_to_root(waits, instance);
+    struct latest latest = find_latest(instance, NOWHERE);
+    if (waits->listener.met && latest.last != NOWHERE)
+        waits->listener.met(waits->listener.context, instance->members[latest.last].enter,
+                            instance->communicator->uid | 1);
 }
 
 /* What one side of a message waited for the other. */
@@ -212,14 +225,24 @@ static int64_t message_wait(const struct waits *waits, const struct match_member
     return wait > 0 && wait > common_clock_error(waits->clock, dump, late_dump) ? wait : 0;
 }
 
-static void charge_message(struct waits *waits, int64_t wait, uint32_t dump, uint32_t stack, uint32_t late_dump,
-                           uint32_t late_stack) {
-    struct rank_waits *waiting = &waits->ranks[dump], *late = &waits->ranks[late_dump];
-    waiting->wait_ns = add_ns(waiting->wait_ns, wait);
-    late->waited_for_ns = add_ns(late->waited_for_ns, wait);
-    late->imposed_ns = add_ns(late->imposed_ns, wait);
+static uint64_t channel_of(uint32_t a, uint32_t b) {
+    return (uint64_t)(a < b ? a : b) << 32 | (uint64_t)(a < b ? b : a) << 1; /* even: communicators' are odd */
+}
+
+static void charge_message(struct waits *waits, int64_t wait, uint32_t dump, const struct match_member *waiting,
+                           uint32_t late_dump, const struct match_member *late) {
+    int64_t until = late->enter < waiting->leave ? late->enter : waiting->leave;
+    uint32_t stack = waiting->stack, late_stack = late->stack;
+    struct rank_waits *victim = &waits->ranks[dump], *causer = &waits->ranks[late_dump];
+    victim->wait_ns = add_ns(victim->wait_ns, wait);
+    causer->waited_for_ns = add_ns(causer->waited_for_ns, wait);
+    causer->imposed_ns = add_ns(causer->imposed_ns, wait);
     site_waits_add(&waits->sites, dump, stack, wait, 0);
     site_waits_add(&waits->sites, late_dump, late_stack, 0, wait);
+    if (waits->listener.wait)
+        waits->listener.wait(waits->listener.context, dump, late_dump, until, wait, channel_of(dump, late_dump));
+    if (waits->listener.imposed)
+        waits->listener.imposed(waits->listener.context, wait);
 }
 
 void waits_add_message(struct waits *waits, const struct match_message *message) {
@@ -229,14 +252,17 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     int64_t wait = message_wait(waits, receive, send, to, from);
     if (wait > 0) {
         waits->ranks[to].late_sender_ns = add_ns(waits->ranks[to].late_sender_ns, wait);
-        charge_message(waits, wait, to, receive->stack, from, send->stack);
+        charge_message(waits, wait, to, receive, from, send);
     }
+    if (waits->listener.met)
+        waits->listener.met(waits->listener.context, send->enter > receive->enter ? send->enter : receive->enter,
+                            channel_of(from, to));
     if (!message->synchronous && send->leave <= receive->enter) /* sent without waiting for the receiver */
         return;
     wait = message_wait(waits, send, receive, from, to);
     if (wait > 0) {
         waits->ranks[from].late_receiver_ns = add_ns(waits->ranks[from].late_receiver_ns, wait);
-        charge_message(waits, wait, from, send->stack, to, receive->stack);
+        charge_message(waits, wait, from, send, to, receive);
     }
 }
 

@@ -37,7 +37,20 @@ struct first_mismatch {
     uint32_t stack, other_stack; /* where they called from, STACK_NONE = unknown */
 };
 
+/* Told of single waits while they are added. `channel` is the same for all operations on one communicator, or between
+ * two ranks. Each may be NULL. */
+struct wait_listener {
+    void *context;
+    /* `dump` waited until the common time `until`, `length` long, for `cause` */
+    void (*wait)(void *context, uint32_t dump, uint32_t cause, int64_t until, int64_t length, uint64_t channel);
+    /* of the waits told last on `channel`, so much is imposed wait */
+    void (*imposed)(void *context, int64_t imposed);
+    /* everybody on `channel` had come at `at`; ends what was told of one instance or message */
+    void (*met)(void *context, int64_t at, uint64_t channel);
+};
+
 struct waits {
+    struct wait_listener listener;
     const struct common_clock *clock;
     const struct match_directory *directory;
     struct rank_waits *ranks; /* per dump */

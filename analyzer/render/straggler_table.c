@@ -29,7 +29,11 @@ VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
 VALUE(host, cell_text(ROW->host))
 VALUE(comm, TIME(comm_ns))
 VALUE(wait, WAIT(wait_ns))
-VALUE(imposed, WAIT(imposed_ns))
+#define CAUSE(FIELD) (ROW->causes ? cell_real(seconds_of(ROW->causes->FIELD)) : cell_unknown())
+VALUE(imposed, CAUSE(imposed_ns))
+VALUE(caused, CAUSE(caused_ns))
+VALUE(passed_on, CAUSE(passed_on_ns))
+VALUE(path, CAUSE(path_ns))
 VALUE(waited_for, WAIT(waited_for_ns))
 VALUE(late_sender, WAIT(late_sender_ns))
 VALUE(late_receiver, WAIT(late_receiver_ns))
@@ -48,8 +52,11 @@ const struct column rank_columns[] = {
     {"host", "host", .left = true, .value = host},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
     {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages"},
-    {"imposed_wait_seconds", "imposed", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited"},
+    {"imposed_wait_seconds", "imposed", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited; what it had itself been kept waiting for is charged to who kept it"},
     {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank"},
+    {"caused_seconds", "caused", LOOK_SECONDS, .value = caused, .doc = "of all ranks' waits, what comes from this rank in the end"},
+    {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},
+    {"critical_path_seconds", "path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at"},
     {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of waited: receiving what was sent later"},
     {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of waited: sending what was received later"},
     {"window_seconds", "window", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover"},
@@ -80,6 +87,7 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
             .host = job->dumps[d]->host,
             .times = &analysis->times[d],
             .waits = analysis->waits.judged + analysis->waits.messages > 0 ? &analysis->waits.ranks[d] : NULL,
+            .causes = analysis->waits.judged + analysis->waits.messages > 0 ? &analysis->causes.ranks[d] : NULL,
             .verdict = &analysis->ranks[d],
             .end = end_name(job->ends[d]),
         };

@@ -16,7 +16,8 @@ struct rank_row {
     int32_t rank;
     const char *host;
     const struct rank_times *times;
-    const struct rank_waits *waits; /* NULL: nothing was matched, waits are unknown */
+    const struct rank_causes *causes; /* NULL with `waits` */
+    const struct rank_waits *waits;   /* NULL: nothing was matched, waits are unknown */
     const struct significance *verdict;
     const char *end; /* how it ended */
 };

@@ -4,11 +4,7 @@
  */
 #include "shim/gpu/device.h"
 
-#include <sched.h>
-
 #include "shim/os.h"
-
-#define ATTACH_PATIENCE_NS 100000000u
 
 struct gpu_engine gpu;
 
@@ -29,45 +25,29 @@ static bool claim(struct gpu_device *device, void *expected, void *context) {
     return __atomic_compare_exchange_n(&device->context, &expected, context, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void raise_limit(uint32_t to) {
+/* The place of a device that was reset is its own again; otherwise a new one. */
+static struct gpu_device *claim_place(void *context, int ordinal) {
     uint32_t limit = gpu_device_limit();
-    while (limit < to &&
-           !__atomic_compare_exchange_n(&gpu.device_limit, &limit, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-        ;
-}
-
-/* The place of a device that was reset is its own again; otherwise the first free one. Another thread may have found
- * one for the same context meanwhile: *mine tells. */
-static struct gpu_device *claim_place(void *context, int ordinal, bool *mine) {
-    *mine = true;
-    for (uint32_t i = 0; i < gpu_device_limit(); i++)
+    for (uint32_t i = 0; i < limit; i++)
         if (gpu.devices[i].ordinal == ordinal && claim(&gpu.devices[i], &gone_context, context))
             return &gpu.devices[i];
-    for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++) {
-        *mine = claim(&gpu.devices[i], NULL, context);
-        if (*mine)
-            raise_limit(i + 1);
-        if (*mine || __atomic_load_n(&gpu.devices[i].context, __ATOMIC_ACQUIRE) == context)
+    for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
+        if (claim(&gpu.devices[i], NULL, context)) {
+            while (limit <= i && !__atomic_compare_exchange_n(&gpu.device_limit, &limit, i + 1, false, __ATOMIC_ACQ_REL,
+                                                              __ATOMIC_ACQUIRE))
+                ;
             return &gpu.devices[i];
-    }
+        }
     return NULL;
 }
 
-/* Another thread may be making its pool, which takes a millisecond. */
-static struct gpu_device *when_live(struct gpu_device *device) {
-    uint64_t begin = os_monotonic_ns();
-    while (!gpu_device_is_live(device) && os_monotonic_ns() - begin < ATTACH_PATIENCE_NS)
-        sched_yield();
-    return device;
-}
-
 struct gpu_device *gpu_device_attach(void *context, int ordinal) {
-    bool mine = false;
     struct gpu_device *device = gpu_device_of_context(context);
+    if (device)
+        return device;
+    device = claim_place(context, ordinal);
     if (!device)
-        device = claim_place(context, ordinal, &mine);
-    if (!device || !mine)
-        return device ? when_live(device) : NULL;
+        return NULL;
     device->ordinal = ordinal;
     device->incarnation++;
     __atomic_store_n(&device->chunk_count, 0, __ATOMIC_RELEASE);

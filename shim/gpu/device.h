@@ -38,7 +38,6 @@ struct gpu_span {
     struct gpu_device *device;
     void *start, *stop, *stream;
     uint64_t enqueued_ns; /* CLOCK_MONOTONIC before the start was recorded: the GPU cannot have begun earlier */
-    uint32_t launches;    /* SPAN_REPLAY: how many a replay runs */
     uint64_t reached;     /* progress->enqueued at the end of the launch, 0 = moves no progress */
     uint32_t epoch_bits;
     uint32_t number;    /* in the pool, from 1 */

@@ -5,18 +5,16 @@
 #include "shim/gpu/device_clock.h"
 
 #include <sched.h>
-#include <time.h>
 
 #include "shim/gpu/driver.h"
 #include "shim/os.h"
 
 #define ATTEMPTS         8
-#define ATTEMPT_NS       200000u   /* an anchor that takes longer is no anchor */
-#define FIRST_ATTEMPT_NS 50000000u /* ... but the first one is better wide than not at all */
-#define NARROW_NS        15000u    /* good enough: no further attempt */
-#define WIDE_NS          100000u   /* rejected unless there is nothing better for long */
+#define ATTEMPT_NS       200000u  /* an anchor that takes longer is no anchor */
+#define FIRST_ATTEMPT_NS 5000000u /* ... but the first one is better wide than not at all */
+#define NARROW_NS        15000u   /* good enough: no further attempt */
+#define WIDE_NS          100000u  /* rejected unless there is nothing better for long */
 #define LONG_WITHOUT_NS  30000000000u
-#define SPIN_NS          200000u /* polled without a pause */
 #define RETRY_NS         250000000u
 #define FIRST_RETRY_NS   10000000u    /* without any anchor nothing has a time */
 #define RATE_BASE_NS     1000000000.0 /* anchors nearer to each other say nothing about the rate */
@@ -37,7 +35,8 @@ int device_clock_begin(struct device_clock *clock) {
 }
 
 /* One attempt with the spare event: the host's time before the record and after it was seen. */
-static bool bracket(const struct device_clock *clock, uint64_t patience, uint64_t *from, uint64_t *to) {
+static bool bracket(const struct device_clock *clock, uint64_t *from, uint64_t *to) {
+    uint64_t patience = clock->taken ? ATTEMPT_NS : FIRST_ATTEMPT_NS;
     int status;
     *from = os_monotonic_ns();
     if (gpu_driver.event_record(clock->spares[0], clock->stream) != GPU_SUCCESS)
@@ -47,10 +46,7 @@ static bool bracket(const struct device_clock *clock, uint64_t patience, uint64_
         *to = os_monotonic_ns();
         if (status != GPU_NOT_READY || *to - *from >= patience)
             break;
-        if (*to - *from < SPIN_NS)
-            sched_yield(); /* costs nothing where nobody else wants this core */
-        else
-            nanosleep(&(struct timespec){.tv_nsec = SPIN_NS / 2}, NULL);
+        sched_yield(); /* costs nothing where nobody else wants this core */
     }
     return status == GPU_SUCCESS;
 }
@@ -86,9 +82,8 @@ static void swap(void **a, void **b) {
 
 bool device_clock_take(struct device_clock *clock, uint64_t now_ns) {
     uint32_t place = clock->taken % DEVICE_CLOCK_ANCHORS;
-    uint64_t best = UINT64_MAX, middle = 0, from, to, patience = clock->taken ? ATTEMPT_NS : FIRST_ATTEMPT_NS;
-    for (int i = 0; i < ATTEMPTS && best > NARROW_NS && bracket(clock, patience, &from, &to); i++) {
-        patience = ATTEMPT_NS;
+    uint64_t best = UINT64_MAX, middle = 0, from, to;
+    for (int i = 0; i < ATTEMPTS && best > NARROW_NS && bracket(clock, &from, &to); i++) {
         if (to - from >= best)
             continue;
         best = to - from;

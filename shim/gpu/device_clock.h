@@ -34,9 +34,8 @@ struct device_clock {
 /* Makes the stream and the events; the device's context must be current. Returns the driver's status. */
 int device_clock_begin(struct device_clock *clock);
 
-/* Takes an anchor, its context being current. Queries only, for a millisecond or two at most (the first one: 50 ms,
- * since without any nothing has a time); a device too busy to give a narrow one is asked again soon. True when there is
- * a new one (the last of clock->anchors). */
+/* Takes an anchor, its context being current. Queries only, for a fraction of a millisecond at most; a device too busy
+ * to give a narrow one is asked again soon. True when there is a new one (the last of clock->anchors). */
 bool device_clock_take(struct device_clock *clock, uint64_t now_ns);
 
 /* CLOCK_MONOTONIC ns at which `event`, which must be complete, happened. Returns the driver's status; GPU_NOT_READY

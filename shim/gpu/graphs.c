@@ -74,13 +74,14 @@ static uint32_t real_launches(const struct captured_graph *captured) {
     return count;
 }
 
-/* Takes what the replay before has left, as far as it can be had now, and makes the rest worthless. The harvester
- * counts it when it comes to that replay's span: only it knows what it has read. */
+/* What the replay before has left, as far as it can be had now. */
 static void settle(struct captured_graph *captured) {
     if (__atomic_load_n(&captured->pending, __ATOMIC_ACQUIRE))
         harvester_look_briefly();
-    __atomic_store_n(&captured->pending, 0, __ATOMIC_RELAXED);
+    uint32_t lost = __atomic_exchange_n(&captured->pending, 0, __ATOMIC_ACQ_REL);
     __atomic_add_fetch(&captured->replay, 1, __ATOMIC_ACQ_REL);
+    if (lost)
+        count_untimed(real_launches(captured) - __atomic_load_n(&captured->read, __ATOMIC_RELAXED));
 }
 
 /* ---- capture --------------------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ static struct captured_graph *new_graph(struct gpu_device *device, const void *g
         captured->users = 1;
         captured->capture_id = capture_id;
         captured->device = device;
-        captured->launch_count = captured->pending = captured->seen = 0;
+        captured->launch_count = captured->pending = captured->read = captured->seen = 0;
         if (handle_map_set(&by_graph, (uintptr_t)graph, (uintptr_t)captured))
             return captured;
         release(captured);
@@ -243,7 +244,6 @@ static struct gpu_span *new_replay(struct captured_graph *captured, void *stream
     span->stream = stream;
     span->graph = captured;
     span->replay = captured->replay;
-    span->launches = real_launches(captured);
     span->enqueued_ns = os_monotonic_ns();
     return span;
 }
@@ -260,11 +260,12 @@ void graphs_launched(struct gpu_span *span, bool succeeded) {
     int saved = errno;
     bool entered = GPU_STREAM_IS_SPECIAL(span->stream) && gpu_context_enter(span->device);
     if (succeeded && gpu_driver.event_record(span->stop, span->stream) == GPU_SUCCESS) {
+        __atomic_store_n(&span->graph->read, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&span->graph->pending, 1, __ATOMIC_RELEASE);
         gpu_span_push(span);
     } else {
         if (succeeded)
-            count_untimed(span->launches);
+            count_untimed(real_launches(span->graph));
         gpu_span_put(span);
     }
     gpu_context_leave(entered);
@@ -283,24 +284,29 @@ static bool read_launch(const struct gpu_span *span, const struct captured_launc
         t0 + STALE_NS < span->enqueued_ns)
         return false;
     finish_operation(span->graph->device, &launch->launch, launch->epoch_bits, t0, t0 + length, FLAG_CAPTURED);
+    __atomic_add_fetch(&span->graph->read, 1, __ATOMIC_RELAXED);
     return true;
 }
 
 int graphs_replayed(const struct gpu_span *span) {
     struct captured_graph *captured = span->graph;
-    uint32_t timed = 0, yes = 1;
+    uint32_t untimed = 0, yes = 1;
     if (!captured->device->clock.taken)
         return GPU_NOT_READY;
     for (uint32_t i = 0; i < captured->launch_count && is_current(span); i++)
-        timed += read_launch(span, launch_at(captured, i));
-    count_untimed(span->launches - timed);
-    if (is_current(span))
-        __atomic_compare_exchange_n(&captured->pending, &yes, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+        untimed += !read_launch(span, launch_at(captured, i)) && !launch_at(captured, i)->dropped;
+    /* The next replay may have begun after all: its launcher then counts what we did not read. */
+    if (is_current(span) &&
+        __atomic_compare_exchange_n(&captured->pending, &yes, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        count_untimed(untimed);
     return GPU_SUCCESS;
 }
 
 void graphs_replay_lost(const struct gpu_span *span) {
-    count_untimed(span->launches);
+    uint32_t yes = 1;
+    if (is_current(span) &&
+        __atomic_compare_exchange_n(&span->graph->pending, &yes, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        count_untimed(real_launches(span->graph));
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

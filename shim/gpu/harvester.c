@@ -24,8 +24,8 @@ __asm__(".symver os_pthread_attr_setstacksize,pthread_attr_setstacksize@" OLD_GL
 #define POLL_MIN_NS       50000u
 #define POLL_BUSY_MAX_NS  1000000u /* while something is in flight */
 #define POLL_IDLE_MAX_NS  10000000u
-#define POLL_MAX          256u      /* launches of one stream taken in one round */
-#define WAIT_FOR_ROUND_NS 60000000u /* longer than the longest round that does not hang */
+#define POLL_MAX          256u /* launches of one stream taken in one round */
+#define WAIT_FOR_ROUND_NS 20000000u
 #define WAIT_BRIEFLY_NS   20000u
 
 /* Launches of one stream, oldest first: they finish in this order. */

@@ -118,7 +118,7 @@ def test_a_thousand_replays_under_the_strictest_capture(scene):
     dump = scene("replays").check()
     captured = dump.records(captured=1)
     assert len(captured) + dump.header["replays_untimed"] == 2000
-    assert len(captured) >= 1000  # each had ended before the next began, but the harvester may have been in the way
+    assert len(captured) >= 1900  # each had ended before the next began
     assert all(r["t1"] - r["t0"] >= 100000 for r in captured)
     assert len(dump.records(captured=0)) == 20
 
@@ -328,16 +328,16 @@ def test_nccl_in_graphs(job):
     for dump in job("graph").dumps():
         captured = dump.records(captured=1)
         assert len(captured) + dump.header["replays_untimed"] == 100
-        assert len(captured) >= 30
+        assert len(captured) >= 90
         assert len(dump.records(captured=0)) == 1
 
 
 def test_late_rank_shows_in_the_others_times(job):
     """Its own operation is short, all others wait inside theirs."""
-    run = job("overlap", STANDIN_NCCL_FAULTS="stream-delay rank=1 op=5 count=5 ms=100")
+    run = job("overlap", STANDIN_NCCL_FAULTS="stream-delay rank=1 op=5 count=5 ms=30")
     times = [[r["t1"] - r["t0"] for r in dump.records()][5:] for dump in run.dumps()]
-    assert all(time > 50 * MS for rank in (0, 2) for time in times[rank])
-    assert all(time < 50 * MS for time in times[1])
+    assert all(time > 15 * MS for rank in (0, 2) for time in times[rank])
+    assert all(time < 15 * MS for time in times[1])
 
 
 def test_slow_operation_shows_on_all_ranks(job):

@@ -122,16 +122,6 @@ def test_communicators_are_named_alike(tmp_path):
     assert sizes == [([0, 2], 2)] * 2 + [([1, 3], 2)] * 3 + [([2], 1)]
 
 
-def test_a_shrunk_communicator(tmp_path):
-    directory, books = play("shrink", 3, tmp_path)
-    agree(directory, books)
-    rows = csv.DictReader(io.StringIO(jobs.commtap("export", "--table", "communicators", directory).stdout))
-    children = [row for row in rows if row["parent"]]
-    assert len({row["comm"] for row in children}) == 1
-    assert sorted((row["rank"], row["my_rank"], row["comm_size"]) for row in children) == [("0", "0", "2"),
-                                                                                          ("2", "1", "2")]
-
-
 def test_one_rank_runs_inside_its_calls(tmp_path):
     directory, books = play("alone", 1, tmp_path)
     agree(directory, books)

@@ -457,6 +457,7 @@ static void test_unfinished_replays_are_counted(void **state) {
     graphs_instantiated(&executables[0], graph);
     for (unsigned i = 0; i < 10; i++)
         graphs_launched(graphs_before_launch(&executables[0], stream), true);
+    assert_int_equal(losses()->replays_untimed, 9 * 2);
     fake_replay(os_monotonic_ns(), 1000);
     fake_run(stream, 10, os_monotonic_ns(), 0);
     harvester_round();

@@ -264,19 +264,6 @@ static void scene_simulated(void) {
     end(comm);
 }
 
-/* The others go on without rank 1, in a smaller communicator. */
-static void scene_shrink(void) {
-    ncclComm_t comm = make_communicator(), child = NULL;
-    int excluded[] = {1};
-    if (rank != 1) {
-        CALL(0, ncclCommShrink, comm, excluded, 1, &child, NULL, 0);
-        CALL(BYTES(9), ncclAllReduce, from, to, 9, ncclFloat32, ncclSum, child, stream);
-        settle();
-        CALL(0, ncclCommDestroy, child);
-    }
-    CALL(0, ncclCommDestroy, comm);
-}
-
 /* Rank 1 never comes: the others give up. */
 static void scene_abort(void) {
     ncclComm_t comm = make_communicator();
@@ -295,7 +282,7 @@ static const struct scene {
     {"all", scene_all},         {"alone", scene_alone},
     {"devices", scene_devices}, {"nonblocking", scene_nonblocking},
     {"errors", scene_errors},   {"simulated", scene_simulated},
-    {"abort", scene_abort},     {"shrink", scene_shrink},
+    {"abort", scene_abort},
 };
 
 #ifdef MODULE

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who was it really: a rank that comes late may itself have been kept waiting.
+ * Lives here: passing the cost of every wait on to those who caused it in the end; the critical path.
+ * Must not live here: matching, single waits (waits.h), verdicts.
+ *
+ * A wait of w caused by rank B is shared between B's own excess work and B's own waits since B and the waiting rank
+ * last met: with d = max(0, B's own time - the waiting rank's own time) and o = sum of B's waits in that interval, B
+ * bears w * d / (d + o); the rest goes to those who caused B's waits, in their shares. (Delay costs: Boehme, Geimer,
+ * Arnold, Voigtlaender, Wolf, "Identifying the root causes of wait states in large-scale parallel applications", TOPC
+ * 2016; there by backward replay, here forward in time, which needs each rank's waits only.) The critical path is
+ * walked back from the last event: along a rank until a wait of its ended, then to the rank that ended it. Its pieces
+ * follow each other without gap, so its length is the time looked at.
+ */
+#ifndef COMMTAP_ANALYSE_CAUSES_H
+#define COMMTAP_ANALYSE_CAUSES_H
+
+#include "analyzer/analyse/waits.h"
+
+struct rank_causes {
+    int64_t caused_ns;    /* of all ranks' waits, what comes from this one in the end; sums to the sum of all waits */
+    int64_t passed_on_ns; /* others waited for this rank directly, but it had been kept waiting itself */
+    int64_t imposed_ns;   /* of imposed wait (waits.h), after the same sharing */
+    int64_t path_ns;      /* of the critical path: time on this rank */
+};
+
+struct causes {
+    struct rank_causes *ranks; /* per dump */
+    int64_t from_ns, to_ns;    /* the time looked at, common clock; from > to: nothing */
+    int64_t waits_ns;          /* sum of all waits in it */
+    size_t path_pieces;
+    bool partial; /* there is too much to look at all of it: only the end was */
+};
+
+/* Walks the records once more. Clock and directory as for match_run. Returns false when memory is short; the caller
+ * frees with causes_free in every case. The result is the same for any number of workers. */
+bool causes_analyse(struct causes *causes, const struct common_clock *clock, const struct match_directory *directory,
+                    bool limited, int64_t from_ns, int64_t to_ns);
+void causes_free(struct causes *causes);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who was it really: waits passed on to those who caused them, and the critical path.
+ * Lives here: small worlds with integer answers, invariants over worlds by chance.
+ * Must not live here: single waits (test_analyse_waits.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/causes.h"
+#include "test/scenes/scene.h"
+#include "test/unit/job_builder.h"
+
+static struct causes analyse(struct hand_job *job, unsigned with_dump) {
+    struct causes causes;
+    hand_job_open(job, with_dump);
+    assert_true(causes_analyse(&causes, &job->clock, &job->directory, false, 0, 0));
+    return causes;
+}
+
+static void done(struct hand_job *job, struct causes *causes) {
+    causes_free(causes);
+    hand_job_free(job);
+}
+
+static void send(struct hand_job *job, unsigned from, unsigned to, uint32_t ordinal, uint64_t enter, uint64_t leave) {
+    dump_builder_p2p(job->builders[from], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)to, 0, ordinal, 8, enter, leave);
+}
+
+static void receive(struct hand_job *job, unsigned from, unsigned to, uint32_t ordinal, uint64_t enter,
+                    uint64_t leave) {
+    dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, 0, ordinal, 8, enter, leave);
+}
+
+/* A pipeline 0 -> 1 -> 2: stage 0 works 1000, the others 100 each. Stage 2 waits for stage 1 directly, but stage 1 has
+ * only been kept waiting by stage 0. */
+static void a_slow_first_stage_is_charged_for_waits_further_down(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    dump_builder_collective(job.builders[0], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+    dump_builder_collective(job.builders[1], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+    dump_builder_collective(job.builders[2], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+    send(&job, 0, 1, 0, 1100, 1101);
+    receive(&job, 0, 1, 0, 100, 1110);
+    send(&job, 1, 2, 0, 1210, 1211);
+    receive(&job, 1, 2, 0, 100, 1220);
+    struct causes causes = analyse(&job, 3);
+    /* stage 1 waited 1000, stage 2 1110 */
+    assert_int_equal(causes.waits_ns, 2110);
+    assert_int_equal(causes.ranks[0].caused_ns + causes.ranks[1].caused_ns, 2110);
+    /* of stage 2's wait, stage 1's own 100 of work stand against the 1000 that it waited: 1110 * 100 / 1100 = 100 */
+    assert_in_range(causes.ranks[1].caused_ns, 99, 103);
+    assert_int_equal(causes.ranks[2].caused_ns, 0);
+    assert_int_equal(causes.ranks[1].passed_on_ns, 1110 - causes.ranks[1].caused_ns);
+    /* the path: stage 2 from 1210, stage 1 from 1100, stage 0 from the beginning at 90 */
+    assert_int_equal(causes.from_ns, 90);
+    assert_int_equal(causes.to_ns, 1220);
+    assert_int_equal(causes.ranks[2].path_ns, 10);
+    assert_int_equal(causes.ranks[1].path_ns, 110);
+    assert_int_equal(causes.ranks[0].path_ns, 1010);
+    done(&job, &causes);
+}
+
+static void a_rank_that_is_late_by_itself_bears_all(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 1, 8, r == 1 ? 900 : 200 + r, 910);
+    }
+    struct causes causes = analyse(&job, 3);
+    assert_int_equal(causes.waits_ns, 700 + 698);
+    assert_int_equal(causes.ranks[1].caused_ns, 700 + 698);
+    assert_int_equal(causes.ranks[1].imposed_ns, 2 * (900 - 202));
+    assert_int_equal(causes.ranks[1].passed_on_ns, 0);
+    done(&job, &causes);
+}
+
+/* ---- whatever happens ------------------------------------------------------------------------ */
+
+enum { RANKS = 6, ROUNDS = 120 };
+
+/* Work of any length, then a collective of all or a message between two: nobody leaves before who it waits for came. */
+static void play(struct hand_job *job, uint64_t seed) {
+    uint64_t now[RANKS], random = seed * 97 + 3;
+    uint32_t ordinal[RANKS][RANKS] = {{0}}, seq = 0;
+    for (unsigned r = 0; r < RANKS; r++)
+        now[r] = 1000 + r;
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        for (unsigned r = 0; r < RANKS; r++)
+            now[r] += 1 + (uint64_t)(scene_uniform(&random) * 300);
+        if (scene_uniform(&random) < 0.3) {
+            uint64_t last = 0;
+            for (unsigned r = 0; r < RANKS; r++)
+                last = now[r] > last ? now[r] : last;
+            for (unsigned r = 0; r < RANKS; r++) {
+                dump_builder_collective(job->builders[r], 0, BUILDER_ALLREDUCE, 0, seq, 8, now[r], last + 5);
+                now[r] = last + 5;
+            }
+            seq++;
+            continue;
+        }
+        unsigned from = (unsigned)(scene_uniform(&random) * RANKS), to = (from + 1 + i % (RANKS - 1)) % RANKS;
+        uint64_t end = (now[from] > now[to] ? now[from] : now[to]) + 7;
+        send(job, from, to, ordinal[from][to], now[from], now[from] + 2);
+        receive(job, from, to, ordinal[from][to]++, now[to], end);
+        now[from] += 2;
+        now[to] = end;
+    }
+}
+
+static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        struct hand_job job;
+        int64_t caused = 0, path = 0;
+        hand_job_make(&job, RANKS, (struct dump_plan){0});
+        play(&job, seed);
+        struct causes causes = analyse(&job, RANKS);
+        for (unsigned r = 0; r < RANKS; r++) {
+            assert_true(causes.ranks[r].caused_ns >= 0 && causes.ranks[r].path_ns >= 0);
+            caused += causes.ranks[r].caused_ns;
+            path += causes.ranks[r].path_ns;
+        }
+        assert_true(causes.waits_ns > 0);
+        assert_int_equal(caused, causes.waits_ns);
+        assert_int_equal(path, causes.to_ns - causes.from_ns);
+        assert_true(causes.path_pieces > 5);
+        done(&job, &causes);
+    }
+}
+
+static void nothing_is_charged_where_nothing_happened(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    struct causes causes = analyse(&job, 2);
+    assert_int_equal(causes.waits_ns, 0);
+    assert_true(causes.from_ns > causes.to_ns);
+    assert_int_equal(causes.path_pieces, 0);
+    done(&job, &causes);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_first_stage_is_charged_for_waits_further_down),
+        cmocka_unit_test(a_rank_that_is_late_by_itself_bears_all),
+        cmocka_unit_test(costs_sum_to_the_waits_and_the_path_to_the_time),
+        cmocka_unit_test(nothing_is_charged_where_nothing_happened),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
