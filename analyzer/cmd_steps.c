@@ -190,7 +190,8 @@ static const struct option step_options[] = {
     {.name = "step", .argument = "N|N-M", .doc = "only these steps"},
     {.name = "marker",
      .argument = "WHAT",
-     .doc = "what begins a step: pcontrol (levels from 100 up), or pcontrol:LEVEL; default: found from the operations"},
+     .doc = "what begins a step: pcontrol (levels from 100 up, and NVTX ranges named in COMMTAP_STEP), or "
+            "pcontrol:LEVEL; default: found from the operations"},
     {.name = "anchor", .argument = "GLOB", .doc = "a step goes from one call of such a function to the next"},
     {.name = "sort", .argument = "KEY", .doc = "order of the rows by a column's JSON key, largest first"},
     OPTION_RANK,

@@ -202,6 +202,17 @@ void *thread_scratch(struct thread *self, size_t bytes) {
     return memory;
 }
 
+void recorder_mark(int32_t level) {
+    struct thread *self = recorder_thread();
+    uint64_t ticket, now = ticks();
+    struct record *record = self ? ring_begin(self->lane, &ticket) : NULL;
+    if (!record)
+        return;
+    *record = (struct record){
+        .t0 = now, .t1 = now, .seq = SEQ_NONE, .comm = COMM_NONE, .peer = PEER_NONE, .tag = level, .kind = RECORD_MARK};
+    ring_end(self->lane, record, ticket);
+}
+
 struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
     uint64_t mine = __atomic_fetch_add(&lane->state->head, 1, __ATOMIC_RELAXED);
     struct record *record = &lane->ring[mine & lane->mask];
@@ -225,6 +236,7 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
 
 static uint32_t ring_records(void) {
     uint64_t wanted = recorder.knobs.ring, records = RING_MIN;
+    recorder.marks_steps = recorder.knobs.step[0] != '\0';
     while (records < wanted && records < RING_MAX)
         records *= 2;
     return (uint32_t)records;

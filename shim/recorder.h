@@ -78,7 +78,8 @@ struct recorder {
     bool paused;
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;
-    bool gave_up; /* activation failed or recording was switched off: never tried again */
+    bool marks_steps; /* COMMTAP_STEP names ranges */
+    bool gave_up;     /* activation failed or recording was switched off: never tried again */
     uint32_t generation;
     struct knobs knobs;
     bool enabled[CALL_INDEX_COUNT]; /* by COMMTAP_OPS */
@@ -122,6 +123,9 @@ static inline struct thread *recorder_thread(void) {
         return self;
     return armed ? recorder_attach() : NULL;
 }
+
+/* Notes a mark of the job's: `level` as MPI_Pcontrol has it, 100 and above begin a step. */
+void recorder_mark(int32_t level);
 
 /* Adds without a lock prefix where only one thread can be here. Returns the value before. */
 static inline uint32_t count_up(uint32_t *counter) {

@@ -280,15 +280,6 @@ static void leave(struct call_frame *f, uintptr_t result) {
 
 /* MPI_Pcontrol is variadic: its arguments are never read, the real one is reached by a jump. */
 
-static void mark(struct thread *self, int level) {
-    struct call_frame f;
-    const struct call none = {.id = 0};
-    begin_frame(&f, &none, NULL, self);
-    f.t0 = f.t1 = ticks();
-    f.tag = level;
-    record_frame(&f, RECORD_MARK);
-}
-
 static void begin_epoch(void) {
     if (recorder.epoch_bits >> 24 == EPOCHS_MAX - 1) {
         count_loss(&recorder.header->losses.epochs_merged);
@@ -312,7 +303,7 @@ static void control(int level) {
     else if (level == 2)
         begin_epoch();
     if (level != 1 || !recorder.paused)
-        mark(self, level);
+        recorder_mark(level);
 }
 
 /* As dlsym told the job, which may be the only one to know. */

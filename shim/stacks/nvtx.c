@@ -69,6 +69,7 @@ struct started {
     char text[LABEL_BYTES];
 };
 
+enum { STEP_LEVEL = 100 }; /* marks from here on begin a step */
 enum { STARTED_FREE, STARTED_BUSY, STARTED_OPEN };
 
 struct label_slot {
@@ -169,6 +170,16 @@ static inline struct range *open_range(struct labels *l, const struct domain *do
     return range;
 }
 
+/* A range that the user has named begins a step. */
+static void mark_step(const char *text, size_t length) {
+    static uint32_t steps;
+    char copy[LABEL_BYTES + 1];
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    if (knobs_match(recorder.knobs.step, copy))
+        recorder_mark(STEP_LEVEL + (int32_t)(count_up(&steps) & INT16_MAX));
+}
+
 static inline int push_copy(const struct domain *domain, const char *text) {
     struct labels *l = this_threads_labels();
     struct range *range = likely(l && !domain->is_librarys) ? open_range(l, domain) : NULL;
@@ -179,6 +190,8 @@ static inline int push_copy(const struct domain *domain, const char *text) {
     memcpy(to, text, length);
     range->text = to;
     range->length = (uint16_t)length;
+    if (unlikely(recorder.marks_steps))
+        mark_step(to, length);
     return range->level;
 }
 
@@ -196,6 +209,8 @@ static int push_registered(const struct domain *domain, const struct registered 
         return 0;
     range->text = string ? string->text : "";
     range->length = string ? (uint16_t)string->length : 0;
+    if (unlikely(recorder.marks_steps))
+        mark_step(range->text, range->length < LABEL_BYTES ? range->length : LABEL_BYTES);
     return range->level;
 }
 
