@@ -115,6 +115,8 @@ enum byte_formula {
     BYTES_FORMULAS
 };
 
+#define LARGE_COUNT_IDS 1000 /* id of a CALL_LARGE function minus that of its twin; ranks may mix the two */
+
 enum call_bits {
     CALL_LARGE = 1u << 0,       /* counts are MPI_Count (64 bit), an `_c` function */
     CALL_SYNCHRONOUS = 1u << 1, /* Ssend and its like */

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "analyzer/load/rows.h"
 
@@ -128,12 +129,17 @@ struct signature signature_of(const struct world *world, const struct membership
     return signature;
 }
 
+/* A collective's name without its library's prefix and the I of MPI's non-blocking ones. */
+static const char *bare_name(const char *name) {
+    if (strncmp(name, "MPI_", 4) == 0 || strncmp(name, "nccl", 4) == 0)
+        name += 4;
+    return name[0] == 'I' && name[1] >= 'a' && name[1] <= 'z' ? name + 1 : name;
+}
+
 /* Collectives in which every member names the same number of bytes. */
 static bool one_size_rules(const struct call_name *call) {
     static const char *const own_sizes[] = {"Gatherv", "Scatterv", "Alltoallv", "Alltoallw", "Neighbor"};
-    const char *name = strncmp(call->name, "MPI_", 4) == 0 ? call->name + 4 : call->name;
-    if (name[0] == 'I' && name[1] >= 'a' && name[1] <= 'z')
-        name++;
+    const char *name = bare_name(call->name);
     if (call->call_class != CLASS_COLLECTIVE)
         return false;
     for (size_t i = 0; i < sizeof own_sizes / sizeof *own_sizes; i++)
@@ -142,19 +148,22 @@ static bool one_size_rules(const struct call_name *call) {
     return true;
 }
 
-static bool same_name(const char *a, const char *b) {
+/* Two names of one function, which ranks may mix: large count twins, and what NCCL and RCCL call by two names. */
+static bool same_function(const char *a, const char *b) {
     size_t left = strlen(a), right = strlen(b);
-    left -= left > 2 && strcmp(a + left - 2, "_c") == 0; /* large count twins are one function */
-    right -= right > 2 && strcmp(b + right - 2, "_c") == 0;
-    size_t length = left < right ? left : right;
-    return strncmp(a, b, length) == 0 && (a[length] == '\0' || strcmp(a + length, "_c") == 0) &&
-           (b[length] == '\0' || strcmp(b + length, "_c") == 0);
+    left -= left > 2 && strcmp(a + left - 2, "_c") == 0 ? 2 : 0;
+    right -= right > 2 && strcmp(b + right - 2, "_c") == 0 ? 2 : 0;
+    if (left == right && strncmp(a, b, left) == 0)
+        return true;
+    return (strcmp(a, "ncclBcast") == 0 && strcmp(b, "ncclBroadcast") == 0) ||
+           (strcmp(a, "ncclBroadcast") == 0 && strcmp(b, "ncclBcast") == 0) ||
+           (strncmp(a, "nccl", 4) == 0 && strcasecmp(a, b) == 0);
 }
 
 static bool agree(const struct signature *a, const struct signature *b) {
     if (!a->call || !b->call)
         return true; /* cannot tell */
-    if (!same_name(a->call->name, b->call->name) || a->root != b->root)
+    if (!same_function(a->call->name, b->call->name) || a->root != b->root)
         return false;
     if (a->recorded && b->recorded && a->redop != b->redop)
         return false;

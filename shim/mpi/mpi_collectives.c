@@ -52,13 +52,17 @@ void collective_before(struct call_frame *f) {
         number_collective(f);
 }
 
-/* What all ranks must agree on: the call, the root, a predefined reduction, the size where one size rules. */
+/* What all ranks must agree on: the function, large counts or not; the root, a predefined reduction, the size where one
+ * size rules. Not counts and datatypes: these may differ between ranks as long as they describe the same data. On an
+ * intercommunicator the two sides, and bystanders, pass different things, on a file each rank its own size. */
 static uint64_t signature(const struct call_frame *f) {
     static const bool same_everywhere[BYTES_FORMULAS] = {
         [BYTES_ZERO] = true, [BYTES_COUNT] = true,  [BYTES_COUNT_N] = true,
         [BYTES_SUM] = true,  [BYTES_GATHER] = true, [BYTES_SCATTER] = true};
-    uint64_t h = (uint64_t)f->call->id << 8 | f->redop;
+    uint16_t id = f->call->bits & CALL_LARGE ? (uint16_t)(f->call->id - LARGE_COUNT_IDS) : f->call->id;
+    uint64_t h = (uint64_t)id << 8;
     if (f->comm->kind == COMMUNICATOR_INTRA) {
+        h |= f->redop;
         h ^= (uint64_t)(uint32_t)f->peer << 32;
         if (same_everywhere[f->call->bytes])
             h ^= f->bytes * 0x9e3779b97f4a7c15u;

@@ -8,6 +8,8 @@ import os
 import signal
 import time
 
+import pytest
+
 import jobs
 
 RANKS = 4
@@ -28,9 +30,9 @@ def diagnose_when_still(where, tries=10):
 
 
 @contextlib.contextmanager
-def hanging(mpi, mode, where):
+def hanging(mpi, mode, where, program="hang"):
     """A job that has come to its hang; killed as a whole at the end."""
-    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, "hang"), mode], where, knobs=KNOBS)
+    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, program), mode], where, knobs=KNOBS)
     process = jobs.start(line)
     try:
         assert process.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
@@ -112,6 +114,16 @@ def test_mismatched_collective(mpi, where):
     assert result["mismatch"]["from_seq"] == result["mismatch"]["to_seq"] == 40
     assert result["mismatch"]["expected"]["op"] == "MPI_Allreduce"
     assert result["mismatch"]["other"]["op"] == "MPI_Barrier"
+
+
+@pytest.mark.parametrize("last", ["allgather", "twins"])
+def test_ranks_may_call_the_same_collective_differently(mpi, last, where):
+    with hanging(mpi, last, where, program="legal"):
+        time.sleep(0.3)
+    result = diagnose(where)
+    assert result["verdict"] == "hang", result["text"]
+    assert states(result) == {RANKS - 1: "in_user_code"}
+    assert result["mismatch"] is None
 
 
 def test_a_wildcard_is_no_deadlock(mpi, where):
