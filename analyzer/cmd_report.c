@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzer/analyse/summary.h"
+#include "analyzer/analyse/advice.h"
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
@@ -291,13 +292,37 @@ static int add_diagnosis(struct session *session) {
     return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;
 }
 
+enum { STEP_RECORDS_MOST = 8 << 20 }; /* of more, `commtap steps` has to be asked */
+
+/* What is long in the job's steps, where there are not too many records to look for them here. */
+static int add_advice(struct session *session, const struct advice_limits *limits) {
+    if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
+        return EXIT_FINE;
+    static const struct step_marker found = {0};
+    struct steps steps;
+    bool done = steps_find(&steps, &session->clock, &found);
+    if (done)
+        advice_add(&session->findings, &steps, &session->job, limits);
+    steps_free(&steps);
+    return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
+}
+
 static int run(const struct options *options) {
     struct session session;
     struct summary summary;
+    struct advice_limits limits = advice_standard();
+    const char *text = option_text(options, "limits");
+    if (text && !advice_parse(text, &limits)) {
+        fprintf(stderr,
+                "commtap report: --limits takes NAME=PERCENT,... of interval, communication, receive, collective\n");
+        return EXIT_USAGE;
+    }
     int code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
-    code = add_diagnosis(&session);
+    code = add_advice(&session, &limits);
+    if (code == EXIT_FINE)
+        code = add_diagnosis(&session);
     if (code != EXIT_FINE) {
         session_close(&session);
         return code;
@@ -317,9 +342,19 @@ static int run(const struct options *options) {
     return code;
 }
 
-static const struct option report_options[] = {
-    OPTION_FORMAT("text|json"), OPTION_OUTPUT,    OPTION_COLOR, OPTION_FAIL_ON, OPTION_RUN, OPTION_THREADS,
-    OPTION_SKIP_FRAMES,         OPTION_DEBUG_DIR, OPTION_END};
+static const struct option report_options[] = {OPTION_FORMAT("text|json"),
+                                               OPTION_OUTPUT,
+                                               OPTION_COLOR,
+                                               OPTION_FAIL_ON,
+                                               OPTION_RUN,
+                                               OPTION_THREADS,
+                                               OPTION_SKIP_FRAMES,
+                                               OPTION_DEBUG_DIR,
+                                               {.name = "limits",
+                                                .argument = "NAME=PERCENT,...",
+                                                .doc = "when shares of the steps are worth a note: interval (20, above "
+                                                       "the mean), communication, receive, collective (10)"},
+                                               OPTION_END};
 
 const struct command command_report = {
     .name = "report",

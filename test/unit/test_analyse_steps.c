@@ -8,9 +8,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
+#include "analyzer/analyse/advice.h"
 #include "analyzer/analyse/steps.h"
 #include "test/unit/job_builder.h"
 
@@ -125,12 +127,54 @@ static void without_records_there_are_no_steps(void **state) {
     hand_job_free(&job);
 }
 
+static bool has(const struct findings *findings, const char *code) {
+    for (size_t i = 0; i < findings->count; i++)
+        if (strcmp(findings->items[i].code, code) == 0)
+            return true;
+    return false;
+}
+
+/* Of a step of 100 us, 60 are communication and 20 of these receiving; rank 1 comes 30 us later to its first. */
+static void what_is_long_in_the_steps_is_said_beyond_the_limits(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    struct advice_limits limits = advice_standard();
+    struct findings findings = {0}, none = {0};
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    play(&job, 0, 0);
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 7, k, 512, t + 40 * US, t + 45 * US);
+        reduce(&job, 1, 2 * k, 4096, t + 50 * US, t + 70 * US);
+        reduce(&job, 1, 2 * k + 1, 8, t + 90 * US, t + 100 * US);
+    }
+    hand_job_open(&job, 2);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    struct job selected = {.dumps = job.dumps, .count = 2};
+    advice_add(&findings, &steps, &selected, &limits);
+    assert_true(has(&findings, "step_interval"));
+    assert_true(has(&findings, "step_communication"));
+    assert_true(has(&findings, "step_receive"));
+    assert_true(advice_parse("interval=400,communication=61,receive=25,collective=99.5", &limits));
+    advice_add(&none, &steps, &selected, &limits);
+    assert_int_equal(none.count, 0);
+    assert_false(advice_parse("interval", &limits));
+    assert_false(advice_parse("weather=3", &limits));
+    assert_false(advice_parse("receive=-3", &limits));
+    findings_free(&findings);
+    findings_free(&none);
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
         cmocka_unit_test(without_records_there_are_no_steps),
+        cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

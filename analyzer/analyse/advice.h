@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What MindSpore Insight's assistant would point at: shares of a step that are larger than they should be.
+ * Lives here: its thresholds and their comparison with the job's steps.
+ * Must not live here: finding steps (steps.h), who is to blame.
+ */
+#ifndef COMMTAP_ANALYSE_ADVICE_H
+#define COMMTAP_ANALYSE_ADVICE_H
+
+#include "analyzer/analyse/findings.h"
+#include "analyzer/analyse/steps.h"
+
+/* In per cent; the standard ones are the assistant's own. */
+struct advice_limits {
+    double interval;      /* a rank's step interval above the mean of all ranks: 20 */
+    double communication; /* communication that nothing hides, of the steps: 10 */
+    double receive;       /* receiving that no other communication overlaps, of the steps: 10 */
+    double collective;    /* unhidden communication other than receiving, of one rank's steps: 10 */
+};
+
+struct advice_limits advice_standard(void);
+/* "interval=30,receive=5": changes the limits named. Returns false when it is not of that form. */
+bool advice_parse(const char *text, struct advice_limits *limits);
+
+/* Adds a finding for each limit that is exceeded. Steps of one rank, or none, say nothing about intervals. */
+void advice_add(struct findings *findings, const struct steps *steps, const struct job *job,
+                const struct advice_limits *limits);
+
+#endif
