@@ -111,7 +111,9 @@ static struct gpu_device *live_device(int device, void *stream) {
     struct gpu_device *found = gpu_device_of_stream(&gpu.devices[device], stream);
     if (found && gpu_device_is_live(found))
         return found;
-    count_loss(&recorder.header->losses.gpu_failed);
+    /* another thread may just be making the events of this context */
+    bool coming = found && __atomic_load_n(&found->life, __ATOMIC_RELAXED) != DEVICE_GONE;
+    count_loss(coming ? &recorder.header->losses.gpu_no_event : &recorder.header->losses.gpu_failed);
     return NULL;
 }
 
