@@ -74,13 +74,21 @@ static bool make_directories(char *path) {
     return mkdir(path, 0777) == 0 || errno == EEXIST;
 }
 
+static bool reserve(int fd, uint64_t offset, uint64_t bytes) {
+    struct held_signals held;
+    signals_hold(&held);
+    bool done = fallocate(fd, 0, (off_t)offset, (off_t)bytes) == 0;
+    signals_release(&held);
+    return done;
+}
+
 static bool allocate(const char *path, uint64_t offset, uint64_t bytes, int flags, void **mapping) {
     bool done = false;
     int fd = open(path, O_RDWR | O_CLOEXEC | flags, 0600);
     if (fd < 0)
         return false;
     /* Blocks must exist before the first store: a full disk is an error here and SIGBUS later. */
-    if (fallocate(fd, 0, (off_t)offset, (off_t)bytes) == 0) {
+    if (reserve(fd, offset, bytes)) {
         *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
         done = *mapping != MAP_FAILED;
     }
@@ -108,7 +116,7 @@ static bool room_for(const char *path, uint64_t bytes) {
     int fd = open(path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return false;
-    bool room = fallocate(fd, 0, 0, (off_t)bytes) == 0;
+    bool room = reserve(fd, 0, bytes);
     if (ftruncate(fd, SECTION_ALIGN) != 0)
         room = false;
     close(fd);
@@ -231,8 +239,11 @@ void dumpfile_write_stub(const struct dumpfile *file) {
     text_add(&t, "\nrank=");
     text_add_signed(&t, file->header->rank);
     text_add(&t, "\n");
+    struct held_signals held;
+    signals_hold(&held);
     ssize_t ignored = write(fd, body, t.length);
     (void)ignored;
+    signals_release(&held);
     close(fd);
 }
 
@@ -273,10 +284,13 @@ void dumpfile_deliver(struct dumpfile *file) {
     int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return;
+    struct held_signals held;
     uint32_t state = file->header->state;
+    signals_hold(&held);
     file->header->state = state | STATE_COPIED;
     bool copied = copy_sections(file, fd);
     file->header->state = state;
+    signals_release(&held);
     copied = close(fd) == 0 && copied && rename(part, file->final_path) == 0;
     if (!copied) {
         unlink(part);

@@ -7,11 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#define STUCK_MS 100
 
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes) {
     const unsigned char *p = data;
@@ -98,16 +101,53 @@ ssize_t read_small_file(const char *path, char *buffer, size_t size) {
     return total;
 }
 
+static sigset_t write_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGPIPE);
+    sigaddset(&set, SIGXFSZ);
+    return set;
+}
+
+/* Blocked first: what is pending then is the job's, whoever sent it. */
+void signals_hold(struct held_signals *held) {
+    sigset_t set = write_signals();
+    sigprocmask(SIG_BLOCK, &set, &held->before);
+    sigpending(&held->jobs);
+}
+
+void signals_release(const struct held_signals *held) {
+    int saved = errno;
+    sigset_t set = write_signals();
+    if (sigismember(&held->jobs, SIGPIPE))
+        sigdelset(&set, SIGPIPE);
+    if (sigismember(&held->jobs, SIGXFSZ))
+        sigdelset(&set, SIGXFSZ);
+    while (sigtimedwait(&set, NULL, &(struct timespec){0}) > 0)
+        ;
+    sigprocmask(SIG_SETMASK, &held->before, NULL);
+    errno = saved;
+}
+
+/* A reader that is stuck gets no line: nothing may be stuck with it. */
+static bool takes_a_line(int fd) {
+    struct pollfd wanted = {.fd = fd, .events = POLLOUT};
+    return poll(&wanted, 1, STUCK_MS) == 1 && wanted.revents & POLLOUT;
+}
+
 void message(const char *text) {
     int saved = errno;
+    struct held_signals held;
     char line[512];
     struct text t;
     text_begin(&t, line, sizeof line - 1);
     text_add(&t, "commtap: ");
     text_add(&t, text);
     line[t.length++] = '\n';
-    ssize_t ignored = write(STDERR_FILENO, line, t.length);
+    signals_hold(&held);
+    ssize_t ignored = takes_a_line(STDERR_FILENO) ? write(STDERR_FILENO, line, t.length) : 0;
     (void)ignored;
+    signals_release(&held);
     errno = saved;
 }
 

@@ -7,6 +7,7 @@
 #ifndef COMMTAP_OS_H
 #define COMMTAP_OS_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,7 +69,16 @@ void copy_text(char *to, size_t size, const char *from);
 /* Reads a small file; returns the bytes read (terminated), or -1. Never touches errno. */
 ssize_t read_small_file(const char *path, char *buffer, size_t size);
 
-/* One line on stderr in a single write, without stdio; errno is kept. */
+/* Around writes of ours: what the kernel sends for them (SIGPIPE where the reader has gone, SIGXFSZ above the job's
+ * file size limit, even for reserving room) would end the job. Such signals are held back on this thread and thrown
+ * away; those that are the job's reach it afterwards. signals_release keeps errno. */
+struct held_signals {
+    sigset_t before, jobs;
+};
+void signals_hold(struct held_signals *held);
+void signals_release(const struct held_signals *held);
+
+/* One line on stderr in a single write, without stdio; errno is kept. Where nobody reads, it is dropped. */
 void message(const char *text);
 
 /* Parsers that accept nothing but a whole number. */

@@ -421,10 +421,10 @@ bool recorder_activate(void) {
         start_over();
         knobs_default(&recorder.knobs);
         const char *complaint = stacks_begin(recorder.knobs.stack, recorder.knobs.stack_depth);
-        if (complaint)
-            message(complaint);
         choose_calls();
         if (open_dump()) {
+            if (complaint)
+                say(recorder.header, complaint);
             add_stack_sources();
             arm();
             armed = true;

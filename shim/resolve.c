@@ -364,8 +364,12 @@ static struct target find_target(const char *name) {
     return target;
 }
 
-static bool is_hooked(const struct target *target) {
-    return target->row >= 0 || target->hook;
+/* Any other name must be looked up for its true caller: RTLD_DEFAULT includes what a library loaded RTLD_LOCAL sees. */
+static bool is_hooked(const char *name) {
+    if (!is_candidate(name))
+        return false;
+    struct target target = find_target(name);
+    return target.row >= 0 || target.hook;
 }
 
 /* A look-up that found an MPI function elsewhere than in ourselves. The first such library is the job's; a second copy
@@ -405,8 +409,8 @@ static void *answer_hook(const struct hook *hook, void *found) {
  * look-up's dlerror, anything else leaves none. */
 static void *answer(void *handle, void *found, const char *name, const void *caller) {
     struct target target = find_target(name);
-    if (!is_hooked(&target) || !found)
-        return found;
+    if (!found)
+        return NULL;
     void *next = next_after_us(name);
     if (is_ours(found)) { /* our mere presence must not make a library seem present */
         if (!next && !in_callers_library(name, caller))
@@ -433,8 +437,7 @@ static void *hooked_dlvsym(void *handle, const char *name, const char *version) 
 /* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
  * ourselves, and where nothing stands behind us the truth is that there is none. The failed look-up has set dlerror. */
 static bool stands_alone(const char *name) {
-    struct target target = find_target(name);
-    return is_hooked(&target) && !next_after_us(name) && !(provider.handle && get_dlsym()(provider.handle, name));
+    return is_hooked(name) && !next_after_us(name) && !(provider.handle && get_dlsym()(provider.handle, name));
 }
 
 /* On a libc whose tables cannot be read every look-up fails; better than a jump to nowhere. */
@@ -443,15 +446,15 @@ static void *finds_nothing(void) {
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name) {
-    if (!get_dlsym() || (handle == RTLD_NEXT && is_candidate(name) && stands_alone(name)))
+    if (!get_dlsym() || (handle == RTLD_NEXT && stands_alone(name)))
         return (void *)finds_nothing;
-    return handle != RTLD_NEXT && is_candidate(name) ? (void *)hooked_dlsym : (void *)get_dlsym();
+    return handle != RTLD_NEXT && is_hooked(name) ? (void *)hooked_dlsym : (void *)get_dlsym();
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name) {
-    if (!get_dlsym() || !get_dlvsym() || (handle == RTLD_NEXT && is_candidate(name) && stands_alone(name)))
+    if (!get_dlsym() || !get_dlvsym() || (handle == RTLD_NEXT && stands_alone(name)))
         return (void *)finds_nothing;
-    return handle != RTLD_NEXT && is_candidate(name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
+    return handle != RTLD_NEXT && is_hooked(name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
 }
 
 TAIL_JUMP(dlsym, choose_dlsym);

@@ -9,7 +9,7 @@ PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -pthread
 FORTRAN_BINDINGS := 1 2 3
 
 # built without MPI; with MPI's header only; as libraries; all others are linked to MPI
-PLAIN_PROGRAMS := absent weak
+PLAIN_PROGRAMS := absent weak scope
 UNLINKED_PROGRAMS := loaded plugin
 PROGRAM_LIBRARIES := plugin tool
 LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
@@ -48,7 +48,10 @@ $(foreach mpi,openmpi mpich,$(eval $(call programs_of,$(mpi))))
 $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
 	@mkdir -p $(@D)
 	$(CC) $(PROGRAM_CFLAGS) $< -o $@ -ldl
-programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%)
+$(PROGRAMS)/scope.so: test/programs/scope.c
+	@mkdir -p $(@D)
+	$(CC) $(PROGRAM_CFLAGS) -DLIBRARY -fPIC -shared $< -o $@ -ldl
+programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%) $(PROGRAMS)/scope.so
 
 # As root, on few cores, or on a machine full of other work: Open MPI starts all the same and its idle ranks yield.
 demo: export OMPI_ALLOW_RUN_AS_ROOT := 1

@@ -135,7 +135,7 @@ void finish_wait(struct gpu_device *device, const struct gpu_launch *launch, uin
 /* ---- a launch -------------------------------------------------------------------------------- */
 
 /* The row may by now be another communicator's. */
-static void raise(const struct gpu_span *span, size_t counter) {
+static void raise_progress(const struct gpu_span *span, size_t counter) {
     struct progress *progress = span->launch.progress;
     if (!progress || !span->reached || progress->comm != span->launch.comm)
         return;
@@ -148,7 +148,7 @@ void finish_started(struct gpu_span *span) {
     if (span->started || span->kind != SPAN_LAUNCH || gpu_driver.event_query(span->start) != GPU_SUCCESS)
         return;
     span->started = 1;
-    raise(span, offsetof(struct progress, started));
+    raise_progress(span, offsetof(struct progress, started));
 }
 
 static bool is_aborted(uint32_t comm) {
@@ -175,8 +175,8 @@ static int finish_launch(struct gpu_span *span) {
         status = device_clock_read(&span->device->clock, span->start, &t0);
     if (status != GPU_SUCCESS)
         return status;
-    raise(span, offsetof(struct progress, started));
-    raise(span, offsetof(struct progress, completed));
+    raise_progress(span, offsetof(struct progress, started));
+    raise_progress(span, offsetof(struct progress, completed));
     if (is_aborted(span->launch.comm)) {
         finish_unfinished(span);
         return GPU_SUCCESS;

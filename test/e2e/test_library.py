@@ -45,6 +45,11 @@ def test_absent_libraries_stay_absent():
     assert wrong == [] and len(done.stdout.splitlines()) > 30
 
 
+def test_a_library_finds_its_own_names():
+    done = preloaded([str(jobs.PROGRAMS / "scope"), str(jobs.PROGRAMS / "scope.so")])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "5 1 2 3 4 5\n", "")
+
+
 def test_weak_references_without_mpi():
     done = preloaded([str(jobs.PROGRAMS / "weak")])
     assert (done.returncode, done.stdout, done.stderr) == (0, "no MPI here\n", "")

@@ -3,6 +3,7 @@
 # A job runs as before whatever its surroundings: full disk, read-only directory, unknown user, odd variables.
 # Must not live here: how the job itself ends (test_endings.py).
 import os
+import resource
 import stat
 import subprocess
 
@@ -130,6 +131,29 @@ def test_small_ring_counts_all_calls_and_says_what_it_lost(mpi, where, tmp_path)
     allreduces = sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce")
     assert allreduces > 2 * 500
     assert result["job"]["events_lost"] > 0
+
+
+def run_alone(mpi, where, **how):
+    """One rank without a launcher: what becomes of it is what becomes of the process."""
+    environment = {**jobs.clean_environment(), "LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": str(where),
+                   "COMMTAP_VERBOSE": "all"}
+    return subprocess.run([jobs.program(mpi, "pcontrol")], env=environment, stdout=subprocess.DEVNULL, timeout=60, **how)
+
+
+def test_limit_on_the_size_of_files(mpi, where):
+    """Reserving room above the limit brings SIGXFSZ, which ends a process. MPI's own files are smaller."""
+    limit = 5000 * 1024
+    done = run_alone(mpi, where, stderr=subprocess.DEVNULL,
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)))
+    assert done.returncode == 0
+
+
+def test_nobody_reads_stderr(mpi, where):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run_alone(mpi, where, stderr=writer)
+    os.close(writer)
+    assert done.returncode == 0
 
 
 def test_two_jobs_in_one_directory_are_not_mixed_up(mpi, where):
