@@ -12,6 +12,7 @@
 #include "analyzer/match/channel.h"
 #include "analyzer/match/messages.h"
 #include "analyzer/match/stream.h"
+#include "analyzer/match/wildcards.h"
 
 enum {
     BATCH = 128,     /* records of one dump between looks at the others */
@@ -53,7 +54,8 @@ struct walk {
     struct channel **started; /* hash table of channels of persistent collectives, by (communicator, number) */
     size_t started_count, started_capacity;
     struct messages messages;
-    uint64_t walked; /* records, by all workers alike */
+    const struct wildcards *wildcards; /* per dump; shared by the workers */
+    uint64_t walked;                   /* records, by all workers alike */
     unsigned workers;
     uint64_t total_records;
     bool failed;
@@ -232,8 +234,11 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
     const struct record *record = item->record;
     struct match_place place = match_place_of(directory, item->dump, record->comm);
     bool send = (record->flags & FLAG_SEND) != 0;
-    if (place.communicator == NOWHERE || record->peer < 0 || record->seq == SEQ_NONE ||
-        (record->flags & (FLAG_ORDINAL_UNKNOWN | FLAG_CANCELLED | FLAG_FAILED | FLAG_PARTITIONED)))
+    uint32_t ordinal = record->flags & FLAG_ORDINAL_UNKNOWN
+                           ? wildcards_ordinal(&walk->wildcards[item->dump], record->op)
+                           : record->seq;
+    if (place.communicator == NOWHERE || record->peer < 0 || ordinal == SEQ_NONE ||
+        (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_PARTITIONED)))
         return false;
     const struct match_communicator *communicator = &directory->communicators[place.communicator];
     if (match_position_of(communicator, record->peer) == NOWHERE) /* it has no dump */
@@ -244,7 +249,7 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
         .from = send ? me : (uint32_t)record->peer,
         .to = send ? (uint32_t)record->peer : me,
         .tag = record->tag,
-        .ordinal = record->seq,
+        .ordinal = ordinal,
         .send = send,
         .dump = (uint32_t)item->dump,
         .op = record->op,
@@ -448,7 +453,12 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
     bool done = true;
     workers = match_workers(workers);
     *totals = (struct match_totals){0};
+    struct wildcards *wildcards = calloc(directory->dump_count ? directory->dump_count : 1, sizeof *wildcards);
+    done = wildcards != NULL;
+    for (size_t d = 0; done && d < directory->dump_count; d++)
+        done = wildcards_number(&wildcards[d], directory->dumps[d]);
     for (unsigned w = 0; w < workers; w++) {
+        walks[w].wildcards = wildcards;
         walks[w].clock = clock;
         walks[w].workers = workers;
         walks[w].owner = (struct channel_owner){.worker = w,
@@ -472,5 +482,8 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
         walk_end(&walks[w]);
         add_totals(totals, &walks[w].totals);
     }
+    for (size_t d = 0; wildcards && d < directory->dump_count; d++)
+        wildcards_free(&wildcards[d]);
+    free(wildcards);
     return done;
 }

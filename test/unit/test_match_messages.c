@@ -144,6 +144,69 @@ static void what_cannot_be_paired_is_counted(void **state) {
     finish(&job);
 }
 
+/* A receive of rank 1 from any source: it took a message of rank `from`. */
+static void receive_any(struct hand_job *job, uint32_t op, int32_t from, uint64_t post, uint64_t seen) {
+    struct record receive = {.call = BUILDER_IRECV,
+                             .comm = 0,
+                             .peer = from,
+                             .tag = 4,
+                             .seq = SEQ_NONE,
+                             .op = op,
+                             .flags = FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN,
+                             .bytes = 8,
+                             .kind = RECORD_DONE,
+                             .t0 = post,
+                             .t1 = seen};
+    dump_builder_record(job->builders[1], 0, &receive);
+    struct operation_row *row = dump_builder_operation(job->builders[1], 0); /* the table knows of receives, too */
+    row->call = BUILDER_IRECV;
+    row->source = SOURCE_HOST;
+    row->comm_epoch = 0;
+    row->bytes = op;
+    dump_builder_count(row, op, 10);
+}
+
+/* Posted in the order 1, 2, 3 but seen complete in another: each takes its channel's next message. */
+static void play_any(struct hand_job *job) {
+    hand_job_make(job, 3, (struct dump_plan){0});
+    dump_builder_p2p(job->builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 4, 0, 8, 100, 101);
+    dump_builder_p2p(job->builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 4, 1, 8, 200, 201);
+    dump_builder_p2p(job->builders[2], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 4, 0, 8, 150, 151);
+    receive_any(job, 3, 0, 30, 300);
+    receive_any(job, 1, 0, 10, 310);
+    receive_any(job, 2, 2, 20, 320);
+}
+
+static void receives_from_any_source_are_numbered_in_the_order_they_were_posted(void **state) {
+    (void)state;
+    struct hand_job job;
+    play_any(&job);
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, &kept, 2);
+    assert_int_equal(totals.messages, 3);
+    for (size_t i = 0; i < kept.count; i++) {
+        const struct match_message *m = &kept.items[i];
+        assert_int_equal(m->receive.enter, m->from == 2 ? 20 : m->ordinal == 0 ? 10 : 30);
+        assert_int_equal(m->send.enter, m->from == 2 ? 150 : m->ordinal == 0 ? 100 : 200);
+    }
+    finish(&job);
+}
+
+static void a_receive_that_is_still_out_leaves_them_unnumbered(void **state) {
+    (void)state;
+    struct hand_job job;
+    play_any(&job);
+    struct pending *pending = dump_builder_pending(job.builders[1]);
+    pending->call = BUILDER_IRECV;
+    pending->flags = FLAG_RECV;
+    pending->op = 4;
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, &kept, 1);
+    assert_int_equal(totals.messages, 0);
+    assert_int_equal(totals.halves_unmatchable, 3);
+    finish(&job);
+}
+
 /* ---- random exchanges ------------------------------------------------------------------------ */
 
 enum { RANKS = 5, ROUNDS = 300, TAGS = 3 };
@@ -230,6 +293,8 @@ int main(void) {
         cmocka_unit_test(only_a_rendezvous_waits_for_a_late_receiver),
         cmocka_unit_test(of_a_posted_receive_only_the_wait_counts),
         cmocka_unit_test(what_cannot_be_paired_is_counted),
+        cmocka_unit_test(receives_from_any_source_are_numbered_in_the_order_they_were_posted),
+        cmocka_unit_test(a_receive_that_is_still_out_leaves_them_unnumbered),
         cmocka_unit_test(random_exchanges_match_as_they_were),
         cmocka_unit_test(truncation_never_makes_a_false_match),
     };
