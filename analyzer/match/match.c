@@ -269,6 +269,8 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
 static void take_message(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     struct message_half half;
     bool waited_for = item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED);
+    if (item->record->peer == PEER_NULL) /* goes nowhere */
+        return;
     if (!make_half(walk, item, &half)) {
         walk->totals.halves_unmatchable += mine;
         return;
