@@ -24,7 +24,7 @@ struct dump_builder {
     uint32_t sections;
     uint64_t tickets[LANES_MAX];
     uint32_t operations[LANES_MAX], sites[LANES_MAX], peers[LANES_MAX];
-    uint32_t calls, anchors, in_flight, pending, progress, windows;
+    uint32_t calls, anchors, in_flight, pending, progress, windows, devices;
     uint32_t area;
     size_t area_used;
     uint32_t next_op;
@@ -66,6 +66,10 @@ static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
         parts[n++] = (struct part){SECTION_DEFINITIONS, i, plan->definition_bytes, 1};
     if (plan->windows)
         parts[n++] = (struct part){SECTION_WINDOWS, 0, plan->windows, sizeof(struct window_block)};
+    if (plan->devices) {
+        parts[n++] = (struct part){SECTION_DEVICES, 0, plan->devices, sizeof(struct device_state)};
+        parts[n++] = (struct part){SECTION_DEVICE_ANCHORS, 0, plan->devices, sizeof(struct device_anchor)};
+    }
     parts[n++] = (struct part){SECTION_LANES, 0, plan->lanes, sizeof(struct lane_state)};
     for (uint32_t i = 0; i < plan->lanes; i++) {
         parts[n++] = (struct part){SECTION_RING, i, plan->ring_records, sizeof(struct record)};
@@ -128,7 +132,7 @@ struct dump_builder *dump_builder_new(const struct dump_plan *plan) {
         fail("no memory");
     builder->plan = *plan;
     fill_plan(&builder->plan);
-    struct part parts[8 + 4 * LANES_MAX + SECTIONS_MAX];
+    struct part parts[10 + 4 * LANES_MAX + SECTIONS_MAX];
     if (builder->plan.definition_areas > SECTIONS_MAX)
         fail("too many sections");
     size_t count = list_parts(&builder->plan, parts);
@@ -210,7 +214,7 @@ void dump_builder_call(struct dump_builder *builder, uint16_t id, enum call_clas
                        enum busbw busbw, int nonblocking, const char *name) {
     struct call_name *row = next_item(builder, SECTION_CALLS, 0, &builder->calls);
     row->id = id;
-    row->api = API_MPI;
+    row->api = strncmp(name, "nccl", 4) == 0 ? API_NCCL : API_MPI;
     row->call_class = (uint8_t)call_class;
     row->flow = (uint8_t)flow;
     row->busbw = (uint8_t)busbw;
@@ -245,6 +249,7 @@ void dump_builder_standard_calls(struct dump_builder *builder) {
         {BUILDER_WAITALL, CLASS_WAIT, FLOW_NONE, BUSBW_NONE, 0, "MPI_Waitall"},
         {BUILDER_COMM_DUP, CLASS_COMMUNICATOR, FLOW_ALL, BUSBW_NONE, 0, "MPI_Comm_dup"},
         {BUILDER_FILE_WRITE_ALL, CLASS_FILE, FLOW_ALL, BUSBW_NONE, 0, "MPI_File_write_all"},
+        {BUILDER_NCCL_ALL_REDUCE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE, 1, "ncclAllReduce"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         dump_builder_call(builder, rows[i].id, rows[i].call_class, rows[i].flow, rows[i].busbw, rows[i].nonblocking,
@@ -259,6 +264,20 @@ void dump_builder_anchor(struct dump_builder *builder, uint64_t ticks, uint64_t 
     anchor->realtime_ns = realtime_ns;
     anchor->width_ticks = width;
     anchor->version = 2;
+}
+
+void dump_builder_device(struct dump_builder *builder, uint64_t monotonic_ns, uint64_t width_ns) {
+    uint32_t ordinal = builder->devices;
+    struct device_state *device = next_item(builder, SECTION_DEVICES, 0, &builder->devices);
+    device->version = 2;
+    device->ordinal = ordinal;
+    device->backend = 1;
+    struct device_anchor *anchor = (struct device_anchor *)dump_builder_contents(builder, SECTION_DEVICE_ANCHORS, 0);
+    anchor[ordinal] = (struct device_anchor){.version = 2,
+                                             .device = ordinal,
+                                             .source = SOURCE_GPU_EVENT,
+                                             .monotonic_ns = monotonic_ns,
+                                             .width_ns = width_ns};
 }
 
 void *dump_builder_define(struct dump_builder *builder, enum definition_kind kind, size_t bytes) {

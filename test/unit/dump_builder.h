@@ -35,6 +35,7 @@ enum builder_call {
     BUILDER_WAITALL = 231,
     BUILDER_COMM_DUP = 300,
     BUILDER_FILE_WRITE_ALL = 500,
+    BUILDER_NCCL_ALL_REDUCE = 2001,
 };
 
 /* Sizes of the parts. 0 means the default in brackets; capacities other than ring_records are rounded up to whole
@@ -47,6 +48,7 @@ struct dump_plan {
     uint32_t sites, peers;
     uint32_t in_flight, pending, progress; /* [8], [64], [16] */
     uint32_t windows;                      /* blocks [0: no such section] */
+    uint32_t devices;                      /* GPUs, with an anchor each [0: no such section] */
     uint32_t definition_bytes;             /* per area [65536] */
     uint32_t definition_areas;             /* [1] */
     uint32_t calls, anchors;               /* [64], [64] */
@@ -73,12 +75,15 @@ void dump_builder_host(struct dump_builder *builder, const char *host, const cha
 /* Appends a row to the list of calls; `nonblocking` as in struct call_name. */
 void dump_builder_call(struct dump_builder *builder, uint16_t id, enum call_class call_class, enum flow flow,
                        enum busbw busbw, int nonblocking, const char *name);
-/* Appends every call of enum builder_call, api MPI. */
+/* Appends every call of enum builder_call. The api is told from the name. */
 void dump_builder_standard_calls(struct dump_builder *builder);
 
 /* Appends an anchor. `width` is in ticks. */
 void dump_builder_anchor(struct dump_builder *builder, uint64_t ticks, uint64_t monotonic_ns, uint64_t realtime_ns,
                          uint64_t width);
+
+/* The next GPU, with one anchor: its clock is known to half of `width_ns`. */
+void dump_builder_device(struct dump_builder *builder, uint64_t monotonic_ns, uint64_t width_ns);
 
 /* Defines an intracommunicator of kind COMMUNICATOR_INTRA and returns its local index (0, 1, ... in order of the
  * calls). Size is the sum of the runs' counts. A NULL or empty name leaves it unnamed. */

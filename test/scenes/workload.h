@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs as people run them, with something wrong planted in them: data parallel training, sharded training, pipelines,
+ * stencils and solvers, on hosts and on GPUs.
+ * Lives here: what the ranks of such jobs do, what is planted, judging what the analyzer says of it.
+ * Must not live here: how time passes (actors.h), what counts as good enough.
+ */
+#ifndef COMMTAP_TEST_WORKLOAD_H
+#define COMMTAP_TEST_WORKLOAD_H
+
+#include "analyzer/analyse/stragglers.h"
+#include "test/scenes/actors.h"
+
+enum workload_kind {
+    WORKLOAD_DATA_PARALLEL, /* backward pass in pieces, an all-reduce after each, all on the world */
+    WORKLOAD_SHARDED,       /* gather, forward, gather, backward, reduce per layer; norm at the end */
+    WORKLOAD_PIPELINE,      /* stages x tensor parallel x data parallel; one forward one backward, blocking messages */
+    WORKLOAD_STENCIL,       /* four neighbours, non-blocking; a norm on the world each step */
+    WORKLOAD_SOLVER,        /* neighbours, two scalar products on the world per step */
+    WORKLOAD_GPU,           /* data parallel, by NCCL on a stream */
+    WORKLOADS
+};
+
+enum plant {
+    PLANT_NOBODY,
+    PLANT_RANK,      /* `who` takes `factor` times as long for its own work */
+    PLANT_HOST,      /* all ranks of host `who` do */
+    PLANT_LINK,      /* between `who` and `whom` only `factor` of the bandwidth is left */
+    PLANT_ROTATING,  /* in each step another rank, by chance, takes `factor` times as long */
+    PLANT_ROLE,      /* all ranks of stage `who` of a pipeline do */
+    PLANT_LATE_HOST, /* GPU: the host of rank `who` enqueues late, by factor - 1 of the step */
+};
+
+struct workload {
+    uint64_t seed;
+    enum workload_kind kind;
+    unsigned ranks, ranks_per_host, steps;
+    unsigned stages, tensor; /* of a pipeline; ranks are a multiple of their product */
+    unsigned pieces;         /* buckets, layers, micro-batches */
+    int64_t step_ns;         /* own work per step */
+    double noise;            /* of each stretch of work, sd relative to it */
+    uint64_t bytes;          /* of a large operation */
+    unsigned evaluation;     /* after so many steps an evaluation; 0 = never */
+    enum plant plant;
+    unsigned who, whom;
+    double factor;
+    double outliers;
+    struct actor_clocks clocks;
+    uint32_t ring_records; /* 0 = enough for everything */
+    uint32_t windows, window_level;
+};
+
+/* 8 ranks on 2 hosts, 100 steps of 20 ms, 5 % noise, clocks off by up to a second and 100 ppm, nobody slow. */
+struct workload workload_standard(enum workload_kind kind);
+const char *workload_name(enum workload_kind kind);
+
+/* Plays it; freed with stage_free. */
+struct stage *workload_play(const struct workload *workload);
+
+/* What is said of many jobs of one kind. */
+struct workload_result {
+    unsigned jobs;
+    unsigned right;       /* jobs in which exactly what was planted is named, or nobody where nobody is slow */
+    unsigned found;       /* jobs in which it is named, whoever else is */
+    unsigned named_right; /* names in all jobs: of the planted rank or host */
+    unsigned named_wrong; /* ... of others */
+    unsigned jobs_wrong;  /* jobs that name somebody else */
+    unsigned uneven;      /* jobs in which many ranks are called unevenly loaded */
+};
+
+/* Plays `jobs` jobs with seeds from `first_seed` on through the whole analysis. */
+struct workload_result workload_try(const struct workload *workload, unsigned jobs, uint64_t first_seed);
+
+/* Whether every rank's steps are found: their number up to start and end, each holding one true beginning. */
+bool workload_steps_are_exact(const struct workload *workload);
+
+#endif
