@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Programs that use NCCL without MPI, for the end-to-end tests on the stand-in (test/e2e/test_nccl_calls.py).
+# Programs that use NCCL without MPI, for the end-to-end tests on the stand-in (test/e2e/test_nccl_*.py).
 
 NCCL_PROGRAMS := $(BUILD)/test/programs/nccl
 NCCL_PROGRAM_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread
@@ -8,7 +8,7 @@ NCCL_PROGRAM_FLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread
 NCCL_COPIES := 0 1 2 3 4 5
 
 .PHONY: programs-nccl
-programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host \
+programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host rounds \
     mixed-openmpi mixed-mpich $(NCCL_COPIES:%=asks-%.so))
 programs: programs-nccl
 
@@ -24,6 +24,10 @@ $(NCCL_PROGRAMS)/exercise.so: $(NCCL_EXERCISE) | standin
 $(NCCL_PROGRAMS)/exercise-looked-up: $(NCCL_EXERCISE) | standin
 	@mkdir -p $(@D)
 	$(CC) $(NCCL_PROGRAM_FLAGS) -DLOOKED_UP $< -o $@ -L$(STANDIN) -lcudart -ldl
+
+$(NCCL_PROGRAMS)/rounds: test/programs/nccl/rounds.c test/standin/nccl_api.h test/standin/cudart_api.h | standin
+	@mkdir -p $(@D)
+	$(CC) $(NCCL_PROGRAM_FLAGS) $< -o $@ -L$(STANDIN) -lnccl -lcudart
 
 $(NCCL_PROGRAMS)/host: test/programs/nccl/host.c
 	@mkdir -p $(@D)
