@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyzer/analyse/findings_gpu.h"
+#include "analyzer/analyse/findings_nccl.h"
 #include "analyzer/analyse/hot_sites.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 512 };
@@ -56,6 +57,8 @@ static const struct {
     [FINDING_STEP_COMMUNICATION] = {SEVERITY_INFO, "step_communication"},
     [FINDING_STEP_RECEIVE] = {SEVERITY_INFO, "step_receive"},
     [FINDING_STEP_COLLECTIVE] = {SEVERITY_INFO, "step_collective"},
+    [FINDING_GIVEN_UP] = {SEVERITY_ERROR, "given_up"},
+    [FINDING_NCCL_ERROR] = {SEVERITY_WARNING, "nccl_error"},
     [FINDING_ABORTED] = {SEVERITY_ERROR, "aborted"},
     [FINDING_HANG_INIT] = {SEVERITY_ERROR, "hang_init"},
     [FINDING_KILLED] = {SEVERITY_ERROR, "killed"},
@@ -589,6 +592,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
         add_verdict(findings, analysis);
         add_absent(findings, set, job);
         add_recording(findings, job, analysis);
+        findings_add_nccl(findings, job);
         findings_add_gpu(findings, job, analysis);
         add_choice(findings, job);
         sort_findings(findings);

@@ -147,17 +147,17 @@ static int compare_times(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Mean time that a rank's launches lay in their streams. */
-static int64_t mean_queued(const struct rank_launches *launches) {
-    return launches->joined > 0 ? launches->queued_ns / (int64_t)launches->joined : 0;
+/* Mean time that other GPU work kept a rank's launches waiting. */
+static int64_t mean_held_up(const struct rank_launches *launches) {
+    return launches->joined > 0 ? launches->held_up_ns / (int64_t)launches->joined : 0;
 }
 
-static int64_t median_queued(const struct straggler_analysis *analysis) {
+static int64_t median_held_up(const struct straggler_analysis *analysis) {
     int64_t *values = malloc((analysis->directory->dump_count + 1) * sizeof *values), median = 0;
     size_t count = 0;
     for (size_t d = 0; values && d < analysis->directory->dump_count; d++)
         if (analysis->launches[d].joined >= LAUNCHES_MIN)
-            values[count++] = mean_queued(&analysis->launches[d]);
+            values[count++] = mean_held_up(&analysis->launches[d]);
     if (count > 0) {
         qsort(values, count, sizeof *values, compare_times);
         median = values[(count - 1) / 2];
@@ -168,20 +168,20 @@ static int64_t median_queued(const struct straggler_analysis *analysis) {
 
 void findings_say_where_late(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                              size_t size) {
-    int64_t queued = 0, launches = 0;
+    int64_t held_up = 0, launches = 0;
     text[0] = '\0';
     for (size_t i = 0; i < straggler->dump_count; i++) {
-        queued = add_ns(queued, analysis->launches[straggler->dumps[i]].queued_ns);
+        held_up = add_ns(held_up, analysis->launches[straggler->dumps[i]].held_up_ns);
         launches += (int64_t)analysis->launches[straggler->dumps[i]].joined;
     }
     if (launches < LAUNCHES_MIN || straggler->extra_ns <= 0)
         return;
-    int64_t longer = queued / launches - median_queued(analysis);
+    int64_t longer = held_up / launches - median_held_up(analysis);
     if (longer > straggler->extra_ns / launches / 2)
         snprintf(text, size,
-                 "; it enqueues its collectives in time, but they lie %.2f ms longer in its streams behind earlier GPU "
-                 "work than the others' do",
+                 "; it enqueues its collectives in time, but other GPU work keeps them waiting in its streams %.2f ms "
+                 "longer than the others' (each)",
                  (double)longer / 1e6);
     else
-        snprintf(text, size, "; it enqueues its collectives late: its GPU does not keep them waiting");
+        snprintf(text, size, "; it enqueues its collectives late: they find its GPU idle");
 }

@@ -9,7 +9,9 @@
 static bool note_call(struct rank_launches *launches, const struct match_record *item) {
     if (!launches->calls)
         launches->calls = calloc(LAUNCHES_AHEAD, sizeof *launches->calls);
-    if (!launches->calls)
+    if (!launches->ends)
+        launches->ends = calloc(LAUNCHES_COMMS, sizeof *launches->ends);
+    if (!launches->calls || !launches->ends)
         return false;
     launches->calls[item->record->op % LAUNCHES_AHEAD] = (struct launch_call){item->record->op, item->t1};
     return true;
@@ -17,16 +19,22 @@ static bool note_call(struct rank_launches *launches, const struct match_record 
 
 static void note_launch(struct rank_launches *launches, const struct match_record *item) {
     launches->launches++;
-    if (item->record->flags & FLAG_CAPTURED || !launches->calls) /* a replay has no call of its own */
+    if (!launches->calls || !launches->ends)
+        return;
+    struct launch_end *end = &launches->ends[item->record->comm % LAUNCHES_COMMS];
+    int64_t before = end->comm == item->record->comm ? end->ended_ns : INT64_MIN;
+    *end = (struct launch_end){item->record->comm, item->t1};
+    if (item->record->flags & FLAG_CAPTURED) /* a replay has no call of its own */
         return;
     const struct launch_call *call = &launches->calls[item->record->op % LAUNCHES_AHEAD];
     if (call->op != item->record->op)
         return;
     launches->joined++;
-    if (item->t0 < call->left_ns)
+    if (item->begin < call->left_ns)
         launches->host_bound++;
-    else
-        launches->queued_ns = add_ns(launches->queued_ns, item->t0 - call->left_ns);
+    else if (item->begin > before)
+        launches->held_up_ns =
+            add_ns(launches->held_up_ns, item->begin - (before > call->left_ns ? before : call->left_ns));
 }
 
 bool rank_launches_add(struct rank_launches *launches, const struct match_record *item) {
@@ -50,5 +58,7 @@ bool rank_launches_add(struct rank_launches *launches, const struct match_record
 
 void rank_launches_free(struct rank_launches *launches) {
     free(launches->calls);
+    free(launches->ends);
     launches->calls = NULL;
+    launches->ends = NULL;
 }

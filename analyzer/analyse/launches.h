@@ -13,21 +13,31 @@
 
 #include "analyzer/match/match.h"
 
-enum { LAUNCHES_AHEAD = 512 }; /* calls that wait for their launch's record; a power of two */
+enum {
+    LAUNCHES_AHEAD = 512, /* calls that wait for their launch's record; a power of two */
+    LAUNCHES_COMMS = 64,  /* communicators whose last launch is remembered; a power of two */
+};
 
 struct launch_call {
     uint32_t op;
     int64_t left_ns; /* the call returned */
 };
 
+struct launch_end {
+    uint32_t comm;
+    int64_t ended_ns;
+};
+
 struct rank_launches {
     uint64_t launches;         /* timed */
     uint64_t joined;           /* of these, launches whose call's record is there */
     uint64_t host_bound;       /* of these */
-    int64_t queued_ns;         /* sum over the others: from the call's return to the start on the GPU */
+    int64_t held_up_ns;        /* sum over the others: from the call's return, and the end of the communicator's launch
+                                  before, to the start on the GPU: what other GPU work kept it waiting */
     uint64_t waits;            /* times a stream was made to wait for communication */
     int64_t exposed_ns;        /* sum of what these waits really took */
     struct launch_call *calls; /* private */
+    struct launch_end *ends;   /* private */
 };
 
 /* Takes the rank's next record. Returns false when memory is short. */

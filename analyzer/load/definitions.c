@@ -115,6 +115,7 @@ static void add_freed(struct walk *walk, const struct communicator_freed_definit
     slot->freed = true;
     slot->freed_ticks = definition->freed_ticks;
     slot->freed_enqueued = definition->enqueued;
+    slot->freed_completed = definition->completed;
 }
 
 static void add_epoch(struct walk *walk, const struct epoch_definition *definition, uint64_t offset) {

@@ -39,6 +39,7 @@ struct dump_communicator {
     bool freed;
     uint64_t freed_ticks;
     uint64_t freed_enqueued;         /* collectives on it until then */
+    uint64_t freed_completed;        /* of these: known then to have ended */
     const struct progress *progress; /* NULL when it has none (freed, or table full) */
 };
 

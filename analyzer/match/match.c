@@ -38,10 +38,18 @@ struct walk_lane {
     int64_t wait_from, wait_to; /* the last Wait or Test call */
 };
 
+/* A call that enqueued GPU work: a launch begins within the few calls before it, or long after its own. */
+struct launch_call {
+    uint32_t op;
+    int64_t left; /* common ns */
+};
+enum { LAUNCH_CALLS = 16 };
+
 struct walk_dump {
     struct record_stream stream;
     struct walk_lane *lanes;
     int64_t front; /* common ns */
+    struct launch_call launch_calls[LAUNCH_CALLS];
 };
 
 struct walk {
@@ -179,6 +187,24 @@ static void hold(struct walk *walk, struct walk_lane *lane, const struct complet
         settle(walk, lane, lane->wait_from, lane->wait_to);
 }
 
+/* When the device came to a launch. Its start is noted just before the call that launches, and on an idle stream at
+ * once: where the call took its time until after that, the launch came at the end of the call. */
+static int64_t arrival_of(struct walk *walk, const struct match_record *item) {
+    int64_t begin = record_begin(walk->clock, item->dump, item->record);
+    if (!record_is_device(item->record) || (item->record->flags & FLAG_CAPTURED))
+        return begin;
+    const struct launch_call *call = &walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS];
+    if (call->op != item->record->op || call->left <= begin ||
+        call->left > record_end(walk->clock, item->dump, item->record))
+        return begin;
+    return call->left;
+}
+
+static void note_launch_call(struct walk *walk, const struct match_record *item) {
+    walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS] =
+        (struct launch_call){item->record->op, record_end(walk->clock, item->dump, item->record)};
+}
+
 /* Takes the part of a collective that a CALL or DONE record tells of. */
 static void take_collective(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     const struct record *record = item->record;
@@ -214,7 +240,7 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         .root = record->peer,
         .bytes = record->bytes,
         .device = record_is_device(record),
-        .member = {.enter = record_begin(walk->clock, item->dump, record),
+        .member = {.enter = arrival_of(walk, item),
                    .leave = record_end(walk->clock, item->dump, record),
                    .stack = record->stack,
                    .call = item->call},
@@ -315,6 +341,8 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
                                 .gap = record_stream_gap(stream)};
     if (record->kind == RECORD_CALL)
         note_wait(walk, &item, lane);
+    else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
+        note_launch_call(walk, &item);
     if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, &item, lane, mine);
@@ -324,7 +352,8 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
         return;
     walk->totals.records++;
     if (walk->owner.sink->record) {
-        item.t0 = record_begin(walk->clock, dump, record);
+        item.begin = record_begin(walk->clock, dump, record);
+        item.t0 = arrival_of(walk, &item);
         item.t1 = record_end(walk->clock, dump, record);
         walk->owner.sink->record(walk->owner.state, &item);
     }

@@ -24,7 +24,8 @@
 
 /* One member's part in an instance, common ns. */
 struct match_member {
-    int64_t enter;  /* MATCH_ABSENT: this member's record is missing */
+    int64_t enter;  /* MATCH_ABSENT: this member's record is missing. On a GPU: the launch's start, or where the call
+                       that  launched it returned only after that and before its end, the call's return */
     int64_t leave;  /* left the call; non-blocking: seen complete */
     int64_t wait;   /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
                        the completion, = leave where no such call is known */
@@ -60,13 +61,14 @@ struct match_message {
     struct match_member send, receive;
 };
 
-/* One record with its times on the common clock. */
+/* One record with its times on the common clock. t0 of a launch on a GPU is when the device came to it, as a member's
+ * `enter`; `begin` is its start as recorded. */
 struct match_record {
     const struct record *record;
     size_t dump;
     uint16_t call; /* index into the directory's calls, CALL_UNKNOWN */
     bool gap;      /* records before it are missing on its lane */
-    int64_t t0, t1;
+    int64_t begin, t0, t1;
 };
 
 /* Consumers; each may be NULL. `state` is the worker's own. Every record of one dump goes to one worker, in the

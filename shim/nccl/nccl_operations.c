@@ -312,6 +312,7 @@ void nccl_async_error_after(struct call_frame *f) {
     if (status != NCCL_SUCCESS && status != NCCL_IN_PROGRESS) {
         if (f->comm)
             nccl_drop_launching(f->comm);
+        f->failed = true; /* what it told, not what it returned */
         f->flags |= FLAG_FAILED;
         f->result = (uint8_t)status;
         emit_call(f);

@@ -182,6 +182,53 @@ static void halves(void) {
     OK(ncclCommDestroy(half));
 }
 
+/* Rounds, and then one that rank 2 plays differently from the others: with another function, with another count, or not
+ * at all. */
+static void odd_round(int (*oddly)(void)) {
+    steady();
+    if (rank == 2)
+        OK(oddly());
+    else
+        OK(ncclAllReduce(data, into, FLOATS, ncclFloat32, ncclSum, world, stream));
+    watch();
+}
+
+static int other_function(void) {
+    return (int)ncclAllGather(data, into, FLOATS / 4, ncclFloat32, world, stream);
+}
+
+static int other_count(void) {
+    return (int)ncclAllReduce(data, into, FLOATS / 2, ncclFloat32, ncclSum, world, stream);
+}
+
+static int lost_in_thought(void) {
+    say("elsewhere", 0);
+    while (patience_ms == 0)
+        sleep(1);
+    return 0;
+}
+
+static void function(void) {
+    odd_round(other_function);
+}
+
+static void count(void) {
+    odd_round(other_count);
+}
+
+static void absent(void) {
+    odd_round(lost_in_thought);
+}
+
+/* Rank 2 dies between two rounds. */
+static void dies(void) {
+    steady();
+    if (rank == 2)
+        kill(getpid(), SIGKILL);
+    OK(ncclAllReduce(data, into, FLOATS, ncclFloat32, ncclSum, world, stream));
+    watch();
+}
+
 /* Dies with ten launches in the stream. */
 static void killed(void) {
     steady();
@@ -197,7 +244,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"steady", steady}, {"ahead", ahead}, {"replays", replays}, {"halves", halves}, {"killed", killed}};
+    } scenes[] = {{"steady", steady}, {"ahead", ahead},       {"replays", replays},
+                  {"halves", halves}, {"function", function}, {"count", count},
+                  {"absent", absent}, {"dies", dies},         {"killed", killed}};
     if (argc < 5)
         return 2;
     rank = atoi(argv[2]);
