@@ -177,7 +177,7 @@ enum gpu_timing {
 
 /* ---- the file's own list of calls ------------------------------------------------------------ */
 
-enum api { API_MPI = 1, API_NCCL = 2 };
+enum api { API_MPI = 1, API_NCCL = 2, API_TRACE = 3 /* another tool's words, imported */ };
 
 /* What a call is to the analyzer. Values are part of the format: append only. */
 enum call_class {

@@ -7,7 +7,7 @@
 #include "analyzer/render/summary_table.h"
 
 const char *api_name(uint8_t api) {
-    static const char *const names[] = {[API_MPI] = "mpi", [API_NCCL] = "nccl"};
+    static const char *const names[] = {[API_MPI] = "mpi", [API_NCCL] = "nccl", [API_TRACE] = "trace"};
     return api < sizeof names / sizeof *names ? names[api] : NULL;
 }
 

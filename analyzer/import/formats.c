@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What several trace formats need: times, lists of ranks, PyTorch's names.
+ * Lives here: conversions of single values.
+ * Must not live here: any one format.
+ */
+#include "analyzer/import/formats.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+bool import_time(const json_t *microseconds, int64_t *ns) {
+    if (json_is_integer(microseconds)) {
+        json_int_t value = json_integer_value(microseconds);
+        if (value > INT64_MAX / 2000 || value < -(INT64_MAX / 2000))
+            return false;
+        *ns = (int64_t)value * 1000;
+        return true;
+    }
+    double value = json_is_real(microseconds) ? json_real_value(microseconds) * 1e3 : NAN;
+    if (!(fabs(value) < (double)INT64_MAX / 2))
+        return false;
+    *ns = llround(value);
+    return true;
+}
+
+static uint32_t ranks_of_text(const char *text, int32_t *ranks, uint32_t most) {
+    uint32_t count = 0;
+    while (*text) {
+        if (!isdigit((unsigned char)*text)) {
+            text++;
+            continue;
+        }
+        char *end;
+        long first = strtol(text, &end, 10), last = first;
+        if (*end == '-' && isdigit((unsigned char)end[1]))
+            last = strtol(end + 1, &end, 10);
+        if (last >= TRACE_RANKS_MOST || last < first)
+            return 0;
+        for (long rank = first; rank <= last; rank++) {
+            if (count == most)
+                return 0;
+            ranks[count++] = (int32_t)rank;
+        }
+        text = end;
+    }
+    return count;
+}
+
+uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most) {
+    if (json_is_string(value))
+        return strstr(json_string_value(value), "...") ? 0 : ranks_of_text(json_string_value(value), ranks, most);
+    if (json_array_size(value) > most)
+        return 0;
+    uint32_t count = 0;
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        if (!json_is_integer(item) || json_integer_value(item) < 0 || json_integer_value(item) >= TRACE_RANKS_MOST)
+            return 0;
+        ranks[count++] = (int32_t)json_integer_value(item);
+    }
+    return count;
+}
+
+enum datatype_code import_dtype(const char *name, uint32_t *bytes) {
+    static const struct {
+        const char *name;
+        enum datatype_code code;
+        uint32_t bytes;
+    } types[] = {
+        {"float", DATATYPE_FLOAT, 4},
+        {"double", DATATYPE_DOUBLE, 8},
+        {"half", DATATYPE_HALF, 2},
+        {"bfloat16", DATATYPE_BFLOAT16, 2},
+        {"int", DATATYPE_INT32, 4},
+        {"long", DATATYPE_INT64, 8},
+        {"long int", DATATYPE_INT64, 8},
+        {"short", DATATYPE_INT16, 2},
+        {"char", DATATYPE_INT8, 1},
+        {"signed char", DATATYPE_INT8, 1},
+        {"byte", DATATYPE_UINT8, 1},
+        {"unsigned char", DATATYPE_UINT8, 1},
+        {"bool", DATATYPE_BYTE, 1},
+        {"c10::half", DATATYPE_HALF, 2},
+        {"c10::bfloat16", DATATYPE_BFLOAT16, 2},
+        {"float8_e4m3fn", DATATYPE_FP8_E4M3, 1},
+        {"float8_e5m2", DATATYPE_FP8_E5M2, 1},
+    };
+    for (size_t i = 0; name && i < sizeof types / sizeof *types; i++)
+        if (strcasecmp(name, types[i].name) == 0) {
+            *bytes = types[i].bytes;
+            return types[i].code;
+        }
+    *bytes = 0;
+    return DATATYPE_OTHER;
+}
+
+/* ---- operations of NCCL ---------------------------------------------------------------------- */
+
+/* clang-format off */
+const struct trace_call import_nccl_calls[] = {
+    {"ncclAllReduce", "all_reduce", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
+    {"ncclReduceScatter", "reduce_scatter_tensor", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE},
+    {"ncclAllGather", "all_gather_into_tensor", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE},
+    {"ncclAlltoAll", "all_to_all_single", API_NCCL, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE},
+    {"ncclBroadcast", "broadcast", API_NCCL, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_ONE},
+    {"ncclReduce", "reduce", API_NCCL, CLASS_COLLECTIVE, FLOW_TO_ROOT, BUSBW_ONE},
+    {"ncclGather", "gather", API_NCCL, CLASS_COLLECTIVE, FLOW_TO_ROOT, BUSBW_SHARE},
+    {"ncclScatter", "scatter", API_NCCL, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_SHARE},
+    {"ncclSend", "send", API_NCCL, CLASS_SEND, FLOW_NONE, BUSBW_ONE},
+    {"ncclRecv", "recv", API_NCCL, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
+};
+/* clang-format on */
+const size_t import_nccl_call_count = sizeof import_nccl_calls / sizeof *import_nccl_calls;
+
+/* Letters only, small: "nccl:all_reduce" and "AllReduce" become alike. */
+static void squeeze(const char *text, char *out, size_t size) {
+    size_t length = 0;
+    for (; *text && length + 1 < size; text++)
+        if (isalpha((unsigned char)*text))
+            out[length++] = (char)tolower((unsigned char)*text);
+    out[length] = '\0';
+}
+
+int import_nccl_call(const char *name) {
+    /* the longer words first: "reduce" is in three of them. A barrier of PyTorch is an all-reduce of one number. */
+    static const struct {
+        const char *word, *call;
+    } words[] = {
+        {"allreduce", "ncclAllReduce"}, {"reducescatter", "ncclReduceScatter"},
+        {"allgather", "ncclAllGather"}, {"alltoall", "ncclAlltoAll"},
+        {"barrier", "ncclAllReduce"},   {"broadcast", "ncclBroadcast"},
+        {"reduce", "ncclReduce"},       {"scatter", "ncclScatter"},
+        {"gather", "ncclGather"},       {"sendrecv", "ncclAlltoAll"},
+        {"send", "ncclSend"},           {"recv", "ncclRecv"},
+    };
+    char plain[128];
+    squeeze(name, plain, sizeof plain);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(plain, words[i].word))
+            for (size_t c = 0; c < import_nccl_call_count; c++)
+                if (strcmp(import_nccl_calls[c].name, words[i].call) == 0)
+                    return (int)c;
+    return -1;
+}

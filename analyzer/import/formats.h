@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The trace formats that can be imported.
+ * Lives here: their common contract.
+ * Must not live here: reading files, writing dumps.
+ *
+ * A format looks at every piece of every document (json_walk.h) and keeps what it knows; after each document, and after
+ * all of them, it is asked what became of it. Formats are told apart by what they find, not by the files' names.
+ */
+#ifndef COMMTAP_IMPORT_FORMATS_H
+#define COMMTAP_IMPORT_FORMATS_H
+
+#include <jansson.h>
+
+#include "analyzer/import/trace.h"
+
+struct import_format {
+    const char *name; /* "PyTorch profiler trace" */
+    void *(*begin)(void);
+    /* Returns false when memory is short. */
+    bool (*piece)(void *state, const char *key, const json_t *piece);
+    /* A document ended; `name` is its. Returns true when there was something in it for this format; it is then part of
+     * what `finish` makes. */
+    bool (*document)(void *state, const char *name);
+    /* Makes the trace. Returns NULL, or what stands in the way. `dropped` counts events that were not understood. */
+    const char *(*finish)(void *state, struct trace *trace, size_t *dropped);
+    void (*end)(void *state);
+};
+
+extern const struct import_format import_timeline, import_kineto, import_flight;
+
+/* Microseconds of a JSON number -> ns. Returns false where it is no number or out of range (+-146 years). */
+bool import_time(const json_t *microseconds, int64_t *ns);
+/* "[0, 1, 2]" or an array of numbers, or "0-3". Returns how many, 0 where it is none of these; at most `most`. */
+uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most);
+/* PyTorch's name of a data type, as "float", "Float", "BFloat16", "long int" -> code and size in bytes (0 = unknown).
+ */
+enum datatype_code import_dtype(const char *name, uint32_t *bytes);
+/* Index in import_nccl_calls of an operation by the words for it ("nccl:all_reduce", "ncclDevKernel_AllReduce_...",
+ * "_allgather_base"), -1 = none of them. */
+int import_nccl_call(const char *name);
+extern const struct trace_call import_nccl_calls[];
+extern const size_t import_nccl_call_count;
+
+#endif

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PyTorch profiler (Kineto) traces: one document per rank.
+ * Lives here: finding NCCL's kernels, the operations that launched them, and their communicators.
+ * Must not live here: numbering, dumps.
+ *
+ * An operation is a kernel of NCCL: its GPU time. What it is stands in the kernel's arguments (PyTorch 2.2 on:
+ * Collective name, Group size, Process Group Name and Ranks, In msg nelems, dtype) or in the annotation "nccl:..."
+ * around the launch, found by the kernel's correlation number and the time and thread of that launch; else in the
+ * kernel's name. Kernels that move messages between two ranks name no partner: they are counted, but not imported.
+ * Operations are numbered per process group in the order of their kernels, so all ranks must have recorded the same
+ * ones.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/import/formats.h"
+
+enum { NAME = 96, RANKS_NAMED = 4096 };
+
+struct kernel {
+    int64_t start_ns, end_ns;
+    int64_t correlation;
+    char name[NAME]; /* of the collective where known, else of the kernel */
+    char group[NAME];
+    int32_t *members; /* NULL: not told */
+    uint32_t member_count, group_size;
+    uint64_t elements, type_bytes; /* elements UINT64_MAX = unknown */
+    enum datatype_code dtype;
+};
+
+struct launch {
+    int64_t correlation, at_ns;
+    int64_t thread;
+};
+
+struct annotation {
+    int64_t start_ns, end_ns, thread;
+    char name[NAME];
+    uint64_t elements, type_bytes;
+    enum datatype_code dtype;
+};
+
+#define LIST(TYPE)                                                                                                     \
+    struct {                                                                                                           \
+        struct TYPE *items;                                                                                            \
+        size_t count, capacity;                                                                                        \
+    }
+
+struct rank_trace {
+    int32_t rank, world_size; /* -1: not told */
+    uint32_t devices;         /* of its host */
+    char name[NAME];
+    LIST(kernel) kernels;
+    LIST(launch) launches;
+    LIST(annotation) annotations;
+};
+
+struct kineto {
+    LIST(rank_trace) ranks; /* the last one is being read */
+    size_t dropped;
+    bool reading;
+};
+
+/* Room for one more item, zeroed; NULL when memory is short. */
+static void *grow(void **items, size_t *count, size_t *capacity, size_t bytes) {
+    if (*count == *capacity) {
+        size_t larger = *capacity ? 2 * *capacity : 64;
+        void *moved = realloc(*items, larger * bytes);
+        if (!moved)
+            return NULL;
+        *items = moved;
+        *capacity = larger;
+    }
+    return memset((char *)*items + (*count)++ * bytes, 0, bytes);
+}
+#define GROW(LIST_) grow((void **)&(LIST_).items, &(LIST_).count, &(LIST_).capacity, sizeof *(LIST_).items)
+
+static void *begin(void) {
+    return calloc(1, sizeof(struct kineto));
+}
+
+static void free_rank(struct rank_trace *rank) {
+    for (size_t i = 0; i < rank->kernels.count; i++)
+        free(rank->kernels.items[i].members);
+    free(rank->kernels.items);
+    free(rank->launches.items);
+    free(rank->annotations.items);
+}
+
+static void end(void *state) {
+    struct kineto *kineto = state;
+    for (size_t i = 0; i < kineto->ranks.count; i++)
+        free_rank(&kineto->ranks.items[i]);
+    free(kineto->ranks.items);
+    free(kineto);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int64_t integer_or(const json_t *object, const char *key, int64_t otherwise) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : otherwise;
+}
+
+static const char *text_or(const json_t *object, const char *key, const char *otherwise) {
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : otherwise;
+}
+
+static bool read_span(const json_t *piece, int64_t *start_ns, int64_t *end_ns) {
+    int64_t duration;
+    if (!import_time(json_object_get(piece, "ts"), start_ns) ||
+        !import_time(json_object_get(piece, "dur"), &duration) || duration < 0)
+        return false;
+    *end_ns = *start_ns + duration;
+    return true;
+}
+
+static bool add_kernel(struct rank_trace *rank, const json_t *piece, const json_t *arguments, size_t *dropped) {
+    struct kernel kernel = {.correlation = integer_or(arguments, "correlation", -1),
+                            .group_size = (uint32_t)integer_or(arguments, "Group size", 0)};
+    if (!read_span(piece, &kernel.start_ns, &kernel.end_ns)) {
+        ++*dropped;
+        return true;
+    }
+    const char *name = text_or(arguments, "Collective name", text_or(piece, "name", ""));
+    snprintf(kernel.name, sizeof kernel.name, "%s", name);
+    snprintf(kernel.group, sizeof kernel.group, "%s", text_or(arguments, "Process Group Name", ""));
+    int64_t in = integer_or(arguments, "In msg nelems", -1), out = integer_or(arguments, "Out msg nelems", -1);
+    kernel.elements = in < 0 && out < 0 ? UINT64_MAX : (uint64_t)(in > out ? in : out);
+    uint32_t bytes;
+    kernel.dtype = import_dtype(text_or(arguments, "dtype", NULL), &bytes);
+    kernel.type_bytes = bytes;
+    int32_t *members = malloc(RANKS_NAMED * sizeof *members);
+    struct kernel *place = members ? GROW(rank->kernels) : NULL;
+    if (!place) {
+        free(members);
+        return false;
+    }
+    kernel.member_count = import_ranks(json_object_get(arguments, "Process Group Ranks"), members, RANKS_NAMED);
+    if (kernel.member_count > 0) {
+        int32_t *fitting = realloc(members, kernel.member_count * sizeof *members);
+        kernel.members = fitting ? fitting : members;
+    } else {
+        free(members);
+    }
+    *place = kernel;
+    return true;
+}
+
+static bool add_launch(struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
+    struct launch launch = {.correlation = integer_or(arguments, "correlation", -1),
+                            .thread = integer_or(piece, "tid", -1)};
+    if (launch.correlation < 0 || !import_time(json_object_get(piece, "ts"), &launch.at_ns))
+        return true;
+    struct launch *place = GROW(rank->launches);
+    if (place)
+        *place = launch;
+    return place != NULL;
+}
+
+/* Sum of the elements of all tensors: [[6144]], [[4, 2], [3]]. */
+static uint64_t count_elements(const json_t *shapes) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < json_array_size(shapes); i++) {
+        const json_t *shape = json_array_get(shapes, i);
+        uint64_t product = json_array_size(shape) > 0;
+        for (size_t d = 0; d < json_array_size(shape); d++)
+            if (__builtin_mul_overflow(product, (uint64_t)json_integer_value(json_array_get(shape, d)), &product))
+                return UINT64_MAX;
+        if (__builtin_add_overflow(sum, product, &sum))
+            return UINT64_MAX;
+    }
+    return sum > 0 ? sum : UINT64_MAX;
+}
+
+static bool add_annotation(struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
+    struct annotation annotation = {.thread = integer_or(piece, "tid", -1)};
+    if (!read_span(piece, &annotation.start_ns, &annotation.end_ns))
+        return true;
+    snprintf(annotation.name, sizeof annotation.name, "%s", text_or(piece, "name", ""));
+    annotation.elements = count_elements(json_object_get(arguments, "Input Dims"));
+    const char *type = json_string_value(json_array_get(json_object_get(arguments, "Input type"), 0));
+    uint32_t bytes;
+    annotation.dtype = import_dtype(type, &bytes);
+    annotation.type_bytes = bytes;
+    struct annotation *place = GROW(rank->annotations);
+    if (place)
+        *place = annotation;
+    return place != NULL;
+}
+
+static struct rank_trace *present(struct kineto *kineto) {
+    if (kineto->reading)
+        return &kineto->ranks.items[kineto->ranks.count - 1];
+    struct rank_trace *rank = GROW(kineto->ranks);
+    if (rank) {
+        rank->rank = rank->world_size = -1;
+        kineto->reading = true;
+    }
+    return rank;
+}
+
+static bool piece(void *state, const char *key, const json_t *value) {
+    struct kineto *kineto = state;
+    if (!key || !json_is_object(value))
+        return true;
+    struct rank_trace *rank = present(kineto);
+    if (!rank)
+        return false;
+    if (strcmp(key, "deviceProperties") == 0)
+        rank->devices++;
+    if (strcmp(key, "distributedInfo") == 0) {
+        rank->rank = (int32_t)integer_or(value, "rank", -1);
+        rank->world_size = (int32_t)integer_or(value, "world_size", -1);
+    }
+    if (strcmp(key, "traceEvents") != 0)
+        return true;
+    const char *category = text_or(value, "cat", ""), *name = text_or(value, "name", "");
+    const json_t *arguments = json_object_get(value, "args");
+    if (strcmp(category, "kernel") == 0 && strncmp(name, "nccl", 4) == 0)
+        return add_kernel(rank, value, arguments, &kineto->dropped);
+    if (strcmp(category, "cuda_runtime") == 0 || strcmp(category, "cuda_driver") == 0)
+        return add_launch(rank, value, arguments);
+    if (strcmp(category, "user_annotation") == 0 && strncmp(name, "nccl:", 5) == 0)
+        return add_annotation(rank, value, arguments);
+    return true;
+}
+
+static bool document(void *state, const char *name) {
+    struct kineto *kineto = state;
+    if (!kineto->reading)
+        return false;
+    kineto->reading = false;
+    struct rank_trace *rank = &kineto->ranks.items[kineto->ranks.count - 1];
+    const char *base = strrchr(name, '/');
+    snprintf(rank->name, sizeof rank->name, "%s", base ? base + 1 : name);
+    if (rank->kernels.count > 0 && rank->rank >= 0)
+        return true;
+    free_rank(rank);
+    kineto->ranks.count--;
+    return false;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static int compare_launches(const void *a, const void *b) {
+    const struct launch *left = a, *right = b;
+    return (left->correlation > right->correlation) - (left->correlation < right->correlation);
+}
+
+static int compare_kernels(const void *a, const void *b) {
+    const struct kernel *left = a, *right = b;
+    if (left->start_ns != right->start_ns)
+        return left->start_ns < right->start_ns ? -1 : 1;
+    return (left->correlation > right->correlation) - (left->correlation < right->correlation);
+}
+
+/* The launch of a kernel, NULL where it is not on record. */
+static const struct launch *launch_of(const struct rank_trace *rank, const struct kernel *kernel) {
+    struct launch key = {.correlation = kernel->correlation};
+    return bsearch(&key, rank->launches.items, rank->launches.count, sizeof key, compare_launches);
+}
+
+/* The innermost annotation around a launch. */
+static const struct annotation *annotation_of(const struct rank_trace *rank, const struct launch *launch) {
+    const struct annotation *found = NULL;
+    for (size_t i = 0; launch && i < rank->annotations.count; i++) {
+        const struct annotation *one = &rank->annotations.items[i];
+        if (one->thread == launch->thread && one->start_ns <= launch->at_ns && launch->at_ns <= one->end_ns &&
+            (!found || one->start_ns > found->start_ns))
+            found = one;
+    }
+    return found;
+}
+
+/* nccl-tests' bytes: where only the input is known, an all-gather's result is as many times as large. */
+static uint64_t bytes_of(const struct kernel *kernel, const struct annotation *annotation, int call, uint32_t size) {
+    uint64_t elements = kernel->elements, type = kernel->type_bytes, bytes;
+    if (elements == UINT64_MAX && annotation) {
+        elements = annotation->elements;
+        type = annotation->type_bytes;
+        if (strcmp(import_nccl_calls[call].name, "ncclAllGather") == 0 && elements != UINT64_MAX &&
+            __builtin_mul_overflow(elements, (uint64_t)size, &elements))
+            return BYTES_UNKNOWN;
+    }
+    if (elements == UINT64_MAX || type == 0 || __builtin_mul_overflow(elements, type, &bytes))
+        return BYTES_UNKNOWN;
+    return bytes;
+}
+
+/* SIZE_MAX: memory is short. A group whose ranks are not told holds the world, if it is as large. */
+static size_t communicator_of(struct trace *trace, const struct kernel *kernel) {
+    if (kernel->members)
+        return trace_communicator(trace, kernel->group, kernel->members, kernel->member_count);
+    int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
+    if (!members)
+        return SIZE_MAX;
+    for (int32_t i = 0; i < trace->world_size; i++)
+        members[i] = i;
+    const char *name = kernel->group[0] ? kernel->group : "default process group";
+    size_t found = trace_communicator(trace, name, members, (uint32_t)trace->world_size);
+    free(members);
+    return found;
+}
+
+static bool add_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
+                          const struct kernel *kernel) {
+    const struct launch *launch = launch_of(rank, kernel);
+    const struct annotation *annotation = annotation_of(rank, launch);
+    int call = import_nccl_call(annotation ? annotation->name : kernel->name);
+    bool whole = kernel->members || kernel->group_size == 0 || kernel->group_size == (uint32_t)trace->world_size;
+    if (call < 0 || import_nccl_calls[call].call_class != CLASS_COLLECTIVE || !whole) {
+        kineto->dropped++;
+        return true;
+    }
+    size_t index = communicator_of(trace, kernel);
+    if (index == SIZE_MAX)
+        return false;
+    if (trace_member(&trace->communicators[index], rank->rank) < 0) {
+        kineto->dropped++;
+        return true;
+    }
+    uint64_t order = 0;
+    for (size_t i = trace->event_count; i > 0 && trace->events[i - 1].rank == rank->rank; i--)
+        if (trace->events[i - 1].communicator == index) {
+            order = trace->events[i - 1].order + 1;
+            break;
+        }
+    int64_t posted = launch && launch->at_ns <= kernel->start_ns ? launch->at_ns : kernel->start_ns;
+    bool known = annotation && annotation->start_ns <= posted;
+    struct trace_event event = {
+        .posted_ns = known ? annotation->start_ns : posted,
+        .returned_ns = known ? annotation->end_ns : posted,
+        .enter_ns = kernel->start_ns,
+        .leave_ns = kernel->end_ns,
+        .order = order,
+        .bytes = bytes_of(kernel, annotation, call, trace->communicators[index].size),
+        .communicator = (uint32_t)index,
+        .rank = rank->rank,
+        .peer = PEER_NONE,
+        .tag = TAG_NONE,
+        .call = (uint16_t)call,
+        .state = TRACE_FINISHED,
+        .timed = true,
+        .dtype = (uint8_t)(kernel->dtype != DATATYPE_OTHER || !annotation ? kernel->dtype : annotation->dtype)};
+    return trace_add(trace, &event);
+}
+
+static const char *check_ranks(const struct kineto *kineto, const struct trace *trace) {
+    for (size_t i = 0; i < kineto->ranks.count; i++) {
+        const struct rank_trace *rank = &kineto->ranks.items[i];
+        if (rank->world_size <= rank->rank || rank->world_size > TRACE_RANKS_MOST)
+            return "a trace whose distributedInfo has no sound rank and world_size";
+        if (trace->ranks && rank->rank < trace->world_size && trace->ranks[rank->rank].seen)
+            return "two traces of one rank: import the traces of one moment only";
+    }
+    return NULL;
+}
+
+static bool add_rank(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
+    struct trace_rank *place = &trace->ranks[rank->rank];
+    place->seen = true;
+    place->host = rank->devices > 0 ? (uint32_t)rank->rank / rank->devices : 0;
+    snprintf(place->where, sizeof place->where, "%s", rank->name);
+    if (rank->launches.count > 0)
+        qsort(rank->launches.items, rank->launches.count, sizeof *rank->launches.items, compare_launches);
+    qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
+    for (size_t k = 0; k < rank->kernels.count; k++)
+        if (!add_operation(kineto, trace, rank, &rank->kernels.items[k]))
+            return false;
+    return true;
+}
+
+static const char *finish(void *state, struct trace *trace, size_t *dropped) {
+    struct kineto *kineto = state;
+    *trace = (struct trace){.format = import_kineto.name,
+                            .calls = import_nccl_calls,
+                            .call_count = import_nccl_call_count,
+                            .device = true,
+                            .resolution_ns = 1000};
+    const char *refused = check_ranks(kineto, trace);
+    for (size_t i = 0; !refused && i < kineto->ranks.count; i++)
+        if (!trace_set_world(trace, kineto->ranks.items[i].world_size))
+            return strerror(ENOMEM);
+    for (size_t i = 0; !refused && i < kineto->ranks.count; i++) {
+        if (trace->ranks[kineto->ranks.items[i].rank].seen)
+            return check_ranks(kineto, trace);
+        if (!add_rank(kineto, trace, &kineto->ranks.items[i]))
+            return strerror(ENOMEM);
+    }
+    *dropped = kineto->dropped;
+    return refused;
+}
+
+const struct import_format import_kineto = {
+    .name = "PyTorch profiler trace",
+    .begin = begin,
+    .piece = piece,
+    .document = document,
+    .finish = finish,
+    .end = end,
+};

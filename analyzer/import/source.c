@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Trace files as a stream of documents.
+ * Lives here: zlib's buffered reading, and the headers of tar (POSIX.1-1988 ustar; other kinds of member are skipped).
+ * Must not live here: what a document says.
+ */
+#include "analyzer/import/source.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+enum { BUFFER = 1 << 16, TAR_BLOCK = 512 };
+
+/* The fields of a tar header that are needed. */
+enum { TAR_NAME = 0, TAR_NAME_BYTES = 100, TAR_SIZE = 124, TAR_SIZE_BYTES = 12, TAR_TYPE = 156, TAR_MAGIC = 257 };
+
+struct import_source {
+    gzFile file;
+    const char *path;
+    char name[TAR_NAME_BYTES + 1];
+    bool begun, archive;
+    uint64_t left;    /* of an archive's member */
+    uint64_t padding; /* after it */
+    uint64_t offset;
+    const char *error;
+    size_t at, have;
+    unsigned char buffer[BUFFER];
+};
+
+struct import_source *source_open(const char *path) {
+    struct import_source *source = calloc(1, sizeof *source);
+    if (!source)
+        return NULL;
+    source->path = path;
+    source->file = gzopen(path, "rbe");
+    if (!source->file) {
+        int error = errno ? errno : ENOMEM;
+        free(source);
+        errno = error;
+        return NULL;
+    }
+    gzbuffer(source->file, BUFFER);
+    return source;
+}
+
+void source_close(struct import_source *source) {
+    if (!source)
+        return;
+    gzclose_r(source->file);
+    free(source);
+}
+
+const char *source_error(const struct import_source *source) {
+    return source->error;
+}
+
+const char *source_document(const struct import_source *source) {
+    return source->archive ? source->name : source->path;
+}
+
+uint64_t source_offset(const struct import_source *source) {
+    return source->offset;
+}
+
+static bool fill(struct import_source *source) {
+    int got = gzread(source->file, source->buffer, BUFFER);
+    source->at = 0;
+    source->have = got > 0 ? (size_t)got : 0;
+    int code;
+    const char *message = gzerror(source->file, &code);
+    if (got < 0 || code != Z_OK) /* a compressed file that ends too early gives its last bytes, then this */
+        source->error = code == Z_ERRNO ? strerror(errno) : message && *message ? message : "cannot be decompressed";
+    return source->have > 0;
+}
+
+static int raw_byte(struct import_source *source) {
+    if (source->at == source->have && !fill(source))
+        return -1;
+    return source->buffer[source->at++];
+}
+
+int source_byte(struct import_source *source) {
+    if (source->archive && source->left == 0)
+        return -1;
+    int byte = raw_byte(source);
+    if (byte < 0) {
+        if (source->archive && !source->error)
+            source->error = "the archive ends within a file";
+        return -1;
+    }
+    source->left -= source->archive;
+    source->offset++;
+    return byte;
+}
+
+static bool skip(struct import_source *source, uint64_t bytes) {
+    while (bytes > 0) {
+        if (source->at == source->have && !fill(source))
+            return false;
+        size_t step = source->have - source->at;
+        step = step < bytes ? step : (size_t)bytes;
+        source->at += step;
+        bytes -= step;
+    }
+    return true;
+}
+
+/* The first block is looked at, not taken: zlib's buffer holds it either way. */
+static bool is_archive(struct import_source *source) {
+    if (source->at == source->have)
+        fill(source);
+    return source->have >= TAR_BLOCK && memcmp(source->buffer + TAR_MAGIC, "ustar", 5) == 0;
+}
+
+/* An octal number; large ones are a big-endian number behind a byte 0x80. Returns false for anything else. */
+static bool parse_size(const unsigned char *field, uint64_t *size) {
+    *size = 0;
+    if (field[0] == 0x80) {
+        for (int i = TAR_SIZE_BYTES - 8; i < TAR_SIZE_BYTES; i++)
+            *size = *size << 8 | field[i];
+        return *size < UINT64_MAX / 2;
+    }
+    for (int i = 0; i < TAR_SIZE_BYTES && field[i] && field[i] != ' '; i++) {
+        if (field[i] < '0' || field[i] > '7')
+            return false;
+        *size = *size * 8 + (uint64_t)(field[i] - '0');
+    }
+    return true;
+}
+
+static int read_header(struct import_source *source, unsigned char *block) {
+    for (int i = 0; i < TAR_BLOCK; i++) {
+        int byte = raw_byte(source);
+        if (byte < 0) {
+            if (i > 0 && !source->error)
+                source->error = "the archive ends within a header";
+            return source->error ? -1 : 0;
+        }
+        block[i] = (unsigned char)byte;
+    }
+    return block[0] != '\0'; /* a block of zeros ends the archive */
+}
+
+static int next_member(struct import_source *source) {
+    unsigned char block[TAR_BLOCK];
+    for (;;) {
+        if (!skip(source, source->left + source->padding)) {
+            if (!source->error)
+                source->error = "the archive ends within a file";
+            return -1;
+        }
+        source->left = source->padding = 0;
+        int found = read_header(source, block);
+        if (found <= 0)
+            return found;
+        if (memcmp(block + TAR_MAGIC, "ustar", 5) != 0 || !parse_size(block + TAR_SIZE, &source->left)) {
+            source->error = "damaged archive";
+            return -1;
+        }
+        source->padding = (TAR_BLOCK - source->left % TAR_BLOCK) % TAR_BLOCK;
+        if (block[TAR_TYPE] != '0' && block[TAR_TYPE] != '\0')
+            continue;
+        memcpy(source->name, block + TAR_NAME, TAR_NAME_BYTES);
+        source->name[TAR_NAME_BYTES] = '\0';
+        source->offset = 0;
+        return 1;
+    }
+}
+
+int source_next(struct import_source *source) {
+    if (source->begun && !source->archive)
+        return source->error ? -1 : 0;
+    if (!source->begun) {
+        source->begun = true;
+        source->archive = is_archive(source);
+        if (!source->archive)
+            return source->error && source->have == 0 ? -1 : 1;
+    }
+    return source->error ? -1 : next_member(source);
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Time lines of pipeline-parallel training, as ByteDance's straggler analysis publishes them: Chrome traces whose
+ * metadata name the data-parallel rank of a process and the pipeline rank, tensor rank and stream of a thread.
+ * Lives here: this format's words, and rebuilding what it leaves out.
+ * Must not live here: numbering, dumps.
+ *
+ * Two things are rebuilt. Waiting was trimmed from the beginnings of communication: a rank entered an operation when
+ * its last local work had ended, so that is taken. The recorded steps are samples with made-up distances: they are laid
+ * end to end. World ranks are numbered as Megatron does: tensor ranks vary fastest, then data, then pipeline ranks.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/import/formats.h"
+
+enum { SLACK_NS = 1000000, DEGREE_MOST = 1 << 12, THREADS_MOST = 1 << 20 };
+
+/* Whom an operation connects. */
+enum scope { SCOPE_NEXT, SCOPE_PREVIOUS, SCOPE_TENSOR, SCOPE_DATA, SCOPE_ENDS, SCOPE_WORLD };
+
+enum { TAG_FORWARD = 0, TAG_BACKWARD = 1 };
+
+static const struct trace_call calls[] = {
+    {"forward-send", "send", API_TRACE, CLASS_SEND, FLOW_NONE, BUSBW_ONE},
+    {"forward-recv", "recv", API_TRACE, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
+    {"backward-send", "send", API_TRACE, CLASS_SEND, FLOW_NONE, BUSBW_ONE},
+    {"backward-recv", "recv", API_TRACE, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
+    {"params-all-gather", "all_gather_into_tensor", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE},
+    {"grads-reduce-scatter", "reduce_scatter_tensor", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE},
+    {"layernorm-grads-all-reduce", "all_reduce", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
+    {"embedding-grads-all-reduce", "all_reduce", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
+    {"optimizer-clip-main-grad", "all_reduce", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
+};
+
+enum { CALLS = sizeof calls / sizeof *calls, LOCAL_WORK = CALLS };
+
+static const struct {
+    enum scope scope;
+    int32_t tag;
+} places[CALLS] = {
+    {SCOPE_NEXT, TAG_FORWARD},  {SCOPE_PREVIOUS, TAG_FORWARD}, {SCOPE_PREVIOUS, TAG_BACKWARD},
+    {SCOPE_NEXT, TAG_BACKWARD}, {SCOPE_DATA, TAG_NONE},        {SCOPE_DATA, TAG_NONE},
+    {SCOPE_TENSOR, TAG_NONE},   {SCOPE_ENDS, TAG_NONE},        {SCOPE_WORLD, TAG_NONE},
+};
+
+struct item {
+    int64_t start_ns, end_ns, enter_ns;
+    int64_t step;
+    uint32_t process, thread;
+    uint32_t seq;
+    uint32_t call; /* LOCAL_WORK: not communication */
+    int32_t rank;
+};
+
+struct thread {
+    uint32_t process, thread;
+    int32_t pipeline, tensor;
+    bool communication;
+};
+
+struct timeline {
+    struct item *items;
+    size_t item_count, item_capacity, document_items;
+    struct thread *threads;
+    size_t thread_count, thread_capacity;
+    int32_t data, pipeline, tensor; /* degrees */
+    size_t dropped;
+};
+
+static void *begin(void) {
+    return calloc(1, sizeof(struct timeline));
+}
+
+static void end(void *state) {
+    struct timeline *timeline = state;
+    free(timeline->items);
+    free(timeline->threads);
+    free(timeline);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static bool small_number(const json_t *object, const char *key, uint32_t *number) {
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value) || json_integer_value(value) < 0 || json_integer_value(value) > UINT32_MAX)
+        return false;
+    *number = (uint32_t)json_integer_value(value);
+    return true;
+}
+
+/* "PP rank 3, TP rank 0, dp-comm" */
+static bool add_thread(struct timeline *timeline, const json_t *piece) {
+    const char *name = json_string_value(json_object_get(json_object_get(piece, "args"), "name"));
+    struct thread thread;
+    char stream[32];
+    if (!name || sscanf(name, "PP rank %d, TP rank %d, %31s", &thread.pipeline, &thread.tensor, stream) != 3 ||
+        thread.pipeline < 0 || thread.tensor < 0 || thread.pipeline >= DEGREE_MOST || thread.tensor >= DEGREE_MOST ||
+        !small_number(piece, "pid", &thread.process) || !small_number(piece, "tid", &thread.thread))
+        return true;
+    thread.communication = strstr(stream, "comm") != NULL;
+    if (timeline->thread_count == THREADS_MOST)
+        return true;
+    if (timeline->thread_count == timeline->thread_capacity) {
+        size_t capacity = timeline->thread_capacity ? 2 * timeline->thread_capacity : 256;
+        struct thread *larger = realloc(timeline->threads, capacity * sizeof *larger);
+        if (!larger)
+            return false;
+        timeline->threads = larger;
+        timeline->thread_capacity = capacity;
+    }
+    timeline->threads[timeline->thread_count++] = thread;
+    return true;
+}
+
+static uint32_t call_of(const char *name) {
+    uint32_t call = 0;
+    while (call < CALLS && (!name || strcmp(calls[call].name, name) != 0))
+        call++;
+    return call;
+}
+
+static bool add_item(struct timeline *timeline, const json_t *piece, const json_t *arguments) {
+    struct item item = {.step = json_integer_value(json_object_get(arguments, "step")),
+                        .call = call_of(json_string_value(json_object_get(piece, "name"))),
+                        .rank = -1};
+    int64_t duration;
+    if (!import_time(json_object_get(piece, "ts"), &item.start_ns) ||
+        !import_time(json_object_get(piece, "dur"), &duration) || duration < 0 ||
+        !small_number(piece, "pid", &item.process) || item.process >= DEGREE_MOST ||
+        !small_number(piece, "tid", &item.thread) || !small_number(arguments, "seq_id", &item.seq)) {
+        timeline->dropped++;
+        return true;
+    }
+    item.end_ns = item.start_ns + duration;
+    if (timeline->item_count == timeline->item_capacity) {
+        size_t capacity = timeline->item_capacity ? 2 * timeline->item_capacity : 4096;
+        struct item *larger = realloc(timeline->items, capacity * sizeof *larger);
+        if (!larger)
+            return false;
+        timeline->items = larger;
+        timeline->item_capacity = capacity;
+    }
+    timeline->items[timeline->item_count++] = item;
+    timeline->document_items++;
+    return true;
+}
+
+static bool piece(void *state, const char *key, const json_t *value) {
+    if ((key && strcmp(key, "traceEvents") != 0) || !json_is_object(value))
+        return true;
+    const char *phase = json_string_value(json_object_get(value, "ph"));
+    const char *name = json_string_value(json_object_get(value, "name"));
+    const json_t *arguments = json_object_get(value, "args");
+    if (phase && name && strcmp(phase, "M") == 0 && strcmp(name, "thread_name") == 0)
+        return add_thread(state, value);
+    if (phase && strcmp(phase, "X") == 0 && json_is_integer(json_object_get(arguments, "step")))
+        return add_item(state, value, arguments);
+    return true;
+}
+
+static bool document(void *state, const char *name) {
+    struct timeline *timeline = state;
+    (void)name;
+    bool any = timeline->document_items > 0 && timeline->thread_count > 0;
+    timeline->document_items = 0;
+    return any;
+}
+
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+static int compare_threads(const void *a, const void *b) {
+    const struct thread *left = a, *right = b;
+    if (left->process != right->process)
+        return left->process < right->process ? -1 : 1;
+    return left->thread < right->thread ? -1 : left->thread > right->thread;
+}
+
+static const struct thread *thread_of(const struct timeline *timeline, const struct item *item) {
+    struct thread key = {.process = item->process, .thread = item->thread};
+    return bsearch(&key, timeline->threads, timeline->thread_count, sizeof key, compare_threads);
+}
+
+static int32_t rank_at(const struct timeline *timeline, int32_t data, int32_t pipeline, int32_t tensor) {
+    return (pipeline * timeline->data + data) * timeline->tensor + tensor;
+}
+
+static const char *find_degrees(struct timeline *timeline) {
+    qsort(timeline->threads, timeline->thread_count, sizeof *timeline->threads, compare_threads);
+    timeline->data = timeline->pipeline = timeline->tensor = 1;
+    for (size_t i = 0; i < timeline->item_count; i++) {
+        const struct item *item = &timeline->items[i];
+        const struct thread *thread = thread_of(timeline, item);
+        if (!thread)
+            continue;
+        if ((int32_t)item->process >= timeline->data)
+            timeline->data = (int32_t)item->process + 1;
+        if (thread->pipeline >= timeline->pipeline)
+            timeline->pipeline = thread->pipeline + 1;
+        if (thread->tensor >= timeline->tensor)
+            timeline->tensor = thread->tensor + 1;
+    }
+    int64_t world = (int64_t)timeline->data * timeline->pipeline * timeline->tensor;
+    return world <= TRACE_RANKS_MOST ? NULL : "more ranks than can be imported";
+}
+
+static bool place_items(struct timeline *timeline, struct trace *trace) {
+    if (!trace_set_world(trace, timeline->data * timeline->pipeline * timeline->tensor))
+        return false;
+    for (size_t i = 0; i < timeline->item_count; i++) {
+        struct item *item = &timeline->items[i];
+        const struct thread *thread = thread_of(timeline, item);
+        if (!thread || (item->call == LOCAL_WORK && thread->communication))
+            timeline->dropped++; /* a communication that is not in the table is no local work either */
+        if (!thread)
+            continue;
+        item->rank = rank_at(timeline, (int32_t)item->process, thread->pipeline, thread->tensor);
+        struct trace_rank *rank = &trace->ranks[item->rank];
+        rank->seen = true;
+        snprintf(rank->where, sizeof rank->where, "data-parallel rank %d, pipeline rank %d, tensor rank %d",
+                 (int)item->process, (int)thread->pipeline, (int)thread->tensor);
+    }
+    return true;
+}
+
+/* ---- times ----------------------------------------------------------------------------------- */
+
+static int compare_steps(const void *a, const void *b) {
+    const struct item *left = a, *right = b;
+    if (left->step != right->step)
+        return left->step < right->step ? -1 : 1;
+    return left->start_ns < right->start_ns ? -1 : left->start_ns > right->start_ns;
+}
+
+/* Lays the steps end to end. */
+static void close_gaps(struct item *items, size_t count) {
+    qsort(items, count, sizeof *items, compare_steps);
+    int64_t shift = 0, last_ns = 0;
+    for (size_t i = 0; i < count;) {
+        size_t next = i;
+        int64_t end_ns = items[i].end_ns;
+        shift = i == 0 ? 0 : items[i].start_ns - last_ns;
+        for (; next < count && items[next].step == items[i].step; next++) {
+            end_ns = items[next].end_ns > end_ns ? items[next].end_ns : end_ns;
+            items[next].start_ns -= shift;
+            items[next].end_ns -= shift;
+        }
+        last_ns = end_ns - shift;
+        i = next;
+    }
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    const struct item *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    return compare_steps(a, b);
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Entry = the last end of anything the rank did in this step, at most SLACK_NS after the trimmed start. `ends` has
+ * room for the items. */
+static void rebuild_entries(struct item *items, size_t count, int64_t *ends) {
+    for (size_t i = 0; i < count; i++)
+        ends[i] = items[i].end_ns;
+    qsort(ends, count, sizeof *ends, compare_times);
+    size_t at = 0; /* ends[0 .. at) lie before the start and its slack */
+    for (size_t i = 0; i < count; i++) {
+        struct item *item = &items[i];
+        while (at < count && ends[at] <= item->start_ns + SLACK_NS)
+            at++;
+        size_t last = at;
+        while (last > 0 && ends[last - 1] >= item->end_ns)
+            last--;
+        item->enter_ns = last > 0 && ends[last - 1] < item->start_ns ? ends[last - 1] : item->start_ns;
+    }
+}
+
+static bool rebuild(struct timeline *timeline) {
+    int64_t *ends = malloc((timeline->item_count ? timeline->item_count : 1) * sizeof *ends);
+    if (!ends)
+        return false;
+    close_gaps(timeline->items, timeline->item_count);
+    qsort(timeline->items, timeline->item_count, sizeof *timeline->items, compare_ranks);
+    for (size_t i = 0; i < timeline->item_count;) {
+        size_t next = i;
+        while (next < timeline->item_count && timeline->items[next].rank == timeline->items[i].rank &&
+               timeline->items[next].step == timeline->items[i].step)
+            next++;
+        rebuild_entries(timeline->items + i, next - i, ends);
+        i = next;
+    }
+    free(ends);
+    return true;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+struct grid {
+    int32_t data, pipeline, tensor;
+};
+
+static struct grid grid_of(const struct timeline *timeline, int32_t rank) {
+    return (struct grid){.tensor = rank % timeline->tensor,
+                         .data = rank / timeline->tensor % timeline->data,
+                         .pipeline = rank / timeline->tensor / timeline->data};
+}
+
+/* The communicator of an operation, SIZE_MAX where memory is short. `members` has room for the world. */
+static size_t communicator_of(const struct timeline *timeline, struct trace *trace, enum scope scope, struct grid at,
+                              int32_t *members) {
+    char name[96];
+    uint32_t count = 0;
+    switch (scope) {
+    case SCOPE_TENSOR:
+        for (int32_t t = 0; t < timeline->tensor; t++)
+            members[count++] = rank_at(timeline, at.data, at.pipeline, t);
+        snprintf(name, sizeof name, "tensor-parallel, dp %d pp %d", (int)at.data, (int)at.pipeline);
+        break;
+    case SCOPE_DATA:
+        for (int32_t d = 0; d < timeline->data; d++)
+            members[count++] = rank_at(timeline, d, at.pipeline, at.tensor);
+        snprintf(name, sizeof name, "data-parallel, pp %d tp %d", (int)at.pipeline, (int)at.tensor);
+        break;
+    case SCOPE_ENDS:
+        members[count++] = rank_at(timeline, at.data, 0, at.tensor);
+        if (timeline->pipeline > 1)
+            members[count++] = rank_at(timeline, at.data, timeline->pipeline - 1, at.tensor);
+        snprintf(name, sizeof name, "embedding, dp %d tp %d", (int)at.data, (int)at.tensor);
+        break;
+    case SCOPE_WORLD:
+        for (int32_t rank = 0; rank < trace->world_size; rank++)
+            members[count++] = rank;
+        snprintf(name, sizeof name, "world");
+        break;
+    default:
+        for (int32_t p = 0; p < timeline->pipeline; p++)
+            members[count++] = rank_at(timeline, at.data, p, at.tensor);
+        snprintf(name, sizeof name, "pipeline, dp %d tp %d", (int)at.data, (int)at.tensor);
+    }
+    return trace_communicator(trace, name, members, count);
+}
+
+/* Tells operations of one communicator apart: 2^16 of a kind in a step. Both ends of a message have the same. */
+static uint64_t order_of(const struct item *item, bool message) {
+    return ((uint64_t)item->step << 24 | (message ? 0 : item->call)) << 16 | (item->seq & 0xffff);
+}
+
+static bool make_events(struct timeline *timeline, struct trace *trace) {
+    int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
+    bool done = members != NULL;
+    for (size_t i = 0; done && i < timeline->item_count; i++) {
+        const struct item *item = &timeline->items[i];
+        if (item->rank < 0 || item->call == LOCAL_WORK)
+            continue;
+        struct grid at = grid_of(timeline, item->rank);
+        enum scope scope = places[item->call].scope;
+        size_t communicator = communicator_of(timeline, trace, scope, at, members);
+        struct trace_event event = {.enter_ns = item->enter_ns,
+                                    .leave_ns = item->end_ns,
+                                    .order = order_of(item, scope == SCOPE_NEXT || scope == SCOPE_PREVIOUS),
+                                    .bytes = BYTES_UNKNOWN,
+                                    .communicator = (uint32_t)communicator,
+                                    .rank = item->rank,
+                                    .peer = PEER_NONE,
+                                    .tag = places[item->call].tag,
+                                    .call = (uint16_t)item->call,
+                                    .state = TRACE_FINISHED,
+                                    .timed = true};
+        if (scope == SCOPE_NEXT)
+            event.peer = (at.pipeline + 1) % timeline->pipeline;
+        else if (scope == SCOPE_PREVIOUS)
+            event.peer = (at.pipeline + timeline->pipeline - 1) % timeline->pipeline;
+        done = communicator != SIZE_MAX && trace_add(trace, &event);
+    }
+    free(members);
+    return done;
+}
+
+static const char *finish(void *state, struct trace *trace, size_t *dropped) {
+    struct timeline *timeline = state;
+    const char *refused = find_degrees(timeline);
+    if (refused)
+        return refused;
+    *trace = (struct trace){.format = import_timeline.name, .calls = calls, .call_count = CALLS, .order_by_time = true};
+    if (!place_items(timeline, trace) || !rebuild(timeline) || !make_events(timeline, trace))
+        return strerror(ENOMEM);
+    *dropped = timeline->dropped;
+    return NULL;
+}
+
+const struct import_format import_timeline = {
+    .name = "pipeline time line",
+    .begin = begin,
+    .piece = piece,
+    .document = document,
+    .finish = finish,
+    .end = end,
+};

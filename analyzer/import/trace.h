@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What all trace formats have in common: operations of ranks on communicators.
+ * Lives here: the collection, and numbering operations as the shim would have.
+ * Must not live here: any format, the dumps.
+ */
+#ifndef COMMTAP_IMPORT_TRACE_H
+#define COMMTAP_IMPORT_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shim/format.h"
+
+#define TRACE_RANKS_MOST 65536
+
+/* One kind of operation. `name` is the function's where it is known, else the trace's own word. */
+struct trace_call {
+    const char *name, *torch;
+    enum api api;
+    enum call_class call_class;
+    enum flow flow;
+    enum busbw busbw;
+};
+
+struct trace_communicator {
+    char name[96];
+    uint64_t uid;
+    int32_t *members; /* world ranks in the communicator's order */
+    uint32_t size;
+};
+
+enum trace_state { TRACE_POSTED = 0, TRACE_STARTED = 1, TRACE_FINISHED = 2 };
+
+struct trace_event {
+    int64_t posted_ns, returned_ns; /* the enqueueing call, for operations of NCCL; equal: its end is unknown */
+    int64_t enter_ns, leave_ns;
+    uint64_t order; /* orders operations of a communicator, or messages of a channel, alike on all members */
+    uint64_t bytes;
+    uint32_t communicator;
+    uint32_t seq;  /* set by trace_number */
+    int32_t rank;  /* world rank */
+    int32_t peer;  /* partner or root, a rank of the communicator, PEER_NONE */
+    int32_t tag;   /* TAG_NONE for collectives */
+    uint16_t call; /* index in the trace's calls */
+    uint8_t state; /* enum trace_state */
+    bool timed;    /* finished, and enter_ns and leave_ns are known */
+    uint8_t dtype; /* enum datatype_code */
+};
+
+struct trace_rank {
+    bool seen;       /* some document is about it */
+    uint32_t host;   /* number of its host, 0, 1, ... */
+    char where[128]; /* "data-parallel rank 0, pipeline rank 3", or the document's name */
+};
+
+struct trace {
+    const char *format;             /* what it was made from */
+    const struct trace_call *calls; /* of the format */
+    size_t call_count;
+    bool device;           /* events have a GPU's times; else a clock common to all ranks of a host */
+    bool running;          /* taken from a job that had not ended */
+    int64_t resolution_ns; /* of a GPU's times */
+    bool order_by_time; /* `order` tells operations apart, the earliest entry orders them; else order is the number */
+    int32_t world_size;
+    struct trace_rank *ranks; /* world_size of them */
+    struct trace_communicator *communicators;
+    size_t communicator_count, communicator_capacity;
+    struct trace_event *events;
+    size_t event_count, event_capacity;
+};
+
+/* Makes room for ranks 0 .. world_size - 1, at most TRACE_RANKS_MOST. Returns false when memory is short. */
+bool trace_set_world(struct trace *trace, int32_t world_size);
+void trace_free(struct trace *trace);
+
+/* Finds or adds the communicator with this name and these members; copies both. Returns its index, or SIZE_MAX when
+ * memory is short. */
+size_t trace_communicator(struct trace *trace, const char *name, const int32_t *members, uint32_t size);
+/* Place of a world rank in a communicator, -1 where it is no member. */
+int32_t trace_member(const struct trace_communicator *communicator, int32_t rank);
+
+/* Appends an event. Returns false when memory is short. */
+bool trace_add(struct trace *trace, const struct trace_event *event);
+
+/* Sets every event's seq, and sorts the events by rank, then time. Returns false when memory is short. */
+bool trace_number(struct trace *trace);
+
+#endif

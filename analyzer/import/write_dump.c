@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A rank of a trace as a dump file.
+ * Lives here: the layout, the aggregates (all events are counted), the ring (all events are kept).
+ * Must not live here: trace formats.
+ */
+#include "analyzer/import/write_dump.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096 };
+
+/* What one rank needs. */
+struct plan {
+    const struct trace *trace;
+    int32_t rank;
+    const struct trace_event *events;
+    size_t event_count;
+    int64_t base_ns, from_ns, to_ns; /* of the whole trace; ticks count from base_ns */
+    uint64_t run;
+    uint32_t ring_records, rows, peer_rows, definition_bytes;
+};
+
+struct dump_image {
+    uint8_t *base;
+    size_t bytes;
+    uint32_t sections;
+};
+
+static size_t align_up(size_t value, size_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+static uint64_t ticks_of(const struct plan *plan, int64_t ns) {
+    return (uint64_t)(ns - plan->base_ns);
+}
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+struct part {
+    uint32_t kind, count, item_bytes;
+};
+
+enum {
+    PART_CALLS,
+    PART_ANCHORS,
+    PART_IN_FLIGHT,
+    PART_PENDING,
+    PART_PROGRESS,
+    PART_DEFINITIONS,
+    PART_LANES,
+    PART_RING,
+    PART_OPERATIONS,
+    PART_SITES,
+    PART_PEERS,
+    PART_DEVICES,
+    PART_DEVICE_ANCHORS,
+    PARTS
+};
+
+static void list_parts(const struct plan *plan, struct part parts[PARTS]) {
+    uint32_t communicators = (uint32_t)plan->trace->communicator_count;
+    parts[PART_CALLS] = (struct part){SECTION_CALLS, (uint32_t)plan->trace->call_count, sizeof(struct call_name)};
+    parts[PART_ANCHORS] = (struct part){SECTION_ANCHORS, ANCHORS, sizeof(struct clock_anchor)};
+    parts[PART_IN_FLIGHT] = (struct part){SECTION_IN_FLIGHT, 1, sizeof(struct in_flight)};
+    parts[PART_PENDING] = (struct part){SECTION_PENDING, 1, sizeof(struct pending)};
+    parts[PART_PROGRESS] = (struct part){SECTION_PROGRESS, communicators + 1, sizeof(struct progress)};
+    parts[PART_DEFINITIONS] = (struct part){SECTION_DEFINITIONS, plan->definition_bytes, 1};
+    parts[PART_LANES] = (struct part){SECTION_LANES, 1, sizeof(struct lane_state)};
+    parts[PART_RING] = (struct part){SECTION_RING, plan->ring_records, sizeof(struct record)};
+    parts[PART_OPERATIONS] = (struct part){SECTION_OPERATIONS, plan->rows, sizeof(struct operation_row)};
+    parts[PART_SITES] = (struct part){SECTION_SITES, 1, sizeof(struct site_row)};
+    parts[PART_PEERS] = (struct part){SECTION_PEERS, plan->peer_rows, sizeof(struct peer_row)};
+    parts[PART_DEVICES] = (struct part){SECTION_DEVICES, 1, sizeof(struct device_state)};
+    parts[PART_DEVICE_ANCHORS] = (struct part){SECTION_DEVICE_ANCHORS, ANCHORS, sizeof(struct device_anchor)};
+}
+
+static bool lay_out(struct dump_image *image, const struct plan *plan) {
+    struct part parts[PARTS];
+    list_parts(plan, parts);
+    image->bytes = SECTION_ALIGN;
+    for (size_t i = 0; i < PARTS; i++)
+        image->bytes += align_up((size_t)parts[i].count * parts[i].item_bytes, SECTION_ALIGN);
+    image->base = mmap(NULL, image->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (image->base == MAP_FAILED) {
+        image->base = NULL;
+        return false;
+    }
+    struct dump_header *header = (struct dump_header *)image->base;
+    uint64_t offset = SECTION_ALIGN;
+    for (size_t i = 0; i < PARTS; i++) {
+        size_t bytes = align_up((size_t)parts[i].count * parts[i].item_bytes, SECTION_ALIGN);
+        header->sections[i] = (struct section){.kind = parts[i].kind,
+                                               .offset = offset,
+                                               .bytes = bytes,
+                                               .count = parts[i].count,
+                                               .item_bytes = parts[i].item_bytes};
+        offset += bytes;
+    }
+    return true;
+}
+
+static void *contents(const struct dump_image *image, int part) {
+    return image->base + ((const struct dump_header *)image->base)->sections[part].offset;
+}
+
+/* ---- header and clocks ----------------------------------------------------------------------- */
+
+static void fill_header(const struct dump_image *image, const struct plan *plan) {
+    const struct trace_rank *rank = &plan->trace->ranks[plan->rank];
+    struct dump_header *header = (struct dump_header *)image->base;
+    memcpy(header->magic, FORMAT_MAGIC, sizeof header->magic);
+    header->version = FORMAT_VERSION;
+    header->byte_order = FORMAT_BYTE_ORDER;
+    header->header_bytes = sizeof *header;
+    header->section_bytes = sizeof(struct section);
+    header->record_bytes = sizeof(struct record);
+    header->state = STATE_ACTIVE | STATE_INITIALISED;
+    if (!plan->trace->running)
+        header->state |= STATE_FINALISED | STATE_EXITED;
+    snprintf(header->run_id, sizeof header->run_id, "import-%016" PRIx64, plan->run);
+    header->world_id = plan->run;
+    header->rank = plan->rank;
+    header->world_size = plan->trace->world_size;
+    header->local_rank = header->local_size = -1;
+    header->rank_source = RANK_FROM_LIBRARY;
+    snprintf(header->host, sizeof header->host, "host%" PRIu32, rank->host);
+    snprintf(header->boot_id, sizeof header->boot_id, "%08" PRIx32 "-0000-4000-8000-%012" PRIx64, rank->host,
+             plan->run >> 16);
+    header->activated_ticks = header->initialised_ticks = ticks_of(plan, plan->from_ns);
+    header->exited_ticks = plan->trace->running ? 0 : ticks_of(plan, plan->to_ns);
+    snprintf(header->launcher, sizeof header->launcher, "import");
+    snprintf(header->writer, sizeof header->writer, "commtap import");
+    snprintf(header->command, sizeof header->command, "%s: %s", plan->trace->format, rank->where);
+    header->ring_records = plan->ring_records;
+    header->clock_kind = CLOCK_KIND_MONOTONIC;
+    header->tick_hz_hint = 1000000000;
+    header->gpu_timing = plan->trace->device ? GPU_TIMING_EVENTS : GPU_TIMING_OFF;
+    header->section_limit = SECTIONS_MAX;
+}
+
+/* 1 tick is 1 ns of the trace; its precision is a microsecond. */
+static void fill_clocks(const struct dump_image *image, const struct plan *plan) {
+    struct clock_anchor *anchors = contents(image, PART_ANCHORS);
+    struct device_anchor *devices = contents(image, PART_DEVICE_ANCHORS);
+    int64_t moments[ANCHORS] = {plan->from_ns, plan->to_ns > plan->from_ns ? plan->to_ns : plan->from_ns + 1};
+    uint64_t epoch = plan->base_ns > 0 ? (uint64_t)plan->base_ns : 0; /* some traces count from their beginning */
+    for (size_t i = 0; i < ANCHORS; i++) {
+        uint64_t ticks = ticks_of(plan, moments[i]);
+        anchors[i] = (struct clock_anchor){2, ticks, ticks, ticks + epoch, 1, {0}};
+        if (plan->trace->device)
+            devices[i] = (struct device_anchor){.version = 2,
+                                                .source = SOURCE_GPU_EVENT,
+                                                .monotonic_ns = ticks,
+                                                .width_ns = (uint64_t)plan->trace->resolution_ns};
+    }
+    if (!plan->trace->device)
+        return;
+    struct device_state *device = contents(image, PART_DEVICES);
+    *device = (struct device_state){.version = 2, .backend = 1, .memory_used = BYTES_UNKNOWN};
+    snprintf(device->name, sizeof device->name, "imported");
+}
+
+static void fill_calls(const struct dump_image *image, const struct trace *trace) {
+    struct call_name *names = contents(image, PART_CALLS);
+    for (size_t i = 0; i < trace->call_count; i++) {
+        const struct trace_call *call = &trace->calls[i];
+        names[i] = (struct call_name){.id = (uint16_t)(i + 1),
+                                      .api = (uint8_t)call->api,
+                                      .call_class = (uint8_t)call->call_class,
+                                      .busbw = (uint8_t)call->busbw,
+                                      .flow = (uint8_t)call->flow,
+                                      .nonblocking = call->api == API_NCCL};
+        snprintf(names[i].name, sizeof names[i].name, "%s", call->name);
+        if (call->torch)
+            snprintf(names[i].torch, sizeof names[i].torch, "%s", call->torch);
+    }
+}
+
+/* ---- communicators --------------------------------------------------------------------------- */
+
+/* Members as runs of equal distance. Returns their number; `runs` may be NULL. */
+static uint32_t make_runs(const struct trace_communicator *communicator, struct member_run *runs) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < communicator->size;) {
+        const int32_t *members = communicator->members + i;
+        uint32_t left = communicator->size - i, length = 1;
+        int32_t stride = left > 1 ? members[1] - members[0] : 1;
+        while (length < left && members[length] - members[length - 1] == stride)
+            length++;
+        if (runs)
+            runs[count] = (struct member_run){members[0], length, stride};
+        count++;
+        i += length;
+    }
+    return count;
+}
+
+static size_t definition_bytes(const struct trace_communicator *communicator) {
+    return align_up(sizeof(struct communicator_definition) + make_runs(communicator, NULL) * sizeof(struct member_run),
+                    16) +
+           align_up(sizeof(struct communicator_name_definition) + strlen(communicator->name), 16);
+}
+
+/* Local indices are the trace's. */
+static void define_communicators(const struct dump_image *image, const struct plan *plan) {
+    uint8_t *at = contents(image, PART_DEFINITIONS);
+    for (size_t i = 0; i < plan->trace->communicator_count; i++) {
+        const struct trace_communicator *communicator = &plan->trace->communicators[i];
+        int32_t own = trace_member(communicator, plan->rank);
+        if (own < 0)
+            continue;
+        struct communicator_definition *definition = (struct communicator_definition *)at;
+        definition->uid = communicator->uid;
+        definition->members_hash = communicator->uid;
+        definition->created_ticks = ticks_of(plan, plan->from_ns);
+        definition->index = (uint32_t)i;
+        definition->kind = COMMUNICATOR_INTRA;
+        definition->size = communicator->size;
+        definition->my_rank = own;
+        definition->run_count = make_runs(communicator, (struct member_run *)(definition + 1));
+        definition->head.bytes =
+            (uint32_t)align_up(sizeof *definition + definition->run_count * sizeof(struct member_run), 16);
+        definition->head.commit = DEFINITION_MAGIC | DEFINITION_COMMUNICATOR;
+        at += definition->head.bytes;
+        struct communicator_name_definition *name = (struct communicator_name_definition *)at;
+        name->index = (uint32_t)i;
+        name->length = (uint32_t)strlen(communicator->name);
+        memcpy(name->name, communicator->name, name->length);
+        name->head.bytes = (uint32_t)align_up(sizeof *name + name->length, 16);
+        name->head.commit = DEFINITION_MAGIC | DEFINITION_COMMUNICATOR_NAME;
+        at += name->head.bytes;
+    }
+}
+
+/* How far the rank came on each communicator: there all operations count, also those that never ended. */
+static void fill_progress(const struct dump_image *image, const struct plan *plan) {
+    struct progress *rows = contents(image, PART_PROGRESS);
+    for (size_t i = 0; i < plan->event_count; i++) {
+        const struct trace_event *event = &plan->events[i];
+        if (plan->trace->calls[event->call].call_class != CLASS_COLLECTIVE)
+            continue;
+        struct progress *row = &rows[event->communicator];
+        uint64_t number = event->seq + UINT64_C(1);
+        row->version = 2;
+        row->comm = event->communicator;
+        if (number > row->enqueued) {
+            row->enqueued = number;
+            row->last_call = event->call + 1u;
+            row->last_enter = ticks_of(plan, plan->trace->device ? event->posted_ns : event->enter_ns);
+        }
+        if (event->state >= TRACE_STARTED && number > row->started)
+            row->started = number;
+        if (event->state == TRACE_FINISHED && number > row->completed)
+            row->completed = number;
+    }
+    /* a recorder that looks now and then sees starts late or never: nothing is before the first that has not ended */
+    for (size_t i = 0; plan->trace->running && i < plan->trace->communicator_count; i++)
+        if (rows[i].enqueued > rows[i].completed && rows[i].started <= rows[i].completed)
+            rows[i].started = rows[i].completed + 1;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static uint16_t flags_of(const struct plan *plan, const struct trace_event *event) {
+    enum call_class class = plan->trace->calls[event->call].call_class;
+    uint16_t flags = class == CLASS_SEND ? FLAG_SEND : class == CLASS_RECV ? FLAG_RECV : FLAG_COLLECTIVE;
+    int32_t own = trace_member(&plan->trace->communicators[event->communicator], plan->rank);
+    return flags == FLAG_COLLECTIVE && event->peer == own ? flags | FLAG_ROOT : flags;
+}
+
+static void put_record(const struct dump_image *image, struct record record) {
+    struct lane_state *lane = contents(image, PART_LANES);
+    record.commit = ++lane->head;
+    ((struct record *)contents(image, PART_RING))[lane->head - 1] = record;
+}
+
+/* A trace of the host: a blocking call. A GPU's: the enqueueing call, and where it ran. */
+static void put_event(const struct dump_image *image, const struct plan *plan, size_t number) {
+    const struct trace_event *event = &plan->events[number];
+    struct record record = {.bytes = event->bytes,
+                            .seq = event->seq,
+                            .op = (uint32_t)number + 1,
+                            .comm = event->communicator,
+                            .peer = event->peer,
+                            .tag = event->tag,
+                            .call = (uint16_t)(event->call + 1),
+                            .flags = flags_of(plan, event),
+                            .kind = RECORD_CALL,
+                            .dtype = event->dtype};
+    if (plan->trace->device) {
+        record.kind = RECORD_POST;
+        record.t0 = ticks_of(plan, event->posted_ns);
+        record.t1 = ticks_of(plan, event->returned_ns);
+        record.tag = TAG_NONE;
+        put_record(image, record);
+        if (!event->timed)
+            return;
+        record.kind = RECORD_GPU;
+        record.tag = 0;
+    }
+    record.t0 = ticks_of(plan, event->enter_ns);
+    record.t1 = ticks_of(plan, event->leave_ns);
+    put_record(image, record);
+}
+
+/* ---- aggregates ------------------------------------------------------------------------------ */
+
+static void count_time(struct operation_row *row, uint64_t ticks) {
+    uint32_t bucket = 0;
+    row->time_total += ticks;
+    row->time_min = ticks < row->time_min ? ticks : row->time_min;
+    row->time_max = ticks > row->time_max ? ticks : row->time_max;
+    if (ticks >> HISTOGRAM_FIRST) {
+        uint32_t octave = 63u - (uint32_t)__builtin_clzll(ticks);
+        bucket = 4 * (octave - HISTOGRAM_FIRST) + (uint32_t)(ticks >> (octave - 2) & 3);
+    }
+    row->histogram[bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1]++;
+}
+
+/* Events of one row follow each other in this order. */
+static int compare_rows(const void *a, const void *b) {
+    const struct trace_event *left = *(const struct trace_event *const *)a;
+    const struct trace_event *right = *(const struct trace_event *const *)b;
+    if (left->call != right->call)
+        return left->call < right->call ? -1 : 1;
+    if (left->communicator != right->communicator)
+        return left->communicator < right->communicator ? -1 : 1;
+    return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
+}
+
+static int compare_peers(const void *a, const void *b) {
+    const struct trace_event *left = *(const struct trace_event *const *)a;
+    const struct trace_event *right = *(const struct trace_event *const *)b;
+    if (left->call != right->call)
+        return left->call < right->call ? -1 : 1;
+    if (left->communicator != right->communicator)
+        return left->communicator < right->communicator ? -1 : 1;
+    return left->peer < right->peer ? -1 : left->peer > right->peer;
+}
+
+static bool is_message(const struct plan *plan, const struct trace_event *event) {
+    enum call_class class = plan->trace->calls[event->call].call_class;
+    return class == CLASS_SEND || class == CLASS_RECV;
+}
+
+static void add_operation(struct operation_row *row, const struct plan *plan, const struct trace_event *event,
+                          bool device) {
+    row->version = 2;
+    row->call = (uint16_t)(event->call + 1);
+    row->source = device ? SOURCE_GPU_EVENT : plan->trace->device ? SOURCE_HOST : SOURCE_INFERRED;
+    row->peer_class = is_message(plan, event) ? PEER_CLASS_RANK : PEER_CLASS_NONE;
+    row->comm_epoch = event->communicator;
+    row->bytes = event->bytes;
+    if (row->count++ == 0)
+        row->time_min = UINT64_MAX;
+    row->bytes_total += event->bytes == BYTES_UNKNOWN ? 0 : event->bytes;
+    bool enqueued = plan->trace->device && !device;
+    if (enqueued && event->returned_ns == event->posted_ns)
+        row->untimed++;
+    else
+        count_time(row,
+                   (uint64_t)(enqueued ? event->returned_ns - event->posted_ns : event->leave_ns - event->enter_ns));
+}
+
+static void fill_operations(const struct dump_image *image, const struct plan *plan,
+                            const struct trace_event **sorted) {
+    struct operation_row *row = contents(image, PART_OPERATIONS);
+    row--;
+    for (int pass = 0; pass < 1 + plan->trace->device; pass++) {
+        const struct trace_event *before = NULL;
+        for (size_t i = 0; i < plan->event_count; i++) {
+            if (pass == 1 && !sorted[i]->timed)
+                continue;
+            row += !before || compare_rows(&before, &sorted[i]) != 0;
+            before = sorted[i];
+            add_operation(row, plan, sorted[i], pass == 1);
+        }
+    }
+}
+
+static void fill_peers(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted) {
+    struct peer_row *row = contents(image, PART_PEERS);
+    row--;
+    const struct trace_event *before = NULL;
+    for (size_t i = 0; i < plan->event_count; i++) {
+        const struct trace_event *event = sorted[i];
+        if (!is_message(plan, event))
+            continue;
+        row += !before || compare_peers(&before, &event) != 0;
+        before = event;
+        uint64_t ticks = event->timed ? (uint64_t)(event->leave_ns - event->enter_ns) : 0;
+        row->version = 2;
+        row->comm_epoch = event->communicator;
+        row->peer = event->peer;
+        row->call = (uint16_t)(event->call + 1);
+        row->direction = flags_of(plan, event);
+        row->count++;
+        row->bytes_total += event->bytes == BYTES_UNKNOWN ? 0 : event->bytes;
+        row->time_total += ticks;
+        row->time_max = ticks > row->time_max ? ticks : row->time_max;
+    }
+}
+
+static uint32_t count_distinct(const struct trace_event **sorted, size_t count,
+                               int (*compare)(const void *, const void *)) {
+    uint32_t distinct = 0;
+    for (size_t i = 0; i < count; i++)
+        distinct += i == 0 || compare(&sorted[i - 1], &sorted[i]) != 0;
+    return distinct;
+}
+
+/* ---- one file -------------------------------------------------------------------------------- */
+
+static int write_all(int fd, const uint8_t *bytes, size_t count) {
+    while (count > 0) {
+        ssize_t written = write(fd, bytes, count);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return -1;
+        bytes += written;
+        count -= (size_t)written;
+    }
+    return 0;
+}
+
+static int write_file(const struct dump_image *image, const struct plan *plan, const char *directory) {
+    char path[PATH_BYTES];
+    int length =
+        snprintf(path, sizeof path, "%s/" FORMAT_FILE_PREFIX "import-%016" PRIx64 ".%016" PRIx64 FORMAT_FILE_SUFFIX,
+                 directory, plan->run, (uint64_t)plan->rank);
+    if (length < 0 || (size_t)length >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    int result = write_all(fd, image->base, image->bytes), error = errno;
+    if (close(fd) != 0 && result == 0)
+        return -1;
+    errno = error;
+    return result;
+}
+
+static bool plan_sizes(struct plan *plan, const struct trace_event **sorted) {
+    size_t definitions = 0, records = plan->event_count * (1 + (size_t)plan->trace->device);
+    for (size_t i = 0; i < plan->trace->communicator_count; i++)
+        if (trace_member(&plan->trace->communicators[i], plan->rank) >= 0)
+            definitions += definition_bytes(&plan->trace->communicators[i]);
+    plan->ring_records = 64;
+    while (plan->ring_records < records && plan->ring_records < 1u << 30)
+        plan->ring_records *= 2;
+    qsort(sorted, plan->event_count, sizeof *sorted, compare_peers);
+    plan->peer_rows = count_distinct(sorted, plan->event_count, compare_peers) + 1;
+    qsort(sorted, plan->event_count, sizeof *sorted, compare_rows);
+    plan->rows = count_distinct(sorted, plan->event_count, compare_rows) * (1 + plan->trace->device) + 1;
+    plan->definition_bytes = (uint32_t)align_up(definitions + 1, SECTION_ALIGN);
+    if (records <= plan->ring_records && definitions < UINT32_MAX / 2)
+        return true;
+    errno = EFBIG;
+    return false;
+}
+
+static int write_rank(struct plan *plan, const char *directory) {
+    const struct trace_event **sorted = malloc((plan->event_count ? plan->event_count : 1) * sizeof *sorted);
+    struct dump_image image = {0};
+    int result = -1;
+    if (!sorted)
+        return -1;
+    for (size_t i = 0; i < plan->event_count; i++)
+        sorted[i] = &plan->events[i];
+    if (plan_sizes(plan, sorted) && lay_out(&image, plan)) {
+        fill_header(&image, plan);
+        fill_clocks(&image, plan);
+        fill_calls(&image, plan->trace);
+        define_communicators(&image, plan);
+        fill_progress(&image, plan);
+        struct lane_state *lane = contents(&image, PART_LANES);
+        lane->threads = 1;
+        for (size_t i = 0; i < plan->event_count; i++)
+            put_event(&image, plan, i);
+        fill_operations(&image, plan, sorted);
+        qsort(sorted, plan->event_count, sizeof *sorted, compare_peers);
+        fill_peers(&image, plan, sorted);
+        result = write_file(&image, plan, directory);
+    }
+    int error = errno;
+    if (image.base)
+        munmap(image.base, image.bytes);
+    free(sorted);
+    errno = error;
+    return result;
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    return hash ^ hash >> 32;
+}
+
+/* A fingerprint of the trace. */
+static uint64_t run_of(const struct trace *trace) {
+    uint64_t hash = (uint64_t)trace->world_size;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        hash = mix(hash, (uint64_t)event->enter_ns);
+        hash = mix(hash, (uint64_t)event->leave_ns ^ (uint64_t)event->rank << 40 ^ event->bytes);
+    }
+    return hash;
+}
+
+static void find_span(const struct trace *trace, struct plan *plan) {
+    plan->from_ns = INT64_MAX;
+    plan->to_ns = INT64_MIN;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        int64_t first = trace->device && event->posted_ns < event->enter_ns ? event->posted_ns : event->enter_ns;
+        plan->from_ns = first < plan->from_ns ? first : plan->from_ns;
+        plan->to_ns = event->leave_ns > plan->to_ns ? event->leave_ns : plan->to_ns;
+    }
+    plan->base_ns = plan->from_ns - LEAD_NS;
+}
+
+int write_dumps(const struct trace *trace, const char *directory) {
+    struct plan plan = {.trace = trace, .run = run_of(trace)};
+    int written = 0;
+    find_span(trace, &plan);
+    size_t at = 0;
+    for (int32_t rank = 0; rank < trace->world_size; rank++) {
+        size_t end = at;
+        while (end < trace->event_count && trace->events[end].rank == rank)
+            end++;
+        plan.rank = rank;
+        plan.events = trace->events + at;
+        plan.event_count = end - at;
+        at = end;
+        if (!trace->ranks[rank].seen)
+            continue;
+        if (write_rank(&plan, directory) != 0)
+            return -1;
+        written++;
+    }
+    return written;
+}

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Traces of other tools: what comes out of real ones is known; made-up ones try the rest; damaged ones are refused.
+# Must not live here: analyses of jobs that ran under the shim.
+import gzip
+import json
+import os
+import subprocess
+import tarfile
+
+import jobs
+import pytest
+
+TRACES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "traces")
+
+
+def run_import(*arguments, code=0):
+    done = subprocess.run([jobs.COMMTAP, "import", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def analyse(command, directory, *arguments):
+    return json.loads(jobs.commtap(command, "--format", "json", *arguments, directory).stdout)
+
+
+def test_slow_worker_of_a_published_trace(tmp_path):
+    said = run_import(os.path.join(TRACES, "straggler-AR-16.json.gz"), "-o", tmp_path / "ar").stdout
+    assert "16 of 16 ranks, 25728 operations" in said
+    found = analyse("stragglers", tmp_path / "ar")
+    ranks = [s for s in found["stragglers"] if s["kind"] in ("rank", "host", "link")]
+    assert [(s["kind"], s["rank"]) for s in ranks] == [("rank", 0)]
+    assert 2.3 <= ranks[0]["slowdown_ratio"] <= 2.4
+    others = [r["self_ratio"] for r in found["ranks"] if r["rank"] != 0]
+    assert max(others) < 1.1
+    assert jobs.commtap("check", tmp_path / "ar").returncode == 0
+    # every send met its receive, every collective its members
+    assert analyse("report", tmp_path / "ar")["coverage"]["matched_share"] == 1
+
+
+def test_kineto_traces(tmp_path):
+    run_import(os.path.join(TRACES, "dlrm_kineto.tar.gz"), "-o", tmp_path)
+    gpu = [row for row in analyse("summary", tmp_path)["summary"] if row["source"] == "gpu-event"]
+    assert sum(row["count"] for row in gpu) == 8 * 8
+    # [[394241]] float on rank 0's annotation, around a kernel of 246 us
+    reduce = [row for row in gpu if row["bytes"] == 394241 * 4]
+    assert [(row["op"], row["count"], row["comm_size"]) for row in reduce] == [("ncclAllReduce", 8, 8)]
+    assert 0 < reduce[0]["time_min_us"] <= 246 <= reduce[0]["time_max_us"]
+    assert analyse("report", tmp_path)["coverage"]["matched_share"] == 1
+
+
+def kernel(name, at, length, **arguments):
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at, "dur": length, "args": arguments}
+
+
+def kineto(rank, world, events):
+    return {"deviceProperties": [{"id": 0}], "distributedInfo": {"rank": rank, "world_size": world},
+            "traceEvents": events}
+
+
+def test_kineto_with_process_groups(tmp_path):
+    group = {"Collective name": "allreduce", "In msg nelems": 1000, "Out msg nelems": 1000, "dtype": "BFloat16",
+             "Group size": 2}
+    files = []
+    for rank in range(4):
+        pair = {**group, "Process Group Name": "tp", "Process Group Ranks": "[0, 1]" if rank < 2 else "[2, 3]"}
+        events = [kernel("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(x)", 1000 + 100 * i, 50, **pair) for i in range(3)]
+        events.append(kernel("void gemm()", 5000, 1))
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 4, events)))
+    run_import(*files, "-o", tmp_path / "out")
+    rows = [row for row in analyse("summary", tmp_path / "out")["summary"] if row["source"] == "gpu-event"]
+    assert [(row["comm_size"], row["bytes"], row["count"]) for row in rows] == [(2, 2000, 6), (2, 2000, 6)]
+    # the same rank twice is a mistake of the user's
+    refused = run_import(files[0], files[0], "-o", tmp_path / "twice", code=3)
+    assert "two traces of one rank" in refused.stderr
+
+
+def flight(entries, ranks="[0, 1, 2]"):
+    return {"version": "2.9", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}},
+            "entries": entries}
+
+
+def entry(number, state="completed", name="nccl:all_reduce"):
+    at = 1_700_000_000_000_000_000 + number * 1_000_000_000
+    done = state == "completed"
+    return {"process_group": ["0", "default_pg"], "collective_seq_id": number, "p2p_seq_id": 0, "is_p2p": False,
+            "profiling_name": name, "time_created_ns": at, "input_sizes": [[4, 8]], "input_dtypes": ["Float"],
+            "output_sizes": [[4, 8]], "output_dtypes": ["Float"], "state": state,
+            "time_discovered_started_ns": None, "time_discovered_completed_ns": at + 300_000_000 if done else None,
+            "duration_ms": 1.5 if done else None}
+
+
+def test_flight_recorder(tmp_path):
+    for rank in range(3):
+        entries = [entry(n) for n in range(1, 5)]
+        if rank != 1:
+            entries.append(entry(5, "scheduled"))
+        # pg_config may follow the entries that need it
+        document = flight(entries)
+        if rank == 2:
+            document = dict(reversed(document.items()))
+        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(document))
+    run_import(*(tmp_path / f"nccl_trace_rank_{rank}" for rank in range(3)), "-o", tmp_path / "out")
+    rows = {row["source"]: row for row in analyse("summary", tmp_path / "out")["summary"]}
+    assert (rows["gpu-event"]["count"], rows["gpu-event"]["bytes"]) == (12, 128)
+    assert rows["host"]["count"] == 14
+    assert abs(rows["gpu-event"]["time_avg_us"] - 1500) < 1
+    result = analyse("diagnose", tmp_path / "out")
+    assert result["verdict"] != "ok"
+    assert [(c["seq"], c["entered"], c["missing"]) for c in result["collectives"]] == [(4, [0, 2], [1])]
+
+
+def test_output_depends_on_the_trace_alone(tmp_path):
+    archive = os.path.join(TRACES, "dlrm_kineto.tar.gz")
+    with tarfile.open(archive) as tar:
+        members = [m for m in tar.getmembers() if m.isfile()]
+        for member in members:
+            (tmp_path / os.path.basename(member.name)).write_bytes(tar.extractfile(member).read())
+    plain = sorted(tmp_path.glob("*.json"), reverse=True)
+    (tmp_path / "first.json.gz").write_bytes(gzip.compress(plain[0].read_bytes()))
+    run_import(archive, "-o", tmp_path / "a")
+    run_import(tmp_path / "first.json.gz", *plain[1:], "-o", tmp_path / "b")
+    files = sorted(os.listdir(tmp_path / "a"))
+    assert files == sorted(os.listdir(tmp_path / "b")) and len(files) == 8
+    summaries = [jobs.commtap("summary", "--format", "csv", tmp_path / d).stdout for d in "ab"]
+    assert summaries[0] == summaries[1]
+
+
+GOOD = json.dumps(kineto(0, 1, [kernel("ncclKernel_AllReduce_x", 1, 2)]))
+
+HOSTILE = {
+    "empty": (b"", "at byte 0"),
+    "no json": (b"hello", "at byte 1: neither"),
+    "cut": (GOOD[:-5].encode(), "the document ends too early"),
+    "cut in a string": (b'{"traceEvents": [{"name": "ncc', "the document ends too early"),
+    "wrong value": (b'{"traceEvents": [{"ph": X}]}', "at byte "),
+    "no comma": (b'{"traceEvents": [1 2]}', "a comma is missing"),
+    "trailing": (GOOD.encode() + b"]", "something follows"),
+    "deep": (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply"),
+    "nothing": (b"{}", "nothing in it"),
+    "rank beyond": (json.dumps(kineto(7, 2, [kernel("ncclKernel_AllReduce_x", 1, 2)])).encode(), "distributedInfo"),
+    "huge world": (json.dumps(kineto(0, 1 << 30, [kernel("ncclKernel_AllReduce_x", 1, 2)])).encode(), "distributedInfo"),
+    "pickle": (b"\x80\x02}q\x00(X\x07\x00\x00\x00entries", "neither"),
+    "cut gzip": (gzip.compress(GOOD.encode() * 500)[:60], ""),
+}
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_hostile_files(what, tmp_path):
+    content, words = HOSTILE[what]
+    (tmp_path / "trace_0.json").write_bytes(content)
+    refused = run_import(tmp_path / "trace_0.json", "-o", tmp_path / "out", code=3)
+    assert "trace_0.json" in refused.stderr or "profiler" in refused.stderr
+    assert words in refused.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_strange_values_are_left_out(tmp_path):
+    good = kernel("ncclKernel_AllReduce_x", 10, 5)
+    strange = [kernel("ncclKernel_AllReduce_x", "soon", 5), kernel("ncclKernel_AllReduce_x", 1e300, 5),
+               kernel("ncclKernel_AllReduce_x", 10, -5), kernel("ncclKernel_Nothing_x", 10, 5),
+               kernel("ncclKernel_AllReduce_x", 20, 5, **{"Process Group Ranks": "[0, 1, ...]", "Group size": 9}),
+               kernel("ncclKernel_AllReduce_x", 20, 5, **{"Process Group Ranks": [5]}), 17, None, [], {}]
+    (tmp_path / "t.json").write_text(json.dumps(kineto(0, 1, [good, *strange])))
+    said = run_import(tmp_path / "t.json", "-o", tmp_path / "out").stdout
+    assert "1 of 1 ranks, 1 operations" in said and "left out: 6 events" in said
+    assert jobs.commtap("check", tmp_path / "out").returncode == 0
+
+
+def test_usage(tmp_path):
+    run_import(tmp_path / "x", code=2)
+    assert "No such file" in run_import(tmp_path / "x", "-o", tmp_path / "out", code=3).stderr
