@@ -52,7 +52,7 @@ struct gpu_device *gpu_device_attach(void *context, int ordinal) {
     device->incarnation++;
     __atomic_store_n(&device->chunk_count, 0, __ATOMIC_RELEASE);
     __atomic_store_n(&device->free, (device->free >> 32) << 32, __ATOMIC_RELEASE);
-    if (!gpu_pool_grow(device)) {
+    if (!gpu.kernel && !gpu_pool_grow(device)) {
         gpu_device_drop(device);
         return NULL;
     }

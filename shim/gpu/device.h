@@ -82,6 +82,7 @@ struct gpu_engine {
     uint32_t generation; /* recorder generation that this serves, 0 = none: a forked child's copy never matches */
     uint32_t stopped;    /* no more spans: the process ends */
     uint32_t starting;
+    uint32_t kernel; /* launches are timed by stamps from inside kernels (kernel_times.h), nothing by events */
     uint32_t device_limit;  /* places that have ever been used */
     struct gpu_span *queue; /* newest first */
     struct device_state *rows;
@@ -89,7 +90,7 @@ struct gpu_engine {
 };
 extern struct gpu_engine gpu;
 
-/* Events are taken from application threads now. */
+/* Launches are taken from application threads now. */
 static inline bool gpu_is_live(void) {
     uint32_t generation = *recorder_armed;
     return generation && gpu.generation == generation && !__atomic_load_n(&gpu.stopped, __ATOMIC_RELAXED);
@@ -108,7 +109,7 @@ static inline bool gpu_device_is_live(const struct gpu_device *device) {
     return __atomic_load_n(&device->life, __ATOMIC_ACQUIRE) == DEVICE_LIVE;
 }
 
-/* The entry of a context, made when it has none: claims a place, creates the first events. The context must be current
+/* The entry of a context, made when it has none: claims a place, creates the first events where events are used. The context must be current
  * on the calling thread. NULL when there is no room or the driver refuses. */
 struct gpu_device *gpu_device_attach(void *context, int ordinal);
 

@@ -21,6 +21,7 @@ static struct {
     struct lane *lane;
     struct anchors clock; /* of the lane: "ticks" are CLOCK_MONOTONIC ns */
     struct device_anchor *anchors;
+    uint32_t told_anchors[GPU_DEVICES_MAX];  /* number of finish_anchor's next one */
     uint32_t anchor_stride[GPU_DEVICES_MAX]; /* every how many-th anchor of a device is kept in the dump */
     uint64_t aborted[COMMS_ABORTABLE / 64];  /* bit: local index of a communicator */
 } finish;
@@ -46,7 +47,7 @@ bool finish_begin(void) {
 
 /* ---- records and rows ------------------------------------------------------------------------ */
 
-static void write_record(const struct record *content) {
+void finish_record(const struct record *content) {
     uint64_t ticket;
     struct record *record = ring_begin(finish.lane, &ticket);
     memcpy((char *)record + sizeof record->commit, (const char *)content + sizeof record->commit,
@@ -57,7 +58,8 @@ static void write_record(const struct record *content) {
 static void count_in_row(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns) {
     uint8_t peer_class = launch->peer == PEER_NONE ? PEER_CLASS_NONE : PEER_CLASS_RANK;
     uint32_t comm_epoch = (launch->comm < ROW_COMM_NONE ? launch->comm : ROW_COMM_NONE) | epoch_bits;
-    uint64_t key = operation_key(launch->call, SOURCE_GPU_EVENT, peer_class, comm_epoch);
+    uint8_t source = gpu.kernel ? SOURCE_IN_KERNEL : SOURCE_GPU_EVENT;
+    uint64_t key = operation_key(launch->call, source, peer_class, comm_epoch);
     struct operation_row *row = operations_find(finish.lane, key, launch->bytes);
     if (!row) {
         operation_add_rare(finish.lane, NULL,
@@ -96,7 +98,7 @@ static void print(const struct gpu_launch *launch, uint64_t ns) {
 
 void finish_operation(struct gpu_device *device, const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t t0,
                       uint64_t t1, uint16_t flags) {
-    write_record(&(struct record){.t0 = t0,
+    finish_record(&(struct record){.t0 = t0,
                                   .t1 = t1,
                                   .bytes = launch->bytes,
                                   .seq = launch->seq,
@@ -107,7 +109,7 @@ void finish_operation(struct gpu_device *device, const struct gpu_launch *launch
                                   .stack = launch->stack,
                                   .call = launch->call,
                                   .flags = launch->flags | flags,
-                                  .kind = RECORD_GPU,
+                                  .kind = gpu.kernel ? RECORD_KERNEL : RECORD_GPU,
                                   .dtype = launch->dtype,
                                   .redop = launch->redop});
     count_in_row(launch, epoch_bits, t1 - t0);
@@ -122,7 +124,7 @@ void finish_wait(struct gpu_device *device, const struct gpu_launch *launch, uin
     uint64_t until = ended > reached ? ended : reached;
     row->exposed_waits++;
     row->exposed_ns += until - reached;
-    write_record(&(struct record){.t0 = reached,
+    finish_record(&(struct record){.t0 = reached,
                                   .t1 = until,
                                   .seq = launch->seq,
                                   .op = launch->op,
@@ -135,23 +137,29 @@ void finish_wait(struct gpu_device *device, const struct gpu_launch *launch, uin
 /* ---- a launch -------------------------------------------------------------------------------- */
 
 /* The row may by now be another communicator's. */
-static void raise_progress(const struct gpu_span *span, size_t counter) {
-    struct progress *progress = span->launch.progress;
-    if (!progress || !span->reached || progress->comm != span->launch.comm)
+static void raise_progress(const struct gpu_launch *launch, uint64_t reached, size_t counter) {
+    struct progress *progress = launch->progress;
+    if (!progress || !reached || progress->comm != launch->comm)
         return;
     uint64_t *value = (uint64_t *)((char *)progress + counter);
-    if (*value < span->reached)
-        __atomic_store_n(value, span->reached, __ATOMIC_RELEASE);
+    if (*value < reached)
+        __atomic_store_n(value, reached, __ATOMIC_RELEASE);
+}
+
+void finish_progress(const struct gpu_launch *launch, uint64_t reached, bool done) {
+    raise_progress(launch, reached, offsetof(struct progress, started));
+    if (done)
+        raise_progress(launch, reached, offsetof(struct progress, completed));
 }
 
 void finish_started(struct gpu_span *span) {
     if (span->started || span->kind != SPAN_LAUNCH || gpu_driver.event_query(span->start) != GPU_SUCCESS)
         return;
     span->started = 1;
-    raise_progress(span, offsetof(struct progress, started));
+    finish_progress(&span->launch, span->reached, false);
 }
 
-static bool is_aborted(uint32_t comm) {
+bool finish_is_aborted(uint32_t comm) {
     return comm < COMMS_ABORTABLE && __atomic_load_n(&finish.aborted[comm / 64], __ATOMIC_RELAXED) >> comm % 64 & 1;
 }
 
@@ -175,9 +183,8 @@ static int finish_launch(struct gpu_span *span) {
         status = device_clock_read(&span->device->clock, span->start, &t0);
     if (status != GPU_SUCCESS)
         return status;
-    raise_progress(span, offsetof(struct progress, started));
-    raise_progress(span, offsetof(struct progress, completed));
-    if (is_aborted(span->launch.comm)) {
+    finish_progress(&span->launch, span->reached, true);
+    if (finish_is_aborted(span->launch.comm)) {
         finish_unfinished(span);
         return GPU_SUCCESS;
     }
@@ -215,7 +222,7 @@ static bool introduce(struct gpu_device *device) {
     struct device_state *row = &gpu.rows[gpu_device_index(device)];
     uint64_t version = row->version | 1;
     size_t free_bytes, total = 0;
-    int status = device_clock_begin(&device->clock);
+    int status = gpu.kernel ? GPU_SUCCESS : device_clock_begin(&device->clock);
     if (status != GPU_SUCCESS) {
         gpu_device_drop(device);
         return false;
@@ -254,23 +261,38 @@ static struct device_anchor *free_anchor_row(void) {
     return freed;
 }
 
-static void keep_anchor(const struct gpu_device *device) {
-    uint32_t index = gpu_device_index(device), number = device->clock.taken - 1;
-    uint32_t newest = number % DEVICE_CLOCK_ANCHORS;
-    if (number % finish.anchor_stride[index])
+static void keep_anchor(uint32_t device, uint32_t number, const struct device_anchor *content) {
+    if (number % finish.anchor_stride[device])
         return;
     struct device_anchor *row = free_anchor_row();
-    if (!row || number % finish.anchor_stride[index])
+    if (!row || number % finish.anchor_stride[device])
         return;
     __atomic_store_n(&row->version, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
-    row->device = index;
-    row->source = SOURCE_GPU_EVENT;
-    row->monotonic_ns = device->clock.anchors[newest].monotonic_ns;
-    row->width_ns = device->clock.anchors[newest].width_ns;
+    row->device = device;
+    row->source = content->source;
+    row->monotonic_ns = content->monotonic_ns;
+    row->width_ns = content->width_ns;
+    row->device_ns = content->device_ns;
     row->reserved[0] = number;
     __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
-    gpu.rows[index].last_anchor_ns = row->monotonic_ns;
+    gpu.rows[device].last_anchor_ns = row->monotonic_ns;
+}
+
+static void keep_event_anchor(const struct gpu_device *device) {
+    uint32_t number = device->clock.taken - 1, newest = number % DEVICE_CLOCK_ANCHORS;
+    keep_anchor(gpu_device_index(device), number,
+                &(struct device_anchor){.source = SOURCE_GPU_EVENT,
+                                        .monotonic_ns = device->clock.anchors[newest].monotonic_ns,
+                                        .width_ns = device->clock.anchors[newest].width_ns});
+}
+
+void finish_anchor(const struct gpu_device *device, enum source source, uint64_t monotonic_ns, uint64_t width_ns,
+                   uint64_t raw) {
+    uint32_t index = gpu_device_index(device);
+    keep_anchor(index, finish.told_anchors[index]++,
+                &(struct device_anchor){
+                    .source = source, .monotonic_ns = monotonic_ns, .width_ns = width_ns, .device_ns = raw});
 }
 
 static void sample_memory(struct gpu_device *device, uint64_t now) {
@@ -283,7 +305,7 @@ static void sample_memory(struct gpu_device *device, uint64_t now) {
     if (row->memory_used > row->memory_peak)
         row->memory_peak = row->memory_used;
     row->memory_samples++;
-    write_record(&(struct record){.t0 = now,
+    finish_record(&(struct record){.t0 = now,
                                   .t1 = now,
                                   .bytes = row->memory_used,
                                   .seq = SEQ_NONE,
@@ -300,11 +322,12 @@ void finish_housekeeping(struct gpu_device *device, uint64_t now) {
         finish.clock.last_realtime = os_realtime_ns();
     }
     graphs_sample(device, now);
-    if (!fresh && now < device->clock.due_ns && now < device->memory_due_ns)
+    bool anchor_due = !gpu.kernel && now >= device->clock.due_ns;
+    if (!fresh && !anchor_due && now < device->memory_due_ns)
         return;
     bool entered = gpu_context_enter(device);
-    if ((!fresh || introduce(device)) && now >= device->clock.due_ns && device_clock_take(&device->clock, now))
-        keep_anchor(device);
+    if ((!fresh || introduce(device)) && anchor_due && device_clock_take(&device->clock, now))
+        keep_event_anchor(device);
     if (gpu_device_is_live(device) && now >= device->memory_due_ns)
         sample_memory(device, now);
     gpu_context_leave(entered);

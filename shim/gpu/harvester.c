@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "shim/gpu/finish.h"
+#include "shim/gpu/kernel_times.h"
 #include "shim/os.h"
 
 extern int os_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
@@ -37,6 +38,8 @@ struct stream_list {
 
 /* Who is at work: a round, or nobody; at the end of the process the last one keeps it. */
 enum { NOBODY, SOMEBODY, CLOSED };
+
+bool (*harvester_also)(void);
 
 static struct {
     uint32_t at_work;
@@ -142,7 +145,7 @@ static bool look_at(struct stream_list *list) {
 }
 
 static void grow_pool(struct gpu_device *device) {
-    if (device->waiting * 2 < device->chunk_count * GPU_SPANS_PER_CHUNK || device->chunk_count >= GPU_CHUNKS_MAX)
+    if (gpu.kernel || device->waiting * 2 < device->chunk_count * GPU_SPANS_PER_CHUNK || device->chunk_count >= GPU_CHUNKS_MAX)
         return;
     bool entered = gpu_context_enter(device);
     gpu_pool_grow(device);
@@ -170,6 +173,10 @@ static bool look_at_all(void) {
     bool any = collect();
     for (uint32_t i = 0; i < harvester.stream_count; i++)
         any |= look_at(&harvester.streams[i]);
+    if (gpu.kernel)
+        any |= kernel_times_look();
+    if (gpu.kernel && harvester_also)
+        any |= harvester_also();
     return any;
 }
 
@@ -221,6 +228,10 @@ void harvester_look_briefly(void) {
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
+static uint32_t launches_waiting(void) {
+    return __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED) + (gpu.kernel ? kernel_times_waiting() : 0);
+}
+
 static void lose_unfinished(const struct gpu_device *device) {
     for (uint32_t i = 0; i < harvester.stream_count; i++) {
         struct stream_list *list = &harvester.streams[i];
@@ -247,9 +258,11 @@ void harvester_end(void) {
     if (take_place(WAIT_FOR_ROUND_NS)) {
         look_relaxed(true);
         lose_unfinished(NULL);
+        if (gpu.kernel)
+            kernel_times_lose();
         leave_place(CLOSED); /* the thread asks the driver for nothing from now on */
     } else if (__atomic_exchange_n(&harvester.at_work, CLOSED, __ATOMIC_ACQ_REL) != CLOSED) {
-        uint32_t lost = __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED);
+        uint32_t lost = launches_waiting();
         for (const struct gpu_span *span = __atomic_load_n(&gpu.queue, __ATOMIC_ACQUIRE); span; span = span->next)
             lost++;
         __atomic_fetch_add(&recorder.header->losses.gpu_unfinished, lost, __ATOMIC_RELAXED);
@@ -270,7 +283,7 @@ static void *harvest(void *nothing) {
     prctl(PR_SET_NAME, "commtap-gpu");
     while (gpu_is_live()) {
         bool any = harvester_round();
-        uint64_t limit = __atomic_load_n(&harvester.in_lists, __ATOMIC_RELAXED) ? POLL_BUSY_MAX_NS : POLL_IDLE_MAX_NS;
+        uint64_t limit = launches_waiting() ? POLL_BUSY_MAX_NS : POLL_IDLE_MAX_NS;
         pause = any ? POLL_MIN_NS : pause * 2;
         pause = pause < limit ? pause : limit;
         nap(pause);

@@ -29,6 +29,10 @@ void harvester_look(void);
 /* ... without waiting for a round under way longer than a launch takes anyway. */
 void harvester_look_briefly(void);
 
+/* What else is looked at in a round while launches are timed by stamps, by whoever tells them; its records go to the
+ * lane of device records. Returns whether there was something. NULL: nothing. Set before the harvester begins. */
+extern bool (*harvester_also)(void);
+
 /* A device is about to vanish: takes what has finished, counts the rest as lost, and drops it. */
 void harvester_quiesce(struct gpu_device *device);
 

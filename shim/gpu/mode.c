@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "shim/gpu/kernel_times.h"
 #include "shim/os.h"
 #include "shim/recorder.h"
 
@@ -50,7 +51,8 @@ static bool one_connection(void) {
 
 enum gpu_timing gpu_mode_begin(bool driver) {
     const char *why;
-    struct gpu_surroundings surroundings = {.driver = driver, .one_connection = one_connection()};
+    struct gpu_surroundings surroundings = {
+        .driver = driver, .one_connection = one_connection(), .kernel = driver && kernel_times_offered()};
     enum gpu_timing mode = gpu_mode_choose(recorder.knobs.gpu_timing, &surroundings, &why);
     recorder.header->gpu_timing = mode;
     copy_text(recorder.header->gpu_timing_why, sizeof recorder.header->gpu_timing_why, why);

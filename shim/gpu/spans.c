@@ -15,6 +15,7 @@
 #include "shim/gpu/finish.h"
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
+#include "shim/gpu/kernel_times.h"
 #include "shim/gpu/mode.h"
 #include "shim/gpu/waits.h"
 #include "shim/os.h"
@@ -40,12 +41,15 @@ static void start(uint32_t generation) {
     memset(&gpu, 0, offsetof(struct gpu_engine, starting));
     memset((char *)&gpu + offsetof(struct gpu_engine, device_limit), 0,
            sizeof gpu - offsetof(struct gpu_engine, device_limit));
-    gpu.stopped = mode != GPU_TIMING_EVENTS;
+    gpu.kernel = mode == GPU_TIMING_KERNEL;
+    gpu.stopped = mode != GPU_TIMING_EVENTS && mode != GPU_TIMING_KERNEL;
     const char *trouble = NULL;
+    if (gpu.kernel && !kernel_times_begin())
+        trouble = "no memory for in-kernel times";
     __atomic_store_n(&gpu.generation, generation, __ATOMIC_RELEASE);
     if (!gpu.stopped) {
         end_with_process();
-        trouble = harvester_begin();
+        trouble = trouble ? trouble : harvester_begin();
     }
     if (trouble) {
         gpu.stopped = 1;
@@ -146,7 +150,7 @@ static struct gpu_span *begin_launch(struct gpu_device *device, void *stream) {
 
 /* Capture is asked about first: of a stream under capture little else may be asked. */
 struct gpu_span *gpu_span_begin(int index, void *stream, uint32_t streams) {
-    if (index < 0 || !gpu_is_live())
+    if (index < 0 || gpu.kernel || !gpu_is_live())
         return NULL;
     int saved = errno, capturing = GPU_CAPTURE_STATUS_NONE;
     struct gpu_device *device = &gpu.devices[index];

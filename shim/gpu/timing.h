@@ -39,7 +39,7 @@ struct gpu_launch {
 
 /* A communicator of the job is about to be used on the calling thread's current device: prepares a pool of events for
  * its context and starts the harvester with the first. Returns the device's index in the dump, -1 when GPU operations
- * are not timed by events (no driver, no context, switched off). Called after the library has created a communicator:
+ * are not timed (no driver, no context, switched off). Called after the library has created a communicator:
  * only then the context is sure to exist. */
 int gpu_attach_device(void);
 
