@@ -20,6 +20,7 @@
 #include "shim/verbose.h"
 
 struct gpu_span;
+struct kernel_span;
 
 struct call_frame {
     struct thread *self; /* NULL: this call is only forwarded */
@@ -42,6 +43,7 @@ struct call_frame {
     bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
     bool failed; /* the real function returned an error */
     bool root;
+    bool plugged;     /* NCCL's profiler plugin was told of it */
     uint8_t topology; /* creations: of the new communicator */
 
     /* kinds that need more */
@@ -55,8 +57,9 @@ struct call_frame {
     /* NCCL */
     const void *function; /* the real one */
     void *stream;
-    struct gpu_span *span; /* around the call itself: outside of a group, or on one rank */
-    bool in_progress;      /* a non-blocking communicator: the library goes on in a thread of its own */
+    struct gpu_span *span;      /* around the call itself: outside of a group, or on one rank */
+    struct kernel_span *kernel; /* the same where stamps from inside kernels tell times */
+    bool in_progress;           /* a non-blocking communicator: the library goes on in a thread of its own */
 };
 
 struct handler {

@@ -17,7 +17,7 @@
  *   - the section table: `kind` is released after the other fields of the entry.
  *
  * Times are raw ticks of the clock named in the header; clock anchors map them to CLOCK_MONOTONIC and
- * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, EXPOSED, MEMORY) hold device nanoseconds:
+ * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, PROXY, EXPOSED, MEMORY) hold device nanoseconds:
  * CLOCK_MONOTONIC nanoseconds of this host as the device's own clock tells them through its nearest device anchor.
  * Their length is exact to the device's clock, their place is off by up to that anchor's width.
  */
@@ -243,18 +243,19 @@ struct clock_anchor {
 /* ---- records --------------------------------------------------------------------------------- */
 
 enum record_kind {
-    RECORD_CALL = 1,     /* a blocking call: t0 enter, t1 leave */
-    RECORD_POST = 2,     /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
-    RECORD_DONE = 3,     /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
-                            posting call's; bytes are the actual ones where known */
-    RECORD_GPU = 4,      /* one launch on a stream, by events: t0, t1 device ns, `op` that of its POST or GROUP record,
-                            tag = index of the device */
-    RECORD_KERNEL = 5,   /* the same by the stamps of NCCL's kernels: first channel's start to last channel's stop */
-    RECORD_PROXY = 6,    /* a network proxy operation of `op`: peer, bytes, t0 to t1 in ticks, tag = channel */
-    RECORD_GROUP = 7,    /* an NCCL group of several operations on one communicator: t0 enter of the outermost GroupEnd,
-                            t1 its leave, bytes their sum; the members' POST records carry its `op` in `tag` */
-    RECORD_MARK = 8,     /* MPI_Pcontrol: t0 = t1 = when, tag = level */
-    RECORD_THREAD = 9,   /* a thread took over the ring: op = its tid */
+    RECORD_CALL = 1,   /* a blocking call: t0 enter, t1 leave */
+    RECORD_POST = 2,   /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
+    RECORD_DONE = 3,   /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
+                          posting call's; bytes are the actual ones where known */
+    RECORD_GPU = 4,    /* one launch on a stream, by events: t0, t1 device ns, `op` that of its POST or GROUP record,
+                          tag = index of the device */
+    RECORD_KERNEL = 5, /* the same by the stamps of NCCL's kernels: first channel's start to last channel's stop */
+    RECORD_PROXY = 6,  /* a network proxy operation of `op`: peer, bytes, t0 to t1 (CLOCK_MONOTONIC ns), tag = channel;
+                          comm COMM_NONE: for another process of this host */
+    RECORD_GROUP = 7,  /* an NCCL group of several operations on one communicator: t0 enter of the outermost GroupEnd,
+                          t1 its leave, bytes their sum; the members' POST records carry its `op` in `tag` */
+    RECORD_MARK = 8,   /* MPI_Pcontrol: t0 = t1 = when, tag = level */
+    RECORD_THREAD = 9, /* a thread took over the ring: op = its tid */
     RECORD_EXPOSED = 10, /* a stream was made to wait for `op`: t0 = that stream had reached the wait, t1 = `op` had
                             ended, device ns; t1 - t0 > 0 was exposed. tag = index of the device */
     RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (CLOCK_MONOTONIC ns), tag = index of the
@@ -563,7 +564,8 @@ struct sensor_row {
     uint64_t captured; /* of `wrapped`: under graph capture */
 };
 
-/* Network transfers with one peer of one communicator, from the proxy's steps. Times in ticks. */
+/* Network transfers with one peer of one communicator (COMM_NONE: for other processes of this host), from the proxy's
+ * steps. Times in ns. */
 struct transfer_row {
     uint64_t version; /* odd = being written, 0 = unused */
     uint32_t comm;

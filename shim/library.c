@@ -6,6 +6,7 @@
  */
 #include "shim/gpu/timing.h"
 #include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/plugin.h"
 #include "shim/recorder.h"
 #include "shim/stacks/nvtx.h"
 
@@ -14,6 +15,7 @@ __attribute__((constructor)) static void library_begin(void) {
     if (!knobs_enabled(&recorder.knobs))
         recorder.gave_up = true; /* written only then: the page stays untouched otherwise */
     nvtx_offer(&recorder.knobs);
+    plugin_offer(&recorder.knobs);
 }
 
 __attribute__((destructor)) static void library_end(void) {

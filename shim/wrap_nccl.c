@@ -10,72 +10,25 @@
 
 #include "shim/arguments.h"
 #include "shim/call_frame.h"
-#include "shim/mpi/ordinals.h"
 #include "shim/nccl/nccl_abi.h"
+#include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_operations.h"
-#include "shim/nccl/nccl_sensors.h"
 
 /* ---- coming up ------------------------------------------------------------------------------- */
-
-#define PATIENCE                                                                                                       \
-    100 /* milliseconds that a thread waits for another's activation; what it is about to do takes longer */
-
-static uint32_t nccl_generation; /* activation whose tables are ready */
-
-static void describe_library(const void *function) {
-    int copy = nccl_copy_of_function(function), version = 0;
-    int (*get_version)(int *) = (int (*)(int *))nccl_copy_symbol(copy, "ncclGetVersion");
-    copy_text(recorder.header->nccl_library, sizeof recorder.header->nccl_library, nccl_copy_path(copy));
-    if (get_version && get_version(&version) == NCCL_SUCCESS)
-        recorder.header->nccl_version = (uint32_t)version;
-}
-
-static bool make_tables(const void *function) {
-    recorder.multithreaded = true; /* a watchdog's thread looks after communicators, if nothing else */
-    if (!communicators_open() || !ordinals_begin()) {
-        recorder_switch_off("no memory for commtap's tables; nothing is recorded");
-        return false;
-    }
-    sensors_begin();
-    nccl_communicators_begin();
-    recorder_expect_threads();
-    describe_library(function);
-    recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);
-    return true;
-}
-
-/* Makes the tables once per activation; whoever comes meanwhile has to wait for them. */
-static bool begin_library(const void *function) {
-    static uint32_t making;
-    uint32_t idle = 0, generation = recorder.generation;
-    for (int i = 0; i < PATIENCE; i++) {
-        if (__atomic_load_n(&nccl_generation, __ATOMIC_ACQUIRE) == generation)
-            return true;
-        if (__atomic_compare_exchange_n(&making, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-            bool made = nccl_generation == generation || make_tables(function);
-            if (made)
-                __atomic_store_n(&nccl_generation, generation, __ATOMIC_RELEASE);
-            __atomic_store_n(&making, 0, __ATOMIC_RELEASE);
-            return made;
-        }
-        idle = 0;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    }
-    return false;
-}
 
 /* What a job does before it uses a communicator: it makes one. Anything else is not worth a dump. */
 static bool wakes(const struct call *call) {
     return call->kind != KIND_NCCL_PLAIN && call->kind != KIND_NCCL_ASYNC_ERROR;
 }
 
+/* Another thread's activation is waited for: what this one is about to do takes longer. */
 static struct thread *wake(const struct call *call) {
     int saved = errno;
     struct thread *self = NULL;
-    for (int i = 0; i < PATIENCE && wakes(call) && !recorder.gave_up; i++) {
+    for (int i = 0; i < NCCL_PATIENCE_MS && wakes(call) && !recorder.gave_up; i++) {
         if (recorder_activate() || *recorder_armed) {
             self = recorder_thread();
             break;
@@ -143,7 +96,7 @@ static any_function enter(struct call_frame *f, unsigned index, unsigned entry, 
         real = find_function(call, index, entry, a, (const void *)frame[1]);
     if (unlikely(!self) && !(self = wake(call)))
         return real;
-    if (unlikely(nccl_generation != self->generation) && (!wakes(call) || !begin_library((void *)real)))
+    if (unlikely(nccl_generation != self->generation) && (!wakes(call) || !nccl_begin((void *)real)))
         return real;
     /* Calls that a library makes itself are part of the outer one. A stack not deeper than the outer one's means that
      * an exception or longjmp has left it without our seeing it. */
@@ -155,6 +108,7 @@ static any_function enter(struct call_frame *f, unsigned index, unsigned entry, 
     f->stack = stack_here(self, frame, sp);
     f->function = (void *)real;
     nccl_handlers[call->kind].before(f);
+    self->call = f;
     f->t0 = ticks(); /* last: recording a start event is not the library's time */
     publish_in_flight(f);
     return real;
@@ -175,6 +129,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
         anchors_take(&recorder.anchors);
     self->outer = 0;
+    self->call = NULL;
 }
 
 /* ---- the wrappers ---------------------------------------------------------------------------- */

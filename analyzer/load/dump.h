@@ -169,7 +169,7 @@ const struct dump_module *dump_module_at(const struct dump *dump, const struct d
 /* True when a record's t0 and t1 are CLOCK_MONOTONIC nanoseconds, as a device's clock gave them, instead of ticks. */
 static inline bool record_is_device(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED ||
-           record->kind == RECORD_MEMORY;
+           record->kind == RECORD_PROXY || record->kind == RECORD_MEMORY;
 }
 
 /* True when the process's GPU operations have times of their own: its enqueueing calls are then not where they ran. */

@@ -82,7 +82,7 @@ struct gpu_engine {
     uint32_t generation; /* recorder generation that this serves, 0 = none: a forked child's copy never matches */
     uint32_t stopped;    /* no more spans: the process ends */
     uint32_t starting;
-    uint32_t kernel; /* launches are timed by stamps from inside kernels (kernel_times.h), nothing by events */
+    uint32_t kernel;        /* launches are timed by stamps from inside kernels (kernel_times.h), nothing by events */
     uint32_t device_limit;  /* places that have ever been used */
     struct gpu_span *queue; /* newest first */
     struct device_state *rows;
@@ -109,8 +109,8 @@ static inline bool gpu_device_is_live(const struct gpu_device *device) {
     return __atomic_load_n(&device->life, __ATOMIC_ACQUIRE) == DEVICE_LIVE;
 }
 
-/* The entry of a context, made when it has none: claims a place, creates the first events where events are used. The context must be current
- * on the calling thread. NULL when there is no room or the driver refuses. */
+/* The entry of a context, made when it has none: claims a place, creates the first events where events are used. The
+ * context must be current on the calling thread. NULL when there is no room or the driver refuses. */
 struct gpu_device *gpu_device_attach(void *context, int ordinal);
 
 /* The live entry of a context, NULL when it has none. */

@@ -99,19 +99,19 @@ static void print(const struct gpu_launch *launch, uint64_t ns) {
 void finish_operation(struct gpu_device *device, const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t t0,
                       uint64_t t1, uint16_t flags) {
     finish_record(&(struct record){.t0 = t0,
-                                  .t1 = t1,
-                                  .bytes = launch->bytes,
-                                  .seq = launch->seq,
-                                  .op = launch->op,
-                                  .comm = launch->comm,
-                                  .peer = launch->peer,
-                                  .tag = (int32_t)gpu_device_index(device),
-                                  .stack = launch->stack,
-                                  .call = launch->call,
-                                  .flags = launch->flags | flags,
-                                  .kind = gpu.kernel ? RECORD_KERNEL : RECORD_GPU,
-                                  .dtype = launch->dtype,
-                                  .redop = launch->redop});
+                                   .t1 = t1,
+                                   .bytes = launch->bytes,
+                                   .seq = launch->seq,
+                                   .op = launch->op,
+                                   .comm = launch->comm,
+                                   .peer = launch->peer,
+                                   .tag = (int32_t)gpu_device_index(device),
+                                   .stack = launch->stack,
+                                   .call = launch->call,
+                                   .flags = launch->flags | flags,
+                                   .kind = gpu.kernel ? RECORD_KERNEL : RECORD_GPU,
+                                   .dtype = launch->dtype,
+                                   .redop = launch->redop});
     count_in_row(launch, epoch_bits, t1 - t0);
     count_busy(device, t0, t1);
     waits_ended(launch->op, t1);
@@ -125,13 +125,13 @@ void finish_wait(struct gpu_device *device, const struct gpu_launch *launch, uin
     row->exposed_waits++;
     row->exposed_ns += until - reached;
     finish_record(&(struct record){.t0 = reached,
-                                  .t1 = until,
-                                  .seq = launch->seq,
-                                  .op = launch->op,
-                                  .comm = launch->comm,
-                                  .peer = launch->peer,
-                                  .tag = (int32_t)gpu_device_index(device),
-                                  .kind = RECORD_EXPOSED});
+                                   .t1 = until,
+                                   .seq = launch->seq,
+                                   .op = launch->op,
+                                   .comm = launch->comm,
+                                   .peer = launch->peer,
+                                   .tag = (int32_t)gpu_device_index(device),
+                                   .kind = RECORD_EXPOSED});
 }
 
 /* ---- a launch -------------------------------------------------------------------------------- */
@@ -306,13 +306,13 @@ static void sample_memory(struct gpu_device *device, uint64_t now) {
         row->memory_peak = row->memory_used;
     row->memory_samples++;
     finish_record(&(struct record){.t0 = now,
-                                  .t1 = now,
-                                  .bytes = row->memory_used,
-                                  .seq = SEQ_NONE,
-                                  .comm = COMM_NONE,
-                                  .peer = PEER_NONE,
-                                  .tag = (int32_t)gpu_device_index(device),
-                                  .kind = RECORD_MEMORY});
+                                   .t1 = now,
+                                   .bytes = row->memory_used,
+                                   .seq = SEQ_NONE,
+                                   .comm = COMM_NONE,
+                                   .peer = PEER_NONE,
+                                   .tag = (int32_t)gpu_device_index(device),
+                                   .kind = RECORD_MEMORY});
 }
 
 void finish_housekeeping(struct gpu_device *device, uint64_t now) {

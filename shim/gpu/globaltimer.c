@@ -13,7 +13,7 @@ static void settle(struct globaltimer *clock, bool lower_is_new) {
     if (!clock->lower_ns || !clock->upper_ns || clock->lower <= clock->upper)
         return;
     if (lower_is_new)
-        clock->upper_ns = 0;
+        clock->upper_ns = clock->fetches = 0;
     else
         clock->lower_ns = 0;
 }
@@ -33,19 +33,18 @@ void globaltimer_not_after(struct globaltimer *clock, uint64_t stamp, uint64_t h
     clock->upper = clock->upper_ns && old < bound ? old : bound;
     if (host_ns > clock->upper_ns)
         clock->upper_ns = host_ns;
+    clock->fetches += clock->fetches < GLOBALTIMER_FETCHES;
     settle(clock, false);
 }
 
 bool globaltimer_distance(const struct globaltimer *clock, int64_t *distance, uint64_t *width) {
+    int64_t earliest = clock->upper - GLOBALTIMER_FETCH_NS;
+    bool bounded = clock->lower_ns && (clock->lower > earliest || clock->fetches < GLOBALTIMER_FETCHES);
     if (!clock->upper_ns)
         return false;
-    int64_t likely = clock->upper - GLOBALTIMER_FETCH_NS / 2;
-    *distance = likely;
-    *width = 0;
-    if (!clock->lower_ns)
-        return true;
-    int64_t middle = clock->lower + (clock->upper - clock->lower) / 2;
-    *distance = middle > likely ? middle : likely;
-    *width = 2 * (uint64_t)(*distance - clock->lower) + 1;
+    if (bounded)
+        earliest = clock->lower;
+    *distance = earliest + (clock->upper - earliest) / 2;
+    *width = bounded || clock->fetches >= GLOBALTIMER_FETCHES ? (uint64_t)(clock->upper - earliest) + 1 : 0;
     return true;
 }

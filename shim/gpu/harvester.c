@@ -145,7 +145,8 @@ static bool look_at(struct stream_list *list) {
 }
 
 static void grow_pool(struct gpu_device *device) {
-    if (gpu.kernel || device->waiting * 2 < device->chunk_count * GPU_SPANS_PER_CHUNK || device->chunk_count >= GPU_CHUNKS_MAX)
+    if (gpu.kernel || device->waiting * 2 < device->chunk_count * GPU_SPANS_PER_CHUNK ||
+        device->chunk_count >= GPU_CHUNKS_MAX)
         return;
     bool entered = gpu_context_enter(device);
     gpu_pool_grow(device);
@@ -173,10 +174,10 @@ static bool look_at_all(void) {
     bool any = collect();
     for (uint32_t i = 0; i < harvester.stream_count; i++)
         any |= look_at(&harvester.streams[i]);
-    if (gpu.kernel)
-        any |= kernel_times_look();
     if (gpu.kernel && harvester_also)
         any |= harvester_also();
+    if (gpu.kernel)
+        any |= kernel_times_look();
     return any;
 }
 

@@ -12,6 +12,7 @@
 #include "shim/os.h"
 
 #define ANCHOR_INTERVAL_NS 1000000000u
+#define ANCHOR_WIDTH_NS    (GLOBALTIMER_FETCH_NS + 1)
 
 static struct {
     struct free_list free;
@@ -25,7 +26,8 @@ static struct {
     } lists[KERNEL_LISTS];
     uint32_t waiting; /* atomic: read by a thread without the harvester's place */
     struct globaltimer clocks[GPU_DEVICES_MAX];
-    uint64_t anchored_ns[GPU_DEVICES_MAX];
+    uint64_t anchored_ns[GPU_DEVICES_MAX]; /* CLOCK_MONOTONIC, 0 = has no anchor */
+    uint64_t last_stamp[GPU_DEVICES_MAX];
 } times;
 
 void kernel_times_offer(bool offered) {
@@ -62,8 +64,7 @@ struct kernel_span *kernel_span_take(void) {
         return NULL;
     struct kernel_span *span = &times.spans[number - 1];
     uint32_t life = span->life + 1;
-    memset((char *)span + offsetof(struct kernel_span, state), 0,
-           sizeof *span - offsetof(struct kernel_span, state));
+    memset((char *)span + offsetof(struct kernel_span, state), 0, sizeof *span - offsetof(struct kernel_span, state));
     span->number = number;
     span->first = UINT64_MAX;
     span->device = -1;
@@ -173,8 +174,8 @@ void kernel_span_started(struct kernel_span *span, uint64_t stamp) {
     uint64_t earliest = __atomic_load_n(&span->first, __ATOMIC_RELAXED);
     if (earliest == UINT64_MAX)
         __atomic_store_n(&span->started_ns, os_monotonic_ns(), __ATOMIC_RELAXED);
-    while (stamp < earliest && !__atomic_compare_exchange_n(&span->first, &earliest, stamp, true, __ATOMIC_RELAXED,
-                                                            __ATOMIC_RELAXED))
+    while (stamp < earliest &&
+           !__atomic_compare_exchange_n(&span->first, &earliest, stamp, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
     __atomic_fetch_add(&span->started, 1, __ATOMIC_RELEASE);
 }
@@ -246,13 +247,21 @@ static void adjust_clock(const struct kernel_span *span) {
         globaltimer_not_before(clock, span->first, span->enqueued_ns);
 }
 
-/* One a second. */
-static void keep_anchor(const struct kernel_span *span, int64_t distance, uint64_t width) {
-    uint64_t *before = &times.anchored_ns[span->device];
-    if (!width || (*before && span->stopped_ns - *before < ANCHOR_INTERVAL_NS))
+static void keep_anchor(uint32_t device, uint64_t stamp) {
+    int64_t distance;
+    uint64_t width;
+    if (globaltimer_distance(&times.clocks[device], &distance, &width) && width)
+        finish_anchor(&gpu.devices[device], SOURCE_IN_KERNEL, stamp + (uint64_t)distance, width, stamp);
+}
+
+/* One a second. A wide one, of the first launches, is only worth keeping while there is no better. */
+static void note_clock(uint32_t device, const struct kernel_span *span, uint64_t width) {
+    times.last_stamp[device] = span->last;
+    if (!width || width > ANCHOR_WIDTH_NS ||
+        (times.anchored_ns[device] && span->stopped_ns - times.anchored_ns[device] < ANCHOR_INTERVAL_NS))
         return;
-    *before = span->stopped_ns;
-    finish_anchor(&gpu.devices[span->device], SOURCE_IN_KERNEL, span->last + (uint64_t)distance, width, span->last);
+    times.anchored_ns[device] = span->stopped_ns;
+    keep_anchor(device, span->last);
 }
 
 static void finish(const struct kernel_span *span) {
@@ -267,7 +276,7 @@ static void finish(const struct kernel_span *span) {
     if (t0 < span->enqueued_ns)
         t0 = span->enqueued_ns;
     finish_operation(&gpu.devices[span->device], &span->launch, span->epoch_bits, t0, t0 + length, 0);
-    keep_anchor(span, distance, width);
+    note_clock((uint32_t)span->device, span, width);
 }
 
 /* A communicator's launches run one after the other: when a later one is done, this one has told all that it ever will
@@ -336,4 +345,7 @@ void kernel_times_lose(void) {
             count_loss(&recorder.header->losses.gpu_unfinished);
             remove_oldest(i);
         }
+    for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
+        if (times.last_stamp[i] && !times.anchored_ns[i])
+            keep_anchor(i, times.last_stamp[i]);
 }

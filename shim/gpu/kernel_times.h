@@ -5,9 +5,9 @@
  * finds the finished ones. Must not live here: how a library hands out stamps (nccl/plugin.c).
  *
  * Stamps of one launch come from several threads of the library, at any time after the launch was announced, also
- * before its facts are known; each adds to the span by atomic operations alone. Only the harvester's place (harvester.c)
- * looks at spans as a whole, writes records and gives spans back. A span is named by its number and how often that was
- * used before: whoever comes too late with a stamp finds another life there, and is ignored.
+ * before its facts are known; each adds to the span by atomic operations alone. Only the harvester's place
+ * (harvester.c) looks at spans as a whole, writes records and gives spans back. A span is named by its number and how
+ * often that was used before: whoever comes too late with a stamp finds another life there, and is ignored.
  */
 #ifndef COMMTAP_GPU_KERNEL_TIMES_H
 #define COMMTAP_GPU_KERNEL_TIMES_H
@@ -42,10 +42,10 @@ struct kernel_span {
     uint32_t replay, replay_span, replay_life; /* of a captured one: the copy for the latest replay */
     uint32_t seen_running;                     /* the harvester's */
     uint32_t epoch_bits;
-    uint64_t first, last;                /* earliest start, latest stop: the device's clock */
-    uint64_t enqueued_ns;                /* CLOCK_MONOTONIC before anything was launched, 0 = unknown */
-    uint64_t started_ns, stopped_ns;     /* ... when the first start, the last stop was told */
-    uint64_t reached;                    /* as in gpu_span */
+    uint64_t first, last;            /* earliest start, latest stop: the device's clock */
+    uint64_t enqueued_ns;            /* CLOCK_MONOTONIC before anything was launched, 0 = unknown */
+    uint64_t started_ns, stopped_ns; /* ... when the first start, the last stop was told */
+    uint64_t reached;                /* as in gpu_span */
     int32_t device;
     struct gpu_launch launch;
 };

@@ -13,6 +13,7 @@
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_operations.h"
+#include "shim/nccl/plugin.h"
 
 /* ---- uids ------------------------------------------------------------------------------------ */
 
@@ -132,6 +133,7 @@ static struct communicator *register_handle(uintptr_t handle, const struct nccl_
     any = true;
     if (c && *creation->name)
         communicator_set_name(c, creation->name);
+    plugin_follow_mode();
     library_is_up();
     return c;
 }

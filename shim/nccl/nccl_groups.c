@@ -4,6 +4,7 @@
  */
 #include "shim/nccl/nccl_groups.h"
 
+#include "shim/gpu/kernel_times.h"
 #include "shim/gpu/timing.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_operations.h"
@@ -130,6 +131,7 @@ void group_end_before(struct call_frame *f) {
         return;
     for (uint32_t i = 0; i < group->launch_count; i++) {
         struct group_launch *launch = &group->launches[i];
+        kernel_span_enqueue(launch->kernel);
         if (launch->operations)
             launch->span = gpu_span_begin(launch->comm->nccl.device, launch->stream, launch->stream_count);
     }
@@ -155,17 +157,19 @@ static void record_group(const struct call_frame *f, const struct group_launch *
 
 static void finish_launch(const struct call_frame *f, struct group_launch *launch) {
     uint16_t flags = f->failed ? FLAG_FAILED : 0;
-    if (gpu_span_is_captured(launch->span)) {
+    if (gpu_span_is_captured(launch->span) || (launch->kernel && launch->kernel->captured)) {
         flags |= FLAG_CAPTURED;
         launch->facts.flags |= FLAG_CAPTURED;
         if (!launch->group_op)
             amend_record(f->self->lane, launch->first_ticket, NULL, FLAG_CAPTURED);
     }
     launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
-    if (f->failed)
+    if (f->failed) {
         gpu_span_drop(launch->span);
-    else
-        nccl_launched(launch->comm, launch->span, &launch->facts, f->in_progress);
+        kernel_span_drop(launch->kernel);
+    } else {
+        nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, f->in_progress);
+    }
     if (launch->group_op)
         record_group(f, launch, flags);
 }
@@ -174,6 +178,7 @@ static void finish_launch(const struct call_frame *f, struct group_launch *launc
  * only was simulated. */
 static void take_back(const struct call_frame *f, struct group_launch *launch) {
     gpu_span_drop(launch->span);
+    kernel_span_drop(launch->kernel);
     if (launch->facts.collectives)
         collective_take_back(launch->comm, launch->first_sequence, launch->hashed, launch->prefix_hash);
     if (!launch->group_op)
@@ -216,8 +221,10 @@ static void end_group(struct call_frame *f, bool simulated) {
     if (outermost) {
         for (uint32_t i = 0; i < group->launch_count; i++) {
             struct group_launch *launch = &group->launches[i];
-            if (launch->operations == 0) /* its only operation was refused */
+            if (launch->operations == 0) { /* its only operation was refused */
+                kernel_span_drop(launch->kernel);
                 continue;
+            }
             if (simulated)
                 take_back(f, launch);
             else

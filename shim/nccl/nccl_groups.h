@@ -31,6 +31,7 @@ struct group_launch {
     uint64_t hashed, prefix_hash;
     struct gpu_launch facts; /* of the one operation, or of the group */
     struct gpu_span *span;
+    struct kernel_span *kernel; /* stamps from inside its kernels; NULL: none are told */
 };
 
 struct nccl_group {

@@ -4,11 +4,13 @@
  */
 #include "shim/nccl/nccl_operations.h"
 
+#include "shim/gpu/kernel_times.h"
 #include "shim/mpi/ordinals.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_sensors.h"
+#include "shim/nccl/plugin.h"
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
@@ -60,6 +62,7 @@ static void find_facts(struct call_frame *f) {
         f->redop = nccl_redops[(uint32_t)argument(f, call->redop)];
     f->op = nccl_next_op();
     f->span = NULL;
+    f->kernel = NULL;
     if (f->comm && unlikely(f->comm->nccl.launching))
         nccl_drop_launching(f->comm);
 }
@@ -97,14 +100,35 @@ static void progress_without_times(struct progress *progress) {
     __atomic_store_n(&progress->completed, enqueued, __ATOMIC_RELAXED);
 }
 
-void nccl_launched(struct communicator *c, struct gpu_span *span, const struct gpu_launch *launch, bool in_progress) {
+/* On one rank no plugin is told anything. Elsewhere a launch without stamps is one too many, unless NCCL did not load
+ * the plugin after all. */
+static bool launched_by_stamps(const struct communicator *c, struct kernel_span *kernel,
+                               const struct gpu_launch *launch) {
+    if (!kernel_times_live() || c->nccl.device < 0 || c->size == 1) {
+        kernel_span_drop(kernel);
+        return false;
+    }
+    if (kernel) {
+        kernel_span_launch(kernel, c->nccl.device, launch);
+    } else if (plugin_is_used()) {
+        count_loss(&recorder.header->losses.gpu_no_event);
+    } else {
+        kernel_times_give_up("NCCL did not load commtap as its profiler plugin");
+        return false;
+    }
+    return true;
+}
+
+void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_span *kernel,
+                   const struct gpu_launch *launch, bool in_progress) {
+    bool timed = launched_by_stamps(c, kernel, launch);
     if (in_progress && span) {
         c->nccl.launch = *launch;
         __atomic_store_n(&c->nccl.launching, span, __ATOMIC_RELEASE);
         return;
     }
     gpu_span_end(span, launch);
-    if (c->nccl.device < 0 && launch->collectives)
+    if (!timed && launch->collectives && (c->nccl.device < 0 || gpu.kernel))
         progress_without_times(c->progress);
 }
 
@@ -195,15 +219,16 @@ static void operation_after(struct call_frame *f) {
         f->comm = NULL;
     if (unlikely(f->failed || !f->comm)) {
         gpu_span_drop(f->span);
-    } else if (!f->span && f->comm->nccl.device < 0 && runs_alone(f)) {
+        kernel_span_drop(f->kernel);
+    } else if (!f->span && !f->kernel && f->comm->nccl.device < 0 && runs_alone(f)) {
         if (f->flags & FLAG_COLLECTIVE)
             progress_without_times(f->comm->progress);
     } else if (runs_alone(f)) {
         struct gpu_launch facts;
-        if (gpu_span_is_captured(f->span))
+        if (gpu_span_is_captured(f->span) || (f->kernel && f->kernel->captured))
             f->flags |= FLAG_CAPTURED;
         nccl_fill_launch(&facts, f);
-        nccl_launched(f->comm, f->span, &facts, f->in_progress);
+        nccl_launched(f->comm, f->span, f->kernel, &facts, f->in_progress);
     } else if ((launch = group_find_launch(f->self, f->comm))) {
         group_join(launch, f);
     }

@@ -25,8 +25,10 @@ uint32_t nccl_next_op(void);
 
 void nccl_fill_launch(struct gpu_launch *launch, const struct call_frame *f);
 
-/* The launch was enqueued, or will be by a thread of the library's own (`in_progress`). */
-void nccl_launched(struct communicator *c, struct gpu_span *span, const struct gpu_launch *launch, bool in_progress);
+/* The launch was enqueued, or will be by a thread of the library's own (`in_progress`). It is timed by events (`span`),
+ * by stamps (`kernel`) or not at all. */
+void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_span *kernel,
+                   const struct gpu_launch *launch, bool in_progress);
 
 /* What a non-blocking communicator was still launching will never be timed: it is destroyed, or took further work
  * without the job having asked whether the last was enqueued. */

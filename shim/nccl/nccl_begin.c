@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of nccl_begin.h.
+ */
+#include "shim/nccl/nccl_begin.h"
+
+#include <time.h>
+
+#include "shim/communicators.h"
+#include "shim/mpi/ordinals.h"
+#include "shim/nccl/nccl_abi.h"
+#include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/nccl_copies.h"
+#include "shim/nccl/nccl_sensors.h"
+#include "shim/nccl/plugin.h"
+#include "shim/os.h"
+#include "shim/recorder.h"
+#include "shim/verbose.h"
+
+uint32_t nccl_generation;
+
+static void describe_library(const void *function) {
+    int copy = function ? nccl_copy_of_function(function) : -1, version = 0;
+    int (*get_version)(int *) = (int (*)(int *))nccl_copy_symbol(copy, "ncclGetVersion");
+    copy_text(recorder.header->nccl_library, sizeof recorder.header->nccl_library, nccl_copy_path(copy));
+    if (get_version && get_version(&version) == NCCL_SUCCESS)
+        recorder.header->nccl_version = (uint32_t)version;
+}
+
+static bool make_tables(const void *function) {
+    recorder.multithreaded = true; /* a watchdog's thread looks after communicators, if nothing else */
+    if (!communicators_open() || !ordinals_begin()) {
+        recorder_switch_off("no memory for commtap's tables; nothing is recorded");
+        return false;
+    }
+    sensors_begin();
+    nccl_communicators_begin();
+    recorder_expect_threads();
+    describe_library(function);
+    plugin_begin();
+    recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);
+    return true;
+}
+
+bool nccl_begin(const void *function) {
+    static uint32_t making;
+    uint32_t idle = 0, generation = recorder.generation;
+    for (int i = 0; i < NCCL_PATIENCE_MS; i++) {
+        if (__atomic_load_n(&nccl_generation, __ATOMIC_ACQUIRE) == generation)
+            return true;
+        if (__atomic_compare_exchange_n(&making, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+            bool made = nccl_generation == generation || make_tables(function);
+            if (made)
+                __atomic_store_n(&nccl_generation, generation, __ATOMIC_RELEASE);
+            __atomic_store_n(&making, 0, __ATOMIC_RELEASE);
+            return made;
+        }
+        idle = 0;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return false;
+}
