@@ -322,7 +322,7 @@ void finish_housekeeping(struct gpu_device *device, uint64_t now) {
         finish.clock.last_realtime = os_realtime_ns();
     }
     graphs_sample(device, now);
-    bool anchor_due = !gpu.kernel && now >= device->clock.due_ns;
+    bool anchor_due = !gpu.kernel && (fresh || now >= device->clock.due_ns);
     if (!fresh && !anchor_due && now < device->memory_due_ns)
         return;
     bool entered = gpu_context_enter(device);
