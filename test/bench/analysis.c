@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How good and how fast the analysis is: clocks, stragglers, false alarms, links, steps, hangs, a gigabyte of dumps.
+ * Prints a markdown document beside the figures to reach.
+ * Must not live here: the jobs (test/scenes), anything that the figures could be fitted to.
+ *
+ *   analysis COMMTAP DUMPS SCRATCH [JOBS]     the analyzer, test/bench/dumps, a directory for 1 GB; null jobs, 1000
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/align/estimate.h"
+#include "test/scenes/clocks.h"
+#include "test/scenes/hang.h"
+#include "test/scenes/trial.h"
+#include "test/scenes/workload.h"
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static const char *met(bool yes) {
+    return yes ? "yes" : "NO";
+}
+
+/* ---- clocks ---------------------------------------------------------------------------------- */
+
+static void bench_clocks(void) {
+    static const struct {
+        const char *what;
+        int straggler;
+        double wander;
+    } cases[] = {
+        {"arrivals at random", -1, 0}, {"a host always 5 ms late", 5, 0}, {"clocks wander by 200 us", -1, 2e-4}};
+    printf("## Clocks: 32 hosts, +-1 s, +-100 ppm, 1 %% outliers\n\n"
+           "| scene | jobs | RMS us (worst job) | hosts beyond their bound | beyond their error | reached |\n"
+           "|---|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        enum { JOBS = 5 };
+        double rms = 0;
+        unsigned violated = 0, beyond = 0;
+        for (unsigned seed = 1; seed <= JOBS; seed++) {
+            struct clock_scene scene = clock_scene_standard();
+            struct clock_job *job = malloc(sizeof *job);
+            scene.seed = seed;
+            scene.straggler = cases[i].straggler;
+            scene.wander = cases[i].wander;
+            if (!job)
+                exit(1);
+            clock_scene_play(job, &scene);
+            if (!clock_estimate(job->hosts, scene.hosts, &job->observations))
+                exit(1);
+            struct clock_verdict v = clock_scene_judge(job);
+            rms = v.rms_us > rms ? v.rms_us : rms;
+            violated += v.violated;
+            beyond += v.beyond;
+            clock_scene_free(job);
+            free(job);
+        }
+        printf("| %s | %d | %.2f | %u | %u | %s |\n", cases[i].what, JOBS, rms, violated, beyond,
+               cases[i].wander > 0 ? met(violated == 0) : met(rms <= 5 && violated == 0));
+    }
+    printf("\nTo reach: RMS <= 5 us, nobody beyond a bound (wandering clocks: no figure for RMS).\n\n");
+    fflush(stdout);
+}
+
+/* ---- stragglers ------------------------------------------------------------------------------ */
+
+static void print_result(const char *what, unsigned ranks, const char *plant, const struct workload_result *r,
+                         bool planted) {
+    unsigned names = r->named_right + r->named_wrong;
+    printf("| %s | %u | %s | %u | ", what, ranks, plant, r->jobs);
+    if (planted && names > 0)
+        printf("%.3f | ", (double)r->named_right / names);
+    else
+        printf("- | ");
+    if (planted)
+        printf("%.3f | ", (double)r->found / r->jobs);
+    else
+        printf("- | ");
+    printf("%u |\n", r->jobs_wrong);
+    fflush(stdout);
+}
+
+static struct workload sized(enum workload_kind kind, unsigned ranks) {
+    struct workload w = workload_standard(kind);
+    w.ranks = ranks;
+    w.ranks_per_host = ranks < 16 ? 4 : 8;
+    w.outliers = 0.01;
+    w.noise = 0.1;
+    w.steps = ranks > 1000 ? 60 : 100;
+    w.bytes = 65536;
+    return w;
+}
+
+static void bench_sizes(void) {
+    static const unsigned ranks[] = {8, 64, 512, 4096};
+    static const double factors[] = {1.05, 1.1, 1.2, 1.5};
+    printf("| job | ranks | planted | jobs | precision | recall | jobs that name others "
+           "|\n|---|---|---|---|---|---|---|\n");
+    for (size_t n = 0; n < sizeof ranks / sizeof *ranks; n++) {
+        struct workload w = sized(WORKLOAD_DATA_PARALLEL, ranks[n]);
+        unsigned jobs = 800 / ranks[n] ? 800 / ranks[n] : 1;
+        jobs = jobs > 100 ? 100 : jobs < 3 ? 3 : jobs;
+        for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+            char plant[64];
+            w.plant = PLANT_RANK;
+            w.factor = factors[f];
+            w.who = ranks[n] / 3;
+            struct workload_result r = workload_try(&w, jobs, 1);
+            snprintf(plant, sizeof plant, "a rank %.0f %% slower", 100 * (w.factor - 1));
+            print_result(workload_name(w.kind), w.ranks, plant, &r, true);
+        }
+        w.plant = PLANT_HOST;
+        w.factor = 1.2;
+        w.who = 1;
+        struct workload_result r = workload_try(&w, jobs, 1);
+        if (ranks[n] > 8) /* half of the ranks slow is uneven work */
+            print_result(workload_name(w.kind), w.ranks, "a host 20 % slower", &r, true);
+    }
+}
+
+static void bench_kinds(unsigned jobs) {
+    struct workload_result slow = {0};
+    for (int kind = 1; kind < WORKLOADS; kind++) {
+        struct workload w = sized((enum workload_kind)kind, 64);
+        w.stages = kind == WORKLOAD_PIPELINE ? 4 : 1;
+        w.tensor = kind == WORKLOAD_PIPELINE ? 4 : 1;
+        w.plant = PLANT_RANK;
+        w.who = 21;
+        w.factor = 1.1;
+        slow = workload_try(&w, jobs, 1);
+        print_result(workload_name(w.kind), w.ranks, "a rank 10 % slower", &slow, true);
+        w.plant = PLANT_HOST;
+        w.who = 1;
+        w.factor = 1.2;
+        slow = workload_try(&w, jobs, 1);
+        print_result(workload_name(w.kind), w.ranks, "a host 20 % slower", &slow, true);
+        w.plant = PLANT_ROTATING;
+        w.factor = 1.5;
+        slow = workload_try(&w, jobs, 1);
+        print_result(workload_name(w.kind), w.ranks, "another rank slow each step", &slow, false);
+        w.plant = PLANT_ROLE;
+        w.who = 1;
+        w.factor = 1.6;
+        if (kind == WORKLOAD_PIPELINE) {
+            slow = workload_try(&w, jobs, 1);
+            print_result(workload_name(w.kind), w.ranks, "a stage 60 % slower", &slow, false);
+        }
+    }
+    struct workload w = sized(WORKLOAD_GPU, 64);
+    w.plant = PLANT_LATE_HOST;
+    w.who = 21;
+    w.factor = 1.2;
+    slow = workload_try(&w, jobs, 1);
+    print_result(workload_name(w.kind), w.ranks, "a host that enqueues late", &slow, true);
+}
+
+static void bench_nobody(unsigned jobs) {
+    unsigned alarms = 0, played = 0;
+    for (int kind = 0; kind < WORKLOADS; kind++) {
+        struct workload w = workload_standard((enum workload_kind)kind);
+        w.outliers = 0.01;
+        w.noise = 0.1;
+        struct workload_result r = workload_try(&w, jobs / 2 / WORKLOADS, 5000);
+        alarms += r.jobs_wrong;
+        played += r.jobs;
+    }
+    for (size_t i = 0; i < trial_count; i++) {
+        if (trials[i].planted)
+            continue;
+        struct trial_result r = trial_run(&trials[i], jobs / 2 / 10, 5000);
+        alarms += r.wrong;
+        played += jobs / 2 / 10;
+    }
+    printf("\nNobody slow (all kinds of jobs, and noise of many kinds): %u of %u jobs name somebody (%.2f %%; at most "
+           "1 %%): "
+           "%s\n\n",
+           alarms, played, 100.0 * alarms / played, met(alarms * 100 <= played));
+}
+
+static void bench_links(unsigned jobs) {
+    static const double factors[] = {0.7, 0.5};
+    unsigned confused = 0, played = 0;
+    printf("## Slow links\n\n");
+    for (int kind = 0; kind < WORKLOADS; kind++)
+        for (size_t f = 0; f < sizeof factors / sizeof *factors; f++) {
+            struct workload w = workload_standard((enum workload_kind)kind);
+            w.outliers = 0.01;
+            w.plant = PLANT_LINK;
+            w.factor = factors[f];
+            w.who = 3;
+            w.whom = w.kind == WORKLOAD_PIPELINE ? 11 : 4;
+            w.bytes = 8 << 20; /* large enough for the link to matter */
+            struct workload_result r = workload_try(&w, jobs, 1);
+            confused += r.jobs_wrong;
+            played += r.jobs;
+        }
+    printf("A link with 30 or 50 %% less bandwidth: %u of %u jobs name a rank or a host for it (%.1f %%; at most 2 "
+           "%%): %s\n"
+           "Links named for it: the analysis of stragglers has no such class.\n\n",
+           confused, played, 100.0 * confused / played, met(confused * 50 <= played));
+    fflush(stdout);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static void bench_steps(unsigned streams) {
+    unsigned all = 0, exact = 0;
+    printf("## Steps in whole dumps\n\n| job | jobs | all ranks exact |\n|---|---|---|\n");
+    for (int kind = 0; kind < WORKLOADS; kind++) {
+        unsigned right = 0;
+        for (unsigned i = 0; i < streams; i++) {
+            struct workload w = workload_standard((enum workload_kind)kind);
+            w.seed = 100 + i;
+            w.steps = 30 + 3 * i;
+            w.pieces = 1 + (i * 7) % 32;
+            w.evaluation = i % 3 ? 7 + i : 0;
+            right += workload_steps_are_exact(&w);
+        }
+        printf("| %s | %u | %u |\n", workload_name((enum workload_kind)kind), streams, right);
+        fflush(stdout);
+        all += streams;
+        exact += right;
+    }
+    printf("\nTogether %.1f %% (at least 95 %%): %s\n\n", 100.0 * exact / all, met(exact * 100 >= all * 95));
+}
+
+/* ---- hangs ----------------------------------------------------------------------------------- */
+
+static bool names_the_guilty(const struct hang_job *job, const struct diagnosis *diagnosis) {
+    bool named[64] = {false};
+    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+        if (diagnosis->world.parties[diagnosis->culprits[i].party].rank < 64)
+            named[diagnosis->world.parties[diagnosis->culprits[i].party].rank] = true;
+    for (unsigned r = 0; r < job->ranks; r++)
+        if (job->guilty[r] && !named[r])
+            return false;
+    return true;
+}
+
+static void bench_hangs(unsigned seeds) {
+    unsigned right = 0, false_deadlocks = 0, all = 0;
+    for (int fault = FAULT_NONE; fault < FAULTS; fault++)
+        for (unsigned seed = 0; seed < seeds; seed++, all++) {
+            const struct hang_scene scene = {.seed = 9000 + seed * 100 + (unsigned)fault,
+                                             .ranks = 4 + seed % 13,
+                                             .before = seed % 5 * 40,
+                                             .after = 30,
+                                             .fault = (enum fault)fault,
+                                             .ring_records = 16};
+            struct hang_job made;
+            struct job job;
+            struct diagnosis diagnosis;
+            hang_open(&made, &scene);
+            if (job_select(&job, &made.set, NULL, NULL) != 0 ||
+                !diagnose(&diagnosis, &job, &(struct diagnose_request){.states = made.states, .settled = true}))
+                exit(1);
+            right += diagnosis.verdict == made.verdict && names_the_guilty(&made, &diagnosis);
+            false_deadlocks += diagnosis.verdict == VERDICT_DEADLOCK && made.verdict != VERDICT_DEADLOCK;
+            diagnosis_free(&diagnosis);
+            job_free(&job);
+            hang_close(&made);
+        }
+    printf("## Hangs, rings of 16 records\n\n%u of %u single faults right, verdict and culprits (all): %s. False "
+           "deadlocks: "
+           "%u (none): %s\n\n",
+           right, all, met(right == all), false_deadlocks, met(false_deadlocks == 0));
+    fflush(stdout);
+}
+
+/* ---- speed ----------------------------------------------------------------------------------- */
+
+/* Runs a command with stdout in `output`; seconds, and processor seconds; ends the program when it fails. */
+static double run(char *const *command, const char *output, double *processor, long *rss_kib) {
+    double begun = now();
+    pid_t child = fork();
+    if (child == 0) {
+        int fd = open(output, O_CREAT | O_TRUNC | O_WRONLY, 0600);
+        if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0)
+            _exit(127);
+        execv(command[0], command);
+        _exit(127);
+    }
+    int status;
+    struct rusage usage;
+    if (child < 0 || wait4(child, &status, 0, &usage) != child || status != 0) {
+        fprintf(stderr, "analysis: %s failed\n", command[0]);
+        exit(1);
+    }
+    *processor = (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6 + (double)usage.ru_stime.tv_sec +
+                 (double)usage.ru_stime.tv_usec / 1e6;
+    *rss_kib = usage.ru_maxrss;
+    return now() - begun;
+}
+
+static bool same_contents(const char *a, const char *b) {
+    FILE *left = fopen(a, "r"), *right = fopen(b, "r");
+    bool same = left && right;
+    for (int c = 0; same && c != EOF;)
+        same = (c = getc(left)) == getc(right);
+    if (left)
+        fclose(left);
+    if (right)
+        fclose(right);
+    return same;
+}
+
+static uint64_t size_of(const char *directory, bool remove) {
+    uint64_t bytes = 0;
+    DIR *open = opendir(directory);
+    for (struct dirent *entry; open && (entry = readdir(open)) != NULL;) {
+        struct stat stat;
+        if (entry->d_name[0] == '.' || fstatat(dirfd(open), entry->d_name, &stat, 0) != 0)
+            continue;
+        bytes += (uint64_t)stat.st_size;
+        if (remove)
+            unlinkat(dirfd(open), entry->d_name, 0);
+    }
+    if (open)
+        closedir(open);
+    return bytes;
+}
+
+static void bench_speed(char *commtap, char *dumps, const char *scratch) {
+    char directory[4000], output[3][4096];
+    double processor;
+    long rss;
+    snprintf(directory, sizeof directory, "%s/gigabyte", scratch);
+    mkdir(scratch, 0700);
+    mkdir(directory, 0700);
+    for (int i = 0; i < 3; i++)
+        snprintf(output[i], sizeof output[i], "%s/report.%d", scratch, i);
+    run((char *[]){dumps, directory, "64", "262144", NULL}, output[0], &processor, &rss);
+    double gigabytes = (double)size_of(directory, false) / 1e9;
+    printf("## Speed: report on %.2f GB of dumps, %ld processors\n\n"
+           "| threads | seconds | processor seconds | peak resident MiB, mapped dumps included |\n|---|---|---|---|\n",
+           gigabytes, sysconf(_SC_NPROCESSORS_ONLN));
+    double seconds[3];
+    for (int i = 0; i < 3; i++) { /* the first time warms the page cache */
+        char threads[2] = {i == 1 ? '1' : '2', 0};
+        seconds[i] = run((char *[]){commtap, "report", "--format", "json", "--threads", threads, directory, NULL},
+                         output[i], &processor, &rss);
+        if (i > 0)
+            printf("| %s | %.2f | %.2f | %ld |\n", threads, seconds[i], processor, rss / 1024);
+    }
+    printf("\n%.2f s per GB with 2 threads (at most 5): %s. Output of 1 and 2 threads byte-identical: %s\n\n",
+           seconds[2] / gigabytes, met(seconds[2] <= 5 * gigabytes), met(same_contents(output[1], output[2])));
+    size_of(directory, true);
+    rmdir(directory);
+    for (int i = 0; i < 3; i++)
+        unlink(output[i]);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 4) {
+        fprintf(stderr, "usage: analysis COMMTAP DUMPS SCRATCH [JOBS]\n");
+        return 2;
+    }
+    unsigned jobs = argc > 4 ? (unsigned)strtoul(argv[4], NULL, 10) : 1000;
+    unsigned some = jobs / 20 > 1 ? jobs / 20 : 1;
+    bench_clocks();
+    printf("## Stragglers: 10 %% noise, clocks off by a second and 100 ppm, 1 %% outliers\n\n");
+    bench_sizes();
+    bench_kinds(some / 2 + 1);
+    printf("\nTo reach from 10 %% up: precision >= 0.99, recall >= 0.98.\n");
+    bench_nobody(jobs);
+    bench_links(some / 2 + 1);
+    bench_steps(some);
+    bench_hangs(some);
+    bench_speed(argv[1], argv[2], argv[3]);
+    return 0;
+}

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# How good and how fast the analysis is, beside the figures to reach. Minutes, and a gigabyte below build/.
+#
+#   make bench-analysis [JOBS=1000]
+
+BENCH_ANALYSIS := $(BUILD)/test/bench/analysis
+
+.PHONY: bench-analysis
+bench-analysis: all $(BENCH_ANALYSIS) $(BUILD)/test/bench/hangs $(BENCH)/dumps
+	@$(BENCH_ANALYSIS) $(BUILD)/commtap $(BENCH)/dumps $(BENCH)/scratch $(JOBS)
+	@echo '## Hangs at scale'
+	@echo
+	@$(HANGS) 16384
+
+$(BENCH_ANALYSIS): $(BUILD)/test/bench/analysis.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out test/scenes/false_alarms.c, \
+    $(wildcard test/scenes/*.c)) test/unit/dump_builder.c) $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
+	$(CC) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@
