@@ -176,7 +176,7 @@ static void say_given_up(struct findings *findings, const struct job *job, const
     if (absent > 0) {
         qsort(ranks, absent, sizeof *ranks, by_rank);
         say_ranks(missing, sizeof missing, ranks, absent);
-        snprintf(late, sizeof late, ", which %s never called", missing);
+        snprintf(late, sizeof late, ", which %s never called,", missing);
     }
     findings_add(findings, FINDING_GIVEN_UP,
                  "%s gave up communicator %016" PRIx64 " (ncclCommAbort or ncclCommRevoke) with work unfinished: its "

@@ -597,14 +597,25 @@ static void read_party(struct builder *b, uint32_t p) {
 
 /* ---- GPU work -------------------------------------------------------------------------------- */
 
+static bool ended_elsewhere(const struct world *world, const struct shared_communicator *communicator, uint32_t seq) {
+    for (uint32_t i = 0; i < communicator->present_count; i++) {
+        struct progress progress;
+        if (membership_progress(world, &communicator->present[i], &progress) && progress.completed > seq)
+            return true;
+    }
+    return false;
+}
+
 /* The oldest operation that the GPU has begun and not ended. Where nothing tells when GPU work begins and ends, those
- * ahead of the last member wait for it. */
+ * ahead of the last member wait for it. A process that died could not note any more what its GPU ended just then: what
+ * ended on another member had ended there. */
 static bool unfinished(const struct world *world, const struct shared_communicator *communicator,
                        const struct membership *me, const struct progress *mine, uint32_t *seq) {
     uint32_t timing = world->parties[me->party].dump->header->gpu_timing;
     if (timing == GPU_TIMING_EVENTS || timing == GPU_TIMING_KERNEL) {
         *seq = (uint32_t)mine->completed;
-        return mine->started > mine->completed;
+        return mine->started > mine->completed &&
+               !(world->parties[me->party].process == PROCESS_GONE && ended_elsewhere(world, communicator, *seq));
     }
     uint64_t least = mine->enqueued;
     for (uint32_t i = 0; i < communicator->present_count; i++) {
