@@ -138,12 +138,17 @@ void gpu_device_drop(struct gpu_device *device);
 /* Says what a driver's error means for the device: those after which its events are worth nothing drop it. */
 void gpu_device_error(struct gpu_device *device, int status);
 
-/* Makes the device's context current on this thread where it is not. Returns whether gpu_context_leave must undo it. */
-static inline bool gpu_context_enter(const struct gpu_device *device) {
-    void *current = NULL;
-    if (gpu_driver.context_current(&current) == GPU_SUCCESS && current == device->context)
+/* Makes the device's context current on this thread where it is not. Returns whether gpu_context_leave must undo it. A
+ * context that was destroyed unannounced shows itself here: the device is dropped then, and the caller must look at
+ * gpu_device_is_live before it asks for events, which may have gone with the context. */
+static inline bool gpu_context_enter(struct gpu_device *device) {
+    void *current = NULL, *context = __atomic_load_n(&device->context, __ATOMIC_ACQUIRE);
+    if (!gpu_device_is_live(device) || (gpu_driver.context_current(&current) == GPU_SUCCESS && current == context))
         return false;
-    return gpu_driver.context_push(device->context) == GPU_SUCCESS;
+    int status = gpu_driver.context_push(context);
+    if (status != GPU_SUCCESS)
+        gpu_device_error(device, status);
+    return status == GPU_SUCCESS;
 }
 
 static inline void gpu_context_leave(bool entered) {

@@ -31,6 +31,7 @@ enum gpu_status {
 #define GPU_CAPTURE_STATUS_NONE       0
 #define GPU_CAPTURE_STATUS_ACTIVE     1
 #define GPU_CAPTURE_MODE_RELAXED      2
+#define GPU_STREAM_PER_THREAD         ((void *)2)                 /* CU_STREAM_PER_THREAD */
 #define GPU_STREAM_IS_SPECIAL(stream) ((uintptr_t)(stream) <= 2u) /* NULL, legacy, per thread */
 
 struct gpu_driver {

@@ -326,7 +326,8 @@ void finish_housekeeping(struct gpu_device *device, uint64_t now) {
     if (!fresh && !anchor_due && now < device->memory_due_ns)
         return;
     bool entered = gpu_context_enter(device);
-    if ((!fresh || introduce(device)) && anchor_due && device_clock_take(&device->clock, now))
+    if (gpu_device_is_live(device) && (!fresh || introduce(device)) && anchor_due &&
+        device_clock_take(&device->clock, now))
         keep_event_anchor(device);
     if (gpu_device_is_live(device) && now >= device->memory_due_ns)
         sample_memory(device, now);

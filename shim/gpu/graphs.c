@@ -331,7 +331,7 @@ void graphs_sample(struct gpu_device *device, uint64_t now) {
     *due = now + SAMPLE_INTERVAL_NS;
     uint32_t limit = __atomic_load_n(&graph_limit, __ATOMIC_ACQUIRE);
     bool entered = limit && gpu_context_enter(device);
-    for (uint32_t i = 0; i < limit; i++) {
+    for (uint32_t i = 0; i < limit && gpu_device_is_live(device); i++) {
         struct captured_graph *captured = &graphs[i];
         if (captured->device != device || !__atomic_load_n(&captured->taken, __ATOMIC_ACQUIRE) ||
             __atomic_load_n(&captured->seen, __ATOMIC_RELAXED) || now < captured->captured_ns + SAMPLE_QUIET_NS)

@@ -138,7 +138,7 @@ static bool look_at(struct stream_list *list) {
     if (!list->oldest)
         return false;
     struct gpu_device *device = list->oldest->device;
-    bool entered = gpu_device_is_live(device) && gpu_context_enter(device);
+    bool entered = gpu_context_enter(device);
     bool any = look_at_launches(list);
     gpu_context_leave(entered);
     return any;
@@ -149,7 +149,8 @@ static void grow_pool(struct gpu_device *device) {
         device->chunk_count >= GPU_CHUNKS_MAX)
         return;
     bool entered = gpu_context_enter(device);
-    gpu_pool_grow(device);
+    if (gpu_device_is_live(device))
+        gpu_pool_grow(device);
     gpu_context_leave(entered);
 }
 

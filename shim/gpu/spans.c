@@ -107,7 +107,7 @@ int gpu_attach_ordinal(int ordinal) {
 /* ---- a launch -------------------------------------------------------------------------------- */
 
 /* For a special handle the device's context must be current: it means another stream in each. */
-static bool enter_for(const struct gpu_device *device, const void *stream) {
+static bool enter_for(struct gpu_device *device, const void *stream) {
     return GPU_STREAM_IS_SPECIAL(stream) && gpu_context_enter(device);
 }
 

@@ -23,7 +23,14 @@
 /* Integers and pointers all; a function with fewer never looks at the others. */
 struct arguments {
     uintptr_t a[5];
+    bool per_thread; /* a function for programs built with a default stream per thread: that is what their 0 means */
 };
+
+/* The stream among the arguments as the functions without _ptsz name it. Taking a thread's own stream for the legacy
+ * one would not only tell wrong times: an event of ours there makes all streams wait for each other. */
+static void *stream_at(const struct arguments *x, unsigned i) {
+    return x->per_thread && !x->a[i] ? GPU_STREAM_PER_THREAD : (void *)x->a[i];
+}
 
 static int pass_on(any_function real, const struct arguments *x) {
     return (int)real(x->a[0], x->a[1], x->a[2], x->a[3], x->a[4]);
@@ -53,7 +60,7 @@ static int update(any_function real, const struct arguments *x) { /* executable,
 }
 
 static int launch(any_function real, const struct arguments *x) { /* executable, stream */
-    struct gpu_span *span = graphs_before_launch((void *)x->a[0], (void *)x->a[1]);
+    struct gpu_span *span = graphs_before_launch((void *)x->a[0], stream_at(x, 1));
     int result = pass_on(real, x);
     if (span)
         graphs_launched(span, result == GPU_SUCCESS);
@@ -75,12 +82,12 @@ static int destroy_graph(any_function real, const struct arguments *x) {
 static int record(any_function real, const struct arguments *x) { /* event, stream, ... */
     int result = pass_on(real, x);
     if (result == GPU_SUCCESS)
-        waits_event_recorded((void *)x->a[0], (void *)x->a[1]);
+        waits_event_recorded((void *)x->a[0], stream_at(x, 1));
     return result;
 }
 
 static int wait(any_function real, const struct arguments *x) { /* stream, event, ... */
-    waits_before_wait((void *)x->a[0], (void *)x->a[1]);
+    waits_before_wait(stream_at(x, 0), (void *)x->a[1]);
     return pass_on(real, x);
 }
 
@@ -113,7 +120,9 @@ static int destroy_context(any_function real, const struct arguments *x) { /* co
 
 /* ---- the functions --------------------------------------------------------------------------- */
 
-#define CUDA(name, handler)                                                                                            \
+#define CUDA(name, handler)      CUDA_FUNCTION(name, handler, false)
+#define CUDA_PTSZ(name, handler) CUDA_FUNCTION(name##_ptsz, handler, true)
+#define CUDA_FUNCTION(name, handler, per_thread)                                                                       \
     EXPORTED int name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);                                          \
     static any_function real_##name;                                                                                   \
     HOOK(name, name, &real_##name);                                                                                    \
@@ -121,7 +130,7 @@ static int destroy_context(any_function real, const struct arguments *x) { /* co
         any_function real = __atomic_load_n(&real_##name, __ATOMIC_ACQUIRE);                                           \
         if (unlikely(!real))                                                                                           \
             real = resolve_hook(&hook_##name, __builtin_return_address(0));                                            \
-        return dispatch(real, handler, &(struct arguments){{a1, a2, a3, a4, a5}});                                     \
+        return dispatch(real, handler, &(struct arguments){{a1, a2, a3, a4, a5}, per_thread});                         \
     }
 
 static inline int dispatch(any_function real, int (*handler)(any_function, const struct arguments *),
@@ -139,36 +148,36 @@ static inline int dispatch(any_function real, int (*handler)(any_function, const
 CUDA(cudaGraphInstantiate, instantiate)
 CUDA(cudaGraphInstantiateWithFlags, instantiate)
 CUDA(cudaGraphInstantiateWithParams, instantiate)
-CUDA(cudaGraphInstantiateWithParams_ptsz, instantiate)
+CUDA_PTSZ(cudaGraphInstantiateWithParams, instantiate)
 CUDA(cuGraphInstantiate, instantiate)
 CUDA(cuGraphInstantiate_v2, instantiate)
 CUDA(cuGraphInstantiateWithFlags, instantiate)
 CUDA(cuGraphInstantiateWithParams, instantiate)
-CUDA(cuGraphInstantiateWithParams_ptsz, instantiate)
+CUDA_PTSZ(cuGraphInstantiateWithParams, instantiate)
 CUDA(cudaGraphExecUpdate, update)
 CUDA(cuGraphExecUpdate, update)
 CUDA(cuGraphExecUpdate_v2, update)
 CUDA(cudaGraphLaunch, launch)
-CUDA(cudaGraphLaunch_ptsz, launch)
+CUDA_PTSZ(cudaGraphLaunch, launch)
 CUDA(cuGraphLaunch, launch)
-CUDA(cuGraphLaunch_ptsz, launch)
+CUDA_PTSZ(cuGraphLaunch, launch)
 CUDA(cudaGraphExecDestroy, destroy_executable)
 CUDA(cuGraphExecDestroy, destroy_executable)
 CUDA(cudaGraphDestroy, destroy_graph)
 CUDA(cuGraphDestroy, destroy_graph)
 
 CUDA(cudaEventRecord, record)
-CUDA(cudaEventRecord_ptsz, record)
+CUDA_PTSZ(cudaEventRecord, record)
 CUDA(cudaEventRecordWithFlags, record)
-CUDA(cudaEventRecordWithFlags_ptsz, record)
+CUDA_PTSZ(cudaEventRecordWithFlags, record)
 CUDA(cuEventRecord, record)
-CUDA(cuEventRecord_ptsz, record)
+CUDA_PTSZ(cuEventRecord, record)
 CUDA(cuEventRecordWithFlags, record)
-CUDA(cuEventRecordWithFlags_ptsz, record)
+CUDA_PTSZ(cuEventRecordWithFlags, record)
 CUDA(cudaStreamWaitEvent, wait)
-CUDA(cudaStreamWaitEvent_ptsz, wait)
+CUDA_PTSZ(cudaStreamWaitEvent, wait)
 CUDA(cuStreamWaitEvent, wait)
-CUDA(cuStreamWaitEvent_ptsz, wait)
+CUDA_PTSZ(cuStreamWaitEvent, wait)
 
 CUDA(cudaDeviceReset, reset_current)
 CUDA(cuDevicePrimaryCtxReset, reset_primary)

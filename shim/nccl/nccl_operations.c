@@ -212,10 +212,16 @@ static void settle_unseen(struct call_frame *f) {
     f->bytes = nccl_bytes(f->call, f->a, f->comm ? f->comm->size : 0);
 }
 
+/* A communicator that another thread destroyed or aborted meanwhile (a watchdog, while we were stuck) is none any more:
+ * its place and its progress may be another's. */
+static bool is_gone(const struct call_frame *f) {
+    return f->comm && (!__atomic_load_n(&f->comm->taken, __ATOMIC_ACQUIRE) || f->comm->index != f->comm_index);
+}
+
 /* The call has returned: its launch is under way, or waits for the end of the group. */
 static void operation_after(struct call_frame *f) {
     struct group_launch *launch = NULL;
-    if (f->comm && f->comm->index != f->comm_index) /* destroyed by another thread meanwhile */
+    if (unlikely(is_gone(f)))
         f->comm = NULL;
     if (unlikely(f->failed || !f->comm)) {
         gpu_span_drop(f->span);
@@ -259,9 +265,11 @@ void nccl_collective_before(struct call_frame *f) {
 }
 
 void nccl_collective_after(struct call_frame *f) {
+    bool gone = is_gone(f);
     if (unlikely(f->failed && f->comm)) {
         struct progress *p = f->comm->progress;
-        collective_take_back(f->comm, f->seq, p->hashed, p->prefix_hash);
+        if (!gone)
+            collective_take_back(f->comm, f->seq, p->hashed, p->prefix_hash);
         f->seq = SEQ_NONE;
         f->flags &= (uint16_t)~FLAG_COLLECTIVE;
     } else if (unlikely(!f->comm && !f->failed)) {
@@ -269,7 +277,7 @@ void nccl_collective_after(struct call_frame *f) {
         if (f->comm)
             number_collective(f);
     }
-    if (likely(!f->failed && f->comm && f->comm->index == f->comm_index))
+    if (likely(!f->failed && f->comm && !gone))
         collective_hash(f->comm, nccl_signature(f));
     operation_after(f);
 }

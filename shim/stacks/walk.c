@@ -130,6 +130,7 @@ static inline bool read_slot(struct walk *w, uintptr_t at, uintptr_t *value) {
         w->transient = true;
         return true;
     }
+    w->foreign |= at < w->view->low || at >= w->view->high;
     w->slots[w->slot_count++] = (struct stack_slot){.at = (const uintptr_t *)at, .value = *value};
     return true;
 }
@@ -207,10 +208,17 @@ static bool chain_lands(struct walk *w) {
     return false;
 }
 
+/* A frame found by its tables is where the program will return to, so its memory stays as long as it is found again.
+ * Frames guessed, or believed until nothing made sense any more, may lie in memory that others give back. */
+static void distrust(struct walk *w) {
+    w->transient |= w->foreign;
+}
+
 static enum step step_chain(struct walk *w) {
     uintptr_t fp, pc, frame = w->fp;
     if (!chain_lands(w) || !read_slot(w, frame, &fp) || !read_slot(w, frame + 8, &pc))
         return STEP_CUT;
+    distrust(w);
     w->pc = plain_address(pc);
     w->sp = frame + 16;
     w->fp = fp;
@@ -300,17 +308,24 @@ static int take_complex_step(struct _Unwind_Context *context, void *data) {
 /* Programs of the tests have no look-ups of their own linked in. */
 #pragma weak resolve_in_loaded
 
-/* Only one that is loaded already, by the program or by a library of it. Races store the same pointers. */
+/* Only one that is loaded already, by the program or by a library of it; looked for again when code of another library
+ * has shown on a stack. Races store the same pointers. */
 static bool find_unwinder(void) {
-#define FIND(name)                                                                                                     \
-    if (!unwinder.name && resolve_in_loaded)                                                                           \
-        *(void **)&unwinder.name = resolve_in_loaded("libgcc_s.so.1", "_Unwind_" #name);
+    static uint32_t looked_at;
+    uint32_t modules = modules_count() + 1;
+    if (__atomic_exchange_n(&looked_at, modules, __ATOMIC_RELAXED) == modules || unwinder.Backtrace)
+        return __atomic_load_n(&unwinder.Backtrace, __ATOMIC_ACQUIRE) != NULL;
+    void *backtrace = resolve_in_loaded ? resolve_in_loaded("libgcc_s.so.1", "_Unwind_Backtrace") : NULL;
+    if (!backtrace)
+        return false;
+#define FIND(name) *(void **)&unwinder.name = resolve_in_loaded("libgcc_s.so.1", "_Unwind_" #name);
     FIND(GetIP)
     FIND(GetCFA)
     FIND(GetGR)
-    FIND(Backtrace)
 #undef FIND
-    return unwinder.GetIP && unwinder.GetCFA && unwinder.GetGR && unwinder.Backtrace;
+    if (unwinder.GetIP && unwinder.GetCFA && unwinder.GetGR)
+        __atomic_store_n((void **)&unwinder.Backtrace, backtrace, __ATOMIC_RELEASE);
+    return unwinder.Backtrace != NULL;
 }
 
 /* It restores every register, which tells what a rule here cannot; the slots it read are unknown. */
@@ -333,6 +348,8 @@ void walk_stack(struct walk *w) {
             s = step_complex(w);
         if (s == STEP_END)
             return;
+        if (s == STEP_CUT)
+            distrust(w);
         if (s == STEP_CUT || w->depth == w->limit) {
             w->frames[w->depth++] = STACK_ENTRY_CUT;
             w->cut = true;

@@ -29,7 +29,8 @@ struct walk {
     struct stack_slot *slots; /* room for WALK_SLOTS_PER_FRAME * limit */
     uint32_t slot_count;
     bool cut;       /* frames are missing beyond the last one; the last entry of `frames` says so */
-    bool transient; /* not a function of the slots alone: must not be remembered */
+    bool foreign;   /* read memory beyond the thread's own stack: a coroutine's, or nobody's */
+    bool transient; /* not a function of the slots alone, or these may vanish: must not be remembered */
 };
 
 /* Empties the cache of rules: a new activation. False when there is no memory. */

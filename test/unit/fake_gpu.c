@@ -125,6 +125,7 @@ static int record(struct fake_event *event, struct stream *s, bool external) {
 static int event_record(void *event, void *stream) {
     pthread_mutex_lock(&lock);
     fake.calls.records++;
+    fake.recorded_on = stream;
     int result = record(event, stream_of(stream), false);
     pthread_mutex_unlock(&lock);
     return result;
@@ -212,6 +213,8 @@ static int context_device(int *ordinal) {
 
 static int before_push;
 static int context_push(void *context) {
+    if (fake.push_error)
+        return fake.push_error;
     fake.calls.pushes++;
     before_push = fake.current;
     fake.current = context_number(context);

@@ -34,7 +34,8 @@ struct fake_calls {
 struct fake_gpu {
     int current; /* context of the calling thread, -1 = none */
     struct fake_calls calls;
-    int record_error, query_error; /* given to every call of the kind while not 0 */
+    int record_error, query_error, push_error; /* given to every call of the kind while not 0 */
+    void *recorded_on;                         /* stream that an event was recorded on last, as the caller named it */
     uint64_t free_memory, total_memory;
     void *capture_graph; /* of the stream under capture */
     uint64_t capture_id;

@@ -23,10 +23,25 @@
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/mode.h"
 #include "shim/gpu/waits.h"
+#include "shim/resolve.h"
 
 #define MS   1000000ull
 #define CALL 300
 #define COMM 7
+
+/* The job's functions (wrap_cuda.c), behind which everything succeeds. */
+int cudaEventRecord(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+int cudaStreamWaitEvent(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+int cudaStreamWaitEvent_ptsz(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+
+static uintptr_t succeed(void) {
+    return 0;
+}
+
+any_function resolve_hook(const struct hook *hook, const void *caller) {
+    (void)hook, (void)caller;
+    return succeed;
+}
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";
 static struct progress progress;
@@ -291,6 +306,20 @@ static void test_vanished_context_drops_the_pool_until_it_comes_again(void **sta
         assert_int_equal(next_record(RECORD_GPU)->op, 2);
     }
     assert_int_equal(losses()->gpu_failed, 8);
+}
+
+/* Destroyed by a way that is not seen: its events may be gone, too, and asking for one could end the process. */
+static void test_events_of_a_destroyed_context_are_left_alone(void **state) {
+    (void)state;
+    enqueue(fake_stream(0, 0), 1);
+    fake.current = -1; /* as in the harvester's own thread */
+    fake.push_error = 709;
+    unsigned queries = fake.calls.queries;
+    harvester_round();
+    fake.push_error = 0;
+    harvester_round();
+    assert_int_equal(fake.calls.queries, queries);
+    assert_int_equal(losses()->gpu_failed, 1);
 }
 
 static void test_failed_record_times_nothing(void **state) {
@@ -586,6 +615,19 @@ static void test_wait_for_communication_is_exposed_until_it_ends(void **state) {
 }
 
 /* The wait may be harvested before the launch that it waits for; one that comes late exposes nothing. */
+/* Programs built with a default stream per thread: an event of ours on the legacy one would make all streams wait. */
+static void test_default_stream_of_a_thread(void **state) {
+    (void)state;
+    static char job_event;
+    void *communication = fake_stream(0, 0);
+    enqueue(communication, 1);
+    cudaEventRecord((uintptr_t)&job_event, (uintptr_t)communication, 0, 0, 0);
+    cudaStreamWaitEvent_ptsz(0, (uintptr_t)&job_event, 0, 0, 0);
+    assert_ptr_equal(fake.recorded_on, GPU_STREAM_PER_THREAD);
+    cudaStreamWaitEvent(0, (uintptr_t)&job_event, 0, 0, 0);
+    assert_null(fake.recorded_on);
+}
+
 static void test_wait_that_comes_late_exposes_nothing(void **state) {
     (void)state;
     static char job_event;
@@ -704,6 +746,7 @@ int main(void) {
         PLAIN(test_stream_of_another_device_uses_that_pool),
         PLAIN(test_failed_query_is_a_loss_and_no_end),
         PLAIN(test_vanished_context_drops_the_pool_until_it_comes_again),
+        PLAIN(test_events_of_a_destroyed_context_are_left_alone),
         PLAIN(test_failed_record_times_nothing),
         PLAIN(test_aborted_launches_are_unfinished),
         PLAIN(test_quiesce_takes_what_is_done_and_loses_the_rest),
@@ -718,6 +761,7 @@ int main(void) {
         GRAPHS(test_unseen_replays_are_sampled),
         PLAIN(test_without_graph_functions_captures_are_left_alone),
         PLAIN(test_wait_for_communication_is_exposed_until_it_ends),
+        PLAIN(test_default_stream_of_a_thread),
         PLAIN(test_wait_that_comes_late_exposes_nothing),
         PLAIN(test_clock_reads_from_the_nearest_anchor_at_the_devices_rate),
         PLAIN(test_anchors_are_taken_and_listed),

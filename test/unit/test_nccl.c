@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
@@ -198,6 +201,38 @@ static void copies_have_entries_of_their_own(void **state) {
     assert_int_equal(none(), NCCL_SYSTEM_ERROR);
 }
 
+static struct communicator *make_communicator(uintptr_t handle) {
+    struct communicator facts = {.uid = handle, .size = 2, .nccl = {.device = -1, .copy = -1}};
+    return communicator_register_known(&handle_maps->nccl, handle, &facts, 0, 0, false);
+}
+
+/* A thread stuck in a collective, a watchdog that aborts the communicator, a new one in its place. */
+static void failed_calls_leave_the_next_tenant_alone(void **state) {
+    (void)state;
+    char directory[] = "/tmp/commtap-unit-XXXXXX", command[64];
+    assert_non_null(mkdtemp(directory));
+    setenv("COMMTAP_DIR", directory, 1);
+    setenv("COMMTAP_STACK", "off", 1);
+    knobs_read(&recorder.knobs);
+    assert_true(recorder_activate() && communicators_open());
+    struct communicator *c = make_communicator(0x1000);
+    uintptr_t a[] = {0, 0, 4, 7, 0, 0x1000, 0};
+    struct call_frame f;
+    begin_frame(&f, &commtap_calls[INDEX_ncclAllReduce], a, recorder_thread());
+    nccl_collective_before(&f);
+    assert_int_equal(c->sequence, 1);
+    communicator_forget(&handle_maps->nccl, 0x1000);
+    assert_ptr_equal(make_communicator(0x2000), c);
+    for (int i = 0; i < 3; i++)
+        collective_enqueue(c, 0, 0);
+    f.failed = true;
+    nccl_collective_after(&f);
+    assert_int_equal(c->sequence, 3);
+    assert_int_equal(c->progress->enqueued, 3);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(uids_tell_communicators_apart),
@@ -206,6 +241,7 @@ int main(void) {
         cmocka_unit_test(signatures_hold_what_ranks_must_agree_on),
         cmocka_unit_test(the_last_new_stream_is_launched_on),
         cmocka_unit_test(copies_have_entries_of_their_own),
+        cmocka_unit_test(failed_calls_leave_the_next_tenant_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,6 +176,29 @@ static void test_only_readable_words_are_read(void **state) {
     assert_true(view_read(&view, (uintptr_t)&word, &word));
 }
 
+/* Any place behind a call. */
+__attribute__((noinline)) static uintptr_t return_address(void) {
+    return (uintptr_t)__builtin_return_address(0);
+}
+
+/* A chain of frame pointers through memory that is no stack of this thread: what is remembered of it must not be read
+ * again unasked, since its owner may give it back. */
+static void test_memory_of_others_may_go(void **state) {
+    (void)state;
+    char *pages = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uintptr_t *first = (uintptr_t *)(pages + 1024), *second = (uintptr_t *)(pages + 4096);
+    uintptr_t pc = (uintptr_t)pages + 8; /* code without tables */
+    first[0] = (uintptr_t)second;
+    first[1] = pc;
+    second[1] = return_address();
+    struct thread *self = recorder_thread();
+    uint32_t whole = stack_take(self, pc, (uintptr_t)pages + 512, (uintptr_t)first);
+    assert_in_range(definition_of(whole)->depth, 3, 21);
+    assert_int_equal(mprotect(pages + 4096, 4096, PROT_NONE), 0);
+    assert_int_not_equal(stack_take(self, pc, (uintptr_t)pages + 512, (uintptr_t)first), whole);
+    munmap(pages, 2 * 4096);
+}
+
 __attribute__((noinline)) static uint32_t recurse(struct thread *self, int depth) {
     if (depth == 0)
         return stack_here(self, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
@@ -279,6 +302,7 @@ int main(void) {
         cmocka_unit_test(test_tables_may_end_anywhere),
         cmocka_unit_test(test_registers_that_point_nowhere),
         cmocka_unit_test(test_only_readable_words_are_read),
+        cmocka_unit_test(test_memory_of_others_may_go),
         cmocka_unit_test(test_depth_is_limited_and_marked),
         cmocka_unit_test(test_sources_follow_the_native_frames),
         cmocka_unit_test(test_full_tables),
