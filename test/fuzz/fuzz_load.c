@@ -2,12 +2,10 @@
  *
  * libFuzzer target: a dump of any content is opened, everything in it is walked, and the stages run over it beside two
  * sound dumps.
- * Lives here: turning fuzz input into a dump, calling every function of the loader and every stage.
+ * Lives here: calling every function of the loader and every stage.
  * Must not live here: expectations; a crash or a sanitizer's report is the finding.
  *
- * Input: one byte of mode. Mode 0: the rest is the file. Otherwise the rest is a list of 12-byte patches over a sound
- * dump: section (0 = header and table), width, offset in units of 4 bytes (16 bit), value (64 bit); a section number of
- * 255 cuts the file instead.
+ * Input: one byte of mode. Mode 0: the rest is the file. Otherwise the rest is patches over a sound dump (sound.h).
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,9 +18,7 @@
 #include "analyzer/analyse/summary_deepspeed.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/match/directory.h"
-#include "test/unit/dump_builder.h"
-
-enum { PATCH_BYTES = 12, CUT = 255 };
+#include "test/fuzz/sound.h"
 
 static uint64_t sink; /* keeps reads from being dropped */
 
@@ -75,52 +71,6 @@ static void walk_communicators(const struct dump *dump) {
     }
 }
 
-/* A small dump with something in every section. */
-static struct dump_builder *make_sound(int32_t rank) {
-    struct dump_builder *builder = dump_builder_new(
-        &(struct dump_plan){.rank = rank, .world_size = 8, .lanes = 2, .ring_records = 64, .windows = 4});
-    const struct member_run runs[] = {{0, 3, 2}, {1, 1, 1}};
-    dump_builder_standard_calls(builder);
-    for (uint64_t i = 0; i < 8; i++)
-        dump_builder_anchor(builder, 1000 * i, 1000 * i, 5000 + 1000 * i, 3);
-    dump_builder_world(builder);
-    uint32_t other = dump_builder_communicator(builder, 42, "other", 0, runs, 2);
-    dump_builder_freed(builder, other, 99, 3);
-    dump_builder_epoch(builder, 1, 50);
-    for (uint32_t lane = 0; lane < 2; lane++) {
-        struct operation_row *row = dump_builder_operation(builder, lane);
-        row->call = BUILDER_ALLREDUCE;
-        row->source = SOURCE_HOST;
-        row->bytes = 8;
-        for (uint32_t i = 0; i < 100; i++) {
-            dump_builder_count(row, 8, 10 + i);
-            dump_builder_collective(builder, lane, BUILDER_ALLREDUCE, 0, i, 8, 20 * i, 20 * i + 10);
-        }
-        struct site_row *site = dump_builder_site(builder, lane);
-        site->count = 1;
-        site->call = BUILDER_ALLREDUCE;
-        site->stack = lane + 1;
-        dump_builder_peer(builder, lane)->count = 1;
-    }
-    /* a file that is not there: what is in files is test_symbols' to break */
-    dump_builder_module(builder, "/nowhere/lib.so", "identity", 8, 0x400000, 0x1000);
-    dump_builder_stack(builder, 1,
-                       (const uint64_t[]){0x400010, 0x400020, STACK_ENTRY_PYTHON | STACK_PYTHON_ENTRY | 1ull << 32 | 7,
-                                          STACK_ENTRY_CUT, STACK_ENTRY_LABEL | 1},
-                       5);
-    dump_builder_module_gone(builder, 0x400000);
-    dump_builder_stack(builder, 2, (const uint64_t[]){0x400010}, 1);
-    dump_builder_code(builder, 1, "forward", "/x/torch/utils/checkpoint.py");
-    dump_builder_string(builder, 1, "range");
-    struct window_block *block = dump_builder_window(builder, 0, 5);
-    for (uint64_t ticket = 3; ticket < 20; ticket++)
-        block->records[block->used++] = (struct record){.commit = ticket + 1, .kind = RECORD_CALL};
-    dump_builder_progress(builder, 0)->enqueued = 3;
-    dump_builder_in_flight(builder)->call = BUILDER_BARRIER;
-    dump_builder_pending(builder)->call = BUILDER_IALLREDUCE;
-    return builder;
-}
-
 static bool nobody_lives(const struct dump *dump) {
     (void)dump;
     return false;
@@ -167,7 +117,7 @@ static void walk_stages(struct dump *dump) {
     static char directory_name[] = "fuzz";
     for (int32_t i = 0; i < 2 && !others[i]; i++) {
         size_t bytes;
-        builders[i] = make_sound(i + 1);
+        builders[i] = fuzz_sound_dump(i + 1);
         const void *data = dump_builder_data(builders[i], &bytes);
         others[i] = dump_open_buffer("sound.ct", data, bytes);
     }
@@ -185,27 +135,10 @@ static void walk_stages(struct dump *dump) {
     make_tree(&set);
 }
 
-/* Applies one patch. Returns the file's new length. */
-static size_t patch(uint8_t *file, size_t bytes, const struct dump_header *sound, const uint8_t *data) {
-    static const size_t widths[] = {1, 2, 4, 8};
-    uint64_t value;
-    uint16_t units;
-    memcpy(&units, data + 2, sizeof units);
-    memcpy(&value, data + 4, sizeof value);
-    size_t start = 0, offset = units * (size_t)4 % SECTION_ALIGN, width = widths[data[1] % 4];
-    if (data[0] == CUT)
-        return value % (bytes + 1);
-    if (data[0] > 0 && data[0] <= SECTIONS_MAX)
-        start = sound->sections[data[0] - 1].offset;
-    if (start + offset + width <= bytes)
-        memcpy(file + start + offset, &value, width);
-    return bytes;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static struct dump_builder *sound;
     if (!sound)
-        sound = make_sound(0);
+        sound = fuzz_sound_dump(0);
     if (size == 0)
         return 0;
     size_t bytes;
@@ -219,10 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t length = bytes;
     memcpy(file, data[0] == 0 ? data + 1 : original, bytes);
     if (data[0] != 0)
-        for (size_t at = 1; at + PATCH_BYTES <= size; at += PATCH_BYTES) {
-            size_t end = patch(file, bytes, (const struct dump_header *)original, data + at);
-            length = end < length ? end : length;
-        }
+        length = fuzz_damage(file, bytes, original, data + 1, size - 1);
     struct dump *dump = dump_open_buffer("fuzz.ct", file, length);
     if (dump && dump->header) {
         walk_records(dump);
