@@ -67,7 +67,7 @@ static void print_found(FILE *stream, const struct steps *steps, const struct st
         const struct period *step = &rank->periods.levels[rank->periods.step];
         fprintf(stream, " of %zu operations, found by ", step->length);
         escape_text(stream, rank->anchor ? rank->anchor->name : "?");
-        fprintf(stream, " which comes back so (%.0f %% of the time)\n", 100 * step->regularity);
+        fprintf(stream, ", which comes back at this distance %.0f %% of the time\n", 100 * step->regularity);
         for (size_t i = 0; i < rank->periods.count; i++)
             if (i != rank->periods.step)
                 fprintf(stream, "%s: every %zu operations, about %.3f s\n",

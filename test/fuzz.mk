@@ -15,7 +15,7 @@ FUZZ_SHARED := test/fuzz/sound.c test/unit/dump_builder.c $(filter-out analyzer/
 fuzz: $(FUZZ_TARGETS:%=$(FUZZ_DIR)/%)
 	@for target in $(FUZZ_TARGETS); do \
 	    mkdir -p $(FUZZ_DIR)/found/$$target; \
-	    $(FUZZ_DIR)/$$target -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -max_len=4096 -rss_limit_mb=4096 -timeout=10 \
+	    $(FUZZ_DIR)/$$target -max_total_time=$$(($(FUZZ_SECONDS) / 2)) -max_len=1201 -len_control=0 -rss_limit_mb=4096 -timeout=10 \
 	        -close_fd_mask=3 -print_final_stats=1 -artifact_prefix=$(FUZZ_DIR)/ $(FUZZ_DIR)/found/$$target || exit 1; \
 	done
 

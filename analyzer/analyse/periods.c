@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 enum { OCCURRENCES_MIN = 4 };
+enum { LENGTHS_MAX = 256 }; /* looked at, the shortest: each costs a pass over the sequence */
 #define REGULAR       0.7  /* share of equal distances that makes a symbol regular */
 #define REPEATS       0.7  /* share of positions that repeat themselves */
 #define RECURS_WITHIN 0.8  /* share of recurring symbols that recur within the period ... */
@@ -59,9 +60,13 @@ static int compare_recurrences(const void *a, const void *b) {
 static void add_recurrence(struct search *s, size_t at, size_t count) {
     const struct occurrence *occurrences = s->occurrences + at;
     struct recurrence item = {.symbol = occurrences[0].symbol, .first = occurrences[0].at, .count = count, .at = at};
-    for (size_t i = 1; i < count; i++)
+    bool same = true;
+    for (size_t i = 1; i < count; i++) {
         s->distances[i - 1] = occurrences[i].at - occurrences[i - 1].at;
-    qsort(s->distances, count - 1, sizeof *s->distances, compare_sizes);
+        same &= s->distances[i - 1] == s->distances[0];
+    }
+    if (!same)
+        qsort(s->distances, count - 1, sizeof *s->distances, compare_sizes);
     item.distance = s->distances[(count - 1) / 2];
     size_t equal = 0;
     for (size_t i = 0; i + 1 < count; i++)
@@ -142,13 +147,14 @@ static void add_level(struct periods *periods, const struct period *level) {
 
 static void find_levels(struct periods *periods, const struct search *s) {
     periods->step = SIZE_MAX;
-    for (size_t i = 0, end; i < s->item_count; i = end) {
+    for (size_t i = 0, end, lengths = 0; i < s->item_count && lengths < LENGTHS_MAX; i = end) {
         size_t length = s->items[i].distance, anchor = SIZE_MAX;
         for (end = i; end < s->item_count && s->items[end].distance == length; end++)
             if (s->items[end].regularity >= REGULAR && anchor == SIZE_MAX)
                 anchor = end;
         if (anchor == SIZE_MAX)
             continue;
+        lengths++;
         const struct recurrence *item = &s->items[anchor];
         struct period level = {length, item->symbol, item->first, item->count, item->regularity, 0};
         bool inside = periods->step == SIZE_MAX;

@@ -36,6 +36,7 @@ struct operation {
 struct completion {
     int64_t at;
     bool receive;
+    size_t receives; /* of the completions up to this one, once they are sorted */
 };
 
 /* Where a launch ran. */
@@ -172,7 +173,7 @@ static void add_host_record(struct walk *w, const struct record *record, const s
         return;
     if (record->kind == RECORD_DONE) {
         if (GROW(w, completions, completion_count, completion_room))
-            w->completions[w->completion_count++] = (struct completion){t1, (record->flags & FLAG_RECV) != 0};
+            w->completions[w->completion_count++] = (struct completion){t1, (record->flags & FLAG_RECV) != 0, 0};
         return;
     }
     if ((record->kind != RECORD_CALL && record->kind != RECORD_POST) || (record->flags & FLAG_RECEIVE_HALF))
@@ -228,9 +229,14 @@ static int compare_starts(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
+/* Records come nearly always in their order. */
 static void sort(void *items, size_t count, size_t size, int (*compare)(const void *, const void *)) {
-    if (count > 1)
-        qsort(items, count, size, compare);
+    const char *item = items;
+    for (size_t i = 1; i < count; i++, item += size)
+        if (compare(item, item + size) > 0) {
+            qsort(items, count, size, compare);
+            return;
+        }
 }
 
 /* GPU operations happened where they ran, not where they were enqueued. */
@@ -249,21 +255,31 @@ static void move_to_device(struct walk *w) {
     }
 }
 
+/* How many completions were seen until then. */
+static size_t completed_until(const struct walk *w, int64_t at) {
+    size_t low = 0, high = w->completion_count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (w->completions[middle].at <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 /* A wait in which nothing but receives completed was receiving. */
 static void name_waits(struct walk *w) {
-    size_t c = 0;
+    for (size_t i = 0, receives = 0; i < w->completion_count; i++)
+        w->completions[i].receives = receives += w->completions[i].receive;
     for (size_t i = 0; i < w->part_count; i++) {
         struct part *part = &w->parts[i];
         if (part->kind != PART_WAIT)
             continue;
-        while (c < w->completion_count && w->completions[c].at <= part->from)
-            c++;
-        bool any = false, receive = true;
-        for (size_t k = c; k < w->completion_count && w->completions[k].at <= part->to; k++) {
-            any = true;
-            receive &= w->completions[k].receive;
-        }
-        part->kind = any && receive ? PART_RECEIVE : PART_OTHER;
+        size_t first = completed_until(w, part->from), last = completed_until(w, part->to);
+        size_t before = first > 0 ? w->completions[first - 1].receives : 0;
+        bool receive = last > first && w->completions[last - 1].receives - before == last - first;
+        part->kind = receive ? PART_RECEIVE : PART_OTHER;
     }
 }
 
@@ -325,55 +341,64 @@ static uint64_t gradient_symbol(const struct walk *w) {
     return best;
 }
 
-/* Lengths of unions of parts, clipped to a step. Parts are sorted by their beginning. */
-struct measure {
-    int64_t comm, receive_alone, collective, exposed;
+/* What the time of a step is compared with. */
+enum cover_kind {
+    COVER_COMMUNICATION,
+    COVER_NOT_RECEIVING, /* of that, all but receives */
+    COVER_EXPOSED,
+    COVERS,
 };
 
-static void sweep(const struct part *parts, size_t count, int64_t from, int64_t to, struct measure *m) {
-    int64_t until = from, receive_until = from, collective_until = from, exposed_until = from;
-    for (size_t i = 0; i < count && parts[i].from < to; i++) {
-        int64_t a = parts[i].from > from ? parts[i].from : from, b = parts[i].to < to ? parts[i].to : to;
-        if (b <= a)
-            continue;
-        if (parts[i].kind == PART_EXPOSED) {
-            m->exposed += b > exposed_until ? b - (a > exposed_until ? a : exposed_until) : 0;
-            exposed_until = b > exposed_until ? b : exposed_until;
-            continue;
-        }
-        if (b > until) {
-            m->comm += b - (a > until ? a : until);
-            until = b;
-        }
-        int64_t *own = parts[i].kind == PART_RECEIVE ? &receive_until : &collective_until;
-        if (parts[i].kind != PART_RECEIVE && b > *own)
-            m->collective += b - (a > *own ? a : *own);
-        *own = b > *own ? b : *own;
-    }
-    m->receive_alone = m->comm - m->collective; /* of the union, what no other communication covers */
+/* The union of some parts, as disjoint stretches in their order. */
+struct cover {
+    struct stretch {
+        int64_t from, to;
+    } *items;
+    size_t count, at; /* stretches before `at` end before any step that is still asked for */
+};
+
+static bool is_covered(enum cover_kind cover, enum part_kind part) {
+    if (cover == COVER_EXPOSED)
+        return part == PART_EXPOSED;
+    return part != PART_EXPOSED && (part != PART_RECEIVE || cover == COVER_COMMUNICATION);
 }
 
-static size_t first_reaching(const struct walk *w, const int64_t *reach, int64_t from) {
-    size_t low = 0, high = w->part_count;
-    while (low < high) { /* reach[i] = latest end of parts 0 .. i: never falls */
-        size_t middle = (low + high) / 2;
-        if (reach[middle] <= from)
-            low = middle + 1;
-        else
-            high = middle;
+static bool make_cover(struct cover *cover, const struct walk *w, enum cover_kind kind) {
+    *cover = (struct cover){.items = malloc((w->part_count + 1) * sizeof *cover->items)};
+    for (size_t i = 0; cover->items && i < w->part_count; i++) {
+        const struct part *part = &w->parts[i];
+        struct stretch *last = cover->count > 0 ? &cover->items[cover->count - 1] : NULL;
+        if (!is_covered(kind, part->kind))
+            continue;
+        if (!last || part->from > last->to)
+            cover->items[cover->count++] = (struct stretch){part->from, part->to};
+        else if (part->to > last->to)
+            last->to = part->to;
     }
-    return low;
+    return cover->items != NULL;
 }
 
-static void fill_step(const struct walk *w, struct step *step, const int64_t *reach, size_t *operation,
+/* How much of [from, to) is covered. Asked for one step after the other. */
+static int64_t covered(struct cover *cover, int64_t from, int64_t to) {
+    int64_t length = 0;
+    while (cover->at < cover->count && cover->items[cover->at].to <= from)
+        cover->at++;
+    for (size_t i = cover->at; i < cover->count && cover->items[i].from < to; i++) {
+        const struct stretch *item = &cover->items[i];
+        length += (item->to < to ? item->to : to) - (item->from > from ? item->from : from);
+    }
+    return length;
+}
+
+static void fill_step(const struct walk *w, struct step *step, struct cover *covers, size_t *operation,
                       uint64_t gradient) {
-    struct measure m = {0};
-    size_t part = first_reaching(w, reach, step->start_ns);
-    sweep(w->parts + part, w->part_count - part, step->start_ns, step->end_ns, &m);
-    step->comm_ns = m.comm;
-    step->receive_alone_ns = m.receive_alone;
-    step->communication_alone_ns = w->device ? m.exposed : m.comm;
-    step->collective_alone_ns = w->device ? STEP_UNKNOWN : m.collective;
+    int64_t parts[COVERS];
+    for (size_t i = 0; i < COVERS; i++)
+        parts[i] = covered(&covers[i], step->start_ns, step->end_ns);
+    step->comm_ns = parts[COVER_COMMUNICATION];
+    step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
+    step->communication_alone_ns = w->device ? parts[COVER_EXPOSED] : parts[COVER_COMMUNICATION];
+    step->collective_alone_ns = w->device ? STEP_UNKNOWN : parts[COVER_NOT_RECEIVING];
     int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
     while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
         ++*operation;
@@ -393,25 +418,23 @@ static void fill_step(const struct walk *w, struct step *step, const int64_t *re
 static bool make_steps(struct walk *w, struct rank_steps *rank) {
     if (w->start_count < 2)
         return true;
+    struct cover covers[COVERS] = {0};
     rank->steps = calloc(w->start_count - 1, sizeof *rank->steps);
-    int64_t *reach = malloc((w->part_count + 1) * sizeof *reach), latest = INT64_MIN;
-    if (!rank->steps || !reach) {
-        free(reach);
-        return false;
-    }
-    for (size_t i = 0; i < w->part_count; i++)
-        reach[i] = latest = w->parts[i].to > latest ? w->parts[i].to : latest;
+    bool done = rank->steps != NULL;
+    for (int i = 0; done && i < COVERS; i++)
+        done = make_cover(&covers[i], w, (enum cover_kind)i);
     uint64_t gradient = gradient_symbol(w);
     size_t operation = 0;
-    for (size_t i = 0; i + 1 < w->start_count; i++) {
+    for (size_t i = 0; done && i + 1 < w->start_count; i++) {
         if (w->starts[i + 1] <= w->starts[i])
             continue;
         struct step *step = &rank->steps[rank->count++];
         *step = (struct step){.number = NO_STEP, .start_ns = w->starts[i], .end_ns = w->starts[i + 1]};
-        fill_step(w, step, reach, &operation, gradient);
+        fill_step(w, step, covers, &operation, gradient);
     }
-    free(reach);
-    return true;
+    for (size_t i = 0; i < COVERS; i++)
+        free(covers[i].items);
+    return done;
 }
 
 static bool find_rank(struct walk *w, struct rank_steps *rank) {
