@@ -163,7 +163,7 @@ static void add_message(struct collector *c, struct observation o, const struct 
 /* Whether communicator members are on more than one host, as far as the dumps tell. */
 static bool spans_hosts(const struct collector *c, const struct dump_communicator *communicator, uint32_t host) {
     const struct communicator_definition *definition = communicator->definition;
-    if (definition->run_count == 0)
+    if (!communicator->runs)
         return true;
     for (uint32_t i = 0; i < definition->run_count; i++) {
         const struct member_run *run = &communicator->runs[i];

@@ -8,10 +8,10 @@
 
 enum { OCCURRENCES_MIN = 4 };
 enum { LENGTHS_MAX = 256 }; /* looked at, the shortest: each costs a pass over the sequence */
-#define REGULAR       0.7  /* share of equal distances that makes a symbol regular */
-#define REPEATS       0.7  /* share of positions that repeat themselves */
-#define RECURS_WITHIN 0.8  /* share of recurring symbols that recur within the period ... */
-#define PRESENT       0.85 /* ... and are present in this share of all stretches of its length */
+#define REGULAR       0.7   /* share of equal distances that makes a symbol regular */
+#define REPEATS       0.7   /* share of positions that repeat themselves */
+#define RECURS_WITHIN 0.8   /* share of recurring symbols that recur within the period ... */
+#define PRESENT       0.85  /* ... and are present in this share of all stretches of its length */
 
 struct occurrence {
     uint64_t symbol;

@@ -353,7 +353,7 @@ enum cover_kind {
 struct cover {
     struct stretch {
         int64_t from, to;
-    } *items;
+    } * items;
     size_t count, at; /* stretches before `at` end before any step that is still asked for */
 };
 

@@ -12,6 +12,8 @@ struct dump_builder *damage_base(int32_t rank) {
     struct dump_builder *builder = dump_builder_new(
         &(struct dump_plan){.rank = rank, .world_size = 2, .ring_records = 64, .windows = 4, .lanes = 2});
     dump_builder_header(builder)->state |= STATE_FINALISED;
+    if (rank == 1) /* a clock of its own, which has to be found */
+        dump_builder_host(builder, "host1", "00000000-0000-4000-8000-000000000001", 4026531835u);
     dump_builder_standard_calls(builder);
     for (uint64_t i = 0; i < 4; i++)
         dump_builder_anchor(builder, 100000 * i, 100000 * i, 100000 * i + 5, 1);

@@ -62,6 +62,27 @@ static void a_step_is_divided_as_it_should_be(void **state) {
     hand_job_free(&job);
 }
 
+static void a_receive_may_last_longer_than_the_steps(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){.lanes = 2});
+    play(&job, 0, 0);
+    dump_builder_p2p(job.builders[0], 1, BUILDER_RECV, 0, FLAG_RECV, 1, 8, 0, 512, 500 * US, 2000 * US + STEPS * STEP);
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "Allreduce"}));
+    const struct rank_steps *rank = &steps.ranks[0];
+    assert_true(rank->count > STEPS);
+    for (size_t i = 0; i < rank->count; i++) {
+        const struct step *step = &rank->steps[i];
+        assert_int_equal(step->comm_ns, step->end_ns - step->start_ns);
+        assert_int_equal(step->receive_alone_ns + step->collective_alone_ns, step->comm_ns);
+        assert_true(step->collective_alone_ns == 30 * US || step->collective_alone_ns == 10 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 static void steps_have_one_number_on_all_ranks(void **state) {
     (void)state;
     struct hand_job job;
@@ -171,6 +192,7 @@ static void what_is_long_in_the_steps_is_said_beyond_the_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
+        cmocka_unit_test(a_receive_may_last_longer_than_the_steps),
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
         cmocka_unit_test(without_records_there_are_no_steps),
