@@ -313,7 +313,8 @@ static int run_command(struct job *job, char **arguments) {
         return out_of_memory();
     print_notes(&job->notes);
     int start_errno;
-    int code = run_child(argv, &job->settings, &start_errno);
+    const char *directory = job->rank < 0 ? run_settings_get(&job->settings, "COMMTAP_DIR") : NULL;
+    int code = run_child(argv, &job->settings, directory, &start_errno);
     run_arguments_free(argv);
     if (start_errno) {
         fprintf(stderr, "commtap run: %s: %s\n", arguments[0], strerror(start_errno));

@@ -52,6 +52,12 @@ static bool started_when(double after_boot, uint64_t realtime_ns) {
     return difference < 5 && difference > -5; /* the dump knows it to about a second */
 }
 
+bool process_is_that(int64_t pid, uint64_t start_realtime_ns) {
+    char letter;
+    double started = started_after_boot(pid, &letter);
+    return started >= 0 && started_when(started, start_realtime_ns);
+}
+
 enum process_state process_state(const struct dump *dump) {
     char text[128], letter = 'R';
     int64_t pid = dump->header->pid;

@@ -14,6 +14,9 @@
  * where there is none or it is a zombie; elsewhere where the dump was written under another boot id. */
 enum process_state process_state(const struct dump *dump);
 
+/* A live process of that pid that started then (to 5 s). */
+bool process_is_that(int64_t pid, uint64_t start_realtime_ns);
+
 /* Running or stopped. */
 bool process_is_alive(const struct dump *dump);
 

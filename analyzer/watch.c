@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "analyzer/command.h"
+#include "analyzer/deaths.h"
 #include "analyzer/input.h"
 #include "analyzer/process.h"
 #include "analyzer/render/escape.h"
@@ -137,6 +138,9 @@ static int judge(struct watch *watch, const struct options *options, const int32
                                        .moving = moving,
                                        .moving_count = moving_count,
                                        .labels = labels};
+    struct death death;
+    if (deaths_read(&watch->job, &request.dead, &death))
+        request.death = &death;
     if (code == EXIT_FINE)
         code = labels && diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
     site_labels_free(labels);
@@ -191,6 +195,9 @@ int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, s
     uint64_t *looks = calloc(job->count + 1, sizeof *looks);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
     struct diagnose_request request = {.states = states, .moving = moving, .labels = labels};
+    struct death death;
+    if (deaths_read(job, &request.dead, &death))
+        request.death = &death;
     bool done = states && looks && moving;
     if (done && may_live(job, states)) {
         for (size_t d = 0; d < job->count; d++)

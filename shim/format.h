@@ -32,6 +32,7 @@
 #define FORMAT_FILE_PREFIX       "commtap."
 #define FORMAT_FILE_SUFFIX       ".ct"
 #define FORMAT_STUB_SUFFIX       ".stub"
+#define FORMAT_DEATHS_SUFFIX     ".deaths"
 #define FORMAT_UNFINISHED_SUFFIX ".new" /* after .ct, until the header is written */
 #define SECTION_ALIGN            65536u
 #define SECTIONS_MAX             160u
@@ -729,6 +730,11 @@ struct epoch_definition {
 /* ---- the stub that stands in the output directory for a dump staged elsewhere ---------------- */
 
 /* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank. */
+
+/* A text file commtap.<run id>.deaths, written by `commtap run` around a launcher when a process of its host that wrote
+ * a dump ends without the dump saying so, without anybody having asked for it, and before all others. One line:
+ *     died=<16 hex of its dump> pid=<pid> realtime_ns=<when> [signal=<n> | status=<n>]
+ * Without signal and status nobody saw how it ended. */
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct record) == 64, "a record is one cache line");

@@ -25,6 +25,7 @@ struct builder {
     size_t room, stalled_room;
     uint32_t free_node; /* waits for nobody */
     uint64_t looks;
+    uint32_t dead; /* before all others; NOBODY */
     bool settled;
     bool no_memory;
 };
@@ -529,7 +530,8 @@ static bool has_finished(const struct dump *dump) {
            (state & STATE_EXITED && state & STATE_INITIALISED && dump->header->mpi_family == 0);
 }
 
-static enum gone gone_of(const struct builder *b, const struct party *party) {
+static enum gone gone_of(const struct builder *b, uint32_t p) {
+    const struct party *party = &b->world->parties[p];
     uint32_t state = party->dump->header->state;
     if (has_finished(party->dump))
         return GONE_NOT;
@@ -537,7 +539,8 @@ static enum gone gone_of(const struct builder *b, const struct party *party) {
         return GONE_ABORTED;
     if (state & STATE_EXITED)
         return GONE_EXITED;
-    return b->waits->any_alive && party->process == PROCESS_GONE ? GONE_DIED : GONE_NOT;
+    bool died = b->dead != NOBODY ? p == b->dead : b->waits->any_alive && party->process == PROCESS_GONE;
+    return died ? GONE_DIED : GONE_NOT; /* others that are gone went after the first */
 }
 
 /* Sets what the process does as far as its threads' slots tell. Without threads in the library at once, a blocked one
@@ -582,7 +585,7 @@ static void read_party(struct builder *b, uint32_t p) {
         return;
     }
     state->stopped = party->process == PROCESS_STOPPED;
-    state->gone = gone_of(b, party);
+    state->gone = gone_of(b, p);
     if (has_finished(party->dump))
         state->doing = DOING_FINISHED;
     else if (state->gone != GONE_NOT)
@@ -740,9 +743,9 @@ static bool begin(struct builder *b, struct blockage *waits, struct world *world
     return !waits->graph.no_memory;
 }
 
-bool blockage_find(struct blockage *waits, struct world *world, bool settled) {
+bool blockage_find(struct blockage *waits, struct world *world, bool settled, uint32_t dead) {
     *waits = (struct blockage){0};
-    struct builder b = {.waits = waits, .world = world, .settled = settled};
+    struct builder b = {.waits = waits, .world = world, .settled = settled, .dead = dead};
     bool done = begin(&b, waits, world);
     for (uint32_t p = 0; done && p < world->party_count; p++)
         read_party(&b, p);

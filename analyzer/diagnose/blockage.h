@@ -81,9 +81,9 @@ struct blockage {
 };
 
 /* Finds all waits. `settled`: the dumps were looked at twice with time between and nothing had changed, so nothing is
- * under way. The graph is complete and released. Returns false when memory is short; the caller frees with
- * blockage_free in every case. */
-bool blockage_find(struct blockage *waits, struct world *world, bool settled);
+ * under way. `dead`: a party that is known to have died before all others, NOBODY. The graph is complete and released.
+ * Returns false when memory is short; the caller frees with blockage_free in every case. */
+bool blockage_find(struct blockage *waits, struct world *world, bool settled, uint32_t dead);
 void blockage_free(struct blockage *waits);
 
 /* True when a member has not come to a stalled collective. */

@@ -132,6 +132,11 @@ static bool is_blocked(const struct diagnosis *diagnosis, uint32_t party) {
     return diagnosis->blockage.parties[party].doing == DOING_BLOCKED && !diagnosis->blockage.parties[party].stopped;
 }
 
+/* A death that was seen ends the job whether anybody waits for the dead one or not. */
+static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
+    return diagnosis->death && party == diagnosis->dead && diagnosis->blockage.parties[party].gone == GONE_DIED;
+}
+
 /* Marks the parties that are not blocked and that somebody who is waits for. */
 static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
     const struct blockage *waits = &diagnosis->blockage;
@@ -141,7 +146,7 @@ static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
     for (size_t i = 0; i < waits->count; i++)
         collect_parties(diagnosis, waits->items[i].node, seen, 0);
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
-        seen[p] = (seen[p] && !is_blocked(diagnosis, p)) || waits->parties[p].stopped;
+        seen[p] = (seen[p] && !is_blocked(diagnosis, p)) || waits->parties[p].stopped || has_died(diagnosis, p);
         *dead |= seen[p] && is_dead(&waits->parties[p]);
     }
     return seen;
@@ -277,10 +282,16 @@ static int compare_culprits(const void *a, const void *b) {
     return left->party < right->party ? -1 : left->party > right->party;
 }
 
+/* The party that is known to have died before anybody else, NOBODY. Parties with a dump are numbered as the dumps. */
+static uint32_t certain_death(const struct diagnose_request *request) {
+    return request->death ? (uint32_t)request->dead : NOBODY;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
-    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN, .labels = request->labels};
+    *diagnosis = (struct diagnosis){
+        .verdict = VERDICT_UNKNOWN, .labels = request->labels, .death = request->death, .dead = request->dead};
     if (!world_build(&diagnosis->world, job, request->states) ||
-        !blockage_find(&diagnosis->blockage, &diagnosis->world, request->settled))
+        !blockage_find(&diagnosis->blockage, &diagnosis->world, request->settled, certain_death(request)))
         return false;
     if (request->moving_count > 0)
         diagnosis->verdict = VERDICT_OK;
@@ -290,6 +301,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
     say_all(diagnosis, request);
     diagnosis->labels = NULL;
+    diagnosis->death = NULL;
     return !diagnosis->no_memory;
 }
 

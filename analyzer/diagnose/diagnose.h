@@ -46,7 +46,9 @@ struct diagnosis {
     struct mismatch mismatch;                 /* of a desync */
     char expected_site[128], other_site[128]; /* where its two sides made the call; empty: not known */
     struct site_labels *labels;               /* of the request, while it is judged */
-    uint32_t *cycle;                          /* indices of waits, in the order of waiting; of a deadlock */
+    const struct death *death;                /* ... of party `dead` */
+    size_t dead;
+    uint32_t *cycle; /* indices of waits, in the order of waiting; of a deadlock */
     size_t cycle_count;
     struct culprit *culprits; /* by rank */
     size_t culprit_count;
@@ -62,6 +64,8 @@ struct diagnose_request {
     const int32_t *moving;            /* ranks that came on between two looks */
     size_t moving_count;
     struct site_labels *labels; /* names call sites by dump of the job and stack; NULL: leave them out */
+    const struct death *death;  /* of the job's dump `dead`, which died before all others; NULL: not known */
+    size_t dead;
 };
 
 /* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must

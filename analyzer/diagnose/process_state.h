@@ -13,4 +13,10 @@ enum process_state {
     PROCESS_ELSEWHERE, /* on another host: not known */
 };
 
+/* How the first process ended that died; -1 not known. */
+struct death {
+    int signal; /* that ended it */
+    int status; /* with which it exited */
+};
+
 #endif

@@ -164,10 +164,24 @@ void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, cha
     snprintf(text, size, "waits for %s%s", who, count == sizeof ranks / sizeof *ranks ? " ..." : "");
 }
 
+static bool say_death(const struct diagnosis *diagnosis, struct culprit *culprit) {
+    const struct death *death = diagnosis->death;
+    if (!death || diagnosis->dead != culprit->party || culprit->state != CULPRIT_DEAD)
+        return false;
+    snprintf(culprit->reason, sizeof culprit->reason, "was the first to die");
+    if (death->signal > 0)
+        append(culprit->reason, sizeof culprit->reason, ", of signal %d", death->signal);
+    else if (death->status >= 0)
+        append(culprit->reason, sizeof culprit->reason, ", with exit status %d", death->status);
+    return true;
+}
+
 void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
     const struct party_state *state = &diagnosis->blockage.parties[culprit->party];
     const struct party *party = &diagnosis->world.parties[culprit->party];
     const char *reason = "";
+    if (say_death(diagnosis, culprit))
+        return;
     switch (culprit->state) {
     case CULPRIT_NO_DUMP:
         reason = "left no dump: it never started, was not recorded, or its dump was not collected";

@@ -10,7 +10,11 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
+#include <unistd.h>
+
+#include "analyzer/run/witness.h"
 
 extern char **environ;
 
@@ -28,24 +32,43 @@ static int start(char *const *argv, const sigset_t *mask, pid_t *child) {
     return error;
 }
 
-/* Waits for the child while handing on signals. All of `signals` are blocked. Returns its wait status. */
-static int attend(pid_t child, const sigset_t *signals) {
+static bool ends_processes(uint32_t number) {
+    return number != SIGUSR1 && number != SIGUSR2;
+}
+
+/* Waits for the child while handing on the signals that `descriptor` reads. Returns its wait status. */
+static int attend(pid_t child, int descriptor, struct witness *witness) {
     for (;;) {
         int status;
         pid_t ended = waitpid(child, &status, WNOHANG);
         if (ended == child)
             return status;
-        siginfo_t signal;
-        if (sigwaitinfo(signals, &signal) < 0 || signal.si_signo == SIGCHLD)
+        struct signalfd_siginfo signal;
+        witness_until(witness, descriptor, child);
+        if (read(descriptor, &signal, sizeof signal) != sizeof signal || signal.ssi_signo == SIGCHLD)
             continue;
+        if (ends_processes(signal.ssi_signo))
+            witness_told_to_end(witness);
         /* the terminal signals its whole foreground group, the command included: a second ^C means "kill now" to
          * mpirun, so what came from the kernel is not repeated */
-        if (signal.si_code != SI_KERNEL)
+        if (signal.ssi_code != SI_KERNEL)
+            kill(child, (int)signal.ssi_signo);
+    }
+}
+
+/* The same where there are no descriptors left: without a witness. */
+static int attend_plainly(pid_t child, const sigset_t *signals) {
+    for (;;) {
+        int status;
+        if (waitpid(child, &status, WNOHANG) == child)
+            return status;
+        siginfo_t signal;
+        if (sigwaitinfo(signals, &signal) >= 0 && signal.si_signo != SIGCHLD && signal.si_code != SI_KERNEL)
             kill(child, signal.si_signo);
     }
 }
 
-int run_child(char *const *argv, const struct run_settings *settings, int *start_errno) {
+int run_child(char *const *argv, const struct run_settings *settings, const char *directory, int *start_errno) {
     sigset_t signals, before;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
@@ -58,8 +81,16 @@ int run_child(char *const *argv, const struct run_settings *settings, int *start
         setenv(settings->items[i].name, settings->items[i].value, 1);
 
     pid_t child;
+    struct witness witness;
+    witness_open(&witness, directory, run_settings_get(settings, "COMMTAP_RUN_ID"));
+    int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     *start_errno = start(argv, &before, &child);
-    int status = *start_errno ? 0 : attend(child, &signals);
+    int status = *start_errno      ? 0
+                 : descriptor >= 0 ? attend(child, descriptor, &witness)
+                                   : attend_plainly(child, &signals);
+    if (descriptor >= 0)
+        close(descriptor);
+    witness_close(&witness);
     sigprocmask(SIG_SETMASK, &before, NULL);
     if (*start_errno)
         return *start_errno == ENOENT ? 127 : 126;

@@ -92,9 +92,11 @@ bool run_ds_config(const char *path, struct run_settings *settings, struct run_n
 
 /* Puts the settings into this process's environment, runs argv, hands on SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and
  * SIGUSR2 (those that a terminal already sent to the whole process group are not repeated) and waits.
+ * Where `directory` (NULL: nowhere) fills with dumps of COMMTAP_RUN_ID meanwhile, the first of their processes that
+ * dies is noted there (witness.h).
  * Returns what a shell would: the exit status, or 128 + signal. When the command cannot be started returns 126 or 127
  * and sets *start_errno (0 otherwise). */
-int run_child(char *const *argv, const struct run_settings *settings, int *start_errno);
+int run_child(char *const *argv, const struct run_settings *settings, const char *directory, int *start_errno);
 
 /* ---- collection ------------------------------------------------------------------------------ */
 

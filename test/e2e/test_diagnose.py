@@ -5,6 +5,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import time
 
@@ -30,9 +31,9 @@ def diagnose_when_still(where, tries=10):
 
 
 @contextlib.contextmanager
-def hanging(mpi, mode, where, program="hang"):
+def hanging(mpi, mode, where, program="hang", way="preload"):
     """A job that has come to its hang; killed as a whole at the end."""
-    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, program), mode], where, knobs=KNOBS)
+    line = jobs.job_line(mpi, RANKS, [jobs.program(mpi, program), mode], where, way=way, knobs=KNOBS)
     process = jobs.start(line)
     try:
         assert process.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
@@ -176,6 +177,38 @@ def test_killed_rank(mpi, where):
     afterwards = diagnose(where)  # who went first cannot be told any more, who was waited for can
     assert list(states(afterwards)) == [1]
     assert afterwards["collectives"] == result["collectives"]
+
+
+def killed_under_run(mpi, where, rank, number):
+    """A hang in which all wait for rank 1; one rank is killed, upon which the launcher ends the others."""
+    with hanging(mpi, "skip", where, way="run") as process:
+        os.kill(process_of(where, rank), number)
+        process.wait(timeout=60)
+    return diagnose(where)
+
+
+def test_crashed_rank_when_the_launcher_took_all_down(mpi, where):
+    result = killed_under_run(mpi, where, 2, signal.SIGSEGV)
+    assert result["verdict"] == "dead_rank", result["text"]
+    assert states(result) == {2: "dead"}
+    assert result["culprits"][0]["reason"].startswith("was the first to die")
+
+
+def test_killed_rank_when_the_launcher_took_all_down(mpi, where):
+    """MPICH's launcher answers SIGKILL by SIGKILL, and at once: where it was quicker nothing may be claimed."""
+    result = killed_under_run(mpi, where, 1, signal.SIGKILL)
+    noted = list(pathlib.Path(where).glob("*.deaths"))
+    assert noted or mpi == "mpich"
+    assert result["verdict"] == ("dead_rank" if noted else "hang")
+    assert states(result) == {1: "dead" if noted else "in_user_code"}
+
+
+def test_a_job_ended_from_outside_has_no_dead_rank(mpi, where):
+    with hanging(mpi, "skip", where, way="run"):
+        pass
+    result = diagnose(where)
+    assert result["verdict"] == "hang"
+    assert not list(pathlib.Path(where).glob("*.deaths"))
 
 
 def test_lost_dump(mpi, where):

@@ -26,10 +26,13 @@ struct judged {
     struct diagnosis diagnosis;
 };
 
-static void judge(struct judged *judged, const struct dump_set *set, const enum process_state *states, bool settled) {
+static void judge_asked(struct judged *judged, const struct dump_set *set, const struct diagnose_request *request) {
     assert_int_equal(job_select(&judged->job, set, NULL, NULL), 0);
-    const struct diagnose_request request = {.states = states, .settled = settled};
-    assert_true(diagnose(&judged->diagnosis, &judged->job, &request));
+    assert_true(diagnose(&judged->diagnosis, &judged->job, request));
+}
+
+static void judge(struct judged *judged, const struct dump_set *set, const enum process_state *states, bool settled) {
+    judge_asked(judged, set, &(struct diagnose_request){.states = states, .settled = settled});
 }
 
 static void judged_free(struct judged *judged) {
@@ -210,7 +213,7 @@ static struct pending *hand_pending(struct hand *hand, unsigned rank, uint16_t c
     return p;
 }
 
-static const struct diagnosis *hand_judge(struct hand *hand, bool settled) {
+static const struct diagnosis *hand_judge_asked(struct hand *hand, struct diagnose_request request) {
     for (unsigned r = 0; r < hand->ranks; r++) {
         size_t bytes;
         const void *data = dump_builder_data(hand->builders[r], &bytes);
@@ -218,8 +221,13 @@ static const struct diagnosis *hand_judge(struct hand *hand, bool settled) {
     }
     const struct dump_set set = {
         .directory = "hand", .dumps = hand->dumps, .count = hand->ranks, .duplicate = hand->duplicate};
-    judge(&hand->judged, &set, hand->states, settled);
+    request.states = hand->states;
+    judge_asked(&hand->judged, &set, &request);
     return &hand->judged.diagnosis;
+}
+
+static const struct diagnosis *hand_judge(struct hand *hand, bool settled) {
+    return hand_judge_asked(hand, (struct diagnose_request){.settled = settled});
 }
 
 static void hand_free(struct hand *hand) {
@@ -315,6 +323,23 @@ static void waiting_for_oneself(void **state) {
     hand_free(&hand);
 }
 
+/* All are gone; who had gone first is the cause, though the others wait for somebody else. */
+static void the_first_that_died_is_to_blame(void **state) {
+    (void)state;
+    struct hand hand;
+    const struct death death = {.signal = 11, .status = -1};
+    hand_make(&hand, 3);
+    for (unsigned r = 0; r < 3; r++)
+        hand.states[r] = PROCESS_GONE;
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 1, 0);
+    const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.death = &death, .dead = 2});
+    assert_int_equal(diagnosis->verdict, VERDICT_DEAD_RANK);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 2);
+    assert_string_equal(diagnosis->culprits[0].reason, "was the first to die, of signal 11");
+    hand_free(&hand);
+}
+
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void the_shortest_cycle_is_found(void **state) {
@@ -359,6 +384,7 @@ int main(void) {
         cmocka_unit_test(a_message_under_way_when_all_were_killed),
         cmocka_unit_test(a_send_to_a_posted_receive_is_no_deadlock),
         cmocka_unit_test(waiting_for_oneself),
+        cmocka_unit_test(the_first_that_died_is_to_blame),
         cmocka_unit_test(the_shortest_cycle_is_found),
         cmocka_unit_test(any_is_released_by_one),
     };

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of deaths.h.
+ * Lives here: parsing. Must not live here: judging.
+ */
+#include "analyzer/deaths.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The note's text, cut to `size`; false when there is none. */
+static bool read_note(const struct job *job, char *text, size_t size) {
+    char *path = NULL;
+    const char *first = job->dumps[0]->path, *slash = strrchr(first, '/');
+    if (asprintf(&path, "%.*s" FORMAT_FILE_PREFIX "%s" FORMAT_DEATHS_SUFFIX, slash ? (int)(slash - first + 1) : 0,
+                 first, job->dumps[0]->run_id) < 0)
+        return false;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
+    if (file >= 0)
+        close(file);
+    free(path);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* The value of ` key=` in the line, NULL when it has none. */
+static const char *value_of(const char *line, const char *key) {
+    size_t length = strlen(key);
+    for (const char *at = line; (at = strstr(at, key)) != NULL; at += length)
+        if ((at == line || at[-1] == ' ') && at[length] == '=')
+            return at + length + 1;
+    return NULL;
+}
+
+static int number_of(const char *line, const char *key, int most) {
+    const char *value = value_of(line, key);
+    long number = value ? strtol(value, NULL, 10) : -1;
+    return number >= 0 && number <= most ? (int)number : -1;
+}
+
+/* The dump of that process: "...<16 hex>.ct". */
+static bool find_dump(const struct job *job, const char *hex, size_t *dump) {
+    const size_t suffix = strlen(FORMAT_FILE_SUFFIX), digits = 16;
+    if (strnlen(hex, digits) < digits)
+        return false;
+    for (size_t d = 0; d < job->count; d++) {
+        size_t length = strlen(job->dumps[d]->path);
+        if (length < suffix + digits || strncmp(job->dumps[d]->path + length - suffix - digits, hex, digits) != 0)
+            continue;
+        *dump = d;
+        return true;
+    }
+    return false;
+}
+
+bool deaths_read(const struct job *job, size_t *dump, struct death *death) {
+    char line[512];
+    if (job->count == 0 || !read_note(job, line, sizeof line))
+        return false;
+    line[strcspn(line, "\n")] = '\0';
+    const char *hex = value_of(line, "died");
+    if (!hex || !find_dump(job, hex, dump))
+        return false;
+    death->signal = number_of(line, "signal", 64);
+    death->status = number_of(line, "status", 255);
+    return true;
+}

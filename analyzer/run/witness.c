@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of witness.h.
+ * Lives here: the kernel's interfaces, what a process's end and its neighbours look like at that moment.
+ * Must not live here: signals of our own, verdicts.
+ */
+#include "analyzer/run/witness.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/process.h"
+#include "shim/format.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434 /* on all architectures */
+#endif
+
+enum {
+    HEX_DIGITS = 16,
+    TRIES = 200,   /* a dump has no process so long */
+    RETRY_MS = 50, /* a dump's header is filled shortly after it appears */
+    FLAG_EXITING = 4,
+    EVENT_SIGNAL = -1,
+    EVENT_CHANGE = -2
+};
+
+/* What a process looks like from outside. */
+struct appearance {
+    bool ending; /* on its way out, or a signal that ends it is pending */
+    int status;  /* as wait tells it; 0 not known yet */
+};
+
+struct watched {
+    char name[160]; /* of the dump or its stub, in the directory */
+    char hex[HEX_DIGITS + 1];
+    int process; /* pidfd, -1 none so far, -2 ended or given up */
+    pid_t pid;
+    unsigned tries;
+    struct appearance last; /* when its dump was closed as it went, and once it has ended badly */
+    bool alone;             /* no other one was ending like it when it closed its dump */
+};
+
+/* ---- dumps ----------------------------------------------------------------------------------- */
+
+static bool add_event(struct witness *witness, int descriptor, int64_t what) {
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = (uint64_t)what}};
+    return epoll_ctl(witness->events, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+/* The staged file that a stub names. */
+static int open_staged(int stub) {
+    char text[8192], *path;
+    ssize_t length = read(stub, text, sizeof text - 1);
+    close(stub);
+    text[length > 0 ? length : 0] = '\0';
+    path = strncmp(text, "path=", 5) == 0 ? text : strstr(text, "\npath=");
+    if (!path)
+        return -1;
+    path = strchr(path, '=') + 1;
+    path[strcspn(path, "\n")] = '\0';
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static bool read_header(const struct witness *witness, const struct watched *watched, struct dump_header *header) {
+    size_t length = strlen(watched->name), suffix = strlen(FORMAT_STUB_SUFFIX);
+    int file = openat(witness->directory, watched->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (file >= 0 && strcmp(watched->name + length - suffix, FORMAT_STUB_SUFFIX) == 0)
+        file = open_staged(file);
+    if (file < 0)
+        return false;
+    ssize_t got = pread(file, header, sizeof *header, 0);
+    close(file);
+    return got == sizeof *header && memcmp(header->magic, FORMAT_MAGIC, sizeof header->magic) == 0 &&
+           header->byte_order == FORMAT_BYTE_ORDER && header->pid > 0 && header->pid <= INT32_MAX;
+}
+
+static void attach(struct witness *witness, size_t at) {
+    struct watched *watched = &witness->items[at];
+    struct dump_header header;
+    if (!read_header(witness, watched, &header) || header.process_start_realtime_ns == 0) {
+        if (++watched->tries < TRIES)
+            return;
+    } else if (process_is_that(header.pid, header.process_start_realtime_ns)) {
+        watched->pid = (pid_t)header.pid;
+        watched->process = (int)syscall(SYS_pidfd_open, watched->pid, 0);
+        if (watched->process >= 0 && add_event(witness, watched->process, (int64_t)at)) {
+            witness->waiting--;
+            return;
+        }
+        if (watched->process >= 0)
+            close(watched->process);
+    }
+    watched->process = -2;
+    witness->waiting--;
+}
+
+/* "commtap.<run id>.<16 hex>.ct" or ".stub" of our run. */
+static bool is_ours(const struct witness *witness, const char *name, char *hex) {
+    size_t prefix = strlen(FORMAT_FILE_PREFIX), id = strlen(witness->run_id);
+    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) || strncmp(name + prefix, witness->run_id, id) ||
+        name[prefix + id] != '.' || strlen(name) < prefix + id + 1 + HEX_DIGITS)
+        return false;
+    memcpy(hex, name + prefix + id + 1, HEX_DIGITS);
+    hex[HEX_DIGITS] = '\0';
+    const char *suffix = name + prefix + id + 1 + HEX_DIGITS;
+    return strspn(hex, "0123456789abcdef") == HEX_DIGITS &&
+           (strcmp(suffix, FORMAT_FILE_SUFFIX) == 0 || strcmp(suffix, FORMAT_STUB_SUFFIX) == 0);
+}
+
+static void take_name(struct witness *witness, const char *name) {
+    struct watched watched = {.process = -1};
+    if (strlen(name) >= sizeof watched.name || !is_ours(witness, name, watched.hex))
+        return;
+    for (size_t i = 0; i < witness->count; i++)
+        if (strcmp(witness->items[i].hex, watched.hex) == 0)
+            return; /* a staged dump that has been collected */
+    struct watched *items = realloc(witness->items, (witness->count + 1) * sizeof *items);
+    if (!items)
+        return;
+    witness->items = items;
+    strcpy(watched.name, name);
+    items[witness->count++] = watched;
+    witness->waiting++;
+    attach(witness, witness->count - 1);
+}
+
+/* ---- deaths ---------------------------------------------------------------------------------- */
+
+static bool read_process(pid_t pid, const char *what, char *text, size_t size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
+    if (file >= 0)
+        close(file);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+static bool has_fatal_signal(const char *status) {
+    static const char *const lines[] = {"\nSigPnd:", "\nShdPnd:"};
+    static const int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGKILL};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const char *line = strstr(status, lines[i]);
+        uint64_t pending = line ? strtoull(line + strlen(lines[i]), NULL, 16) : 0;
+        for (size_t s = 0; s < sizeof fatal / sizeof *fatal; s++)
+            if (pending >> (fatal[s] - 1) & 1)
+                return true;
+    }
+    return false;
+}
+
+/* Fields of /proc/PID/stat behind the name: 3 state, 9 flags, 52 exit code. */
+static struct appearance look_at(pid_t pid) {
+    char text[4096];
+    struct appearance seen = {0};
+    if (!read_process(pid, "stat", text, sizeof text))
+        return seen;
+    char *field = strrchr(text, ')');
+    if (!field || field[1] != ' ')
+        return seen;
+    seen.ending = strchr("ZX", field[2]) != NULL;
+    for (int number = 2; field && number < 52; number++) {
+        field = strchr(field + 1, ' ');
+        if (field && number + 1 == 9)
+            seen.ending |= (strtoul(field, NULL, 10) & FLAG_EXITING) != 0;
+        if (field && number + 1 == 52)
+            seen.status = (int)strtol(field, NULL, 10);
+    }
+    seen.ending = seen.ending || (read_process(pid, "status", text, sizeof text) && has_fatal_signal(text));
+    return seen;
+}
+
+/* A process that has said in its dump that it ends as it should, or by MPI_Abort, needs no witness. */
+static bool ends_as_it_says(const struct witness *witness, const struct watched *watched) {
+    struct dump_header header;
+    return !read_header(witness, watched, &header) ||
+           (header.state & (STATE_FINALISED | STATE_EXITED | STATE_ABORTING | STATE_SWITCHED_OFF)) != 0;
+}
+
+static void write_death(const struct witness *witness, const struct watched *watched, const struct appearance *dead) {
+    char name[160], line[256], how[32] = "";
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (dead->status & 0x7f)
+        snprintf(how, sizeof how, " signal=%d", dead->status & 0x7f);
+    else if (dead->status)
+        snprintf(how, sizeof how, " status=%d", dead->status >> 8 & 0xff);
+    int length = snprintf(line, sizeof line, "died=%s pid=%d realtime_ns=%" PRIu64 "%s\n", watched->hex,
+                          (int)watched->pid, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, how);
+    snprintf(name, sizeof name, FORMAT_FILE_PREFIX "%.120s" FORMAT_DEATHS_SUFFIX, witness->run_id);
+    int file = openat(witness->directory, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file >= 0 && write(file, line, (size_t)length) == length)
+        fsync(file);
+    if (file >= 0)
+        close(file);
+}
+
+static bool was_asked_to_end(const struct appearance *dead) {
+    int signal = dead->status & 0x7f;
+    return signal == SIGHUP || signal == SIGINT || signal == SIGQUIT || signal == SIGTERM;
+}
+
+/* Whether the other one's end may be the cause of this one's, or both have the same: launchers end ranks by SIGKILL. */
+static bool may_end_alike(const struct appearance *dead, const struct appearance *other) {
+    return other->ending && (dead->status == 0 || dead->status == SIGKILL || dead->status == other->status);
+}
+
+/* Whether no other process is ending, or has ended, of what may be the same cause. */
+static bool dies_alone(const struct witness *witness, size_t at, const struct appearance *dead) {
+    for (size_t i = 0; i < witness->count; i++) {
+        const struct watched *other = &witness->items[i];
+        if (i == at || other->pid == 0 || other->pid == witness->items[at].pid)
+            continue;
+        struct appearance seen = other->process < 0 ? other->last : look_at(other->pid);
+        if (may_end_alike(dead, &seen))
+            return false;
+    }
+    return true;
+}
+
+/* A process on its way out closes its dump when it closes its connections to the launcher, which then ends the others:
+ * this is the moment to look at these. */
+static void take_close(struct witness *witness, const char *name) {
+    for (size_t i = 0; i < witness->count; i++) {
+        struct watched *watched = &witness->items[i];
+        if (watched->process < 0 || watched->last.ending || strcmp(watched->name, name) != 0)
+            continue;
+        watched->last = look_at(watched->pid);
+        watched->alone = watched->last.ending && dies_alone(witness, i, &watched->last);
+    }
+}
+
+/* The first death that nobody asked for counts; the launcher answers it by ending all others. Where it was quicker than
+ * we, and ended them in the same way, the first cannot be told from the others. */
+static void take_death(struct witness *witness, size_t at) {
+    struct watched *dead = &witness->items[at];
+    struct appearance how = look_at(dead->pid), launcher = look_at(witness->command);
+    if (how.status == 0)
+        how = dead->last;
+    bool alone = dies_alone(witness, at, &how) || dead->alone;
+    close(dead->process);
+    dead->process = -2;
+    dead->last = (struct appearance){0};
+    if (witness->over || ends_as_it_says(witness, dead))
+        return;
+    dead->last = (struct appearance){.ending = true, .status = how.status};
+    witness->over = launcher.ending || was_asked_to_end(&how);
+    if (!alone || witness->over)
+        return;
+    write_death(witness, dead, &how);
+    witness->over = true;
+}
+
+static void take_changes(struct witness *witness) {
+    _Alignas(struct inotify_event) char buffer[4096];
+    ssize_t length = read(witness->changes, buffer, sizeof buffer);
+    for (ssize_t at = 0; at < length;) {
+        const struct inotify_event *event = (const struct inotify_event *)(buffer + at);
+        if (event->len > 0 && event->mask & IN_CLOSE_WRITE)
+            take_close(witness, event->name);
+        else if (event->len > 0)
+            take_name(witness, event->name);
+        at += (ssize_t)(sizeof *event + event->len);
+    }
+}
+
+/* ---- following ------------------------------------------------------------------------------- */
+
+void witness_open(struct witness *witness, const char *directory, const char *run_id) {
+    *witness = (struct witness){.events = -1, .directory = -1, .changes = -1, .run_id = run_id};
+    if (!directory || !run_id)
+        return;
+    witness->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    witness->events = epoll_create1(EPOLL_CLOEXEC);
+    witness->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (witness->directory < 0 || witness->events < 0 || witness->changes < 0 ||
+        inotify_add_watch(witness->changes, directory, IN_CREATE | IN_MOVED_TO | IN_CLOSE_WRITE) < 0 ||
+        !add_event(witness, witness->changes, EVENT_CHANGE))
+        witness_close(witness);
+}
+
+void witness_close(struct witness *witness) {
+    for (size_t i = 0; i < witness->count; i++)
+        if (witness->items[i].process >= 0)
+            close(witness->items[i].process);
+    free(witness->items);
+    const int descriptors[] = {witness->events, witness->directory, witness->changes};
+    for (size_t i = 0; i < sizeof descriptors / sizeof *descriptors; i++)
+        if (descriptors[i] >= 0)
+            close(descriptors[i]);
+    *witness = (struct witness){.events = -1, .directory = -1, .changes = -1};
+}
+
+void witness_told_to_end(struct witness *witness) {
+    witness->over = true;
+}
+
+static void attach_waiting(struct witness *witness) {
+    for (size_t i = 0; i < witness->count && witness->waiting > 0; i++)
+        if (witness->items[i].process == -1)
+            attach(witness, i);
+}
+
+void witness_until(struct witness *witness, int descriptor, pid_t command) {
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = (uint64_t)(int64_t)EVENT_SIGNAL}}, ready[16];
+    witness->command = command;
+    if (witness->events < 0) {
+        struct pollfd only = {.fd = descriptor, .events = POLLIN};
+        poll(&only, 1, -1);
+        return;
+    }
+    bool added = epoll_ctl(witness->events, EPOLL_CTL_ADD, descriptor, &event) == 0;
+    for (bool readable = false; added && !readable;) {
+        int count = epoll_wait(witness->events, ready, sizeof ready / sizeof *ready, witness->waiting ? RETRY_MS : -1);
+        for (int i = 0; i < count; i++) {
+            int64_t what = (int64_t)ready[i].data.u64;
+            if (what == EVENT_SIGNAL)
+                readable = true;
+            else if (what == EVENT_CHANGE)
+                take_changes(witness);
+            else if ((size_t)what < witness->count)
+                take_death(witness, (size_t)what);
+        }
+        if (count == 0)
+            attach_waiting(witness);
+        added = count >= 0 || errno == EINTR;
+    }
+    epoll_ctl(witness->events, EPOLL_CTL_DEL, descriptor, NULL);
+}

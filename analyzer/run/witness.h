@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who died first: once a launcher has taken all ranks down because one of them died, no dump tells any more which one
+ * it was. `commtap run` is there when it happens.
+ * Lives here: following the processes of this host that write dumps, and noting the first that ends badly.
+ * Must not live here: reading such notes (analyzer/deaths.h), the command itself (child.c).
+ *
+ * The kernel tells of new dumps (inotify) and of the ends of processes (pidfd); nothing is polled. Where it has
+ * neither, nothing is noted. What is written, and when: format.h, FORMAT_DEATHS_SUFFIX.
+ */
+#ifndef COMMTAP_RUN_WITNESS_H
+#define COMMTAP_RUN_WITNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct watched;
+
+struct witness {
+    int events, directory, changes; /* epoll, the output directory, inotify; -1 = not there */
+    struct watched *items;
+    size_t count, waiting; /* files seen; of these, without a process so far */
+    const char *run_id;
+    pid_t command;
+    bool over; /* somebody was told to end, or a death is noted: later ones are consequences */
+};
+
+/* Watches `directory` for dumps of `run_id` (both must outlive it; NULL: watches nothing). Call it before the command
+ * starts. Always leaves something that the other functions take. */
+void witness_open(struct witness *witness, const char *directory, const char *run_id);
+void witness_close(struct witness *witness);
+
+/* Follows processes until `descriptor` can be read. `command` is the launcher's process. */
+void witness_until(struct witness *witness, int descriptor, pid_t command);
+/* From now on processes end because somebody wants them to. */
+void witness_told_to_end(struct witness *witness);
+
+#endif
