@@ -1,6 +1,6 @@
 # What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
 #
-#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,recorder,gpu,startup,tail,report] [ROUNDS=15]
+#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,recorder,gpu,nccl,startup,tail,report] [ROUNDS=15]
 #
 # Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
 
@@ -10,6 +10,7 @@ BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
     $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu \
+    $(BENCH)/ncclcall $(BENCH)/ncclfloor.so \
     $(BENCH)/symbols $(BENCH)/large.so
 
 .PHONY: bench
@@ -45,6 +46,14 @@ $(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
 # With the functions of CUDA that the library intercepts: resolve.c wants a list of hooks.
 $(BENCH)/gpu: test/bench/gpu.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) -Wno-strict-prototypes $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
+
+$(BENCH)/ncclcall: test/bench/ncclcall.c | standin
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ -L$(BUILD)/standin -lnccl -lcudart
+
+$(BENCH)/ncclfloor.so: test/bench/ncclfloor.c | standin
+	@mkdir -p $(@D)
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -fPIC -shared $< -o $@ -L$(BUILD)/standin -lnccl
 
 $(BENCH)/stack: test/bench/stack.c $(BENCH)/librecorder.a
 	$(CC) -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -fomit-frame-pointer $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@

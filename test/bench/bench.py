@@ -167,6 +167,36 @@ class Bench:
         table(["two bare event records ns", "begin and end of a span ns", "added ns"], [row])
         print("Goal: at most 1000 ns added.\n")
 
+    # ---- calls of NCCL ---------------------------------------------------------------------------------------------
+
+    def nccl(self):
+        """On the stand-in: ranks need no GPU, and the library itself does nothing in these calls."""
+        print("## One call of NCCL: ncclAllReduce in place on one rank of the stand-in\n")
+        commtap = {"LD_PRELOAD": self.library, "COMMTAP_DIR": os.path.join(self.scratch, "nccl")}
+        variants = [("bare", {}), ("floor: 2 x time stamp counter", {"LD_PRELOAD": self.program("ncclfloor.so")}),
+                    ("commtap, stacks off, no GPU times",
+                     {**commtap, "COMMTAP_STACK": "off", "COMMTAP_GPU_TIMING": "host"}),
+                    ("commtap, no GPU times", {**commtap, "COMMTAP_GPU_TIMING": "host"}),
+                    ("commtap, events", {**commtap, "COMMTAP_GPU_TIMING": "events"})]
+        results = {name: [] for name, _ in variants}
+        for _ in range(self.options.rounds):
+            for name, environment in variants:
+                self.empty_directory("nccl")
+                measured = last_figures(run([self.program("ncclcall")], {
+                    **environment, "LD_LIBRARY_PATH": os.path.join(self.options.build, "standin")}), "call")
+                if measured:
+                    results[name].append(measured)
+        rows = []
+        for name, measured in results.items():
+            added = [figure["call"] - bare["call"] for figure, bare in zip(measured, results["bare"])]
+            over = [a - bare["records"] for a, bare in zip(added, results["bare"])]
+            rows.append([name, show(median([figure["call"] for figure in measured]), 0),
+                         "" if name == "bare" else show(median(added), 0, sign=True),
+                         show(median([figure["records"] for figure in measured]), 0),
+                         show(median(over), 0, sign=True) if name == "commtap, events" else ""])
+        table(["variant", "call ns", "added ns", "two event records of the program's own ns", "added beyond these ns"], rows)
+        print("Goal: without GPU times at most floor + 50 ns; with events at most 1000 ns beyond two event records.\n")
+
     # ---- stacks ----------------------------------------------------------------------------------------------------
 
     def stacks(self):
@@ -288,7 +318,7 @@ class Bench:
               f"{os.getloadavg()[0]:.1f}. {self.options.rounds} rounds, in each of which the variants take turns.\n")
 
     def all(self):
-        parts = {"percall": self.percall, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu,
+        parts = {"percall": self.percall, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
                  "startup": self.startup, "tail": self.tail,
                  "report": self.report}
         try:
