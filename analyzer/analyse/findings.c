@@ -191,6 +191,8 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
     say_dumps(ranks, sizeof ranks, analysis->clock, straggler->dumps, straggler->dump_count);
     if (straggler->kind == STRAGGLER_HOST)
         snprintf(text, size, "host %s (%s)", host, ranks);
+    else if (straggler->kind == STRAGGLER_ROLE)
+        snprintf(text, size, "%s, which do the same part of the work,", ranks);
     else
         snprintf(text, size, "%s on %s", ranks, host);
 }
@@ -224,7 +226,12 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
-    if (claimed)
+    if (claimed && straggler->kind == STRAGGLER_ROLE)
+        findings_add(findings, FINDING_UNEVEN,
+                     "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f). None of them is slower "
+                     "than its peers.%s",
+                     who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, gain);
+    else if (claimed)
         findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s", who, evidence,
                      straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
     else

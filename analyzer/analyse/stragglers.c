@@ -38,6 +38,7 @@ static void take_record(void *state, const struct match_record *item) {
     struct straggler_analysis *analysis = ((struct worker *)state)->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
     rank_times_add(&analysis->times[item->dump], item, call);
+    role_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
     if (launch && !rank_launches_add(&analysis->launches[item->dump], item))
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
@@ -72,7 +73,8 @@ static bool prepare(struct straggler_analysis *analysis) {
     analysis->times = calloc(count, sizeof *analysis->times);
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
     analysis->launches = calloc(count, sizeof *analysis->launches);
-    if (!analysis->times || !analysis->ranks || !analysis->launches ||
+    analysis->profiles = calloc(count, sizeof *analysis->profiles);
+    if (!analysis->times || !analysis->ranks || !analysis->launches || !analysis->profiles ||
         !cohorts_choose(&analysis->cohorts, analysis->directory))
         return false;
     for (size_t d = 0; d < count; d++) {
@@ -222,7 +224,7 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct bl
     straggler->extra_ns = (int64_t)((double)self * (1 - 1 / straggler->slowdown_ratio));
     /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.
      * Where collectives show little of what the others wait, they wait elsewhere for the extra work. */
-    int64_t shown = straggler->kind == STRAGGLER_HOST ? straggler->waited_for_ns : mended;
+    int64_t shown = straggler->kind == STRAGGLER_RANK ? mended : straggler->waited_for_ns;
     int64_t others = (int64_t)(blocks->dump_count - straggler->dump_count);
     if (straggler->waited_for_ns / (others > 0 ? others : 1) < straggler->others_comm_ns / 2)
         shown = straggler->others_comm_ns;
@@ -338,11 +340,11 @@ static size_t list_members(const struct straggler_analysis *analysis, size_t coh
     return count;
 }
 
-static bool judge_columns(struct straggler_analysis *analysis, const struct blocks *blocks) {
+static bool judge_columns(struct straggler_analysis *analysis, const struct blocks *blocks, const struct roles *roles) {
     struct significance *verdicts = calloc(blocks->dump_count, sizeof *verdicts);
     if (!verdicts)
         return false;
-    double independent = significance_judge(blocks->self_ns, blocks->count, blocks->dump_count, verdicts);
+    double independent = roles_judge_ranks(roles, blocks, verdicts);
     for (size_t i = 0; i < blocks->dump_count; i++)
         analysis->ranks[blocks->dumps[i]] = verdicts[i];
     if (blocks->count > analysis->blocks) {
@@ -353,14 +355,19 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct bloc
     return independent >= 0;
 }
 
-static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *blocks, size_t *members) {
+static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *blocks, struct roles *roles,
+                          size_t *members) {
     size_t most = (size_t)(analysis->window_ns / BLOCK_NS_LEAST);
     most = most > BLOCKS_MOST ? BLOCKS_MOST : most + (most == 0);
     for (size_t c = 0; c < analysis->cohorts.count; c++) {
         size_t count = list_members(analysis, c, members);
         if (!blocks_make(&blocks[c], analysis->times, members, count, most))
             return false;
-        if (blocks[c].dump_count >= 2 && !judge_columns(analysis, &blocks[c]))
+        if (blocks[c].dump_count < 2)
+            continue;
+        if (!roles_find(&roles[c], analysis->profiles, analysis->cohorts.reference, analysis->directory,
+                        analysis->cohorts.communicators[c], &blocks[c]) ||
+            !judge_columns(analysis, &blocks[c], &roles[c]))
             return false;
     }
     struct significance **all = calloc(analysis->directory->dump_count, sizeof *all);
@@ -375,9 +382,47 @@ static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *bl
     return done;
 }
 
-static bool name_cohort(struct verdicts *verdicts) {
-    struct host_columns hosts;
-    bool done = group_by_host(&hosts, verdicts->analysis, verdicts->blocks) && judge_hosts(&hosts, verdicts->blocks);
+/* Several ranks of one role, all slower than the others by as much as it is: how the work is dealt out. */
+static bool name_role(struct verdicts *verdicts, const struct roles *roles, uint32_t role,
+                      const struct significance *verdict) {
+    if (verdict->confidence < CONFIDENCE_CLAIM || roles->sizes[role] < 2)
+        return true;
+    size_t count = 0;
+    for (size_t i = 0; i < verdicts->blocks->dump_count; i++)
+        if (roles->role_of[i] == role)
+            verdicts->lists[count++] = verdicts->blocks->dumps[i];
+    struct straggler straggler;
+    if (!make_straggler(verdicts->analysis, STRAGGLER_ROLE, verdict, verdicts->lists, count, verdicts->blocks,
+                        &straggler))
+        return false;
+    if (!is_material(verdicts->analysis, &straggler))
+        return true;
+    verdicts->lists += count;
+    verdicts->analysis->stragglers[verdicts->analysis->straggler_count++] = straggler;
+    return true;
+}
+
+static bool name_roles(struct verdicts *verdicts, const struct roles *roles) {
+    struct significance *judged = calloc(roles->count, sizeof *judged);
+    struct significance **sorted = calloc(roles->count, sizeof *sorted);
+    bool done = judged && sorted && roles_judge(roles, verdicts->blocks, judged) >= 0;
+    for (size_t r = 0; done && r < roles->count; r++)
+        sorted[r] = &judged[r];
+    done = done && significance_correct(sorted, roles->count);
+    for (uint32_t r = 0; done && r < roles->count; r++)
+        done = name_role(verdicts, roles, r, &judged[r]);
+    free(judged);
+    free(sorted);
+    return done;
+}
+
+/* Roles come first: what they explain is taken out of the blocks before hosts, which may hold one role each, are
+ * compared. */
+static bool name_cohort(struct verdicts *verdicts, const struct roles *roles, struct blocks *blocks) {
+    struct host_columns hosts = {0};
+    verdicts->blocks = blocks;
+    bool done = roles->count < 2 || (name_roles(verdicts, roles) && roles_level(roles, blocks));
+    done = done && group_by_host(&hosts, verdicts->analysis, blocks) && judge_hosts(&hosts, blocks);
     done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts);
     free(hosts.items);
     free(hosts.columns);
@@ -394,23 +439,25 @@ static int compare_costs(const void *a, const void *b) {
 static bool judge(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
     struct blocks *blocks = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *blocks);
+    struct roles *roles = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *roles);
     size_t *members = calloc(count, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
-    analysis->stragglers = calloc(2 * count, sizeof *analysis->stragglers);
+    analysis->stragglers = calloc(3 * count, sizeof *analysis->stragglers);
     analysis->suspects = calloc(count, sizeof *analysis->suspects);
     analysis->uneven = calloc(count, sizeof *analysis->uneven);
-    analysis->dump_lists = calloc(2 * count + 1, sizeof *analysis->dump_lists);
-    bool done = blocks && members && explained && analysis->stragglers && analysis->suspects && analysis->uneven &&
-                analysis->dump_lists && judge_cohorts(analysis, blocks, members);
+    analysis->dump_lists = calloc(3 * count + 1, sizeof *analysis->dump_lists);
+    bool done = blocks && roles && members && explained && analysis->stragglers && analysis->suspects &&
+                analysis->uneven && analysis->dump_lists && judge_cohorts(analysis, blocks, roles, members);
     struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
-    for (size_t c = 0; done && c < analysis->cohorts.count; c++) {
-        verdicts.blocks = &blocks[c];
+    for (size_t c = 0; done && c < analysis->cohorts.count; c++)
         if (blocks[c].dump_count >= 2)
-            done = name_cohort(&verdicts);
-    }
-    for (size_t c = 0; blocks && c < analysis->cohorts.count; c++)
+            done = name_cohort(&verdicts, &roles[c], &blocks[c]);
+    for (size_t c = 0; blocks && roles && c < analysis->cohorts.count; c++) {
         blocks_free(&blocks[c]);
+        roles_free(&roles[c]);
+    }
     free(blocks);
+    free(roles);
     free(members);
     free(explained);
     if (!done)
@@ -455,6 +502,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->launches);
     free(analysis->times);
     free(analysis->ranks);
+    free(analysis->profiles);
     free(analysis->stragglers);
     free(analysis->suspects);
     free(analysis->uneven);

@@ -7,7 +7,8 @@
  * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent blocks of the
  * run that chance is ruled out (significance.h); its own work takes at least SLOW_RATIO times theirs; and what it works
  * more, and what the others waited for it (in collectives, or by the time they sit in communication), are each at least
- * a hundredth of the time looked at.
+ * a hundredth of the time looked at. Peers of a rank are the ranks of its role (roles.h); roles are compared with each
+ * other in the same way.
  */
 #ifndef COMMTAP_ANALYSE_STRAGGLERS_H
 #define COMMTAP_ANALYSE_STRAGGLERS_H
@@ -16,16 +17,21 @@
 #include "analyzer/analyse/cohorts.h"
 #include "analyzer/analyse/launches.h"
 #include "analyzer/analyse/ranks.h"
+#include "analyzer/analyse/roles.h"
 #include "analyzer/analyse/significance.h"
 #include "analyzer/analyse/waits.h"
 #include "analyzer/symbols/site_labels.h"
 
-enum straggler_kind { STRAGGLER_RANK, STRAGGLER_HOST };
+enum straggler_kind {
+    STRAGGLER_RANK,
+    STRAGGLER_HOST,
+    STRAGGLER_ROLE, /* all ranks that do one part of the work: imbalance by design, nobody to blame */
+};
 
 struct straggler {
     enum straggler_kind kind;
     uint32_t host;       /* index into the clock's hosts */
-    const size_t *dumps; /* whom it concerns: one rank, or the host's ranks; owned by the analysis */
+    const size_t *dumps; /* whom it concerns: one rank, or the host's or role's ranks; owned by the analysis */
     size_t dump_count;
     int64_t imposed_ns, waited_for_ns; /* sums over them */
     int64_t extra_ns;                  /* own time beyond that of the others */
@@ -55,6 +61,7 @@ struct straggler_analysis {
     struct causes causes;           /* per dump: causes.ranks[] */
     struct rank_times *times;       /* per dump */
     struct rank_launches *launches; /* per dump */
+    struct role_profile *profiles;  /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
     struct cohorts cohorts;
     enum judgement judgement;

@@ -101,19 +101,35 @@ static json_t *rank_to_json(const struct straggler_analysis *analysis, size_t du
     return rank >= 0 ? json_integer(rank) : json_null();
 }
 
+/* The hosts of its ranks, each once, in the order of the ranks. */
+static json_t *hosts_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    json_t *hosts = json_array();
+    for (size_t i = 0; i < straggler->dump_count; i++) {
+        uint32_t host = analysis->clock->host_of[straggler->dumps[i]];
+        bool listed = false;
+        for (size_t j = 0; j < i && !listed; j++)
+            listed = analysis->clock->host_of[straggler->dumps[j]] == host;
+        if (!listed)
+            json_array_append_new(hosts, escape_json(analysis->clock->hosts[host].name));
+    }
+    return hosts;
+}
+
 static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     char evidence[EVIDENCE];
-    const char *host = analysis->clock->hosts[straggler->host].name;
+    json_t *hosts = hosts_to_json(analysis, straggler);
+    json_t *host = json_array_size(hosts) == 1 ? json_incref(json_array_get(hosts, 0)) : json_null();
     json_t *ranks = json_array();
     for (size_t i = 0; i < straggler->dump_count; i++)
         json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     const char *site = findings_site(analysis, straggler);
-    bool host_only = straggler->kind == STRAGGLER_HOST;
-    return json_pack("{s:s, s:o, s:o, s:o, s:[o], s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:o}", "kind",
-                     host_only ? "host" : "rank", "rank",
-                     host_only ? json_null() : rank_to_json(analysis, straggler->dumps[0]), "ranks", ranks, "host",
-                     escape_json(host), "hosts", escape_json(host), "link", "imposed_wait_seconds",
+    static const char *const kinds[] = {
+        [STRAGGLER_RANK] = "rank", [STRAGGLER_HOST] = "host", [STRAGGLER_ROLE] = "role"};
+    bool one = straggler->kind == STRAGGLER_RANK;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:o}", "kind",
+                     kinds[straggler->kind], "rank", one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(),
+                     "ranks", ranks, "host", host, "hosts", hosts, "link", "imposed_wait_seconds",
                      seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
                      "slowdown_ratio", straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence",
                      straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",

@@ -38,6 +38,16 @@ def test_slow_worker_of_a_published_trace(tmp_path):
     assert analyse("report", tmp_path / "ar")["coverage"]["matched_share"] == 1
 
 
+def test_stage_imbalance_of_a_published_trace(tmp_path):
+    run_import(os.path.join(TRACES, "straggler-ST.json.gz"), "-o", tmp_path)
+    found = analyse("stragglers", tmp_path)
+    # nobody is slower than the other rank of its stage; stage 3 (ranks 6 and 7) has more to do
+    assert [(s["kind"], s["rank"], s["ranks"]) for s in found["stragglers"]] == [("role", None, [6, 7])]
+    assert 1.55 <= found["stragglers"][0]["slowdown_ratio"] <= 1.65
+    assert max(r["self_ratio"] for r in found["ranks"]) < 1.05
+    assert [f["code"] for f in found["findings"] if f["code"] in ("straggler", "uneven")] == ["uneven"]
+
+
 def test_kineto_traces(tmp_path):
     run_import(os.path.join(TRACES, "dlrm_kineto.tar.gz"), "-o", tmp_path)
     gpu = [row for row in analyse("summary", tmp_path)["summary"] if row["source"] == "gpu-event"]
