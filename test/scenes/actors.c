@@ -40,7 +40,8 @@ struct message {
 };
 
 struct channel {
-    unsigned from, to;
+    uint32_t group;
+    unsigned from, to; /* members */
     int32_t tag;
     uint32_t sends, receives;
     struct message *messages; /* by ordinal */
@@ -188,9 +189,10 @@ static struct record of_collective(struct stage *stage, unsigned rank, const str
 static struct record of_message(struct stage *stage, unsigned rank, const struct request *request, uint16_t call,
                                 int64_t from, int64_t to) {
     const struct channel *channel = request->channel;
+    const struct group *group = &stage->groups[channel->group];
     struct record record = blank(stage, rank, call, from, to);
     record.seq = request->ordinal;
-    record.comm = 0;
+    record.comm = group->local[(rank - group->start) / group->stride];
     record.peer = (int32_t)(request->send ? channel->to : channel->from);
     record.tag = channel->tag;
     record.bytes = channel->messages[request->ordinal].bytes;
@@ -278,16 +280,16 @@ static bool meet(struct stage *stage, unsigned rank, const struct action *action
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-static size_t channel_place(const struct stage *stage, unsigned from, unsigned to, int32_t tag) {
-    uint64_t state = ((uint64_t)from << 40) + ((uint64_t)to << 16) + (uint64_t)tag;
+static size_t channel_place(const struct stage *stage, uint32_t group, unsigned from, unsigned to, int32_t tag) {
+    uint64_t state = ((uint64_t)from << 40) + ((uint64_t)to << 16) + (uint64_t)tag + group * UINT64_C(0x10001000100);
     size_t at = scene_random(&state) & (stage->channel_room - 1);
     for (struct channel *c; (c = stage->channels[at]) != NULL; at = (at + 1) & (stage->channel_room - 1))
-        if (c->from == from && c->to == to && c->tag == tag)
+        if (c->group == group && c->from == from && c->to == to && c->tag == tag)
             break;
     return at;
 }
 
-static struct channel *find_channel(struct stage *stage, unsigned from, unsigned to, int32_t tag) {
+static struct channel *find_channel(struct stage *stage, uint32_t group, unsigned from, unsigned to, int32_t tag) {
     if (2 * stage->channel_count >= stage->channel_room) {
         struct channel **old = stage->channels;
         size_t room = stage->channel_room;
@@ -295,13 +297,13 @@ static struct channel *find_channel(struct stage *stage, unsigned from, unsigned
         stage->channels = checked(calloc(stage->channel_room, sizeof *stage->channels));
         for (size_t i = 0; i < room; i++)
             if (old[i])
-                stage->channels[channel_place(stage, old[i]->from, old[i]->to, old[i]->tag)] = old[i];
+                stage->channels[channel_place(stage, old[i]->group, old[i]->from, old[i]->to, old[i]->tag)] = old[i];
         free(old);
     }
-    size_t at = channel_place(stage, from, to, tag);
+    size_t at = channel_place(stage, group, from, to, tag);
     if (!stage->channels[at]) {
         stage->channels[at] = checked(calloc(1, sizeof *stage->channels[at]));
-        *stage->channels[at] = (struct channel){.from = from, .to = to, .tag = tag};
+        *stage->channels[at] = (struct channel){.group = group, .from = from, .to = to, .tag = tag};
         stage->channel_count++;
     }
     return stage->channels[at];
@@ -322,8 +324,9 @@ static struct message *message_of(struct channel *channel, uint32_t ordinal) {
 static int64_t done_at(const struct stage *stage, const struct request *request) {
     const struct channel *channel = request->channel;
     const struct message *m = &channel->messages[request->ordinal];
-    double move =
-        stage->rules.latency + transfer(stage, m->bytes, is_slow_pair(&stage->rules, channel->from, channel->to));
+    const struct group *group = &stage->groups[channel->group];
+    bool slow = is_slow_pair(&stage->rules, member_rank(group, channel->from), member_rank(group, channel->to));
+    double move = stage->rules.latency + transfer(stage, m->bytes, slow);
     bool buffered = m->bytes <= EAGER_BYTES;
     if (request->send && buffered)
         return m->sent + CALL_NS;
@@ -337,14 +340,15 @@ static int64_t done_at(const struct stage *stage, const struct request *request)
 
 static struct request post(struct stage *stage, unsigned rank, const struct action *action) {
     struct actor *actor = &stage->actors[rank];
+    const struct group *group = &stage->groups[action->group];
     bool send = action->act == ACT_SEND || action->act == ACT_ISEND;
-    unsigned peer = (unsigned)action->peer;
-    struct channel *channel = find_channel(stage, send ? rank : peer, send ? peer : rank, action->tag);
+    unsigned me = (rank - group->start) / group->stride, peer = (unsigned)action->peer;
+    struct channel *channel = find_channel(stage, action->group, send ? me : peer, send ? peer : me, action->tag);
     uint32_t ordinal = send ? channel->sends++ : channel->receives++;
     struct message *message = message_of(channel, ordinal);
     *(send ? &message->sent : &message->received) = actor->now;
     message->bytes = action->bytes;
-    wake(stage, peer);
+    wake(stage, member_rank(group, peer));
     return (struct request){channel, ordinal, ++actor->op, send, actor->now};
 }
 

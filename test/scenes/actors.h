@@ -24,7 +24,7 @@ enum act {
     ACT_HOST,       /* ns of the host beside the GPU's stream */
     ACT_SYNC,       /* the host waits for the stream */
     ACT_COLLECTIVE, /* call, group, bytes: one that nobody leaves before everybody entered */
-    ACT_SEND,       /* peer (world rank), tag, bytes */
+    ACT_SEND,       /* group, peer (its rank there), tag, bytes */
     ACT_RECEIVE,
     ACT_ISEND,
     ACT_IRECEIVE,

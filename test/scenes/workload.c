@@ -16,7 +16,7 @@ enum { SMALL_BYTES = 8, HALO_BYTES = 16384, EDGE_TAG = 7, FORWARD_TAG = 11, BACK
 struct play {
     const struct workload *workload;
     uint64_t *random; /* per rank */
-    uint32_t *tensor_group, *data_group;
+    uint32_t *tensor_group, *data_group, *pipe_group;
 };
 
 struct workload workload_standard(enum workload_kind kind) {
@@ -88,8 +88,8 @@ static void collective(struct script *script, uint16_t call, uint32_t group, uin
     script_add(script, (struct action){.act = ACT_COLLECTIVE, .call = call, .group = group, .bytes = bytes});
 }
 
-static void message(struct script *script, enum act act, unsigned peer, int32_t tag, uint64_t bytes) {
-    script_add(script, (struct action){.act = act, .peer = (int32_t)peer, .tag = tag, .bytes = bytes});
+static void message(struct script *script, enum act act, uint32_t group, unsigned peer, int32_t tag, uint64_t bytes) {
+    script_add(script, (struct action){.act = act, .group = group, .peer = (int32_t)peer, .tag = tag, .bytes = bytes});
 }
 
 static void data_parallel(const struct play *play, unsigned rank, unsigned step, struct script *script) {
@@ -123,15 +123,16 @@ static void pass(const struct play *play, unsigned rank, unsigned step, bool for
     unsigned per_stage = w->ranks / w->stages, stage = stage_of(w, rank);
     bool first = forward ? stage == 0 : stage == w->stages - 1, last = forward ? stage == w->stages - 1 : stage == 0;
     int32_t tag = forward ? FORWARD_TAG : BACKWARD_TAG;
+    uint32_t pipe = play->pipe_group[rank % per_stage];
     if (!first)
-        message(script, ACT_RECEIVE, forward ? rank - per_stage : rank + per_stage, tag, HALO_BYTES);
+        message(script, ACT_RECEIVE, pipe, forward ? stage - 1 : stage + 1, tag, HALO_BYTES);
     for (unsigned half = 0; half < 2; half++) {
         work(play, rank, step, (forward ? 0.3 : 0.6) / w->pieces / 2, script);
         if (w->tensor > 1)
             collective(script, BUILDER_ALLREDUCE, play->tensor_group[rank / w->tensor], w->bytes);
     }
     if (!last)
-        message(script, ACT_SEND, forward ? rank + per_stage : rank - per_stage, tag, HALO_BYTES);
+        message(script, ACT_SEND, pipe, forward ? stage + 1 : stage - 1, tag, HALO_BYTES);
 }
 
 static void pipeline(const struct play *play, unsigned rank, unsigned step, struct script *script) {
@@ -171,10 +172,10 @@ static void exchange(const struct play *play, unsigned rank, uint64_t bytes, dou
     neighbours_of(play->workload, rank, neighbours);
     for (unsigned n = 0; n < 4; n++) /* what comes from the right was sent to the left */
         if (neighbours[n] != rank)
-            message(script, ACT_IRECEIVE, neighbours[n], EDGE_TAG + (int32_t)(n ^ 1), bytes);
+            message(script, ACT_IRECEIVE, 0, neighbours[n], EDGE_TAG + (int32_t)(n ^ 1), bytes);
     for (unsigned n = 0; n < 4; n++)
         if (neighbours[n] != rank)
-            message(script, ACT_ISEND, neighbours[n], EDGE_TAG + (int32_t)n, bytes);
+            message(script, ACT_ISEND, 0, neighbours[n], EDGE_TAG + (int32_t)n, bytes);
     if (inside > 0)
         work(play, rank, step, inside, script);
     script_add(script, (struct action){.act = ACT_WAIT_ALL});
@@ -239,8 +240,11 @@ static void make_groups(struct play *play, struct stage *stage) {
     unsigned per_stage = w->ranks / w->stages;
     play->tensor_group = malloc(w->ranks / w->tensor * sizeof *play->tensor_group);
     play->data_group = malloc(w->stages * w->tensor * sizeof *play->data_group);
-    if (!play->tensor_group || !play->data_group)
+    play->pipe_group = malloc(per_stage * sizeof *play->pipe_group);
+    if (!play->tensor_group || !play->data_group || !play->pipe_group)
         abort();
+    for (unsigned i = 0; i < per_stage; i++)
+        play->pipe_group[i] = stage_group(stage, "pipeline", i, w->stages, per_stage);
     for (unsigned i = 0; i < w->ranks / w->tensor; i++)
         play->tensor_group[i] = stage_group(stage, "tensor", i * w->tensor, w->tensor, 1);
     for (unsigned s = 0; s < w->stages; s++)
@@ -278,6 +282,7 @@ struct stage *workload_play(const struct workload *w) {
     free(play.random);
     free(play.tensor_group);
     free(play.data_group);
+    free(play.pipe_group);
     return stage;
 }
 
