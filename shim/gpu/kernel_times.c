@@ -239,12 +239,13 @@ static bool is_complete(const struct kernel_span *span, uint64_t now) {
     return all || (now > last_told && now - last_told > KERNEL_QUIET_NS);
 }
 
+/* Upper bounds last: there is one afterwards in any case. */
 static void adjust_clock(const struct kernel_span *span) {
     struct globaltimer *clock = &times.clocks[span->device];
-    globaltimer_not_after(clock, span->first, span->started_ns);
-    globaltimer_not_after(clock, span->last, span->stopped_ns);
     if (span->enqueued_ns)
         globaltimer_not_before(clock, span->first, span->enqueued_ns);
+    globaltimer_not_after(clock, span->first, span->started_ns);
+    globaltimer_not_after(clock, span->last, span->stopped_ns);
 }
 
 static void keep_anchor(uint32_t device, uint64_t stamp) {
@@ -269,8 +270,7 @@ static void finish(const struct kernel_span *span) {
     uint64_t width = 0;
     adjust_clock(span);
     finish_progress(&span->launch, span->reached, true);
-    if (!globaltimer_distance(&times.clocks[span->device], &distance, &width))
-        return;
+    globaltimer_distance(&times.clocks[span->device], &distance, &width);
     uint64_t t0 = span->first + (uint64_t)distance;
     uint64_t length = span->last > span->first ? span->last - span->first : 0;
     if (t0 < span->enqueued_ns)

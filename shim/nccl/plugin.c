@@ -285,7 +285,7 @@ static void *start_call(const void *context, const char *function, bool captured
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-/* Version 4: the call is the one that the thread is in, or ends a group in. */
+/* Version 4: the call is the one that the thread is in, or ends a group in. Its launch is under way already. */
 static struct kernel_span *span_of_thread(const void *context) {
     struct call_frame *f = frame_of_thread();
     if (!f)
@@ -328,6 +328,7 @@ static void *start_task_v4(const void *context, const char *function, uint32_t c
         return NULL;
     }
     span->members++;
+    span->enqueued_ns = 0;
     return task_started(span, channels);
 }
 

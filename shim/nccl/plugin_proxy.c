@@ -56,6 +56,10 @@ bool proxy_begin(void) {
     return proxies.operations && next && proxies.rows;
 }
 
+const struct transfer_row *proxy_rows(void) {
+    return proxies.rows;
+}
+
 /* ---- events ---------------------------------------------------------------------------------- */
 
 void *proxy_start(const void *context, const struct profiler_event *event) {

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/format.h"
 #include "shim/nccl/plugin_abi.h"
 
 #define PROXY_OPERATIONS    4096u /* in flight at a time */
@@ -21,6 +22,9 @@
 
 /* Memory and the section of transfers, once per activation; false when there is no room. */
 bool proxy_begin(void);
+
+/* The section, PROXY_TRANSFER_ROWS of them; NULL before proxy_begin. */
+const struct transfer_row *proxy_rows(void);
 
 /* Handles, NULL when the event is not followed: too many (counted), too late. */
 void *proxy_start(const void *context, const struct profiler_event *event);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "test/standin/cudart_api.h"
@@ -104,6 +105,55 @@ static void overlap(void) {
     }
 }
 
+/* Two communicators, and groups of several operations, in one graph. */
+static void graph_of_groups(void) {
+    ncclComm_t second;
+    cudaStream_t stream = new_stream();
+    cudaGraph_t captured;
+    cudaGraphExec_t executable;
+    OK(ncclCommSplit(world, 0, rank, &second, NULL));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(ncclGroupStart());
+    reduce(world, stream);
+    reduce(world, stream);
+    OK(ncclGroupEnd());
+    reduce(second, stream);
+    OK(cudaStreamEndCapture(stream, &captured));
+    OK(cudaGraphInstantiate(&executable, captured, 0));
+    for (int i = 0; i < 20; i++)
+        OK(cudaGraphLaunch(executable, stream));
+    OK(cudaStreamSynchronize(stream));
+    OK(cudaGraphExecDestroy(executable));
+    OK(cudaGraphDestroy(captured));
+    OK(ncclCommDestroy(second));
+}
+
+/* Every second call as a library makes them that holds a copy of NCCL of its own: no wrapper stands before them. */
+static void bypass(void) {
+    extern ncclResult_t pncclAllReduce(const void *, void *, size_t, ncclDataType_t, ncclRedOp_t, ncclComm_t,
+                                       cudaStream_t);
+    cudaStream_t stream = new_stream();
+    for (int i = 0; i < 10; i++) {
+        reduce(world, stream);
+        OK(pncclAllReduce(data, data, COUNT, ncclInt32, ncclMax, world, stream));
+    }
+    OK(cudaStreamSynchronize(stream));
+}
+
+/* A data loader's process comes and goes. */
+static void fork_meanwhile(void) {
+    cudaStream_t stream = new_stream();
+    for (int i = 0; i < 20; i++) {
+        reduce(world, stream);
+        pid_t child = i == 10 ? fork() : -1;
+        if (child == 0)
+            exit(0);
+        if (child > 0)
+            waitpid(child, NULL, 0);
+    }
+    OK(cudaStreamSynchronize(stream));
+}
+
 /* Dies with work in flight. */
 static void killed(void) {
     cudaStream_t stream = new_stream();
@@ -120,7 +170,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"streams", streams}, {"graph", graph}, {"overlap", overlap}, {"killed", killed}};
+    } scenes[] = {{"streams", streams}, {"graph", graph},   {"graph_of_groups", graph_of_groups},
+                  {"overlap", overlap}, {"bypass", bypass}, {"fork", fork_meanwhile},
+                  {"killed", killed}};
     if (argc != 5)
         return 2;
     rank = atoi(argv[2]);

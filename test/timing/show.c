@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a dump holds about GPUs, as lines of "what key value key value ...", in the units of the file: records of the
- * harvester's lane, devices, anchors, losses. For tests of the shim alone; the analyzer has its own, careful reader.
+ * harvester's lane, devices, anchors, sensors, transfers, losses. For tests of the shim alone; the analyzer has its
+ * own, careful reader.
  *
  *   show FILE
  */
@@ -47,6 +48,24 @@ static void show_anchors(const struct section *section) {
             printf("anchor device %u at %lu width %lu\n", rows[i].device, rows[i].monotonic_ns, rows[i].width_ns);
 }
 
+static void show_sensors(const struct section *section) {
+    const struct sensor_row *rows = (const void *)(file_bytes + section->offset);
+    for (uint32_t i = 0; i < section->count; i++)
+        if (rows[i].wrapped || rows[i].plugged)
+            printf("sensor call %u wrapped %lu plugged %lu captured %lu\n", rows[i].call, rows[i].wrapped,
+                   rows[i].plugged, rows[i].captured);
+}
+
+static void show_transfers(const struct section *section) {
+    const struct transfer_row *rows = (const void *)(file_bytes + section->offset);
+    for (uint32_t i = 0; i < section->count; i++)
+        if (rows[i].version)
+            printf("transfer comm %u peer %d sends %u channels %u operations %lu steps %lu bytes %lu gpu %lu peers %lu "
+                   "wire %lu flush %lu\n",
+                   rows[i].comm, rows[i].peer, rows[i].sends, rows[i].channels, rows[i].operations, rows[i].steps,
+                   rows[i].bytes, rows[i].wait_gpu, rows[i].wait_peer, rows[i].wait_wire, rows[i].wait_flush);
+}
+
 int main(int argc, char **argv) {
     FILE *file = argc == 2 ? fopen(argv[1], "r") : NULL;
     if (!file || fseek(file, 0, SEEK_END) != 0)
@@ -77,6 +96,10 @@ int main(int argc, char **argv) {
             show_devices(section);
         else if (section->kind == SECTION_DEVICE_ANCHORS)
             show_anchors(section);
+        else if (section->kind == SECTION_SENSORS)
+            show_sensors(section);
+        else if (section->kind == SECTION_TRANSFERS)
+            show_transfers(section);
     }
     free(file_bytes);
     return fclose(file);
