@@ -18,9 +18,10 @@ SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
 SHIM_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
     -fno-omit-frame-pointer -U_FORTIFY_SOURCE
 SHIM_OPTIMIZE ?= -O3
-# Two segments and no protection change at start: the library is loaded into every process below a preload.
+# Two segments, no protection change at start, none of the compiler's own constructors, no look-ups of our own names: the
+# library is loaded into every process below a preload.
 SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -Wl,-z,lazy -Wl,-z,noexecstack \
-    -Wl,-z,noseparate-code -Wl,-z,norelro \
+    -Wl,-z,noseparate-code -Wl,-z,norelro -nostartfiles -Wl,-Bsymbolic-functions \
     -Wl,--no-undefined -Wl,-soname,libcommtap.so
 
 ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One intercepted call on its way through: what the handlers before and after the real function share.
- * Lives here: the frame, the handler table's type, the recording of a finished call.
+ * Lives here: the frame, the recording of a finished call.
  * Must not live here: what a particular kind of call does, anything about one library's handles (mpi/, nccl/).
  */
 #ifndef COMMTAP_CALL_FRAME_H
@@ -60,11 +60,6 @@ struct call_frame {
     struct gpu_span *span;      /* around the call itself: outside of a group, or on one rank */
     struct kernel_span *kernel; /* the same where stamps from inside kernels tell times */
     bool in_progress;           /* a non-blocking communicator: the library goes on in a thread of its own */
-};
-
-struct handler {
-    void (*before)(struct call_frame *f); /* before the in-flight slot is published and the clock read */
-    void (*after)(struct call_frame *f);  /* after it was read again */
 };
 
 static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {

@@ -138,7 +138,7 @@ static bool create_in(struct dumpfile *file, const char *directory, const char *
 }
 
 static bool stage(struct dumpfile *file, const char *run_id, uint64_t unique, uint64_t bytes) {
-    static const char *const places[] = {"/dev/shm", "/tmp", "/var/tmp"};
+    static const char places[][12] = {"/dev/shm", "/tmp", "/var/tmp"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (directory_fits(places[i], bytes, true) && create_in(file, places[i], run_id, unique, bytes, PLACE_STAGED))
             return true;

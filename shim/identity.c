@@ -13,9 +13,9 @@
 
 /* The first launcher whose rank variable is set (and whose condition, if any, is) is taken: torchrun may run below
  * srun or mpirun, so the innermost comes first. `job` variables together name the job step. */
-static const struct launcher {
-    const char *name, *rank, *size, *local_rank, *local_size, *condition;
-    const char *job[4];
+static const struct launcher { /* arrays: pointers would be relocations */
+    char name[12], rank[24], size[24], local_rank[28], local_size[28], condition[24];
+    char job[4][28];
 } launchers[] = {
     {"torchrun",
      "RANK",
@@ -29,24 +29,24 @@ static const struct launcher {
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
-     NULL,
-     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID", NULL}},
+     "",
+     {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "SLURM_JOB_ID"}},
     {"Slurm",
      "SLURM_PROCID",
      "SLURM_NTASKS",
      "SLURM_LOCALID",
-     NULL,
+     "",
      "SLURM_STEP_ID",
-     {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT", NULL}},
-    {"PALS", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", NULL, {"PALS_APID", "PBS_JOBID"}},
-    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", NULL, NULL, {"FLUX_JOB_ID"}},
-    {"PMIx", "PMIX_RANK", NULL, NULL, NULL, NULL, {"PMIX_NAMESPACE"}},
-    {"hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, {"PMI_JOBID", "SLURM_JOB_ID"}},
-    {"torch", "RANK", "WORLD_SIZE", "LOCAL_RANK", NULL, "MASTER_PORT", {"MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"}},
+     {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"}},
+    {"PALS", "PALS_RANKID", "PALS_SIZE", "PALS_LOCAL_RANKID", "PALS_LOCAL_SIZE", "", {"PALS_APID", "PBS_JOBID"}},
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", "", "", {"FLUX_JOB_ID"}},
+    {"PMIx", "PMIX_RANK", "", "", "", "", {"PMIX_NAMESPACE"}},
+    {"hydra", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", {"PMI_JOBID", "SLURM_JOB_ID"}},
+    {"torch", "RANK", "WORLD_SIZE", "LOCAL_RANK", "", "MASTER_PORT", {"MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID"}},
 };
 
 static const char *environment(const char *name) {
-    const char *value = name ? getenv(name) : NULL;
+    const char *value = *name ? getenv(name) : NULL;
     return value && *value ? value : NULL;
 }
 
@@ -59,7 +59,7 @@ static int32_t environment_number(const char *name, int32_t fallback) {
 static const struct launcher *find_launcher(void) {
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
         if (environment_number(launchers[i].rank, -1) >= 0 &&
-            (!launchers[i].condition || environment(launchers[i].condition)))
+            (!*launchers[i].condition || environment(launchers[i].condition)))
             return &launchers[i];
     return NULL;
 }
@@ -132,7 +132,7 @@ static uint64_t parent_hash(void) {
 
 static bool named_by_launcher(const struct launcher *launcher, uint64_t *h) {
     bool named = false;
-    for (size_t i = 0; launcher && i < 4 && launcher->job[i]; i++) {
+    for (size_t i = 0; launcher && i < 4 && *launcher->job[i]; i++) {
         const char *value = environment(launcher->job[i]);
         if (value) {
             *h = hash_text(*h, value);

@@ -28,7 +28,7 @@ static bool parse_STRING(const char *text, knob_STRING *value) {
 }
 
 static bool parse_SWITCH(const char *text, bool *value) {
-    static const char *const words[2][4] = {{"0", "off", "no", "false"}, {"1", "on", "yes", "true"}};
+    static const char words[2][4][8] = {{"0", "off", "no", "false"}, {"1", "on", "yes", "true"}};
     for (int on = 0; on < 2; on++)
         for (int i = 0; i < 4; i++)
             if (same_word(text, words[on][i])) {
@@ -63,11 +63,11 @@ enum knob_number {
 #undef KNOB
 };
 
-static bool is_variable(const char *entry, const char *name, size_t length) {
+AT_START static bool is_variable(const char *entry, const char *name, size_t length) {
     return !strncmp(entry, name, length) && entry[length] == '=' && entry[length + 1];
 }
 
-static void read_entry(struct knobs *knobs, const char *entry) {
+AT_START static void read_entry(struct knobs *knobs, const char *entry) {
 #define KNOB(field, name, type, fallback, doc)                                                                         \
     if (is_variable(entry, #name, sizeof #name - 1) && parse_##type(entry + sizeof #name, &knobs->field))              \
         knobs->given |= 1u << KNOB_##field;
@@ -75,10 +75,15 @@ static void read_entry(struct knobs *knobs, const char *entry) {
 #undef KNOB
 }
 
-void knobs_read(struct knobs *knobs) {
+/* The first letter by itself: without a variable that starts like ours neither the text nor strncmp is touched. */
+AT_START bool knobs_read(struct knobs *knobs) {
+    bool any = false;
     for (char **entry = environ; entry && *entry; entry++)
-        if (!strncmp(*entry, "COMMTAP_", 8))
+        if (**entry == 'C' && !strncmp(*entry, "COMMTAP_", 8)) {
             read_entry(knobs, *entry);
+            any = true;
+        }
+    return any;
 }
 
 void knobs_default(struct knobs *knobs) {

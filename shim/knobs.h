@@ -22,8 +22,9 @@ struct knobs {
 #undef KNOB
 };
 
-/* Reads what the environment sets, in one pass and touching nothing else: this runs in every process of the job. */
-void knobs_read(struct knobs *knobs);
+/* Reads what the environment sets, in one pass and touching nothing else: this runs in every process of the job. False
+ * when it sets none of them: `knobs` was not touched then. */
+bool knobs_read(struct knobs *knobs);
 
 /* At activation: what was not given, or not understood, gets its default. */
 void knobs_default(struct knobs *knobs);

@@ -4,21 +4,31 @@
  * communicate: it reads the environment, names this library there to others, and
  * does nothing else.
  */
+#include <stddef.h>
+
 #include "shim/gpu/timing.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/plugin.h"
+#include "shim/os.h"
 #include "shim/recorder.h"
 #include "shim/stacks/nvtx.h"
 
-__attribute__((constructor)) static void library_begin(void) {
-    knobs_read(&recorder.knobs);
-    if (!knobs_enabled(&recorder.knobs))
-        recorder.gave_up = true; /* written only then: the page stays untouched otherwise */
-    nvtx_offer(&recorder.knobs);
-    plugin_offer(&recorder.knobs);
+/* atexit() wants it of the compiler's start files, which the library leaves out (test programs do not: weak). NULL:
+ * handlers run at the program's exit. */
+__attribute__((visibility("hidden"), weak)) void *const __dso_handle = NULL;
+
+/* Most processes have none of our variables: then the page of the knobs stays untouched. */
+AT_START __attribute__((constructor)) static void library_begin(void) {
+    bool given = knobs_read(&recorder.knobs);
+    if (given && !knobs_enabled(&recorder.knobs))
+        recorder.gave_up = true;
+    nvtx_offer(given ? &recorder.knobs : NULL);
+    plugin_offer(given ? &recorder.knobs : NULL);
 }
 
-__attribute__((destructor)) static void library_end(void) {
+AT_START __attribute__((destructor)) static void library_end(void) {
+    if (!*recorder_armed)
+        return;
     gpu_timing_exit();
     nccl_communicators_end();
     recorder_exit();

@@ -16,6 +16,9 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+/* What the constructor runs lies together: a page of code that only it needs is a page fault in every process. */
+#define AT_START __attribute__((section(".text.startup")))
+
 /* Symbols that moved into libc in glibc 2.34: ask for the version that every supported glibc still offers, and weakly,
  * since before 2.34 they live in libpthread and libdl, which a program may not have loaded. */
 #if defined(__x86_64__)

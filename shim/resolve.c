@@ -242,19 +242,20 @@ bool resolve_place(const void *address, struct resolve_place *place) {
 }
 
 any_function resolve_hook(const struct hook *hook, const void *caller) {
-    any_function known = __atomic_load_n(hook->real, __ATOMIC_ACQUIRE);
+    any_function *slot = hook_target(&hook->real), known = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    const char *name = hook_target(&hook->name);
     if (known || !get_dlsym())
         return known;
     int saved = errno;
-    void *found = next_after_us(hook->name);
+    void *found = next_after_us(name);
     if (!found)
-        found = in_callers_library(hook->name, caller);
+        found = in_callers_library(name, caller);
     if (!found)
-        found = in_any_library(hook->name);
+        found = in_any_library(name);
     forget_failed_lookups();
     errno = saved;
     if (found)
-        __atomic_store_n(hook->real, (any_function)found, __ATOMIC_RELEASE);
+        __atomic_store_n(slot, (any_function)found, __ATOMIC_RELEASE);
     return (any_function)found;
 }
 
@@ -335,8 +336,8 @@ bool resolve_caller_is_fortran(const void *caller) {
 
 /* ---- the dlsym hook -------------------------------------------------------------------------- */
 
-extern const struct hook *const __start_commtap_hooks[] __attribute__((visibility("hidden")));
-extern const struct hook *const __stop_commtap_hooks[] __attribute__((visibility("hidden")));
+extern const struct hook __start_commtap_hooks[] __attribute__((visibility("hidden")));
+extern const struct hook __stop_commtap_hooks[] __attribute__((visibility("hidden")));
 
 /* What a looked-up name is to us: a row of the table, or a hook, or neither. */
 struct target {
@@ -358,9 +359,9 @@ static struct target find_target(const char *name) {
                 target.row = (int)i;
                 return target;
             }
-    for (const struct hook *const *hook = __start_commtap_hooks; hook < __stop_commtap_hooks; hook++)
-        if (!strcmp((*hook)->name, name))
-            target.hook = *hook;
+    for (const struct hook *hook = __start_commtap_hooks; hook < __stop_commtap_hooks; hook++)
+        if (!strcmp(hook_target(&hook->name), name))
+            target.hook = hook;
     return target;
 }
 
@@ -395,11 +396,11 @@ static void *answer_foreign(void *handle, void *found, void *next, const char *n
 
 /* The same for a hook: one library's function is remembered, another's is handed over raw. */
 static void *answer_hook(const struct hook *hook, void *found) {
-    any_function none = NULL;
+    any_function none = NULL, *slot = hook_target(&hook->real);
     bool first =
-        __atomic_compare_exchange_n(hook->real, &none, (any_function)found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+        __atomic_compare_exchange_n(slot, &none, (any_function)found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     if (first || (void *)none == found)
-        return hook->wrapper;
+        return hook_target(&hook->wrapper);
     if (*recorder_armed)
         count_loss(&recorder.header->losses.providers_handed_raw);
     return found;

@@ -31,16 +31,27 @@ void *resolve_name(const char *name, const void *caller);
 /* One function that is intercepted though it is no communication call: by its exported name where the job is linked to
  * it, and where the job looks it up with dlsym. */
 struct hook {
-    const char *name;
-    void *wrapper;      /* what such a look-up is answered with */
-    any_function *real; /* where the function found is remembered: of the first library that provides it */
+    /* Distances from the field itself: pointers would be relocations in every process below a preload. */
+    int32_t name;
+    int32_t wrapper; /* what such a look-up is answered with */
+    int32_t real;    /* any_function: where the function found is remembered, of the first library that provides it */
 };
 
-/* Registers one, beside its wrapper. The linker collects the list: nothing runs for it at start. */
-#define HOOK(function, handler, slot)                                                                                  \
-    static const struct hook hook_##function = {#function, (void *)(handler), (slot)};                                 \
-    static const struct hook *const hook_entry_##function __attribute__((used, section("commtap_hooks"))) =            \
-        &hook_##function
+static inline void *hook_target(const int32_t *field) {
+    return (char *)(uintptr_t)field + *field;
+}
+
+/* Registers `function`, beside the definition of the exported wrapper of that name; `slot` is a static any_function,
+ * declared here. The linker collects the list: nothing runs for it at start. */
+#define HOOK(function, slot)                                                                                           \
+    static any_function slot __attribute__((used));                                                                    \
+    extern const struct hook hook_##function __attribute__((visibility("hidden")));                                    \
+    __asm__(".set wrapper_" #function ", " #function "\n"                                                              \
+            ".pushsection commtap_names,\"a\"\nname_" #function ":\n.asciz \"" #function "\"\n.popsection\n"           \
+            ".pushsection commtap_hooks,\"a\"\n.balign 4\n.globl hook_" #function "\n.hidden hook_" #function "\n"     \
+            "hook_" #function ":\n.long name_" #function " - .\n.long wrapper_" #function " - .\n.long " #slot         \
+            " - .\n"                                                                                                   \
+            ".popsection\n")
 
 /* The real function of a hook for a call from `caller` that came in by the exported name: the slot's, else the next
  * definer in link order, the caller's own library and what it depends on, any loaded library; remembered in the slot.

@@ -10,12 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the constructor runs lies together: a page of code that only it needs is a page fault in every process. */
-#define AT_START __attribute__((section(".text.startup")))
+#include "shim/os.h"
 
 struct self_search {
     const char *name; /* as the linker knows us */
-    bool libc_before; /* libc was seen first */
     bool found;
 };
 
@@ -29,7 +27,7 @@ AT_START static bool is_self(const struct dl_phdr_info *info) {
     return false;
 }
 
-AT_START static bool is_libc(const char *path) {
+static bool is_libc(const char *path) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
     return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6);
@@ -38,13 +36,14 @@ AT_START static bool is_libc(const char *path) {
 AT_START static int find_self(struct dl_phdr_info *info, size_t size, void *data) {
     struct self_search *search = data;
     (void)size;
-    if (is_self(info)) {
-        search->name = info->dlpi_name;
-        search->found = true;
-    } else if (is_libc(info->dlpi_name)) {
-        search->libc_before = true;
-    }
+    search->name = info->dlpi_name;
+    search->found = is_self(info);
     return search->found;
+}
+
+/* Ends at us or at libc, whichever comes first. */
+static int find_first(struct dl_phdr_info *info, size_t size, void *data) {
+    return find_self(info, size, data) || is_libc(info->dlpi_name);
 }
 
 AT_START bool self_path(char *path, size_t size) {
@@ -70,21 +69,23 @@ AT_START bool self_path(char *path, size_t size) {
 
 bool self_preloaded(void) {
     struct self_search search = {0};
-    dl_iterate_phdr(find_self, &search);
-    return search.found && !search.libc_before;
+    dl_iterate_phdr(find_first, &search);
+    return search.found;
 }
 
-/* The program's environment and room for what is added to it, in one page. Adding in place and not by setenv() spares
- * every process below a preload the first use of the heap, which costs as much as all else that the library does there.
- * A later setenv() of the program copies a table that is not its own. */
+/* The program's environment and room for what is added to it. Adding in place and not by setenv() spares every process
+ * below a preload the first use of the heap, which costs as much as all else that the library does there. A later
+ * setenv() of the program copies a table that is not its own. Usual ones fit into the page of data that is written at
+ * start anyway. */
+#define OFFERS_MAX 2u
 static struct {
-    char *table[380 + 3];
-    char offers[2][512];
+    char *table[128];
+    char offers[OFFERS_MAX][400];
     unsigned offer_count;
-} environment __attribute__((aligned(4096)));
+} environment __attribute__((section(".data")));
+static char *large_table[4096];
 
-#define ENVIRONMENT_MAX (sizeof environment.table / sizeof *environment.table - 2)
-#define OFFERS_MAX      (sizeof environment.offers / sizeof *environment.offers)
+#define ROOM(table) (sizeof(table) / sizeof *(table)-2)
 
 extern char **environ;
 
@@ -99,17 +100,18 @@ AT_START static size_t count_without(const char *variable) {
 
 AT_START void self_offer(const char *variable) {
     size_t n = count_without(variable), length = strlen(variable);
-    if (n >= ENVIRONMENT_MAX || environment.offer_count == OFFERS_MAX || length > 64)
+    if (n > ROOM(large_table) || environment.offer_count == OFFERS_MAX || length > 64)
         return;
+    char **table = n > ROOM(environment.table) ? large_table : environment.table;
     char *offer = environment.offers[environment.offer_count];
     memcpy(offer, variable, length);
     offer[length] = '=';
     if (!self_path(offer + length + 1, sizeof environment.offers[0] - length - 1))
         return;
-    if (environ != environment.table && n)
-        memcpy(environment.table, environ, n * sizeof *environ);
-    environment.table[n] = offer;
-    environment.table[n + 1] = NULL;
-    environ = environment.table;
+    for (size_t i = 0; environ != table && i < n; i++)
+        table[i] = environ[i];
+    table[n] = offer;
+    table[n + 1] = NULL;
+    environ = table;
     environment.offer_count++;
 }

@@ -37,7 +37,7 @@ bool verbose_wanted(const char *knob, int32_t rank) {
 
 /* 0 -> "0B", else base 1024 with one or two decimals: "6.0 MB", "678.86 MB". */
 static void add_size(struct text *t, uint64_t bytes) {
-    static const char *const units[] = {" B", " KB", " MB", " GB", " TB", " PB", " EB"};
+    static const char units[][4] = {" B", " KB", " MB", " GB", " TB", " PB", " EB"};
     unsigned unit = 0;
     if (bytes == 0) {
         text_add(t, "0B");

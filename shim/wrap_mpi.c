@@ -143,64 +143,87 @@ void frame_find_unseen(struct call_frame *f) {
         frame_set_comm(f, communicator_register_unseen(mpi_handle(argument(f, f->call->comm))));
 }
 
-const struct handler mpi_handlers[KIND_COUNT] = {
-    [KIND_PLAIN] = {plain_before, plain_after},
-    [KIND_INIT] = {nothing, init_after},
-    [KIND_FINALIZE] = {finalize_before, finalize_after},
-    [KIND_SESSION_FINALIZE] = {nothing, session_finalize_after},
-    [KIND_ABORT] = {abort_before, nothing},
-    [KIND_COLLECTIVE] = {collective_before, collective_after},
-    [KIND_ICOLLECTIVE] = {collective_before, icollective_after},
-    [KIND_COLLECTIVE_INIT] = {collective_before, collective_init_after},
-    [KIND_SEND] = {send_before, send_after},
-    [KIND_RECV] = {recv_before, recv_after},
-    [KIND_SENDRECV] = {sendrecv_before, sendrecv_after},
-    [KIND_ISEND] = {send_before, isend_after},
-    [KIND_IRECV] = {irecv_before, irecv_after},
-    [KIND_ISENDRECV] = {isendrecv_before, isendrecv_after},
-    [KIND_SEND_INIT] = {send_init_before, send_init_after},
-    [KIND_RECV_INIT] = {recv_init_before, recv_init_after},
-    [KIND_START] = {nothing, start_after},
-    [KIND_STARTALL] = {nothing, startall_after},
-    [KIND_WAIT] = {wait_before, wait_after},
-    [KIND_WAITALL] = {waits_before, wait_after},
-    [KIND_WAITANY] = {waits_before, wait_after},
-    [KIND_WAITSOME] = {waits_before, wait_after},
-    [KIND_TEST] = {wait_before, wait_after},
-    [KIND_TESTALL] = {waits_before, wait_after},
-    [KIND_TESTANY] = {waits_before, wait_after},
-    [KIND_TESTSOME] = {waits_before, wait_after},
-    [KIND_REQUEST_FREE] = {request_free_before, request_free_after},
-    [KIND_CANCEL] = {nothing, cancel_after},
-    [KIND_POLL] = {nothing, poll_after},
-    [KIND_PROBE] = {probe_before, probe_after},
-    [KIND_IPROBE] = {probe_before, probe_after},
-    [KIND_MPROBE] = {mprobe_before, mprobe_after},
-    [KIND_IMPROBE] = {mprobe_before, mprobe_after},
-    [KIND_MRECV] = {mrecv_before, mrecv_after},
-    [KIND_IMRECV] = {mrecv_before, imrecv_after},
-    [KIND_COMM_CREATE] = {comm_create_before, comm_create_after},
-    [KIND_COMM_CREATE_GROUP] = {comm_create_group_before, comm_create_group_after},
-    [KIND_COMM_FROM_GROUP] = {nothing, comm_from_group_after},
-    [KIND_COMM_IDUP] = {comm_create_before, comm_idup_after},
-    [KIND_INTERCOMM_CREATE] = {comm_create_group_before, intercomm_create_after},
-    [KIND_INTERCOMM_FROM_GROUPS] = {nothing, comm_from_group_after},
-    [KIND_COMM_FREE] = {comm_free_before, comm_free_after},
-    [KIND_COMM_SET_NAME] = {plain_before, comm_set_name_after},
-    [KIND_COMM_GET_PARENT] = {nothing, comm_get_parent_after},
-    [KIND_TYPE_FREE] = {type_free_before, type_free_after},
-    [KIND_WIN_CREATE] = {collective_before, win_create_after},
-    [KIND_WIN_FREE] = {win_free_before, win_free_after},
-    [KIND_RMA] = {independent_before, independent_after},
-    [KIND_RMA_REQUEST] = {independent_before, independent_request_after},
-    [KIND_RMA_SYNC] = {independent_before, independent_after},
-    [KIND_WIN_COLLECTIVE] = {collective_before, collective_after},
-    [KIND_FILE_OPEN] = {collective_before, file_open_after},
-    [KIND_FILE_CLOSE] = {file_close_before, file_close_after},
-    [KIND_FILE_COLLECTIVE] = {collective_before, collective_after},
-    [KIND_FILE_IO] = {independent_before, independent_after},
-    [KIND_FILE_IO_REQUEST] = {independent_request_before, independent_request_after},
-};
+/* What is done before and after the real function, by kind. Switches and not a table of pointers: each pointer would be
+ * a relocation in every process below a preload. */
+#define MPI_HANDLERS(X)                                                                                                \
+    X(KIND_PLAIN, plain_before, plain_after)                                                                           \
+    X(KIND_INIT, nothing, init_after)                                                                                  \
+    X(KIND_FINALIZE, finalize_before, finalize_after)                                                                  \
+    X(KIND_SESSION_FINALIZE, nothing, session_finalize_after)                                                          \
+    X(KIND_ABORT, abort_before, nothing)                                                                               \
+    X(KIND_COLLECTIVE, collective_before, collective_after)                                                            \
+    X(KIND_ICOLLECTIVE, collective_before, icollective_after)                                                          \
+    X(KIND_COLLECTIVE_INIT, collective_before, collective_init_after)                                                  \
+    X(KIND_SEND, send_before, send_after)                                                                              \
+    X(KIND_RECV, recv_before, recv_after)                                                                              \
+    X(KIND_SENDRECV, sendrecv_before, sendrecv_after)                                                                  \
+    X(KIND_ISEND, send_before, isend_after)                                                                            \
+    X(KIND_IRECV, irecv_before, irecv_after)                                                                           \
+    X(KIND_ISENDRECV, isendrecv_before, isendrecv_after)                                                               \
+    X(KIND_SEND_INIT, send_init_before, send_init_after)                                                               \
+    X(KIND_RECV_INIT, recv_init_before, recv_init_after)                                                               \
+    X(KIND_START, nothing, start_after)                                                                                \
+    X(KIND_STARTALL, nothing, startall_after)                                                                          \
+    X(KIND_WAIT, wait_before, wait_after)                                                                              \
+    X(KIND_WAITALL, waits_before, wait_after)                                                                          \
+    X(KIND_WAITANY, waits_before, wait_after)                                                                          \
+    X(KIND_WAITSOME, waits_before, wait_after)                                                                         \
+    X(KIND_TEST, wait_before, wait_after)                                                                              \
+    X(KIND_TESTALL, waits_before, wait_after)                                                                          \
+    X(KIND_TESTANY, waits_before, wait_after)                                                                          \
+    X(KIND_TESTSOME, waits_before, wait_after)                                                                         \
+    X(KIND_REQUEST_FREE, request_free_before, request_free_after)                                                      \
+    X(KIND_CANCEL, nothing, cancel_after)                                                                              \
+    X(KIND_POLL, nothing, poll_after)                                                                                  \
+    X(KIND_PROBE, probe_before, probe_after)                                                                           \
+    X(KIND_IPROBE, probe_before, probe_after)                                                                          \
+    X(KIND_MPROBE, mprobe_before, mprobe_after)                                                                        \
+    X(KIND_IMPROBE, mprobe_before, mprobe_after)                                                                       \
+    X(KIND_MRECV, mrecv_before, mrecv_after)                                                                           \
+    X(KIND_IMRECV, mrecv_before, imrecv_after)                                                                         \
+    X(KIND_COMM_CREATE, comm_create_before, comm_create_after)                                                         \
+    X(KIND_COMM_CREATE_GROUP, comm_create_group_before, comm_create_group_after)                                       \
+    X(KIND_COMM_FROM_GROUP, nothing, comm_from_group_after)                                                            \
+    X(KIND_COMM_IDUP, comm_create_before, comm_idup_after)                                                             \
+    X(KIND_INTERCOMM_CREATE, comm_create_group_before, intercomm_create_after)                                         \
+    X(KIND_INTERCOMM_FROM_GROUPS, nothing, comm_from_group_after)                                                      \
+    X(KIND_COMM_FREE, comm_free_before, comm_free_after)                                                               \
+    X(KIND_COMM_SET_NAME, plain_before, comm_set_name_after)                                                           \
+    X(KIND_COMM_GET_PARENT, nothing, comm_get_parent_after)                                                            \
+    X(KIND_TYPE_FREE, type_free_before, type_free_after)                                                               \
+    X(KIND_WIN_CREATE, collective_before, win_create_after)                                                            \
+    X(KIND_WIN_FREE, win_free_before, win_free_after)                                                                  \
+    X(KIND_RMA, independent_before, independent_after)                                                                 \
+    X(KIND_RMA_REQUEST, independent_before, independent_request_after)                                                 \
+    X(KIND_RMA_SYNC, independent_before, independent_after)                                                            \
+    X(KIND_WIN_COLLECTIVE, collective_before, collective_after)                                                        \
+    X(KIND_FILE_OPEN, collective_before, file_open_after)                                                              \
+    X(KIND_FILE_CLOSE, file_close_before, file_close_after)                                                            \
+    X(KIND_FILE_COLLECTIVE, collective_before, collective_after)                                                       \
+    X(KIND_FILE_IO, independent_before, independent_after)                                                             \
+    X(KIND_FILE_IO_REQUEST, independent_request_before, independent_request_after)
+
+static inline void handle_before(struct call_frame *f) {
+    switch (f->call->kind) {
+#define X(kind, before, after)                                                                                         \
+    case kind:                                                                                                         \
+        before(f);                                                                                                     \
+        break;
+        MPI_HANDLERS(X)
+#undef X
+    }
+}
+
+static inline void handle_after(struct call_frame *f) {
+    switch (f->call->kind) {
+#define X(kind, before, after)                                                                                         \
+    case kind:                                                                                                         \
+        after(f);                                                                                                      \
+        break;
+        MPI_HANDLERS(X)
+#undef X
+    }
+}
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
@@ -228,7 +251,7 @@ static any_function enter(struct call_frame *f, unsigned index, bool profiling, 
     f->quiet = recorder.paused || !recorder.enabled[index];
     f->stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
-    mpi_handlers[call->kind].before(f);
+    handle_before(f);
     publish_in_flight(f);
     return real;
 }
@@ -243,7 +266,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
         f->flags |= FLAG_FAILED;
         f->result = (uint8_t)result;
     }
-    mpi_handlers[f->call->kind].after(f);
+    handle_after(f);
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
         anchors_take(&recorder.anchors);
     self->outer = 0;
@@ -307,7 +330,9 @@ static void control(int level) {
 }
 
 /* As dlsym told the job, which may be the only one to know. */
-static any_function pcontrol_looked_up, profiling_pcontrol_looked_up, initialized_known;
+HOOK(MPI_Pcontrol, pcontrol_looked_up);
+HOOK(PMPI_Pcontrol, profiling_pcontrol_looked_up);
+HOOK(MPI_Initialized, initialized_known);
 
 static int no_pcontrol(void) {
     return 0;
@@ -334,10 +359,6 @@ __attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uint
 TAIL_JUMP(MPI_Pcontrol, choose_pcontrol);
 TAIL_JUMP(PMPI_Pcontrol, choose_profiling_pcontrol);
 
-extern const char MPI_Pcontrol[], PMPI_Pcontrol[];
-HOOK(MPI_Pcontrol, MPI_Pcontrol, &pcontrol_looked_up);
-HOOK(PMPI_Pcontrol, PMPI_Pcontrol, &profiling_pcontrol_looked_up);
-
 /* Reached through a weak reference where no MPI was loaded: the truthful answer is "no". */
 EXPORTED uintptr_t MPI_Initialized(uintptr_t flag);
 uintptr_t MPI_Initialized(uintptr_t flag) {
@@ -351,5 +372,3 @@ uintptr_t MPI_Initialized(uintptr_t flag) {
     *(int *)flag = 0;
     return 0;
 }
-
-HOOK(MPI_Initialized, MPI_Initialized, &initialized_known);

@@ -54,26 +54,49 @@ static void plain_after(struct call_frame *f) {
     emit_call(f);
 }
 
-static const struct handler nccl_handlers[KIND_COUNT] = {
-    [KIND_NCCL_PLAIN] = {plain_before, plain_after},
-    [KIND_NCCL_UNIQUE_ID] = {nothing, plain_after},
-    [KIND_NCCL_COLLECTIVE] = {nccl_collective_before, nccl_collective_after},
-    [KIND_NCCL_SEND] = {nccl_p2p_before, nccl_p2p_after},
-    [KIND_NCCL_RECV] = {nccl_p2p_before, nccl_p2p_after},
-    [KIND_NCCL_RMA] = {nccl_rma_before, nccl_rma_after},
-    [KIND_NCCL_GROUP_START] = {nothing, group_start_after},
-    [KIND_NCCL_GROUP_END] = {group_end_before, group_end_after},
-    [KIND_NCCL_GROUP_SIMULATE] = {nothing, group_simulate_after},
-    [KIND_NCCL_INIT_RANK] = {nothing, nccl_init_rank_after},
-    [KIND_NCCL_INIT_ALL] = {nothing, nccl_init_all_after},
-    [KIND_NCCL_SPLIT] = {nccl_child_before, nccl_split_after},
-    [KIND_NCCL_SHRINK] = {nccl_child_before, nccl_shrink_after},
-    [KIND_NCCL_GROW] = {nccl_child_before, nccl_grow_after},
-    [KIND_NCCL_DESTROY] = {nccl_destroy_before, plain_after},
-    [KIND_NCCL_ABORT] = {nccl_abort_before, plain_after},
-    [KIND_NCCL_REVOKE] = {nccl_revoke_before, plain_after},
-    [KIND_NCCL_ASYNC_ERROR] = {nccl_async_error_before, nccl_async_error_after},
-};
+/* What is done before and after the real function, by kind. Switches and not a table of pointers: each pointer would be
+ * a relocation in every process below a preload. */
+#define NCCL_HANDLERS(X)                                                                                               \
+    X(KIND_NCCL_PLAIN, plain_before, plain_after)                                                                      \
+    X(KIND_NCCL_UNIQUE_ID, nothing, plain_after)                                                                       \
+    X(KIND_NCCL_COLLECTIVE, nccl_collective_before, nccl_collective_after)                                             \
+    X(KIND_NCCL_SEND, nccl_p2p_before, nccl_p2p_after)                                                                 \
+    X(KIND_NCCL_RECV, nccl_p2p_before, nccl_p2p_after)                                                                 \
+    X(KIND_NCCL_RMA, nccl_rma_before, nccl_rma_after)                                                                  \
+    X(KIND_NCCL_GROUP_START, nothing, group_start_after)                                                               \
+    X(KIND_NCCL_GROUP_END, group_end_before, group_end_after)                                                          \
+    X(KIND_NCCL_GROUP_SIMULATE, nothing, group_simulate_after)                                                         \
+    X(KIND_NCCL_INIT_RANK, nothing, nccl_init_rank_after)                                                              \
+    X(KIND_NCCL_INIT_ALL, nothing, nccl_init_all_after)                                                                \
+    X(KIND_NCCL_SPLIT, nccl_child_before, nccl_split_after)                                                            \
+    X(KIND_NCCL_SHRINK, nccl_child_before, nccl_shrink_after)                                                          \
+    X(KIND_NCCL_GROW, nccl_child_before, nccl_grow_after)                                                              \
+    X(KIND_NCCL_DESTROY, nccl_destroy_before, plain_after)                                                             \
+    X(KIND_NCCL_ABORT, nccl_abort_before, plain_after)                                                                 \
+    X(KIND_NCCL_REVOKE, nccl_revoke_before, plain_after)                                                               \
+    X(KIND_NCCL_ASYNC_ERROR, nccl_async_error_before, nccl_async_error_after)
+
+static inline void handle_before(struct call_frame *f) {
+    switch (f->call->kind) {
+#define X(kind, before, after)                                                                                         \
+    case kind:                                                                                                         \
+        before(f);                                                                                                     \
+        break;
+        NCCL_HANDLERS(X)
+#undef X
+    }
+}
+
+static inline void handle_after(struct call_frame *f) {
+    switch (f->call->kind) {
+#define X(kind, before, after)                                                                                         \
+    case kind:                                                                                                         \
+        after(f);                                                                                                      \
+        break;
+        NCCL_HANDLERS(X)
+#undef X
+    }
+}
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
@@ -107,7 +130,7 @@ static any_function enter(struct call_frame *f, unsigned index, unsigned entry, 
     f->quiet = recorder.paused || !recorder.enabled[index];
     f->stack = stack_here(self, frame, sp);
     f->function = (void *)real;
-    nccl_handlers[call->kind].before(f);
+    handle_before(f);
     self->call = f;
     f->t0 = ticks(); /* last: recording a start event is not the library's time */
     publish_in_flight(f);
@@ -125,7 +148,7 @@ static void leave(struct call_frame *f, uintptr_t result) {
         f->flags |= f->failed ? FLAG_FAILED : 0;
         f->result = (uint8_t)result;
     }
-    nccl_handlers[f->call->kind].after(f);
+    handle_after(f);
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
         anchors_take(&recorder.anchors);
     self->outer = 0;
@@ -162,9 +185,20 @@ static void leave(struct call_frame *f, uintptr_t result) {
     EXPORTED uintptr_t name(how##P##arity);                                                                            \
     uintptr_t name(how##P##arity){THROUGH(INDEX_##name, NCCL_BY_CALLER, how, arity)} ENTRY_OF_COPY(                    \
         name, 0, how, arity) ENTRY_OF_COPY(name, 1, how, arity) ENTRY_OF_COPY(name, 2, how, arity)                     \
-        ENTRY_OF_COPY(name, 3, how, arity) static const any_function name##_entries[NCCL_COPIES + 1] = {               \
-            (any_function)name##_of_0, (any_function)name##_of_1, (any_function)name##_of_2,                           \
-            (any_function)name##_of_3, (any_function)name};
+        ENTRY_OF_COPY(name, 3, how, arity) static any_function entry_of_##name(unsigned entry) {                       \
+        switch (entry) {                                                                                               \
+        case 0:                                                                                                        \
+            return (any_function)name##_of_0;                                                                          \
+        case 1:                                                                                                        \
+            return (any_function)name##_of_1;                                                                          \
+        case 2:                                                                                                        \
+            return (any_function)name##_of_2;                                                                          \
+        case 3:                                                                                                        \
+            return (any_function)name##_of_3;                                                                          \
+        default:                                                                                                       \
+            return (any_function)name;                                                                                 \
+        }                                                                                                              \
+    }
 
 #define CALL(...)
 #define NCCL(id, name, arity, kind, ...)          ENTRIES(name, , arity)
@@ -172,9 +206,15 @@ static void leave(struct call_frame *f, uintptr_t result) {
 #include "shim/calls.def"
 #undef CALL
 
-const any_function *const nccl_entries[CALL_INDEX_COUNT] = {
+any_function nccl_entry(unsigned index, unsigned entry) {
+    switch (index) {
 #define CALL(...)
-#define NCCL(id, name, arity, kind, ...) [INDEX_##name] = name##_entries,
+#define NCCL(id, name, arity, kind, ...)                                                                               \
+    case INDEX_##name:                                                                                                 \
+        return entry_of_##name(entry);
 #include "shim/calls.def"
 #undef CALL
-};
+    default:
+        return NULL;
+    }
+}

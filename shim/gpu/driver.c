@@ -24,26 +24,26 @@ static struct {
 struct driver_function {
     size_t offset;
     bool needed;
-    const char *cuda[2];
-    const char *hip;
+    char cuda[2][40]; /* arrays: pointers would be relocations */
+    char hip[40];
 };
 
 #define IN_TABLE(field) offsetof(struct gpu_driver, field)
 static const struct driver_function functions[] = {
     {IN_TABLE(event_create), true, {"cuEventCreate"}, "hipEventCreateWithFlags"},
     {IN_TABLE(event_record), true, {"cuEventRecord"}, "hipEventRecord"},
-    {IN_TABLE(event_record_flags), false, {"cuEventRecordWithFlags"}, NULL},
+    {IN_TABLE(event_record_flags), false, {"cuEventRecordWithFlags"}, ""},
     {IN_TABLE(event_query), true, {"cuEventQuery"}, "hipEventQuery"},
     {IN_TABLE(event_elapsed), true, {"cuEventElapsedTime_v2", "cuEventElapsedTime"}, "hipEventElapsedTime"},
     {IN_TABLE(stream_create), true, {"cuStreamCreate"}, "hipStreamCreateWithFlags"},
-    {IN_TABLE(stream_context), false, {"cuStreamGetCtx"}, NULL},
+    {IN_TABLE(stream_context), false, {"cuStreamGetCtx"}, ""},
     {IN_TABLE(stream_is_capturing), true, {"cuStreamIsCapturing"}, "hipStreamIsCapturing"},
-    {IN_TABLE(stream_capture), false, {"cuStreamGetCaptureInfo_v2"}, NULL},
+    {IN_TABLE(stream_capture), false, {"cuStreamGetCaptureInfo_v2"}, ""},
     {IN_TABLE(capture_mode), true, {"cuThreadExchangeStreamCaptureMode"}, "hipThreadExchangeStreamCaptureMode"},
-    {IN_TABLE(context_current), false, {"cuCtxGetCurrent"}, NULL},
+    {IN_TABLE(context_current), false, {"cuCtxGetCurrent"}, ""},
     {IN_TABLE(context_device), true, {"cuCtxGetDevice"}, "hipGetDevice"},
-    {IN_TABLE(context_push), false, {"cuCtxPushCurrent_v2"}, NULL},
-    {IN_TABLE(context_pop), false, {"cuCtxPopCurrent_v2"}, NULL},
+    {IN_TABLE(context_push), false, {"cuCtxPushCurrent_v2"}, ""},
+    {IN_TABLE(context_pop), false, {"cuCtxPopCurrent_v2"}, ""},
     {IN_TABLE(memory_info), false, {"cuMemGetInfo_v2"}, "hipMemGetInfo"},
     {IN_TABLE(device_name), false, {"cuDeviceGetName"}, "hipDeviceGetName"},
     {IN_TABLE(device_bus), false, {"cuDeviceGetPCIBusId"}, "hipDeviceGetPCIBusId"},
@@ -53,8 +53,8 @@ static bool fill(struct gpu_driver *driver, const char *library, enum gpu_backen
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct driver_function *f = &functions[i];
         const char *name = backend == GPU_BACKEND_CUDA ? f->cuda[0] : f->hip;
-        void *found = name ? resolve_in_loaded(library, name) : NULL;
-        if (!found && backend == GPU_BACKEND_CUDA && f->cuda[1])
+        void *found = *name ? resolve_in_loaded(library, name) : NULL;
+        if (!found && backend == GPU_BACKEND_CUDA && *f->cuda[1])
             found = resolve_in_loaded(library, f->cuda[1]);
         if (!found && f->needed)
             return false;
@@ -138,8 +138,7 @@ static int hip_primary_context(void **context, int ordinal) {
 
 /* Times in replayed graphs are not to be had there, so the two functions for them stay NULL. */
 static bool find_hip(struct gpu_driver *driver) {
-    static const char *const libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                                            "libamdhip64.so"};
+    static const char libraries[][20] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
         *(void **)&foreign.hip_get_device = resolve_in_loaded(libraries[i], "hipGetDevice");
         *(void **)&foreign.hip_set_device = resolve_in_loaded(libraries[i], "hipSetDevice");

@@ -124,8 +124,7 @@ static int destroy_context(any_function real, const struct arguments *x) { /* co
 #define CUDA_PTSZ(name, handler) CUDA_FUNCTION(name##_ptsz, handler, true)
 #define CUDA_FUNCTION(name, handler, per_thread)                                                                       \
     EXPORTED int name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);                                          \
-    static any_function real_##name;                                                                                   \
-    HOOK(name, name, &real_##name);                                                                                    \
+    HOOK(name, real_##name);                                                                                           \
     int name(uintptr_t a1, uintptr_t a2, uintptr_t a3, uintptr_t a4, uintptr_t a5) {                                   \
         any_function real = __atomic_load_n(&real_##name, __ATOMIC_ACQUIRE);                                           \
         if (unlikely(!real))                                                                                           \

@@ -73,7 +73,7 @@ static const struct mpi_abi families[] = {
 /* Predefined datatypes: the object in Open MPI, the handles of MPICH and of the standard ABI. */
 static const struct predefined {
     uint8_t code;
-    const char *openmpi;
+    char openmpi[28];
     uint32_t mpich, standard;
 } datatypes[] = {
     {DATATYPE_BYTE, "ompi_mpi_byte", 0x4c00010d, 0x247},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the handlers of all MPI calls share beyond the frame.
- * Lives here: the table of handlers, arguments that mean an MPI object.
+ * Lives here: arguments that mean an MPI object.
  * Must not live here: what a particular kind of call does (mpi_*.c).
  */
 #ifndef COMMTAP_MPI_FRAME_H
@@ -11,9 +11,6 @@
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_bytes.h"
 #include "shim/mpi/requests.h"
-
-/* By kind, wrap_mpi.c. */
-extern const struct handler mpi_handlers[KIND_COUNT];
 
 /* The status argument, NULL when the job ignores it. */
 static inline const void *status_argument(const struct call_frame *f) {

@@ -156,7 +156,7 @@ any_function nccl_find_function(unsigned index, unsigned entry, const void *call
 
 void *nccl_answer(unsigned index, void *handle, void *found, void *next) {
     if (found == next)
-        return (void *)nccl_entries[index][NCCL_BY_CALLER];
+        return (void *)nccl_entry(index, NCCL_BY_CALLER);
     int copy = copy_of(found, handle);
     if (copy < 0) {
         if (*recorder_armed)
@@ -164,5 +164,5 @@ void *nccl_answer(unsigned index, void *handle, void *found, void *next) {
         return found;
     }
     __atomic_store_n(&nccl_functions[copy][index], (any_function)found, __ATOMIC_RELEASE);
-    return (void *)nccl_entries[index][copy];
+    return (void *)nccl_entry(index, (unsigned)copy);
 }

@@ -21,7 +21,7 @@
 #define NCCL_BY_CALLER NCCL_COPIES
 
 /* What a job gets when it looks a function up, by entry number (wrap_nccl.c); NULL for rows that are not NCCL's. */
-extern const any_function *const nccl_entries[CALL_INDEX_COUNT];
+any_function nccl_entry(unsigned index, unsigned entry);
 
 /* Functions that every caller reaches, since a library in the global scope has them; NULL until known, and where
  * callers differ. */

@@ -56,9 +56,10 @@ static inline bool is_wanted(const struct knobs *knobs) {
     return knobs_enabled(knobs) && strcmp(knobs->gpu_timing, "off") != 0;
 }
 
-__attribute__((section(".text.startup"))) void plugin_offer(const struct knobs *knobs) {
-    if (is_wanted(knobs))
-        self_offer(VARIABLE);
+AT_START void plugin_offer(const struct knobs *knobs) {
+    static char variable[] = VARIABLE; /* not constant: then it lies in a page that is touched anyway */
+    if (!knobs || is_wanted(knobs))
+        self_offer(variable);
 }
 
 /* Before the first communicator of a process nobody has loaded it; where it is ours and the library knows plugins it

@@ -26,7 +26,8 @@
 #include "shim/gpu/kernel_times.h"
 #include "shim/knobs.h"
 
-/* For the constructor: names this library in NCCL_PROFILER_PLUGIN, unless the user has a plugin or wants no timing. */
+/* For the constructor: names this library in NCCL_PROFILER_PLUGIN, unless the user has a plugin or wants no timing.
+ * `knobs` is NULL where none is given. */
 void plugin_offer(const struct knobs *knobs);
 
 /* Once per activation, when NCCL's version is known. */

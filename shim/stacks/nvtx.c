@@ -466,9 +466,10 @@ __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_export_
     return are_wanted(&recorder.knobs) && self_preloaded() ? nvtx_attach(get_export_table) : 0;
 }
 
-__attribute__((section(".text.startup"))) void nvtx_offer(const struct knobs *knobs) {
-    if (are_wanted(knobs))
-        self_offer(INJECTION_VARIABLE);
+AT_START void nvtx_offer(const struct knobs *knobs) {
+    static char variable[] = INJECTION_VARIABLE; /* not constant: then it lies in a page that is touched anyway */
+    if (!knobs || are_wanted(knobs))
+        self_offer(variable);
 }
 
 /* ---- labels of the dump ---------------------------------------------------------------------- */

@@ -9,9 +9,7 @@
 #include "shim/resolve.h"
 #include "shim/stacks/modules.h"
 
-static any_function real_dlclose;
-
-HOOK(dlclose, dlclose, &real_dlclose);
+HOOK(dlclose, real_dlclose);
 
 __attribute__((visibility("default"))) int dlclose(void *handle) {
     any_function real = resolve_hook(&hook_dlclose, __builtin_return_address(0));
