@@ -13,9 +13,19 @@
 #include "analyzer/render/steps_table.h"
 #include "analyzer/session.h"
 
-static const char *const no_steps =
-    "no steps found: no operation comes back at a regular distance in these records; name what begins one with\n"
-    "--marker pcontrol or --anchor OP, or keep more records (COMMTAP_RING)\n";
+static void print_none_found(FILE *stream, const struct step_marker *marker) {
+    if (marker->pcontrol) {
+        fputs("no steps found: fewer than two such marks are on record\n", stream);
+    } else if (marker->anchor) {
+        fputs("no steps found: fewer than two calls of ", stream);
+        escape_text(stream, marker->anchor);
+        fputs(" are on record\n", stream);
+    } else {
+        fputs("no steps found: no operation comes back at a regular distance in these records; name what begins one\n"
+              "with --marker pcontrol or --anchor OP, or keep more records (COMMTAP_RING)\n",
+              stream);
+    }
+}
 
 static const struct rank_steps *reference_of(const struct steps *steps) {
     return steps->reference < steps->rank_count ? &steps->ranks[steps->reference] : NULL;
@@ -58,7 +68,7 @@ static void print_found(FILE *stream, const struct steps *steps, const struct st
     const struct rank_steps *rank = reference_of(steps);
     fprintf(stream, "%" PRIu32 " steps", steps->count);
     if (marker->pcontrol) {
-        fputs(", each from one MPI_Pcontrol to the next\n\n", stream);
+        fputs(", each from one mark to the next\n\n", stream);
     } else if (marker->anchor) {
         fputs(", each from one ", stream);
         escape_text(stream, marker->anchor);
@@ -89,10 +99,13 @@ static int print(const struct options *options, const struct session *session, c
     } else if (output.format == OUTPUT_CSV) {
         table_print_csv(output.stream, table);
     } else if (steps->count == 0) {
-        fputs(no_steps, output.stream);
+        print_none_found(output.stream, marker);
     } else {
         print_found(output.stream, steps, marker);
-        done = table_print_text(output.stream, table, output.color);
+        if (table->count == 0)
+            fputs("none of them is of the ranks and steps asked for\n", output.stream);
+        else
+            done = table_print_text(output.stream, table, output.color);
     }
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
@@ -157,7 +170,7 @@ static int run(const struct options *options) {
     const char *sort = option_text(options, "sort");
     const struct column *column = sort ? table_column(step_columns, sort) : NULL;
     if (sort && !column)
-        fprintf(stderr, "commtap steps: no column is called '%s'\n", sort);
+        fprintf(stderr, "commtap steps: no column is called '%s' (see commtap steps --help)\n", sort);
     else if (!parse_range(option_text(options, "step"), &from, &to))
         fprintf(stderr, "commtap steps: --step takes a number or a range, as in 3-9\n");
     else if (!parse_marker(options, &marker))

@@ -120,7 +120,7 @@ static int run(const struct options *options) {
     const char *sort = option_text(options, "sort");
     const struct column *column = sort ? table_column(rank_columns, sort) : NULL;
     if (sort && !column) {
-        fprintf(stderr, "commtap stragglers: no column is called '%s'\n", sort);
+        fprintf(stderr, "commtap stragglers: no column is called '%s' (see commtap stragglers --help)\n", sort);
         return EXIT_USAGE;
     }
     struct filter filter;

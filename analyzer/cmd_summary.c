@@ -73,7 +73,9 @@ static bool any_approximate(const struct summary *summary) {
 
 static bool print_text(const struct output *output, const struct summary *summary, const char *directory) {
     struct table table = summary_table(summary);
-    if (!table_print_text(output->stream, &table, output->color))
+    if (summary->count == 0)
+        fputs("no operation on record passes the filters\n", output->stream);
+    else if (!table_print_text(output->stream, &table, output->color))
         return false;
     fputc('\n', output->stream);
     if (any_approximate(summary))

@@ -156,6 +156,11 @@ int session_check_options(const struct options *options) {
             return EXIT_USAGE;
         }
     }
+    const char *from = option_text(options, "from"), *to = option_text(options, "to");
+    if (from && to && strtod(from, NULL) >= strtod(to, NULL)) {
+        fprintf(stderr, "commtap %s: --from %s is not before --to %s\n", options->command->name, from, to);
+        return EXIT_USAGE;
+    }
     return EXIT_FINE;
 }
 

@@ -182,6 +182,8 @@ static void print_node(struct page *page, const struct call_node *node, size_t d
 static void print_notes(const struct page *page, const struct call_tree *tree) {
     FILE *stream = page->stream;
     fputc('\n', stream);
+    if (tree->root->sums.count == 0)
+        fputs("no operation on record passes the filters\n", stream);
     if (tree->passes)
         fputs("passes are inferred from the stacks; backward calls marked as inferred stand where the forward calls of "
               "their size were made\n",

@@ -40,9 +40,9 @@ void units_time(char text[UNITS_TEXT], uint64_t ns) {
 }
 
 void units_rate(char text[UNITS_TEXT], double bytes_per_s) {
-    if (bytes_per_s >= 1e7)
+    if (bytes_per_s >= 1e8)
         snprintf(text, UNITS_TEXT, "%.2f GB/s", bytes_per_s / 1e9);
-    else if (bytes_per_s >= 1e4)
+    else if (bytes_per_s >= 1e5)
         snprintf(text, UNITS_TEXT, "%.2f MB/s", bytes_per_s / 1e6);
     else
         snprintf(text, UNITS_TEXT, "%.2f kB/s", bytes_per_s / 1e3);

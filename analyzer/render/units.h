@@ -16,7 +16,7 @@ enum { UNITS_TEXT = 32 }; /* room for any of these */
 void units_size(char text[UNITS_TEXT], uint64_t bytes);
 /* A length of time with three significant digits and its unit: "0 ns", "812 ns", "1.25 us", "34.1 ms", "12.0 s". */
 void units_time(char text[UNITS_TEXT], uint64_t ns);
-/* Bytes per second in 1e9 bytes: "12.34 GB/s"; below 0.01 GB/s "5.1 MB/s" and so on, in powers of 1000. */
+/* Bytes per second in 1e9 bytes: "12.34 GB/s"; below 0.1 GB/s "51.20 MB/s", below 0.1 MB/s in kB/s. */
 void units_rate(char text[UNITS_TEXT], double bytes_per_s);
 
 #endif
