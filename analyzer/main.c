@@ -19,6 +19,7 @@ static const struct command *const commands[] = {
     &command_summary,
     &command_calls,
     &command_export,
+    &command_diff,
     &command_import,
     &command_check,
     &command_env,

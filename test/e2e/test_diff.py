@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Two runs side by side. The runs are made-up profiler traces, so that what changed is known.
+# Must not live here: anything that depends on the speed of the machine.
+import json
+import random
+import subprocess
+
+import jobs
+import pytest
+
+
+def kernel(name, at, length, elements):
+    arguments = {"Collective name": name, "In msg nelems": elements, "Out msg nelems": elements, "dtype": "Float",
+                 "Group size": 4, "Process Group Name": "all", "Process Group Ranks": "[0, 1, 2, 3]"}
+    return {"ph": "X", "cat": "kernel", "name": "ncclDevKernel", "pid": 0, "tid": 7, "ts": at, "dur": length,
+            "args": arguments}
+
+
+def make_run(directory, seed, steps=60, reduce_us=1000.0, gather_us=400.0, noise=0.1):
+    """4 ranks; each step an allreduce of 4 KiB and an all-gather of 1 KiB."""
+    draw = random.Random(seed)
+    lengths = [(reduce_us * draw.uniform(1 - noise, 1 + noise), gather_us * draw.uniform(1 - noise, 1 + noise))
+               for _ in range(steps)]
+    files = []
+    for rank in range(4):
+        at, events = 1000.0, []
+        for reduce, gather in lengths:
+            for name, length, elements in (("allreduce", reduce, 1024), ("allgather", gather, 256)):
+                events.append(kernel(name, at, length, elements))
+                at += length + 500
+        files.append(directory.parent / f"{directory.name}-{rank}.json")
+        files[-1].write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 4}, "traceEvents": events}))
+    subprocess.run([jobs.COMMTAP, "import", *files, "-o", directory], check=True, capture_output=True)
+    return directory
+
+
+def diff(*arguments, code=0):
+    done = subprocess.run([jobs.COMMTAP, "diff", *map(str, arguments)], capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def rows(*arguments):
+    document = json.loads(diff("--format", "json", *arguments).stdout)
+    assert document["schema"] == "commtap.diff/1"
+    return {(row["kind"], row["op"]): row for row in document["rows"] if row["source"] != "host"}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    base = tmp_path_factory.mktemp("diff")
+    return {"a": make_run(base / "a", 1), "again": make_run(base / "again", 2),
+            "slow": make_run(base / "slow", 3, reduce_us=1300.0),
+            "little": make_run(base / "little", 4, reduce_us=1030.0, noise=0.001),
+            "short": make_run(base / "short", 5, steps=50, gather_us=400.0)}
+
+
+def test_one_operation_became_slower(runs):
+    found = rows(runs["a"], runs["slow"])
+    reduce, gather = found["operation", "ncclAllReduce"], found["operation", "ncclAllGather"]
+    assert (reduce["verdict"], reduce["count_a"], reduce["count_b"]) == ("slower", 240, 240)
+    assert (reduce["comm_size"], reduce["bytes"]) == (4, 4096)
+    assert 1.2 <= reduce["ratio"] <= 1.4 and reduce["confidence"] > 0.99
+    assert gather["verdict"] == "same"
+    assert found["step", None]["verdict"] == "slower"
+    # the other way round it became faster; and CI hears of it
+    assert rows(runs["slow"], runs["a"])["operation", "ncclAllReduce"]["verdict"] == "faster"
+    diff(runs["a"], runs["slow"], "--fail-on", "slower", code=1)
+    diff(runs["a"], runs["slow"], "--fail-on", "faster", code=0)
+    diff(runs["a"], runs["slow"], "--fail-on", "slower", "--threshold", "50", code=0)
+    text = diff(runs["a"], runs["slow"]).stdout
+    assert "ncclAllReduce" in text and "ncclAllGather" not in text
+    assert "ncclAllGather" in diff(runs["a"], runs["slow"], "--all").stdout
+
+
+def test_nothing_changed(runs):
+    assert {row["verdict"] for row in rows(runs["a"], runs["again"]).values()} == {"same"}
+    diff(runs["a"], runs["again"], "--fail-on", "slower", "--fail-on", "faster", "--fail-on", "count")
+
+
+def test_chance_is_ruled_out_but_the_change_is_small(runs):
+    found = rows(runs["a"], runs["little"])["operation", "ncclAllReduce"]
+    assert found["verdict"] == "same" and 1.0 < found["ratio"] < 1.05
+
+
+def test_counts(runs):
+    found = rows(runs["a"], runs["short"])["operation", "ncclAllReduce"]
+    assert (found["count_a"], found["count_b"], found["verdict"]) == (240, 200, "same")
+    diff(runs["a"], runs["short"], "--fail-on", "count", code=1)
+    alone = rows(runs["a"], runs["short"], "--op", "AllGather")
+    assert ("operation", "ncclAllReduce") not in alone
+
+
+def test_no_false_alarms(tmp_path):
+    """40 pairs of equal runs with much noise, 2 of which may at most be called different."""
+    alarms = 0
+    for seed in range(40):
+        a = make_run(tmp_path / f"a{seed}", 1000 + seed, steps=20, noise=0.5)
+        b = make_run(tmp_path / f"b{seed}", 2000 + seed, steps=20, noise=0.5)
+        alarms += any(row["verdict"] != "same" for row in rows(a, b).values())
+    assert alarms <= 2
+
+
+def test_usage(runs, tmp_path):
+    diff(runs["a"], code=2)
+    diff(runs["a"], runs["slow"], "--threshold", "much", code=2)
+    diff(runs["a"], runs["slow"], "--fail-on", "anything", code=2)
+    diff(runs["a"], tmp_path, code=3)
