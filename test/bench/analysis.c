@@ -155,7 +155,7 @@ static void bench_kinds(unsigned jobs) {
         w.factor = 1.6;
         if (kind == WORKLOAD_PIPELINE) {
             slow = workload_try(&w, jobs, 1);
-            print_result(workload_name(w.kind), w.ranks, "a stage 60 % slower", &slow, false);
+            print_result(workload_name(w.kind), w.ranks, "a stage with 60 % more work", &slow, true);
         }
     }
     struct workload w = sized(WORKLOAD_GPU, 64);

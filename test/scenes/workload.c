@@ -291,12 +291,15 @@ struct stage *workload_play(const struct workload *w) {
 static bool is_planted(const struct workload *w, const struct straggler *straggler) {
     if (w->plant == PLANT_HOST)
         return straggler->kind == STRAGGLER_HOST && host_of(w, (unsigned)straggler->dumps[0]) == w->who;
+    if (w->plant == PLANT_ROLE)
+        return straggler->kind == STRAGGLER_ROLE && straggler->dump_count == w->ranks / w->stages &&
+               stage_of(w, (unsigned)straggler->dumps[0]) == w->who;
     return (w->plant == PLANT_RANK || w->plant == PLANT_LATE_HOST) && straggler->kind == STRAGGLER_RANK &&
            straggler->dumps[0] == w->who;
 }
 
 static bool is_somebody_planted(const struct workload *w) {
-    return w->plant == PLANT_RANK || w->plant == PLANT_HOST || w->plant == PLANT_LATE_HOST;
+    return w->plant == PLANT_RANK || w->plant == PLANT_HOST || w->plant == PLANT_ROLE || w->plant == PLANT_LATE_HOST;
 }
 
 static void count(const struct workload *w, const struct straggler_analysis *analysis, struct workload_result *result) {

@@ -62,7 +62,7 @@ struct workload_result {
     unsigned jobs;
     unsigned right;       /* jobs in which exactly what was planted is named, or nobody where nobody is slow */
     unsigned found;       /* jobs in which it is named, whoever else is */
-    unsigned named_right; /* names in all jobs: of the planted rank or host */
+    unsigned named_right; /* names in all jobs: of the planted rank, host or role */
     unsigned named_wrong; /* ... of others */
     unsigned jobs_wrong;  /* jobs that name somebody else */
     unsigned uneven;      /* jobs in which many ranks are called unevenly loaded */
