@@ -10,7 +10,7 @@ BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
     $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu \
-    $(BENCH)/ncclcall $(BENCH)/ncclfloor.so \
+    $(BENCH)/ncclcall $(BENCH)/ncclfloor.so $(BENCH)/plugin \
     $(BENCH)/symbols $(BENCH)/large.so
 
 .PHONY: bench
@@ -46,6 +46,10 @@ $(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
 # With the functions of CUDA that the library intercepts: resolve.c wants a list of hooks.
 $(BENCH)/gpu: test/bench/gpu.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) -Wno-strict-prototypes $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
+
+# Linked whole: the wrappers are part of what the plugin belongs to.
+$(BENCH)/plugin: test/bench/plugin.c $(BENCH)/librecorder.a
+	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
 
 $(BENCH)/ncclcall: test/bench/ncclcall.c | standin
 	@mkdir -p $(@D)

@@ -167,6 +167,19 @@ class Bench:
         table(["two bare event records ns", "begin and end of a span ns", "added ns"], [row])
         print("Goal: at most 1000 ns added.\n")
 
+    # ---- NCCL's profiler plugin --------------------------------------------------------------------------------
+
+    def plugin(self):
+        print("## NCCL's profiler plugin: the events of one collective\n")
+        environment = {"COMMTAP_DIR": self.empty_directory("plugin"),
+                       "LD_LIBRARY_PATH": os.path.join(self.options.build, "standin")}
+        measured = [last_figures(run([self.program("plugin")], environment), "calls") for _ in range(5)]
+        measured = [m for m in measured if m]
+        row = [show(median([m[name] for m in measured]), 0) for name in ("calls", "launch", "channel")]
+        table(["calls counted only ns", "kernel times: in the calling thread ns", "per channel, in the proxy's thread ns"],
+              [row])
+        print("With an empty mask NCCL calls nothing. Goal: at most 50 ns a call where calls are only counted.\n")
+
     # ---- calls of NCCL ---------------------------------------------------------------------------------------------
 
     def nccl(self):
@@ -319,6 +332,7 @@ class Bench:
 
     def all(self):
         parts = {"percall": self.percall, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
+                 "plugin": self.plugin,
                  "startup": self.startup, "tail": self.tail,
                  "report": self.report}
         try:

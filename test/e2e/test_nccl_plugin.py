@@ -193,7 +193,9 @@ def test_nothing_is_asked_when_off(tmp_path):
 
 
 def test_a_users_plugin_stays(tmp_path):
-    job = Job(tmp_path, "streams", NCCL_PROFILER_PLUGIN=RECORDER, RECORDER_FILE=str(tmp_path / "events"))
+    events = tmp_path / "events"
+    job = Job(tmp_path, "streams", NCCL_PROFILER_PLUGIN=RECORDER, RECORDER_LOG=str(events))
+    assert events.read_text().startswith("init ")
     for dump in job.dumps():
         assert dump.header["mode"] == EVENTS and "plugin is not in use" in dump.why
         assert all(row["plugged"] == 0 for row in dump.lines["sensor"])
