@@ -53,10 +53,11 @@ static uint64_t signature_of(const struct role_profile *profile, size_t dump, ui
         struct match_place place = match_place_of(directory, dump, call->comm);
         if (call->count <= least || place.communicator == NOWHERE)
             continue;
-        uint32_t size = directory->communicators[place.communicator].dump_count;
+        const struct match_communicator *communicator = &directory->communicators[place.communicator];
+        uint32_t size = communicator->size;
         uint64_t key = mix((uint64_t)call->call << 48 | (uint64_t)call->direction << 32 | size);
-        if (places && call->direction && size < directory->communicators[whole].dump_count)
-            key = mix(key ^ (place.position + UINT64_C(1)));
+        if (places && call->direction && size < directory->communicators[whole].size)
+            key = mix(key ^ (communicator->rank_of[place.position] + UINT64_C(1)));
         sum += key;
     }
     return sum;

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Roles of ranks: who may be compared with whom, and what follows; the chance of a difference between two runs.
+ * Lives here: grids of pipelines by hand. Must not live here: whole jobs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/compare.h"
+#include "analyzer/analyse/roles.h"
+
+enum { DATA = 4, STAGES = 3, RANKS = DATA * STAGES, BLOCKS = 16, WORLD = 0, PIPELINE = 1 };
+enum { CALL_ALLREDUCE = 0, CALL_SEND = 1, CALL_RECV = 2, CALL_RARE = 3 };
+
+/* Rank = stage * DATA + data. Communicator 0 is the world, 1 + data the pipelines; a rank's local indices are 0 and 1.
+ */
+struct grid {
+    struct dump dumps[RANKS];
+    struct dump *list[RANKS];
+    struct match_place places[RANKS][2], *place_list[RANKS];
+    struct match_communicator communicators[1 + DATA];
+    uint32_t rank_of[RANKS];
+    struct match_directory directory;
+    struct role_profile profiles[RANKS];
+    uint32_t reference[RANKS];
+    size_t columns[RANKS];
+    int64_t self_ns[BLOCKS * RANKS];
+    struct blocks blocks;
+};
+
+static void call(struct grid *grid, size_t rank, uint32_t comm, uint16_t number, uint16_t flags, unsigned times) {
+    struct record record = {.kind = RECORD_CALL, .comm = comm, .flags = flags};
+    struct match_record item = {.record = &record, .dump = rank, .call = number};
+    for (unsigned i = 0; i < times; i++)
+        role_profile_add(&grid->profiles[rank], &item);
+}
+
+static struct grid *make_grid(void) {
+    struct grid *grid = calloc(1, sizeof *grid);
+    assert_non_null(grid);
+    grid->communicators[WORLD] =
+        (struct match_communicator){.size = RANKS, .dump_count = RANKS, .rank_of = grid->rank_of};
+    for (size_t d = 0; d < DATA; d++)
+        grid->communicators[PIPELINE + d] =
+            (struct match_communicator){.size = STAGES, .dump_count = STAGES, .rank_of = grid->rank_of};
+    for (size_t r = 0; r < RANKS; r++) {
+        grid->rank_of[r] = (uint32_t)r;
+        grid->dumps[r].communicator_count = 2;
+        grid->list[r] = &grid->dumps[r];
+        grid->place_list[r] = grid->places[r];
+        grid->places[r][0] = (struct match_place){WORLD, (uint32_t)r};
+        grid->places[r][1] = (struct match_place){(uint32_t)(PIPELINE + r % DATA), (uint32_t)(r / DATA)};
+        grid->columns[r] = r;
+        call(grid, r, 0, CALL_ALLREDUCE, FLAG_COLLECTIVE, 40);
+        call(grid, r, 1, CALL_SEND, FLAG_SEND, 40);
+        call(grid, r, 1, CALL_RECV, FLAG_RECV, 40);
+    }
+    grid->directory = (struct match_directory){.dumps = grid->list,
+                                               .dump_count = RANKS,
+                                               .communicators = grid->communicators,
+                                               .communicator_count = 1 + DATA,
+                                               .places = grid->place_list};
+    grid->blocks =
+        (struct blocks){.dumps = grid->columns, .dump_count = RANKS, .self_ns = grid->self_ns, .count = BLOCKS};
+    for (size_t b = 0; b < BLOCKS; b++)
+        for (size_t r = 0; r < RANKS; r++)
+            grid->self_ns[b * RANKS + r] = 1000000 * (int64_t)(1 + r / DATA) + (int64_t)((b * 7 + r * 3) % 11);
+    return grid;
+}
+
+static struct roles find(struct grid *grid) {
+    struct roles roles;
+    assert_true(roles_find(&roles, grid->profiles, grid->reference, &grid->directory, WORLD, &grid->blocks));
+    return roles;
+}
+
+static void a_stage_is_a_role(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    struct roles roles = find(grid);
+    assert_int_equal(roles.count, STAGES);
+    assert_true(roles.placed);
+    for (size_t r = 0; r < RANKS; r++)
+        assert_int_equal(roles.role_of[r], r / DATA);
+    struct significance ranks[RANKS], stages[STAGES];
+    assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
+    for (size_t r = 0; r < RANKS; r++)
+        assert_true(ranks[r].ratio > 0.99 && ranks[r].ratio < 1.01);
+    assert_true(roles_judge(&roles, &grid->blocks, stages) >= 0);
+    assert_true(stages[2].ratio > 1.9 && stages[2].persistence == 1);
+    /* one rank of the first stage is slow: still faster than the last stage, and yet its peers show it */
+    for (size_t b = 0; b < BLOCKS; b++)
+        grid->self_ns[b * RANKS + 1] *= 2;
+    assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
+    assert_true(ranks[1].ratio > 1.9 && ranks[1].slowest == 1 && ranks[1].p < 1e-6);
+    assert_true(ranks[0].ratio < 1.01 && ranks[2].ratio < 1.01);
+    roles_free(&roles);
+    free(grid);
+}
+
+static void levelled_stages_are_equal(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    struct roles roles = find(grid);
+    assert_true(roles_level(&roles, &grid->blocks));
+    for (size_t i = 0; i < (size_t)BLOCKS * RANKS; i++)
+        assert_true(grid->self_ns[i] > 1990000 && grid->self_ns[i] < 2010000);
+    roles_free(&roles);
+    free(grid);
+}
+
+/* Messages on the world say nothing: every rank has a place of its own there. */
+static void places_in_the_world_are_no_roles(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    for (size_t r = 0; r < RANKS; r++)
+        grid->places[r][1] = grid->places[r][0];
+    struct roles roles = find(grid);
+    assert_int_equal(roles.count, 1);
+    roles_free(&roles);
+    free(grid);
+}
+
+/* A pipeline without a second copy: nobody would have a peer, so all are compared. */
+static void a_lone_pipeline_is_one_role(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    for (size_t s = 0; s < STAGES; s++)
+        grid->columns[s] = s * DATA;
+    grid->blocks.dump_count = STAGES;
+    struct roles roles = find(grid);
+    assert_int_equal(roles.count, 1);
+    assert_false(roles.placed);
+    roles_free(&roles);
+    free(grid);
+}
+
+static void rare_calls_make_no_role(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    call(grid, 0, 0, CALL_RARE, FLAG_COLLECTIVE, 10);
+    struct roles roles = find(grid);
+    assert_int_equal(roles.sizes[roles.role_of[0]], DATA);
+    roles_free(&roles);
+    call(grid, 0, 0, CALL_RARE, FLAG_COLLECTIVE, 10);
+    roles = find(grid);
+    assert_int_equal(roles.sizes[roles.role_of[0]], 1);
+    struct significance ranks[RANKS];
+    assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
+    assert_true(ranks[0].ratio == 0); /* alone in its place: not judged */
+    roles_free(&roles);
+    free(grid);
+}
+
+/* A lost dump moves nobody: places are the communicator's ranks. */
+static void a_lost_dump_moves_no_place(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    uint32_t left[STAGES - 1] = {1, 2};
+    grid->communicators[PIPELINE].dump_count = STAGES - 1; /* the first pipeline's first rank left none */
+    grid->communicators[PIPELINE].rank_of = left;
+    for (size_t s = 1; s < STAGES; s++)
+        grid->places[s * DATA][1].position = (uint32_t)(s - 1);
+    memmove(grid->columns, grid->columns + 1, (RANKS - 1) * sizeof *grid->columns);
+    grid->blocks.dump_count = RANKS - 1;
+    struct roles roles = find(grid);
+    assert_int_equal(roles.count, STAGES);
+    for (size_t i = 0; i < RANKS - 1; i++)
+        assert_int_equal(roles.role_of[i], (i + 1) / DATA);
+    roles_free(&roles);
+    free(grid);
+}
+
+/* ---- two runs -------------------------------------------------------------------------------- */
+
+static struct compared_side side_of(struct summary_sample *samples, size_t count, double observations) {
+    return (struct compared_side){.samples = samples, .sample_count = count, .observations = observations};
+}
+
+/* By hand: a = 1..5, b = 6..10: U = 0 of 25, sigma^2 = 25 * 11 / 12, z = -2.611, p = 0.00902. */
+static void chance_is_mann_whitneys(void **state) {
+    (void)state;
+    struct summary_sample a[5], b[5];
+    for (size_t i = 0; i < 5; i++) {
+        a[i] = (struct summary_sample){i + 1, 1};
+        b[i] = (struct summary_sample){i + 6, 1};
+    }
+    struct compared_side left = side_of(a, 5, 5), right = side_of(b, 5, 5);
+    assert_true(compare_chance(&left, &right) > 0.0089 && compare_chance(&left, &right) < 0.0092);
+    assert_true(compare_chance(&left, &left) > 0.999);
+    assert_true(compare_chance(&right, &left) == compare_chance(&left, &right));
+    /* all ranks of a collective are one observation: eight times the calls, the same chance */
+    for (size_t i = 0; i < 5; i++)
+        a[i].count = b[i].count = 8;
+    assert_true(compare_chance(&left, &right) > 0.0089 && compare_chance(&left, &right) < 0.0092);
+    left.observations = 3;
+    assert_true(compare_chance(&left, &right) == 1);
+}
+
+static void equal_times_are_no_difference(void **state) {
+    (void)state;
+    struct summary_sample one = {1000, 50}, other = {2000, 50};
+    struct compared_side a = side_of(&one, 1, 50), b = side_of(&other, 1, 50);
+    assert_true(compare_chance(&a, &a) == 1);
+    assert_true(compare_chance(&a, &b) < 1e-6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_stage_is_a_role),
+        cmocka_unit_test(levelled_stages_are_equal),
+        cmocka_unit_test(places_in_the_world_are_no_roles),
+        cmocka_unit_test(a_lone_pipeline_is_one_role),
+        cmocka_unit_test(rare_calls_make_no_role),
+        cmocka_unit_test(a_lost_dump_moves_no_place),
+        cmocka_unit_test(chance_is_mann_whitneys),
+        cmocka_unit_test(equal_times_are_no_difference),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
