@@ -16,6 +16,7 @@
 #include "shim/nccl/nccl_copies.h"
 #include "shim/os.h"
 #include "shim/recorder.h"
+#include "shim/stacks/modules.h"
 #include "shim/tail_jump.h"
 
 extern void *os_dlopen(const char *, int) __attribute__((weak));
@@ -107,6 +108,17 @@ static void *loaded(const char *path) {
     return os_dlopen ? os_dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 }
 
+/* A library of the job's that stayed open for us would never be unloaded, nor loaded afresh. */
+static void give_back(void *handle) {
+    static int (*real_dlclose)(void *);
+    if (!handle)
+        return;
+    if (!__atomic_load_n(&real_dlclose, __ATOMIC_RELAXED))
+        __atomic_store_n(&real_dlclose, (int (*)(void *))find_in_libc("dlclose"), __ATOMIC_RELAXED);
+    if (real_dlclose)
+        real_dlclose(handle);
+}
+
 static void pin_provider(const void *function) {
     Dl_info info;
     if (provider.handle || !os_dladdr || !os_dladdr(function, &info) || !info.dli_fname)
@@ -121,6 +133,7 @@ static void *in_callers_library(const char *name, const void *caller) {
         return NULL;
     void *handle = loaded(info.dli_fname);
     void *found = handle ? get_dlsym()(handle, name) : NULL;
+    give_back(handle);
     return found && !is_ours(found) ? found : NULL;
 }
 
@@ -241,22 +254,71 @@ bool resolve_place(const void *address, struct resolve_place *place) {
     return true;
 }
 
-any_function resolve_hook(const struct hook *hook, const void *caller) {
-    any_function *slot = hook_target(&hook->real), known = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+/* (call site, hook) -> function, until a library is unloaded. A writer empties the key first and a reader looks at it
+ * last. */
+#define HOOK_SITES 1024u
+static struct hook_site {
+    uint64_t key;
+    any_function real;
+} hook_sites[HOOK_SITES];
+
+static uint64_t hook_key(const struct hook *hook, const void *caller) {
+    uint32_t unloads = __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE);
+    return hash_combine((uintptr_t)hook, (uintptr_t)caller ^ (uint64_t)unloads << 48) | 1;
+}
+
+static any_function known_site(uint64_t key) {
+    const struct hook_site *site = &hook_sites[key / 2 % HOOK_SITES];
+    if (__atomic_load_n(&site->key, __ATOMIC_ACQUIRE) != key)
+        return NULL;
+    any_function real = __atomic_load_n(&site->real, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&site->key, __ATOMIC_RELAXED) == key ? real : NULL;
+}
+
+static void learn_site(uint64_t key, any_function real) {
+    struct hook_site *site = &hook_sites[key / 2 % HOOK_SITES];
+    __atomic_store_n(&site->key, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&site->real, real, __ATOMIC_RELEASE);
+    __atomic_store_n(&site->key, key, __ATOMIC_RELEASE);
+}
+
+/* Are both of libraries whose file names begin alike (up to ".so": libcudart.so.11 and libcudart.so.12)? */
+static bool are_copies(const void *a, const void *b) {
+    struct resolve_place first, second;
+    if (!resolve_place(a, &first) || !resolve_place(b, &second) || first.base == second.base)
+        return false;
+    const char *x = strrchr(first.path, '/'), *y = strrchr(second.path, '/');
+    const char *end = x ? strstr(x, ".so") : NULL;
+    return end && y && !strncmp(x, y, (size_t)(end - x) + 3);
+}
+
+/* As the dynamic linker would have bound the call, were we not there: by link order, but not to another version of the
+ * library that the caller brings itself. */
+static any_function find_for_caller(const struct hook *hook, const void *caller) {
     const char *name = hook_target(&hook->name);
-    if (known || !get_dlsym())
-        return known;
+    void *next = next_after_us(name), *own = in_callers_library(name, caller);
+    if (own && (!next || are_copies(next, own)))
+        return (any_function)own;
+    any_function looked_up = __atomic_load_n((any_function *)hook_target(&hook->real), __ATOMIC_ACQUIRE);
+    if (next || looked_up)
+        return next ? (any_function)next : looked_up;
+    return (any_function)in_any_library(name);
+}
+
+any_function resolve_hook(const struct hook *hook, const void *caller) {
+    uint64_t key = hook_key(hook, caller);
+    any_function found = known_site(key);
+    if (likely(found != NULL) || !get_dlsym())
+        return found;
     int saved = errno;
-    void *found = next_after_us(name);
-    if (!found)
-        found = in_callers_library(name, caller);
-    if (!found)
-        found = in_any_library(name);
+    found = find_for_caller(hook, caller);
     forget_failed_lookups();
     errno = saved;
     if (found)
-        __atomic_store_n(slot, (any_function)found, __ATOMIC_RELEASE);
-    return (any_function)found;
+        learn_site(key, found);
+    return found;
 }
 
 void *resolve_in_provider(const char *name) {
@@ -394,12 +456,12 @@ static void *answer_foreign(void *handle, void *found, void *next, const char *n
     return wrapper;
 }
 
-/* The same for a hook: one library's function is remembered, another's is handed over raw. */
-static void *answer_hook(const struct hook *hook, void *found) {
+/* The same for a hook: what the global scope has, or else the first library's; another's is handed over raw. */
+static void *answer_hook(const struct hook *hook, void *found, void *next) {
     any_function none = NULL, *slot = hook_target(&hook->real);
-    bool first =
-        __atomic_compare_exchange_n(slot, &none, (any_function)found, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-    if (first || (void *)none == found)
+    bool first = !next && __atomic_compare_exchange_n(slot, &none, (any_function)found, false, __ATOMIC_ACQ_REL,
+                                                      __ATOMIC_ACQUIRE);
+    if (first || found == (next ? next : (void *)none))
         return hook_target(&hook->wrapper);
     if (*recorder_armed)
         count_loss(&recorder.header->losses.providers_handed_raw);
@@ -417,7 +479,7 @@ static void *answer(void *handle, void *found, const char *name, const void *cal
         if (!next && !in_callers_library(name, caller))
             return next_after_us(name); /* fails again, and leaves the dlerror that belongs to it */
     } else if (target.hook) {
-        found = answer_hook(target.hook, found);
+        found = answer_hook(target.hook, found, next);
     } else if (commtap_calls[target.row].api == API_NCCL) {
         found = nccl_answer((unsigned)target.row, handle, found, next);
     } else if (name[0] != 'P') {

@@ -34,7 +34,7 @@ struct hook {
     /* Distances from the field itself: pointers would be relocations in every process below a preload. */
     int32_t name;
     int32_t wrapper; /* what such a look-up is answered with */
-    int32_t real;    /* any_function: where the function found is remembered, of the first library that provides it */
+    int32_t real;    /* any_function: what look-ups were answered for where the global scope has none */
 };
 
 static inline void *hook_target(const int32_t *field) {
@@ -53,14 +53,15 @@ static inline void *hook_target(const int32_t *field) {
             " - .\n"                                                                                                   \
             ".popsection\n")
 
-/* The real function of a hook for a call from `caller` that came in by the exported name: the slot's, else the next
- * definer in link order, the caller's own library and what it depends on, any loaded library; remembered in the slot.
- * NULL when nothing provides it. */
+/* The real function of a hook for a call from `caller` that came in by the wrapper: the next definer in link order,
+ * unless the caller's library brings another version of that library; else what was looked up, else any loaded
+ * library's. Remembered per call site. NULL when nothing provides it. */
 any_function resolve_hook(const struct hook *hook, const void *caller);
 
 /* ---- single steps of a search, for those that search in an order of their own ------------------ */
 
-/* None of these touches errno or what the job's next dlerror() tells, loads a library, or finds this one. */
+/* None of these touches errno, loads a library, or finds this one. Where they fail, the job's next dlerror() does not
+ * tell of it; an error that was pending before is forgotten with it, which dlsym does not let us prevent. */
 
 void *resolve_next(const char *name); /* the next definer in link order: what the global scope has without us */
 void *resolve_in_callers_library(const char *name, const void *caller); /* with all it depends on */

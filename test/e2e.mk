@@ -9,7 +9,7 @@ PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -pthread
 FORTRAN_BINDINGS := 1 2 3
 
 # built without MPI; with MPI's header only; as libraries; all others are linked to MPI
-PLAIN_PROGRAMS := absent weak scope
+PLAIN_PROGRAMS := absent weak scope runtimes
 UNLINKED_PROGRAMS := loaded plugin
 PROGRAM_LIBRARIES := plugin tool
 LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
@@ -51,7 +51,14 @@ $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
 $(PROGRAMS)/scope.so: test/programs/scope.c
 	@mkdir -p $(@D)
 	$(CC) $(PROGRAM_CFLAGS) -DLIBRARY -fPIC -shared $< -o $@ -ldl
-programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%) $(PROGRAMS)/scope.so
+RUNTIMES := $(PROGRAMS)/cudarts
+.PRECIOUS: $(RUNTIMES)/libcudart.so.%
+$(RUNTIMES)/libcudart.so.%: test/programs/runtimes.c
+	@mkdir -p $(@D)
+	$(CC) $(PROGRAM_CFLAGS) -DRUNTIME=$* -fPIC -shared -Wl,-soname,$(@F) $< -o $@
+$(RUNTIMES)/user%.so: test/programs/runtimes.c $(RUNTIMES)/libcudart.so.%
+	$(CC) $(PROGRAM_CFLAGS) -DUSER -fPIC -shared $^ -Wl,-rpath,'$$ORIGIN' -o $@
+programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%) $(PROGRAMS)/scope.so $(RUNTIMES)/user11.so $(RUNTIMES)/user12.so
 
 # As root, on few cores, or on a machine full of other work: Open MPI starts all the same and its idle ranks yield.
 demo: export OMPI_ALLOW_RUN_AS_ROOT := 1

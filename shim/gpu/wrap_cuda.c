@@ -126,9 +126,7 @@ static int destroy_context(any_function real, const struct arguments *x) { /* co
     EXPORTED int name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);                                          \
     HOOK(name, real_##name);                                                                                           \
     int name(uintptr_t a1, uintptr_t a2, uintptr_t a3, uintptr_t a4, uintptr_t a5) {                                   \
-        any_function real = __atomic_load_n(&real_##name, __ATOMIC_ACQUIRE);                                           \
-        if (unlikely(!real))                                                                                           \
-            real = resolve_hook(&hook_##name, __builtin_return_address(0));                                            \
+        any_function real = resolve_hook(&hook_##name, __builtin_return_address(0));                                   \
         return dispatch(real, handler, &(struct arguments){{a1, a2, a3, a4, a5}, per_thread});                         \
     }
 

@@ -9,11 +9,14 @@
 #include "shim/resolve.h"
 #include "shim/stacks/modules.h"
 
-HOOK(dlclose, real_dlclose);
-
 __attribute__((visibility("default"))) int dlclose(void *handle) {
-    any_function real = resolve_hook(&hook_dlclose, __builtin_return_address(0));
-    int result = real ? (int)real(handle) : -1;
+    static any_function real;
+    any_function found = __atomic_load_n(&real, __ATOMIC_RELAXED);
+    if (!found) {
+        found = (any_function)resolve_next("dlclose");
+        __atomic_store_n(&real, found, __ATOMIC_RELAXED);
+    }
+    int result = found ? (int)found(handle) : -1;
     modules_unloaded();
     return result;
 }

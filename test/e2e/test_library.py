@@ -61,6 +61,11 @@ def test_a_library_finds_its_own_names():
     assert (done.returncode, done.stdout, done.stderr) == (0, "5 1 2 3 4 5\n", "")
 
 
+def test_two_versions_of_a_cuda_runtime_are_not_mixed_up():
+    done = preloaded([str(jobs.PROGRAMS / "runtimes"), str(jobs.PROGRAMS / "cudarts")])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1011 1012 1011 1012 gone\n", "")
+
+
 def test_weak_references_without_mpi():
     done = preloaded([str(jobs.PROGRAMS / "weak")])
     assert (done.returncode, done.stdout, done.stderr) == (0, "no MPI here\n", "")
