@@ -109,7 +109,22 @@ static bool is_dead(const struct party_state *state) {
     return state->doing == DOING_GONE || state->doing == DOING_UNKNOWN;
 }
 
+const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t party) {
+    const struct blockage *waits = &diagnosis->blockage;
+    for (size_t i = 0; i < waits->stalled_count; i++) {
+        const struct stalled *stalled = &waits->stalled[i];
+        const struct membership *member = stalled->device ? world_membership(stalled->communicator, party) : NULL;
+        if (member && membership_enqueued(&diagnosis->world, member) > stalled->seq &&
+            stalled_misses(&diagnosis->world, stalled, member))
+            return stalled;
+    }
+    return NULL;
+}
+
 static enum culprit_state state_of(const struct diagnosis *diagnosis, uint32_t party) {
+    enum doing doing = diagnosis->blockage.parties[party].doing;
+    if ((doing == DOING_USER_CODE || doing == DOING_CALL) && held_before(diagnosis, party))
+        return CULPRIT_BLOCKED;
     switch (diagnosis->blockage.parties[party].doing) {
     case DOING_UNKNOWN:
         return CULPRIT_NO_DUMP;

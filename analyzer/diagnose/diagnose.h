@@ -80,6 +80,8 @@ const char *culprit_state_name(enum culprit_state state);
  * Returns how many there are. Members without a known world rank are left out. */
 size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled, bool missing, int32_t *ranks,
                      size_t capacity);
+/* The collective that others wait in and that this party has called, but that its GPU has not begun; NULL: none. */
+const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t party);
 /* Whether anybody is missing and known to be waited for: worth showing. */
 bool stalled_is_open(const struct stalled *stalled);
 

@@ -195,7 +195,10 @@ void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
         reason = "had finished: it came to MPI_Finalize without it";
         break;
     case CULPRIT_BLOCKED:
-        reason = "is blocked";
+        reason = state->doing == DOING_CALL        ? "called it too, but has not come out of the call"
+                 : state->doing == DOING_USER_CODE ? "called it too, but its GPU has not begun it: what lies before it "
+                                                     "on the stream does not end"
+                                                   : "is blocked";
         break;
     default:
         reason = state->doing == DOING_POLL       ? "asks for something again and again"
