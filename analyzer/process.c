@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { FLAG_EXITING = 4 }; /* PF_EXITING of the kernel's task flags */
+
 static bool read_text(const char *path, char *text, size_t size) {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -28,20 +30,42 @@ static bool read_text(const char *path, char *text, size_t size) {
     return true;
 }
 
-/* Seconds after boot at which a process started, negative when there is none or it is dead and only not yet reaped.
- * *state is the kernel's letter for what it does. */
-static double started_after_boot(int64_t pid, char *state) {
-    char path[64], text[1024];
+static uint64_t signals_in(const char *status, const char *line) {
+    const char *found = strstr(status, line);
+    return found ? strtoull(found + strlen(line), NULL, 16) : 0;
+}
+
+/* A signal is pending that ends the process as soon as it runs. */
+static bool has_fatal_signal(const char *status) {
+    static const int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGKILL};
+    uint64_t pending = signals_in(status, "\nSigPnd:") | signals_in(status, "\nShdPnd:"), deadly = 0;
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
+        deadly |= UINT64_C(1) << (fatal[i] - 1);
+    deadly &= ~(signals_in(status, "\nSigBlk:") | signals_in(status, "\nSigIgn:") | signals_in(status, "\nSigCgt:"));
+    return (pending & deadly) != 0;
+}
+
+/* Fields of /proc/PID/stat behind the name: 3 state, 9 flags, 22 start time, 52 exit code. */
+bool process_look(int64_t pid, struct process_look *look) {
+    char path[64], text[4096];
+    *look = (struct process_look){0};
     snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
-    if (!read_text(path, text, sizeof text))
-        return -1;
-    char *field = strrchr(text, ')'); /* the name before it may hold anything */
-    if (!field || field[1] != ' ' || strchr("ZXx", field[2]))
-        return -1;
-    *state = field[2];
-    for (int i = 2; field && i < 22; i++)
-        field = strchr(field + 1, ' ');
-    return field ? strtod(field, NULL) / (double)sysconf(_SC_CLK_TCK) : -1;
+    char *field = read_text(path, text, sizeof text) ? strrchr(text, ')') : NULL; /* the name may hold anything */
+    if (!field || field[1] != ' ')
+        return false;
+    look->letter = field[2];
+    look->ending = strchr("ZXx", field[2]) != NULL;
+    for (int number = 2; number < 52 && (field = strchr(field + 1, ' ')) != NULL; number++) {
+        if (number + 1 == 9)
+            look->ending |= (strtoul(field, NULL, 10) & FLAG_EXITING) != 0;
+        if (number + 1 == 22)
+            look->started = strtod(field, NULL) / (double)sysconf(_SC_CLK_TCK);
+        if (number + 1 == 52)
+            look->status = (int)strtol(field, NULL, 10);
+    }
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/status", pid);
+    look->ending = look->ending || (read_text(path, text, sizeof text) && has_fatal_signal(text));
+    return true;
 }
 
 static bool started_when(double after_boot, uint64_t realtime_ns) {
@@ -53,13 +77,13 @@ static bool started_when(double after_boot, uint64_t realtime_ns) {
 }
 
 bool process_is_that(int64_t pid, uint64_t start_realtime_ns) {
-    char letter;
-    double started = started_after_boot(pid, &letter);
-    return started >= 0 && started_when(started, start_realtime_ns);
+    struct process_look look;
+    return process_look(pid, &look) && !look.ending && started_when(look.started, start_realtime_ns);
 }
 
 enum process_state process_state(const struct dump *dump) {
-    char text[128], letter = 'R';
+    struct process_look look;
+    char text[128];
     int64_t pid = dump->header->pid;
     if (!read_text("/proc/sys/kernel/random/boot_id", text, sizeof text))
         return PROCESS_ELSEWHERE;
@@ -68,10 +92,10 @@ enum process_state process_state(const struct dump *dump) {
         return PROCESS_ELSEWHERE;
     if (pid <= 0 || pid > INT32_MAX || (kill((pid_t)pid, 0) != 0 && errno != EPERM))
         return PROCESS_GONE;
-    double started = started_after_boot(pid, &letter);
-    if (started < 0 || !started_when(started, dump->header->process_start_realtime_ns))
+    if (!process_look(pid, &look) || look.ending ||
+        !started_when(look.started, dump->header->process_start_realtime_ns))
         return PROCESS_GONE;
-    return letter == 'T' || letter == 't' ? PROCESS_STOPPED : PROCESS_RUNS;
+    return look.letter == 'T' || look.letter == 't' ? PROCESS_STOPPED : PROCESS_RUNS;
 }
 
 bool process_is_alive(const struct dump *dump) {

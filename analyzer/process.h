@@ -10,8 +10,18 @@
 #include "analyzer/diagnose/process_state.h"
 #include "analyzer/load/dump.h"
 
+struct process_look {
+    char letter;    /* the kernel's for its state */
+    bool ending;    /* dead and not yet reaped, on its way out, or a signal that ends it is pending */
+    int status;     /* as wait tells it; 0 not known yet */
+    double started; /* seconds after boot */
+};
+
+/* What the kernel tells of a process. False when there is none. */
+bool process_look(int64_t pid, struct process_look *look);
+
 /* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
- * where there is none or it is a zombie; elsewhere where the dump was written under another boot id. */
+ * where there is none or it is about to end; elsewhere where the dump was written under another boot id. */
 enum process_state process_state(const struct dump *dump);
 
 /* A live process of that pid that started then (to 5 s). */

@@ -35,7 +35,7 @@ enum culprit_state {
 struct culprit {
     uint32_t party;
     enum culprit_state state;
-    char where[288];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
+    char where[416];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
     char reason[224]; /* why it is to blame */
 };
 

@@ -119,19 +119,56 @@ void say_sites(struct diagnosis *diagnosis) {
                 m->other.call ? m->other.stack : STACK_NONE);
 }
 
+/* The newest call on record; NULL when there is none. */
+static const struct record *last_call(const struct dump *dump) {
+    const struct record *last = NULL;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        for (uint64_t t = l->end_ticket; l->ring && !l->state->device && t > l->first_ticket; t--) {
+            const struct record *r = &l->ring[(t - 1) & (l->ring_records - 1)];
+            if (r->commit != t || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
+                continue;
+            if (!last || r->t1 > last->t1)
+                last = r;
+            break;
+        }
+    }
+    return last;
+}
+
+/* ", after MPI_Allreduce at train_step (train.py:42)" */
+static void append_last_call(char *text, size_t size, const struct diagnosis *diagnosis, uint32_t party) {
+    const struct dump *dump = diagnosis->world.parties[party].dump;
+    const struct record *last = dump ? last_call(dump) : NULL;
+    const struct call_name *call = last ? dump_call(dump, last->call) : NULL;
+    if (!call)
+        return;
+    append(text, size, ", after %.40s", call->name);
+    append_site(text, size, diagnosis, party, last->stack);
+}
+
+/* The call site of a wait; work on a GPU was called from where its collective was. */
+static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *wait) {
+    const struct membership *member = wait->device ? world_membership(wait->communicator, wait->party) : NULL;
+    return member ? signature_of(&diagnosis->world, member, wait->seq).stack : wait->stack;
+}
+
 void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
     const struct party_state *state = &diagnosis->blockage.parties[party];
+    const struct wait *wait = state->doing == DOING_BLOCKED ? &diagnosis->blockage.items[state->first_wait] : NULL;
     text[0] = '\0';
     switch (state->doing) {
     case DOING_BLOCKED:
-        describe_wait(diagnosis, &diagnosis->blockage.items[state->first_wait], text, size);
-        append_site(text, size, diagnosis, party, diagnosis->blockage.items[state->first_wait].stack);
+        describe_wait(diagnosis, wait, text, size);
+        append_site(text, size, diagnosis, party, stack_of(diagnosis, wait));
         break;
     case DOING_CALL:
         snprintf(text, size, "%.40s", state->call->name);
+        append_site(text, size, diagnosis, party, state->stack);
         break;
     case DOING_POLL:
         snprintf(text, size, "user code, asking with %.40s", state->call->name);
+        append_site(text, size, diagnosis, party, state->stack);
         break;
     case DOING_INIT:
         snprintf(text, size, "MPI_Init");
@@ -145,6 +182,7 @@ void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, si
     case DOING_USER_CODE:
         snprintf(text, size, "user code");
         append_since(diagnosis, party, text, size);
+        append_last_call(text, size, diagnosis, party);
         break;
     case DOING_GONE:
     case DOING_UNKNOWN:
@@ -295,6 +333,21 @@ static bool waits_in(const struct wait *wait, const struct stalled *stalled) {
     return wait->collective && wait->communicator == stalled->communicator && wait->seq == stalled->seq;
 }
 
+/* Members whose GPU has ended what the others' GPUs are in. `ranks` is scratch. */
+static bool say_who_is_through(const struct diagnosis *diagnosis, const struct stalled *stalled, int32_t *ranks,
+                               char *text, size_t size) {
+    size_t count = 0;
+    struct progress progress;
+    for (uint32_t i = 0; stalled->device && i < stalled->communicator->present_count; i++) {
+        const struct membership *member = &stalled->communicator->present[i];
+        if (membership_progress(&diagnosis->world, member, &progress) && progress.completed > stalled->seq)
+            ranks[count++] = diagnosis->world.parties[member->party].rank;
+    }
+    if (count > 0)
+        say_ranks(text, size, ranks, count);
+    return count > 0;
+}
+
 /* Who waits in it, and who is missing and how far those came. */
 static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stalled) {
     size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
@@ -324,6 +377,8 @@ static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stall
     } else {
         say(diagnosis, "%s: %s %s though all members have come: it does not move, which points at the transport.", what,
             who, one ? "waits" : "wait");
+        if (say_who_is_through(diagnosis, stalled, ranks, missing, sizeof missing))
+            say(diagnosis, "Through it on the GPU: %s.", missing);
     }
     free(ranks);
 }

@@ -31,15 +31,8 @@ enum {
     HEX_DIGITS = 16,
     TRIES = 200,   /* a dump has no process so long */
     RETRY_MS = 50, /* a dump's header is filled shortly after it appears */
-    FLAG_EXITING = 4,
     EVENT_SIGNAL = -1,
     EVENT_CHANGE = -2
-};
-
-/* What a process looks like from outside. */
-struct appearance {
-    bool ending; /* on its way out, or a signal that ends it is pending */
-    int status;  /* as wait tells it; 0 not known yet */
 };
 
 struct watched {
@@ -48,8 +41,8 @@ struct watched {
     int process; /* pidfd, -1 none so far, -2 ended or given up */
     pid_t pid;
     unsigned tries;
-    struct appearance last; /* when its dump was closed as it went, and once it has ended badly */
-    bool alone;             /* no other one was ending like it when it closed its dump */
+    struct process_look last; /* when its dump was closed as it went, and once it has ended badly */
+    bool alone;               /* no other one was ending like it when it closed its dump */
 };
 
 /* ---- dumps ----------------------------------------------------------------------------------- */
@@ -138,51 +131,6 @@ static void take_name(struct witness *witness, const char *name) {
 
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
-static bool read_process(pid_t pid, const char *what, char *text, size_t size) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
-    if (file >= 0)
-        close(file);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
-
-static bool has_fatal_signal(const char *status) {
-    static const char *const lines[] = {"\nSigPnd:", "\nShdPnd:"};
-    static const int fatal[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGKILL};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        const char *line = strstr(status, lines[i]);
-        uint64_t pending = line ? strtoull(line + strlen(lines[i]), NULL, 16) : 0;
-        for (size_t s = 0; s < sizeof fatal / sizeof *fatal; s++)
-            if (pending >> (fatal[s] - 1) & 1)
-                return true;
-    }
-    return false;
-}
-
-/* Fields of /proc/PID/stat behind the name: 3 state, 9 flags, 52 exit code. */
-static struct appearance look_at(pid_t pid) {
-    char text[4096];
-    struct appearance seen = {0};
-    if (!read_process(pid, "stat", text, sizeof text))
-        return seen;
-    char *field = strrchr(text, ')');
-    if (!field || field[1] != ' ')
-        return seen;
-    seen.ending = strchr("ZX", field[2]) != NULL;
-    for (int number = 2; field && number < 52; number++) {
-        field = strchr(field + 1, ' ');
-        if (field && number + 1 == 9)
-            seen.ending |= (strtoul(field, NULL, 10) & FLAG_EXITING) != 0;
-        if (field && number + 1 == 52)
-            seen.status = (int)strtol(field, NULL, 10);
-    }
-    seen.ending = seen.ending || (read_process(pid, "status", text, sizeof text) && has_fatal_signal(text));
-    return seen;
-}
-
 /* A process that has said in its dump that it ends as it should, or by MPI_Abort, needs no witness. */
 static bool ends_as_it_says(const struct witness *witness, const struct watched *watched) {
     struct dump_header header;
@@ -190,7 +138,7 @@ static bool ends_as_it_says(const struct witness *witness, const struct watched 
            (header.state & (STATE_FINALISED | STATE_EXITED | STATE_ABORTING | STATE_SWITCHED_OFF)) != 0;
 }
 
-static void write_death(const struct witness *witness, const struct watched *watched, const struct appearance *dead) {
+static void write_death(const struct witness *witness, const struct watched *watched, const struct process_look *dead) {
     char name[160], line[256], how[32] = "";
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -208,23 +156,25 @@ static void write_death(const struct witness *witness, const struct watched *wat
         close(file);
 }
 
-static bool was_asked_to_end(const struct appearance *dead) {
+static bool was_asked_to_end(const struct process_look *dead) {
     int signal = dead->status & 0x7f;
     return signal == SIGHUP || signal == SIGINT || signal == SIGQUIT || signal == SIGTERM;
 }
 
 /* Whether the other one's end may be the cause of this one's, or both have the same: launchers end ranks by SIGKILL. */
-static bool may_end_alike(const struct appearance *dead, const struct appearance *other) {
+static bool may_end_alike(const struct process_look *dead, const struct process_look *other) {
     return other->ending && (dead->status == 0 || dead->status == SIGKILL || dead->status == other->status);
 }
 
 /* Whether no other process is ending, or has ended, of what may be the same cause. */
-static bool dies_alone(const struct witness *witness, size_t at, const struct appearance *dead) {
+static bool dies_alone(const struct witness *witness, size_t at, const struct process_look *dead) {
     for (size_t i = 0; i < witness->count; i++) {
         const struct watched *other = &witness->items[i];
         if (i == at || other->pid == 0 || other->pid == witness->items[at].pid)
             continue;
-        struct appearance seen = other->process < 0 ? other->last : look_at(other->pid);
+        struct process_look seen = other->last;
+        if (other->process >= 0)
+            process_look(other->pid, &seen);
         if (may_end_alike(dead, &seen))
             return false;
     }
@@ -238,7 +188,7 @@ static void take_close(struct witness *witness, const char *name) {
         struct watched *watched = &witness->items[i];
         if (watched->process < 0 || watched->last.ending || strcmp(watched->name, name) != 0)
             continue;
-        watched->last = look_at(watched->pid);
+        process_look(watched->pid, &watched->last);
         watched->alone = watched->last.ending && dies_alone(witness, i, &watched->last);
     }
 }
@@ -247,16 +197,18 @@ static void take_close(struct witness *witness, const char *name) {
  * we, and ended them in the same way, the first cannot be told from the others. */
 static void take_death(struct witness *witness, size_t at) {
     struct watched *dead = &witness->items[at];
-    struct appearance how = look_at(dead->pid), launcher = look_at(witness->command);
+    struct process_look how, launcher;
+    process_look(dead->pid, &how);
+    process_look(witness->command, &launcher);
     if (how.status == 0)
         how = dead->last;
     bool alone = dies_alone(witness, at, &how) || dead->alone;
     close(dead->process);
     dead->process = -2;
-    dead->last = (struct appearance){0};
+    dead->last = (struct process_look){0};
     if (witness->over || ends_as_it_says(witness, dead))
         return;
-    dead->last = (struct appearance){.ending = true, .status = how.status};
+    dead->last = (struct process_look){.ending = true, .status = how.status};
     witness->over = launcher.ending || was_asked_to_end(&how);
     if (!alone || witness->over)
         return;

@@ -67,6 +67,7 @@ def test_everybody_receives_first(mpi, where):
     result = both(mpi, "ring", where)
     assert result["verdict"] == "deadlock"
     assert sorted(step["rank"] for step in result["cycle"]) == list(range(RANKS))
+    assert all("hang.c:" in culprit["where"] for culprit in result["culprits"])
     for step in result["cycle"]:
         assert step["waits_for"] == [(step["rank"] - 1) % RANKS]
         assert (step["op"], step["tag"]) == ("MPI_Recv", 7)
@@ -106,6 +107,8 @@ def test_the_end_of_a_chain_is_to_blame(mpi, where):
     assert states(result) == {0: "in_user_code"}
     text = " ".join(result["text"])
     assert "rank 1 in MPI_Recv(source 0, tag 7)" in text
+    where_it_is = result["culprits"][0]["where"]
+    assert "after MPI_Sendrecv at " in where_it_is and "hang.c:" in where_it_is
 
 
 def test_mismatched_collective(mpi, where):

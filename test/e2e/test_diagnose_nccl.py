@@ -73,6 +73,7 @@ def test_a_stream_that_is_blocked_before_it(where):
     assert result["collectives"][0]["missing"] == [1]
     assert states(result) == {1: "blocked"}
     assert "before it on the stream" in result["culprits"][0]["reason"]
+    assert "hang.c:" in result["culprits"][0]["where"]
 
 
 def test_another_count(where):

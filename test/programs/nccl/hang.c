@@ -98,8 +98,7 @@ static void group(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {
-    {"absent", absent}, {"stream", stream_blocked}, {"count", count}, {"skipped", skipped}, {"group", group}};
+} modes[] = {{"absent", absent}, {"stream", stream_blocked}, {"count", count}, {"skipped", skipped}, {"group", group}};
 
 int main(int argc, char **argv) {
     rank = atoi(getenv("RANK"));
