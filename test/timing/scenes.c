@@ -234,7 +234,7 @@ static void reset(int count) {
         CUstream stream = new_stream();
         launch(stream, 1, 1000);
         OK(cuStreamSynchronize(stream));
-        launch(stream, 1, 20000);
+        launch(stream, 1, 100000);
         OK(cuDevicePrimaryCtxReset_v2(0));
         OK(cuDevicePrimaryCtxRetain(&context, 0));
         OK(cuCtxSetCurrent(context));
