@@ -100,8 +100,8 @@ static void add_unseen(struct findings *findings, const struct job *job) {
     if (only_plugged * 1000 > plugged * UNSEEN_PERMILLE)
         findings_add(findings, FINDING_UNSEEN_CALLS,
                      "%.0f %% of NCCL calls were not seen by interception (%" PRIu64 " of %" PRIu64
-                     ", most of them %s): a copy of NCCL is linked statically or was reached before commtap. Their "
-                     "times come from NCCL's profiler plugin only.",
+                     ", most of them %s): a copy of NCCL is linked statically or was reached before commtap. Only "
+                     "NCCL's profiler plugin counted them: they are in no other figure.",
                      100.0 * (double)only_plugged / (double)plugged, only_plugged, plugged, example ? example : "?");
     if (only_wrapped * 1000 > wrapped * UNSEEN_PERMILLE)
         findings_add(findings, FINDING_UNSEEN_CALLS,

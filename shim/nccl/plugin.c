@@ -213,7 +213,16 @@ static struct call_frame *frame_of_thread(void) {
     return self && armed && self->generation == armed && self->outer ? self->call : NULL;
 }
 
+/* Without a wrapper around the making of communicators this is the first that is known of the library being up. */
+static void library_is_up(void) {
+    if (__atomic_load_n(&recorder.header->state, __ATOMIC_RELAXED) & STATE_INITIALISED)
+        return;
+    recorder.header->initialised_ticks = ticks();
+    __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED, __ATOMIC_RELEASE);
+}
+
 static void count_unseen(const char *function) {
+    library_is_up();
     for (unsigned i = 0; function && i < CALL_INDEX_COUNT; i++) {
         const struct call *call = &commtap_calls[i];
         struct sensor_row *row = call->api == API_NCCL ? sensor_row(call) : NULL;
