@@ -132,6 +132,8 @@ static int make_dumps(struct readers *readers, const char *directory) {
     const char *refused = format->finish(readers->states[index], &trace, &dropped);
     if (!refused && trace.event_count == 0)
         refused = "no communication that could be imported";
+    if (!refused)
+        refused = trace_time_problem(&trace);
     int code = EXIT_UNUSABLE;
     if (refused)
         complain(format->name, NULL, refused);

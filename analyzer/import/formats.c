@@ -15,13 +15,13 @@
 bool import_time(const json_t *microseconds, int64_t *ns) {
     if (json_is_integer(microseconds)) {
         json_int_t value = json_integer_value(microseconds);
-        if (value > INT64_MAX / 2000 || value < -(INT64_MAX / 2000))
+        if (value > INT64_MAX / 4000 || value < -(INT64_MAX / 4000))
             return false;
         *ns = (int64_t)value * 1000;
         return true;
     }
     double value = json_is_real(microseconds) ? json_real_value(microseconds) * 1e3 : NAN;
-    if (!(fabs(value) < (double)INT64_MAX / 2))
+    if (!(fabs(value) < (double)INT64_MAX / 4))
         return false;
     *ns = llround(value);
     return true;

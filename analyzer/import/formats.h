@@ -29,7 +29,7 @@ struct import_format {
 
 extern const struct import_format import_timeline, import_kineto, import_flight;
 
-/* Microseconds of a JSON number -> ns. Returns false where it is no number or out of range (+-146 years). */
+/* Microseconds of a JSON number -> ns. Returns false where it is no number or out of range (+-73 years). */
 bool import_time(const json_t *microseconds, int64_t *ns);
 /* "[0, 1, 2]" or an array of numbers, or "0-3". Returns how many, 0 where it is none of these; at most `most`. */
 uint32_t import_ranks(const json_t *value, int32_t *ranks, uint32_t most);

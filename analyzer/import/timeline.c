@@ -234,8 +234,8 @@ static int compare_steps(const void *a, const void *b) {
     return left->start_ns < right->start_ns ? -1 : left->start_ns > right->start_ns;
 }
 
-/* Lays the steps end to end. */
-static void close_gaps(struct item *items, size_t count) {
+/* Lays the steps end to end. Returns false where they are too long together. */
+static bool close_gaps(struct item *items, size_t count) {
     qsort(items, count, sizeof *items, compare_steps);
     int64_t shift = 0, last_ns = 0;
     for (size_t i = 0; i < count;) {
@@ -249,7 +249,10 @@ static void close_gaps(struct item *items, size_t count) {
         }
         last_ns = end_ns - shift;
         i = next;
+        if (last_ns > INT64_MAX / 2)
+            return false;
     }
+    return true;
 }
 
 static int compare_ranks(const void *a, const void *b) {
@@ -282,11 +285,12 @@ static void rebuild_entries(struct item *items, size_t count, int64_t *ends) {
     }
 }
 
-static bool rebuild(struct timeline *timeline) {
+static const char *rebuild(struct timeline *timeline) {
+    if (!close_gaps(timeline->items, timeline->item_count))
+        return "steps that are years long";
     int64_t *ends = malloc((timeline->item_count ? timeline->item_count : 1) * sizeof *ends);
     if (!ends)
-        return false;
-    close_gaps(timeline->items, timeline->item_count);
+        return strerror(ENOMEM);
     qsort(timeline->items, timeline->item_count, sizeof *timeline->items, compare_ranks);
     for (size_t i = 0; i < timeline->item_count;) {
         size_t next = i;
@@ -297,7 +301,7 @@ static bool rebuild(struct timeline *timeline) {
         i = next;
     }
     free(ends);
-    return true;
+    return NULL;
 }
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -389,10 +393,13 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     if (refused)
         return refused;
     *trace = (struct trace){.format = import_timeline.name, .calls = calls, .call_count = CALLS, .order_by_time = true};
-    if (!place_items(timeline, trace) || !rebuild(timeline) || !make_events(timeline, trace))
+    if (!place_items(timeline, trace))
         return strerror(ENOMEM);
+    refused = rebuild(timeline);
+    if (!refused && !make_events(timeline, trace))
+        refused = strerror(ENOMEM);
     *dropped = timeline->dropped;
-    return NULL;
+    return refused;
 }
 
 const struct import_format import_timeline = {

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define YEAR_NS (INT64_C(366) * 86400 * 1000000000)
+
 bool trace_set_world(struct trace *trace, int32_t world_size) {
     if (world_size <= trace->world_size)
         return true;
@@ -82,6 +84,23 @@ bool trace_add(struct trace *trace, const struct trace_event *event) {
     }
     trace->events[trace->event_count++] = *event;
     return true;
+}
+
+const char *trace_time_problem(const struct trace *trace) {
+    int64_t first = INT64_MAX, last = INT64_MIN, span;
+    for (size_t i = 0; i < trace->event_count; i++) {
+        const struct trace_event *event = &trace->events[i];
+        if (event->leave_ns < event->enter_ns || (trace->device && event->returned_ns < event->posted_ns))
+            return "an operation that ends before it begins";
+        first = event->enter_ns < first ? event->enter_ns : first;
+        last = event->leave_ns > last ? event->leave_ns : last;
+        if (trace->device) {
+            first = event->posted_ns < first ? event->posted_ns : first;
+            last = event->returned_ns > last ? event->returned_ns : last;
+        }
+    }
+    bool apart = last > first && (__builtin_sub_overflow(last, first, &span) || span > YEAR_NS);
+    return apart ? "operations more than a year apart" : NULL;
 }
 
 /* ---- numbering ------------------------------------------------------------------------------- */

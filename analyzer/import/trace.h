@@ -84,6 +84,9 @@ int32_t trace_member(const struct trace_communicator *communicator, int32_t rank
 /* Appends an event. Returns false when memory is short. */
 bool trace_add(struct trace *trace, const struct trace_event *event);
 
+/* What is wrong with the events' times: an end before its beginning, moments more than a year apart. NULL = nothing. */
+const char *trace_time_problem(const struct trace *trace);
+
 /* Sets every event's seq, and sorts the events by rank, then time. Returns false when memory is short. */
 bool trace_number(struct trace *trace);
 

@@ -527,6 +527,8 @@ static void find_span(const struct trace *trace, struct plan *plan) {
         int64_t first = trace->device && event->posted_ns < event->enter_ns ? event->posted_ns : event->enter_ns;
         plan->from_ns = first < plan->from_ns ? first : plan->from_ns;
         plan->to_ns = event->leave_ns > plan->to_ns ? event->leave_ns : plan->to_ns;
+        if (trace->device && event->returned_ns > plan->to_ns)
+            plan->to_ns = event->returned_ns;
     }
     plan->base_ns = plan->from_ns - LEAD_NS;
 }
