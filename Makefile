@@ -86,6 +86,7 @@ clean:
 help:
 	@echo 'demo         set up, build, run a small training job with a slow rank, print the report'
 	@echo 'check        set up, build, run every test'
+	@echo 'check-gpu    what only a real GPU can show, on the one here'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
 	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'

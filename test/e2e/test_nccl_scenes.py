@@ -7,6 +7,7 @@
 # Must not live here: which calls are counted (test_nccl_calls.py), single devices' clocks (test_gpu_timing.py).
 import collections
 import json
+import re
 import signal
 import statistics
 import subprocess
@@ -123,9 +124,16 @@ def test_a_late_rank_is_named_with_where_it_is_late(play, fault, scene, explaine
     assert explained in " ".join(jobs.commtap("stragglers", where).stdout.split())
 
 
+def test_calls_that_limit_the_device_are_pointed_out(play):
+    """Everybody's calls take long: the launches begin inside them, and nobody is late."""
+    result = jobs.report(play("steady", 30, faults="host-delay ms=4"))
+    assert "began before their call had returned" in findings(result)["host_bound"]
+    assert result["stragglers"] == []
+
+
 def test_a_slow_link_is_no_late_rank(play):
     """All are there and the data take their time: no rank is blamed, and most of the time is no waiting."""
-    where = play("steady", 40, faults=f"link from=0 to=1 rate=4e6 ms=2")
+    where = play("steady", 40, faults="link from=0 to=1 rate=4e6 ms=2")
     result = jobs.report(where)
     communicating, waiting, _ = waits_of(result)
     assert result["stragglers"] == []
@@ -263,7 +271,8 @@ def test_a_thousand_replays(play):
     # the rest is said to be untimed
     missing = 2 * 1000 * RANKS - sum(timed.values())
     assert 0 <= missing < 0.1 * 2 * 1000 * RANKS
-    assert (f"lost: {missing} GPU operations of graph replays were counted but not timed" in counted) == (missing > 0)
+    lost = sum(map(int, re.findall(r"(\d+) GPU operations? of graph replays w", counted)))
+    assert abs(lost - missing) <= 2 * RANKS  # the last one of each may be both
     for size in (256, 128):
         host, = [row for row in result["summary"] if (row["bytes"], row["source"], row["op"]) == (
             size, "host", "ncclAllReduce")]
@@ -271,7 +280,11 @@ def test_a_thousand_replays(play):
 
 
 def test_overlap_that_events_would_break_is_left_alone(play):
+    """With one connection no events are put between kernels: the plugin times them, or nothing does and it is said why."""
     where = play("steady", 20, CUDA_DEVICE_MAX_CONNECTIONS="1")
+    assert {row["source"] for row in jobs.summary(where)["summary"] if row["op"] == "ncclAllReduce"} == {
+        "host", "in-kernel"}
+    where = play("steady", 20, name="none", CUDA_DEVICE_MAX_CONNECTIONS="1", NCCL_PROFILER_PLUGIN="none")
     result = jobs.report(where)
     assert {row["source"] for row in result["summary"]} == {"host"}
     assert "CUDA_DEVICE_MAX_CONNECTIONS" in findings(result)["gpu_untimed"]

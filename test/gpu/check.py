@@ -223,7 +223,7 @@ class Check:
         kernels = self.records(directory, "kernel")
         posts = {r["operation"]: r for r in self.records(directory, "post", "group", "call")}
         if not kernels:
-            raise Skipped("the library gave no in-kernel times: " + self.findings(directory).get("gpu_untimed", "?"))
+            raise Skipped("the library gave no in-kernel times: " + self.findings(directory).get("gpu_untimed", "no reason given"))
         late = [r["start_ns"] - posts[r["operation"]]["start_ns"] for r in kernels if r["operation"] in posts]
         need(late and min(late) > -1e5, f"kernels begin {min(late or [0])} ns after their call")
         return f"{len(kernels)} in-kernel times; start after the call: median {statistics.median(late) / 1000:.1f} us"
