@@ -27,7 +27,7 @@ struct recurrence {
 };
 
 struct search {
-    const uint64_t *symbols, *preference;
+    const uint64_t *symbols;
     size_t from, count;             /* the part looked at: [from, count) */
     struct occurrence *occurrences; /* by symbol, then position */
     struct recurrence *items;
@@ -145,31 +145,13 @@ static void add_level(struct periods *periods, const struct period *level) {
     periods->count++;
 }
 
-/* The anchor among items [at, end) of one distance, SIZE_MAX where none is regular. The records begin and end anywhere
- * in a step: a symbol may be there once more or less for that alone. */
-static size_t choose_anchor(const struct search *s, size_t at, size_t end) {
-    size_t best = SIZE_MAX, rarest = SIZE_MAX;
-    for (size_t i = at; i < end; i++) {
-        const struct recurrence *item = &s->items[i];
-        if (item->regularity < REGULAR)
-            continue;
-        if (rarest == SIZE_MAX)
-            rarest = item->count; /* items of one distance are sorted by their counts */
-        if (item->count > rarest + 1)
-            break;
-        if (best == SIZE_MAX || s->preference[item->first] < s->preference[s->items[best].first])
-            best = i;
-    }
-    return best;
-}
-
 static void find_levels(struct periods *periods, const struct search *s) {
     periods->step = SIZE_MAX;
     for (size_t i = 0, end, lengths = 0; i < s->item_count && lengths < LENGTHS_MAX; i = end) {
-        size_t length = s->items[i].distance;
-        for (end = i; end < s->item_count && s->items[end].distance == length;)
-            end++;
-        size_t anchor = choose_anchor(s, i, end);
+        size_t length = s->items[i].distance, anchor = SIZE_MAX;
+        for (end = i; end < s->item_count && s->items[end].distance == length; end++)
+            if (s->items[end].regularity >= REGULAR && anchor == SIZE_MAX)
+                anchor = end;
         if (anchor == SIZE_MAX)
             continue;
         lengths++;
@@ -188,8 +170,8 @@ static void find_levels(struct periods *periods, const struct search *s) {
         periods->step = periods->count;
 }
 
-bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *preference, size_t count) {
-    struct search s = {.symbols = symbols, .preference = preference, .from = count / 10, .count = count};
+bool periods_find(struct periods *periods, const uint64_t *symbols, size_t count) {
+    struct search s = {.symbols = symbols, .from = count / 10, .count = count};
     *periods = (struct periods){0};
     bool done = find_recurrences(&s);
     if (done)

@@ -20,7 +20,7 @@ enum { PERIOD_LEVELS_MAX = 8 };
 
 struct period {
     size_t length;       /* symbols */
-    uint64_t anchor;     /* a rarest symbol that comes back after `length` */
+    uint64_t anchor;     /* the rarest symbol that comes back after `length` */
     size_t first, count; /* its first position, how often it occurs */
     double regularity;   /* share of the anchor's distances that are `length` */
     double match;        /* share of positions i with s[i] == s[i + length] */
@@ -32,9 +32,7 @@ struct periods {
     size_t step; /* index of the step in levels; = count: no steps found */
 };
 
-/* Looks at the sequence without its first tenth (start-up). `preference`: per position, the same for equal symbols; of
- * symbols that are equally rare the one with the lowest is the anchor. It is what makes all ranks choose one anchor,
- * whatever the beginning of their records is. Returns false when memory is short. */
-bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *preference, size_t count);
+/* Looks at the sequence without its first tenth (start-up). Returns false when memory is short. */
+bool periods_find(struct periods *periods, const uint64_t *symbols, size_t count);
 
 #endif

@@ -25,7 +25,7 @@ struct part {
 };
 
 struct operation {
-    uint64_t symbol, preference;
+    uint64_t symbol;
     int64_t enter, leave;
     uint64_t bytes;
     uint32_t op; /* of the launch, where it ran on a GPU */
@@ -94,14 +94,6 @@ static uint64_t symbol_of(const struct record *record, uint64_t uid) {
     return combine(h, record->stack);
 }
 
-/* Of operations that are equally rare the largest ends a step: the gradients' sum rather than a norm or a loss. Unlike
- * symbols comparable between ranks. */
-static uint64_t preference_of(const struct record *record, uint64_t uid) {
-    uint64_t smallness = UINT32_MAX - (record->bytes < UINT32_MAX ? record->bytes : UINT32_MAX);
-    uint64_t h = combine(combine(UINT64_C(0x9e3779b97f4a7c15), record->call), uid);
-    return smallness << 32 | (uint32_t)combine(h, (uint64_t)record->dtype << 8 | record->redop);
-}
-
 static void add_operation(struct walk *w, const struct record *record, const struct call_name *call, int64_t enter,
                           int64_t leave) {
     const struct dump_communicator *c = dump_communicator(w->clock->dumps[w->dump], record->comm);
@@ -109,7 +101,6 @@ static void add_operation(struct walk *w, const struct record *record, const str
         return;
     w->operations[w->operation_count++] = (struct operation){
         .symbol = symbol_of(record, c ? c->definition->uid : 0),
-        .preference = preference_of(record, c ? c->definition->uid : 0),
         .enter = enter,
         .leave = leave,
         .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
@@ -300,15 +291,12 @@ static bool find_starts(struct walk *w, struct rank_steps *rank) {
         move_to_device(w);
         return true;
     }
-    uint64_t *symbols = malloc((w->operation_count + 1) * 2 * sizeof *symbols);
+    uint64_t *symbols = malloc((w->operation_count + 1) * sizeof *symbols);
     if (!symbols)
         return false;
-    uint64_t *preference = symbols + w->operation_count;
-    for (size_t i = 0; i < w->operation_count; i++) {
+    for (size_t i = 0; i < w->operation_count; i++)
         symbols[i] = w->operations[i].symbol;
-        preference[i] = w->operations[i].preference;
-    }
-    bool done = periods_find(&rank->periods, symbols, preference, w->operation_count);
+    bool done = periods_find(&rank->periods, symbols, w->operation_count);
     free(symbols);
     move_to_device(w);
     if (!done || rank->periods.step == rank->periods.count)

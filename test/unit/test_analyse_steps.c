@@ -103,29 +103,6 @@ static void steps_have_one_number_on_all_ranks(void **state) {
     hand_job_free(&job);
 }
 
-/* Whatever the first record on a rank is: the same reduction ends a step on each. */
-static void ranks_agree_on_what_ends_a_step(void **state) {
-    (void)state;
-    for (unsigned extra = 0; extra < 2; extra++) {
-        struct hand_job job;
-        struct steps steps;
-        hand_job_make(&job, 2, (struct dump_plan){0});
-        for (unsigned rank = 0; rank < 2; rank++) {
-            uint64_t start = 1000 * US;
-            for (unsigned i = rank * extra; i < 2 * STEPS - 1 + rank; i++) /* the one begins, or ends, half a step on */
-                reduce(&job, rank, i, i % 2 ? 8 : 4096, start + i * 50 * US, start + i * 50 * US + 10 * US);
-        }
-        hand_job_open(&job, 2);
-        assert_true(steps_find(&steps, &job.clock, &found));
-        for (size_t r = 0; r < 2; r++) {
-            assert_true(steps.ranks[r].count >= STEPS - 3);
-            assert_int_equal((steps.ranks[r].steps[0].end_ns - steps.ranks[0].steps[0].end_ns) % (100 * US), 0);
-        }
-        steps_free(&steps);
-        hand_job_free(&job);
-    }
-}
-
 static void a_marker_overrides_what_would_be_found(void **state) {
     (void)state;
     struct hand_job job;
@@ -217,7 +194,6 @@ int main(void) {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
         cmocka_unit_test(a_receive_may_last_longer_than_the_steps),
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
-        cmocka_unit_test(ranks_agree_on_what_ends_a_step),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
         cmocka_unit_test(without_records_there_are_no_steps),
         cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),
