@@ -89,6 +89,7 @@ help:
 	@echo 'check-gpu    what only a real GPU can show, on the one here'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
+	@echo 'bench-analysis how good and how fast the analysis is, beside the figures to reach'
 	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'
 	@echo 'fuzz         the loader against random damage, for a minute'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
