@@ -118,8 +118,10 @@ const struct command command_diagnose = {
     .name = "diagnose",
     .summary = "why the job hangs: who waits for whom, who is missing, deadlocks, mismatched collectives",
     .arguments = "DIR",
-    .details = "Of a job that lives it looks twice, a second apart: if anything moved in between, it does not hang.\n"
-               "A job that was killed keeps the verdict it had while it hung.\n",
+    .details =
+        "Of a job that lives it looks twice, a second apart: if anything moved in between, it does not hang, but for\n"
+        "ranks that stood still and wait for each other in a circle.\n"
+        "A job that was killed keeps the verdict it had while it hung.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = diagnose_options,

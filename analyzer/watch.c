@@ -148,6 +148,19 @@ static int judge(struct watch *watch, const struct options *options, const int32
     return code;
 }
 
+/* Live dumps may change while they are judged: what was found holds only if those that stood still do. */
+static int judge_until_still(struct watch *watch, const struct options *options, const struct seen *seen, size_t count,
+                             int32_t *moving) {
+    for (;;) {
+        size_t before = find_moving(&watch->job, seen, count, moving);
+        int code = judge(watch, options, moving, before);
+        if (code != EXIT_FINE || watch->diagnosis.verdict == VERDICT_OK ||
+            find_moving(&watch->job, seen, count, moving) <= before)
+            return code;
+        diagnosis_free(&watch->diagnosis);
+    }
+}
+
 static int look_twice(struct watch *watch, const struct options *options, double wait) {
     const char *directory = options->arguments[0], *run = option_text(options, "run");
     size_t count = watch->job.count;
@@ -160,7 +173,7 @@ static int look_twice(struct watch *watch, const struct options *options, double
     if (moving) {
         watch->looks = 2;
         recall_states(watch, seen, count);
-        code = judge(watch, options, moving, find_moving(&watch->job, seen, count, moving));
+        code = judge_until_still(watch, options, seen, count, moving);
     } else if (code == EXIT_FINE) {
         code = input_no_memory();
     }

@@ -25,8 +25,7 @@ struct builder {
     size_t room, stalled_room;
     uint32_t free_node; /* waits for nobody */
     uint64_t looks;
-    uint32_t dead; /* before all others; NOBODY */
-    bool settled;
+    const struct circumstances *known;
     bool no_memory;
 };
 
@@ -245,10 +244,16 @@ static uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t 
     return *node;
 }
 
+/* Whether nothing can be under way between two parties; NOBODY: any. */
+static bool is_settled(const struct builder *b, uint32_t party, uint32_t peer) {
+    const bool *moving = b->known->moving;
+    return b->known->settled && (!moving || (peer != NOBODY && !moving[party] && !moving[peer]));
+}
+
 /* May a partner's half of this message have ended without our knowing? */
 static bool may_be_over(struct builder *b, const struct operation *o, uint32_t peer_party, uint16_t theirs) {
     struct shared_communicator *communicator = world_communicator(b->world, o->party, o->local);
-    if (b->settled && !o->maybe_over)
+    if (is_settled(b, o->party, peer_party) && !o->maybe_over)
         return false;
     if (!communicator || b->looks > LOOKS_MOST)
         return true;
@@ -539,7 +544,7 @@ static enum gone gone_of(const struct builder *b, uint32_t p) {
         return GONE_ABORTED;
     if (state & STATE_EXITED)
         return GONE_EXITED;
-    bool died = b->dead != NOBODY ? p == b->dead : b->waits->any_alive && party->process == PROCESS_GONE;
+    bool died = b->known->dead != NOBODY ? p == b->known->dead : b->waits->any_alive && party->process == PROCESS_GONE;
     return died ? GONE_DIED : GONE_NOT; /* others that are gone went after the first */
 }
 
@@ -703,7 +708,8 @@ static void note_messages(struct builder *b, uint32_t p) {
 static void add_waits(struct builder *b, uint32_t p) {
     const struct dump *dump = b->world->parties[p].dump;
     struct party_state *state = &b->waits->parties[p];
-    if (state->doing == DOING_FINISHED || state->doing == DOING_GONE || state->doing == DOING_FINALIZE)
+    if (state->doing == DOING_FINISHED || state->doing == DOING_GONE || state->doing == DOING_FINALIZE ||
+        (b->known->moving && b->known->moving[p]))
         return;
     for (uint32_t i = 0; i < dump->in_flight_count; i++) {
         struct in_flight slot = read_slot(&dump->in_flight[i]);
@@ -743,9 +749,9 @@ static bool begin(struct builder *b, struct blockage *waits, struct world *world
     return !waits->graph.no_memory;
 }
 
-bool blockage_find(struct blockage *waits, struct world *world, bool settled, uint32_t dead) {
+bool blockage_find(struct blockage *waits, struct world *world, const struct circumstances *circumstances) {
     *waits = (struct blockage){0};
-    struct builder b = {.waits = waits, .world = world, .settled = settled, .dead = dead};
+    struct builder b = {.waits = waits, .world = world, .known = circumstances};
     bool done = begin(&b, waits, world);
     for (uint32_t p = 0; done && p < world->party_count; p++)
         read_party(&b, p);

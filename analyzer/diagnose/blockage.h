@@ -80,10 +80,16 @@ struct blockage {
     bool any_alive; /* of the processes that wrote a dump, some are known to live */
 };
 
-/* Finds all waits. `settled`: the dumps were looked at twice with time between and nothing had changed, so nothing is
- * under way. `dead`: a party that is known to have died before all others, NOBODY. The graph is complete and released.
- * Returns false when memory is short; the caller frees with blockage_free in every case. */
-bool blockage_find(struct blockage *waits, struct world *world, bool settled, uint32_t dead);
+/* What is known besides the dumps. */
+struct circumstances {
+    bool settled;       /* looked at twice with time between: what had not changed has nothing under way */
+    const bool *moving; /* per party: it had changed, so that it waits for nobody for long; NULL: none had */
+    uint32_t dead;      /* a party that is known to have died before all others, NOBODY */
+};
+
+/* Finds all waits. The graph is complete and released. Returns false when memory is short; the caller frees with
+ * blockage_free in every case. */
+bool blockage_find(struct blockage *waits, struct world *world, const struct circumstances *circumstances);
 void blockage_free(struct blockage *waits);
 
 /* True when a member has not come to a stalled collective. */

@@ -302,14 +302,49 @@ static uint32_t certain_death(const struct diagnose_request *request) {
     return request->death ? (uint32_t)request->dead : NOBODY;
 }
 
+/* Which parties came on between two looks, or may have: of processes that cannot be asked there may be just a copy.
+ * NULL when none is known to. *unknown is set where one is not known by its rank. */
+static bool *moving_parties(struct diagnosis *diagnosis, const struct diagnose_request *request, bool *unknown) {
+    const struct world *world = &diagnosis->world;
+    bool *moving = request->moving_count > 0 ? calloc((size_t)world->party_count + 1, sizeof *moving) : NULL;
+    diagnosis->no_memory |= request->moving_count > 0 && !moving;
+    for (uint32_t p = 0; moving && p < world->dump_count; p++)
+        moving[p] = world->parties[p].process != PROCESS_RUNS && world->parties[p].process != PROCESS_STOPPED;
+    for (size_t i = 0; moving && i < request->moving_count; i++) {
+        int32_t rank = request->moving[i];
+        uint32_t party = rank >= 0 && (uint32_t)rank < world->rank_count ? world->party_of_rank[rank] : NOBODY;
+        if (party == NOBODY)
+            *unknown = true;
+        else
+            moving[party] = true;
+    }
+    return moving;
+}
+
+/* Whoever waits for one that moves may be released; a circle of those that do not never is. */
+static void judge_those_that_stand(struct diagnosis *diagnosis) {
+    diagnosis->verdict = VERDICT_OK;
+    if (find_cycle(diagnosis))
+        blame_cycle(diagnosis);
+}
+
+static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    bool unknown = false, *moving = moving_parties(diagnosis, request, &unknown);
+    const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
+                                                .moving = moving,
+                                                .dead = certain_death(request)};
+    bool done = blockage_find(&diagnosis->blockage, &diagnosis->world, &circumstances);
+    free(moving);
+    return done && !diagnosis->no_memory;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){
         .verdict = VERDICT_UNKNOWN, .labels = request->labels, .death = request->death, .dead = request->dead};
-    if (!world_build(&diagnosis->world, job, request->states) ||
-        !blockage_find(&diagnosis->blockage, &diagnosis->world, request->settled, certain_death(request)))
+    if (!world_build(&diagnosis->world, job, request->states) || !find_waits(diagnosis, request))
         return false;
     if (request->moving_count > 0)
-        diagnosis->verdict = VERDICT_OK;
+        judge_those_that_stand(diagnosis);
     else if (!judge(diagnosis))
         return false;
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)

@@ -475,6 +475,14 @@ static void say_fine(struct diagnosis *diagnosis, const struct diagnose_request 
     }
 }
 
+static void say_moving(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    char who[LIST];
+    if (request->moving_count == 0)
+        return;
+    say_ranks(who, sizeof who, request->moving, request->moving_count);
+    say(diagnosis, "Meanwhile %s came on.", who);
+}
+
 void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request) {
     switch (diagnosis->verdict) {
     case VERDICT_OK:
@@ -488,6 +496,7 @@ void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request
         return;
     case VERDICT_DEADLOCK:
         say_cycle(diagnosis);
+        say_moving(diagnosis, request);
         say_collectives(diagnosis);
         break;
     case VERDICT_HANG:

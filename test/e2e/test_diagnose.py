@@ -144,6 +144,14 @@ def test_a_job_that_moves_does_not_hang(mpi, where):
     assert result["culprits"] == []
 
 
+def test_a_deadlock_beside_ranks_that_move(mpi, where):
+    with hanging(mpi, "partial", where):
+        result = diagnose_when_still(where)
+    assert result["verdict"] == "deadlock", result["text"]
+    assert {(step["rank"], *step["waits_for"]) for step in result["cycle"]} == {(0, 1), (1, 0)}
+    assert "Meanwhile ranks 2, 3 came on." in result["text"]
+
+
 def test_stopped_rank(mpi, where):
     with hanging(mpi, "moves", where):
         pid = process_of(where, 2)

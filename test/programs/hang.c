@@ -116,7 +116,21 @@ static void moves(void) {
     }
 }
 
-/* The same with messages of every kind, as fast as they go: killed anywhere, it is in no deadlock. */
+/* The first two receive from each other; the others go on for ever. */
+static void partial(void) {
+    MPI_Comm others;
+    char c = 0;
+    MPI_Comm_split(MPI_COMM_WORLD, rank < 2, rank, &others);
+    ready();
+    if (rank < 2)
+        MPI_Recv(&c, 1, MPI_CHAR, 1 - rank, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (;;) {
+        allreduce(others);
+        usleep(1000);
+    }
+}
+
+/* Messages of every kind, as fast as they go: killed anywhere, it is in no deadlock. */
 static void busy(void) {
     ready();
     for (;;) {
@@ -146,8 +160,9 @@ static void busy(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},   {"skip", skip},   {"chain", chain},
-             {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard}, {"moves", moves}, {"busy", busy}};
+} modes[] = {{"ring", ring},   {"sends", sends},       {"waitall", waitall}, {"skip", skip},
+             {"chain", chain}, {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard},
+             {"moves", moves}, {"busy", busy},         {"partial", partial}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);

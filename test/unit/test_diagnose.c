@@ -323,6 +323,38 @@ static void waiting_for_oneself(void **state) {
     hand_free(&hand);
 }
 
+/* 0 and 1 receive from each other; 2 and 3 come on all the time, and 4 waits for one of these. */
+static void a_circle_beside_ranks_that_move(void **state) {
+    (void)state;
+    struct hand hand;
+    const int32_t moving[] = {2, 3};
+    hand_make(&hand, 5);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 1, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    hand_call(&hand, 2, BUILDER_RECV, FLAG_RECV, 3, 1, 0);
+    hand_call(&hand, 3, BUILDER_RECV, FLAG_RECV, 2, 1, 0);
+    hand_call(&hand, 4, BUILDER_RECV, FLAG_RECV, 2, 1, 0);
+    const struct diagnosis *diagnosis =
+        hand_judge_asked(&hand, (struct diagnose_request){.moving = moving, .moving_count = 2});
+    assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+    assert_int_equal(diagnosis->culprit_count, 2);
+    assert_int_equal(diagnosis->culprits[0].party + diagnosis->culprits[1].party, 1);
+    hand_free(&hand);
+}
+
+/* The same where one of the two may have been sent something by one that moves, or receives from anybody. */
+static void waiting_for_ranks_that_move_is_no_hang(void **state) {
+    (void)state;
+    struct hand hand;
+    const int32_t moving[] = {2};
+    hand_make(&hand, 3);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, PEER_ANY, 1, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    assert_int_equal(hand_judge_asked(&hand, (struct diagnose_request){.moving = moving, .moving_count = 1})->verdict,
+                     VERDICT_OK);
+    hand_free(&hand);
+}
+
 /* All are gone; who had gone first is the cause, though the others wait for somebody else. */
 static void the_first_that_died_is_to_blame(void **state) {
     (void)state;
@@ -384,6 +416,8 @@ int main(void) {
         cmocka_unit_test(a_message_under_way_when_all_were_killed),
         cmocka_unit_test(a_send_to_a_posted_receive_is_no_deadlock),
         cmocka_unit_test(waiting_for_oneself),
+        cmocka_unit_test(a_circle_beside_ranks_that_move),
+        cmocka_unit_test(waiting_for_ranks_that_move_is_no_hang),
         cmocka_unit_test(the_first_that_died_is_to_blame),
         cmocka_unit_test(the_shortest_cycle_is_found),
         cmocka_unit_test(any_is_released_by_one),
