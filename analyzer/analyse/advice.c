@@ -88,11 +88,12 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
             worst = r;
     }
     if (slow > 0)
-        findings_add(findings, FINDING_STEP_INTERVAL,
-                     "steps begin late on %zu of %zu ranks, most of all on rank %" PRId32 ": %.2f ms before its first "
-                     "operation, %.2f ms on average. That is usually data loading, or its host.",
-                     slow, ranks, job->dumps[steps->ranks[worst].dump]->header->rank,
-                     sums[worst].interval / (double)sums[worst].steps / 1e6, mean / 1e6);
+        findings_add(
+            findings, FINDING_STEP_INTERVAL,
+            "steps begin late on %zu of %zu ranks, most of all on rank %" PRId32 ": %.2f ms before its first "
+            "operation, %.2f ms on average. That is data loading, its host, or work before the first operation.",
+            slow, ranks, job->dumps[steps->ranks[worst].dump]->header->rank,
+            sums[worst].interval / (double)sums[worst].steps / 1e6, mean / 1e6);
 }
 
 static void add_shares(struct findings *findings, const struct sums *sums, const struct steps *steps,

@@ -23,11 +23,12 @@ struct recurrence {
     uint64_t symbol;
     size_t first, count, distance; /* median */
     double regularity;
+    uint64_t order;
     size_t at; /* where its occurrences begin in the list of all */
 };
 
 struct search {
-    const uint64_t *symbols;
+    const uint64_t *symbols, *order;
     size_t from, count;             /* the part looked at: [from, count) */
     struct occurrence *occurrences; /* by symbol, then position */
     struct recurrence *items;
@@ -47,11 +48,13 @@ static int compare_sizes(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* By distance; of one distance the rarest first, then the one that comes first. */
+/* By distance; of one distance as the caller wants them, then the rarest first, then the one that comes first. */
 static int compare_recurrences(const void *a, const void *b) {
     const struct recurrence *left = a, *right = b;
     if (left->distance != right->distance)
         return left->distance < right->distance ? -1 : 1;
+    if (left->order != right->order)
+        return left->order < right->order ? -1 : 1;
     if (left->count != right->count)
         return left->count < right->count ? -1 : 1;
     return left->first < right->first ? -1 : left->first > right->first;
@@ -59,7 +62,11 @@ static int compare_recurrences(const void *a, const void *b) {
 
 static void add_recurrence(struct search *s, size_t at, size_t count) {
     const struct occurrence *occurrences = s->occurrences + at;
-    struct recurrence item = {.symbol = occurrences[0].symbol, .first = occurrences[0].at, .count = count, .at = at};
+    struct recurrence item = {.symbol = occurrences[0].symbol,
+                              .first = occurrences[0].at,
+                              .count = count,
+                              .order = s->order[occurrences[0].at],
+                              .at = at};
     bool same = true;
     for (size_t i = 1; i < count; i++) {
         s->distances[i - 1] = occurrences[i].at - occurrences[i - 1].at;
@@ -170,8 +177,8 @@ static void find_levels(struct periods *periods, const struct search *s) {
         periods->step = periods->count;
 }
 
-bool periods_find(struct periods *periods, const uint64_t *symbols, size_t count) {
-    struct search s = {.symbols = symbols, .from = count / 10, .count = count};
+bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, size_t count) {
+    struct search s = {.symbols = symbols, .order = order, .from = count / 10, .count = count};
     *periods = (struct periods){0};
     bool done = find_recurrences(&s);
     if (done)

@@ -20,7 +20,7 @@ enum { PERIOD_LEVELS_MAX = 8 };
 
 struct period {
     size_t length;       /* symbols */
-    uint64_t anchor;     /* the rarest symbol that comes back after `length` */
+    uint64_t anchor;     /* of the symbols that come back after `length`, the first in the caller's order */
     size_t first, count; /* its first position, how often it occurs */
     double regularity;   /* share of the anchor's distances that are `length` */
     double match;        /* share of positions i with s[i] == s[i + length] */
@@ -32,7 +32,10 @@ struct periods {
     size_t step; /* index of the step in levels; = count: no steps found */
 };
 
-/* Looks at the sequence without its first tenth (start-up). Returns false when memory is short. */
-bool periods_find(struct periods *periods, const uint64_t *symbols, size_t count);
+/* Looks at the sequence without its first tenth (start-up). `order` says of each position's symbol how much it is
+ * wanted as an anchor, the smallest most (equal ones: the rarest, then the first); a caller that looks at several
+ * sequences of one job gives the same symbol's counterparts the same value, so that the anchors are counterparts, too,
+ * wherever the sequences begin. Returns false when memory is short. */
+bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, size_t count);
 
 #endif

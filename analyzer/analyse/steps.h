@@ -6,7 +6,7 @@
  * Must not live here: how a period is found (periods.h), printing.
  *
  * A step goes from one anchor to the next: from a marker of the user's, or the entry of a function the user names, else
- * from the return of the rarest operation that comes back once per step (periods.h).
+ * from the return of an operation that comes back once per step (periods.h), the same on all ranks.
  *
  * Step trace (MindSpore Insight): start to the first operation (`interval`: data loading), to the last gradient
  * synchronisation (`forward and backward`), to the next step (`tail`). The last gradient synchronisation is the last
