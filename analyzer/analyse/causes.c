@@ -56,17 +56,24 @@ struct meeting {
     int64_t at;
 };
 
+/* What one worker has gathered. */
 struct collector {
-    const struct common_clock *clock;
-    const struct match_directory *directory;
-    struct rank_history *histories;
-    struct waits sums;  /* what tells of single waits */
+    struct causes_build *build;
     struct wait *waits; /* and meetings */
     size_t wait_count, wait_room;
     size_t open; /* first wait of the instance or message at hand */
+    bool no_memory;
+};
+
+struct causes_build {
+    const struct match_directory *directory;
+    int64_t from_ns; /* what is older is left out */
+    bool partial;
+    struct rank_history *histories; /* per dump: its records are one worker's */
+    struct collector collectors[MATCH_WORKERS_MAX];
+    unsigned workers;
     struct meeting *meetings;
     size_t meeting_count, meeting_capacity;
-    bool no_memory;
 };
 
 static bool grow(void **items, size_t *room, size_t size) {
@@ -91,11 +98,12 @@ static bool is_busy(const struct match_record *item, const struct call_name *cal
 }
 
 /* Records of one lane come in order; those of several may overlap: only what sticks out is added. */
-static void take_record(void *state, const struct match_record *item) {
-    struct collector *c = state;
-    struct rank_history *history = &c->histories[item->dump];
-    const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : c->directory->calls[item->call].name;
-    if (!call || !is_busy(item, call, dump_has_device_times(c->directory->dumps[item->dump])))
+void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item) {
+    struct collector *c = &build->collectors[worker];
+    struct rank_history *history = &build->histories[item->dump];
+    const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : build->directory->calls[item->call].name;
+    if (item->t1 < build->from_ns || !call ||
+        !is_busy(item, call, dump_has_device_times(build->directory->dumps[item->dump])))
         return;
     int64_t from = item->t0, to = item->t1 > from ? item->t1 : from, own = 0;
     if (history->busy_count > 0) {
@@ -129,8 +137,9 @@ static struct wait *add_wait(struct collector *c, const struct wait *wait) {
 }
 
 static void take_wait(void *context, uint32_t dump, uint32_t cause, int64_t until, int64_t length, uint64_t channel) {
-    add_wait(context,
-             &(struct wait){.until = until, .length = length, .rank = dump, .cause = cause, .channel = channel});
+    if (until >= ((struct collector *)context)->build->from_ns)
+        add_wait(context,
+                 &(struct wait){.until = until, .length = length, .rank = dump, .cause = cause, .channel = channel});
 }
 
 /* Goes with the waits told since the last meeting, in proportion. */
@@ -149,20 +158,18 @@ static void take_imposed(void *context, int64_t imposed) {
 
 static void take_met(void *context, int64_t at, uint64_t channel) {
     struct collector *c = context;
-    add_wait(c, &(struct wait){.until = at, .rank = NOWHERE, .channel = channel});
+    if (at >= c->build->from_ns)
+        add_wait(c, &(struct wait){.until = at, .rank = NOWHERE, .channel = channel});
     c->open = c->wait_count;
 }
 
-static void take_instance(void *state, const struct match_instance *instance) {
-    struct collector *c = state;
-    c->open = c->wait_count;
-    waits_add(&c->sums, instance);
+struct wait_listener causes_listener(struct causes_build *build, unsigned worker) {
+    return (struct wait_listener){
+        .context = &build->collectors[worker], .wait = take_wait, .imposed = take_imposed, .met = take_met};
 }
 
-static void take_message(void *state, const struct match_message *message) {
-    struct collector *c = state;
-    c->open = c->wait_count;
-    waits_add_message(&c->sums, message);
+void causes_next(struct causes_build *build, unsigned worker) {
+    build->collectors[worker].open = build->collectors[worker].wait_count;
 }
 
 /* ---- going through --------------------------------------------------------------------------- */
@@ -182,14 +189,14 @@ static int64_t own_time(const struct rank_history *history, int64_t at) {
     return at > busy->to ? add_ns(busy->own_before, at - busy->to) : busy->own_before;
 }
 
-static size_t meeting_place(const struct collector *c, uint64_t channel) {
+static size_t meeting_place(const struct causes_build *c, uint64_t channel) {
     size_t at = (channel * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (c->meeting_capacity - 1);
     while (c->meetings[at].key != 0 && c->meetings[at].key != channel)
         at = (at + 1) & (c->meeting_capacity - 1);
     return at;
 }
 
-static bool note_meeting(struct collector *c, uint64_t channel, int64_t at) {
+static bool note_meeting(struct causes_build *c, uint64_t channel, int64_t at) {
     if (c->meeting_count * 2 >= c->meeting_capacity) {
         struct meeting *old = c->meetings;
         size_t old_capacity = c->meeting_capacity;
@@ -211,7 +218,7 @@ static bool note_meeting(struct collector *c, uint64_t channel, int64_t at) {
     return true;
 }
 
-static int64_t last_meeting(const struct collector *c, uint64_t channel) {
+static int64_t last_meeting(const struct causes_build *c, uint64_t channel) {
     if (c->meeting_capacity == 0)
         return INT64_MIN;
     const struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
@@ -237,7 +244,7 @@ static void add_share(struct shares *shares, uint32_t rank, double share) {
 }
 
 /* The direct causer's own share, and those it passes on. */
-static void share_out(const struct collector *c, const struct wait *wait, struct shares *shares) {
+static void share_out(const struct causes_build *c, const struct wait *wait, struct shares *shares) {
     const struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
     int64_t met = last_meeting(c, wait->channel);
     int64_t excess = add_ns(own_time(cause, wait->until) - own_time(cause, met),
@@ -295,7 +302,7 @@ static void charge(struct causes *causes, const struct wait *wait, const struct 
     causes->waits_ns = add_ns(causes->waits_ns, wait->length);
 }
 
-static bool take_shared(struct collector *c, const struct wait *wait, const struct shares *shares) {
+static bool take_shared(struct causes_build *c, const struct wait *wait, const struct shares *shares) {
     struct rank_history *victim = &c->histories[wait->rank];
     if (victim->wait_count == victim->wait_room &&
         !grow((void **)&victim->waits, &victim->wait_room, sizeof *victim->waits))
@@ -315,15 +322,19 @@ static int compare_waits(const void *a, const void *b) {
         return left->rank == NOWHERE ? 1 : -1;
     if (left->channel != right->channel)
         return left->channel < right->channel ? -1 : 1;
-    return left->rank < right->rank ? -1 : left->rank > right->rank;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    if (left->cause != right->cause)
+        return left->cause < right->cause ? -1 : 1;
+    return (left->length > right->length) - (left->length < right->length);
 }
 
-static bool go_through(struct causes *causes, struct collector *c) {
+static bool go_through(struct causes *causes, struct causes_build *c, struct wait *waits, size_t count) {
     struct shares shares;
-    if (c->wait_count > 1)
-        qsort(c->waits, c->wait_count, sizeof *c->waits, compare_waits);
-    for (size_t i = 0; i < c->wait_count; i++) {
-        const struct wait *wait = &c->waits[i];
+    if (count > 1)
+        qsort(waits, count, sizeof *waits, compare_waits);
+    for (size_t i = 0; i < count; i++) {
+        const struct wait *wait = &waits[i];
         if (wait->rank == NOWHERE) {
             if (!note_meeting(c, wait->channel, wait->until))
                 return false;
@@ -352,7 +363,7 @@ static const struct shared_wait *wait_before(const struct rank_history *history,
     return low > 0 ? &history->waits[low - 1] : NULL;
 }
 
-static void walk_path(struct causes *causes, const struct collector *c) {
+static void walk_path(struct causes *causes, const struct causes_build *c) {
     uint32_t rank = NOWHERE;
     causes->from_ns = INT64_MAX;
     causes->to_ns = INT64_MIN;
@@ -402,43 +413,66 @@ static bool limit(const struct common_clock *clock, int64_t *from_ns) {
     return true;
 }
 
-static void collector_free(struct collector *c) {
-    for (size_t d = 0; c->histories && d < c->directory->dump_count; d++) {
-        free(c->histories[d].busy);
-        free(c->histories[d].waits);
+void causes_drop(struct causes_build *build) {
+    if (!build)
+        return;
+    for (size_t d = 0; build->histories && d < build->directory->dump_count; d++) {
+        free(build->histories[d].busy);
+        free(build->histories[d].waits);
     }
-    waits_free(&c->sums);
-    free(c->histories);
-    free(c->waits);
-    free(c->meetings);
+    for (unsigned w = 0; w < build->workers; w++)
+        free(build->collectors[w].waits);
+    free(build->histories);
+    free(build->meetings);
+    free(build);
 }
 
-bool causes_analyse(struct causes *causes, const struct common_clock *clock, const struct match_directory *directory,
-                    bool limited, int64_t from_ns, int64_t to_ns) {
-    *causes = (struct causes){.from_ns = INT64_MAX, .to_ns = INT64_MIN};
-    struct collector c = {.clock = clock, .directory = directory};
-    struct match_totals totals;
-    void *states[1] = {&c};
-    if (!limited) {
-        from_ns = -NS_MOST;
-        to_ns = NS_MOST;
+struct causes_build *causes_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                  unsigned workers) {
+    struct causes_build *build = calloc(1, sizeof *build);
+    if (!build)
+        return NULL;
+    *build = (struct causes_build){.directory = directory, .from_ns = -NS_MOST, .workers = workers};
+    build->partial = limit(clock, &build->from_ns);
+    build->histories = calloc(directory->dump_count, sizeof *build->histories);
+    for (unsigned w = 0; w < workers; w++)
+        build->collectors[w].build = build;
+    if (build->histories)
+        return build;
+    causes_drop(build);
+    return NULL;
+}
+
+/* All workers' waits behind the first one's. */
+static bool join(struct causes_build *build) {
+    struct collector *all = &build->collectors[0];
+    size_t count = 0;
+    for (unsigned w = 0; w < build->workers; w++) {
+        count += build->collectors[w].wait_count;
+        if (build->collectors[w].no_memory)
+            return false;
     }
-    causes->partial = limit(clock, &from_ns);
-    struct match_sink sink = {.instance = take_instance,
-                              .record = take_record,
-                              .message = take_message,
-                              .limited = limited || causes->partial,
-                              .from_ns = from_ns,
-                              .to_ns = to_ns};
-    causes->ranks = calloc(directory->dump_count, sizeof *causes->ranks);
-    c.histories = calloc(directory->dump_count, sizeof *c.histories);
-    bool done = causes->ranks && c.histories && waits_init(&c.sums, clock, directory);
-    c.sums.listener =
-        (struct wait_listener){.context = &c, .wait = take_wait, .imposed = take_imposed, .met = take_met};
-    done = done && match_run(clock, directory, &sink, states, 1, &totals) && !c.no_memory && go_through(causes, &c);
+    struct wait *waits = realloc(all->waits, (count + 1) * sizeof *waits);
+    if (!waits)
+        return false;
+    all->waits = waits;
+    for (unsigned w = 1; w < build->workers; w++) {
+        const struct collector *one = &build->collectors[w];
+        if (one->wait_count > 0)
+            memcpy(waits + all->wait_count, one->waits, one->wait_count * sizeof *waits);
+        all->wait_count += one->wait_count;
+    }
+    return true;
+}
+
+bool causes_finish(struct causes *causes, struct causes_build *build) {
+    *causes = (struct causes){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .partial = build->partial};
+    causes->ranks = calloc(build->directory->dump_count, sizeof *causes->ranks);
+    bool done = causes->ranks && join(build) &&
+                go_through(causes, build, build->collectors[0].waits, build->collectors[0].wait_count);
     if (done)
-        walk_path(causes, &c);
-    collector_free(&c);
+        walk_path(causes, build);
+    causes_drop(build);
     return done;
 }
 

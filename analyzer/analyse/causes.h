@@ -32,10 +32,23 @@ struct causes {
     bool partial; /* there is too much to look at all of it: only the end was */
 };
 
-/* Walks the records once more. Clock and directory as for match_run. Returns false when memory is short; the caller
- * frees with causes_free in every case. The result is the same for any number of workers. */
-bool causes_analyse(struct causes *causes, const struct common_clock *clock, const struct match_directory *directory,
-                    bool limited, int64_t from_ns, int64_t to_ns);
+/* What is gathered during a walk (match_run), worker by worker. */
+struct causes_build;
+
+/* Starts gathering for `workers` workers. NULL when memory is short; ended by causes_finish or causes_drop. */
+struct causes_build *causes_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                  unsigned workers);
+/* What a worker's waits (waits.h) have to tell. */
+struct wait_listener causes_listener(struct causes_build *build, unsigned worker);
+/* To be called before a worker's next instance or message is added to its waits. */
+void causes_next(struct causes_build *build, unsigned worker);
+/* Takes one of a worker's records. */
+void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item);
+
+/* Passes the costs on. Ends `build`. Returns false when memory is, or was, short; the caller frees with causes_free in
+ * every case. The result is the same for any number of workers. */
+bool causes_finish(struct causes *causes, struct causes_build *build);
+void causes_drop(struct causes_build *build); /* NULL is accepted */
 void causes_free(struct causes *causes);
 
 #endif

@@ -23,20 +23,28 @@ enum {
 
 struct worker {
     struct straggler_analysis *analysis;
+    struct causes_build *causes;
+    unsigned number;
     struct waits waits;
 };
 
 static void take_instance(void *state, const struct match_instance *instance) {
-    waits_add(&((struct worker *)state)->waits, instance);
+    struct worker *worker = state;
+    causes_next(worker->causes, worker->number);
+    waits_add(&worker->waits, instance);
 }
 
 static void take_message(void *state, const struct match_message *message) {
-    waits_add_message(&((struct worker *)state)->waits, message);
+    struct worker *worker = state;
+    causes_next(worker->causes, worker->number);
+    waits_add_message(&worker->waits, message);
 }
 
 static void take_record(void *state, const struct match_record *item) {
-    struct straggler_analysis *analysis = ((struct worker *)state)->analysis;
+    struct worker *worker = state;
+    struct straggler_analysis *analysis = worker->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
+    causes_add_record(worker->causes, worker->number, item);
     rank_times_add(&analysis->times[item->dump], item, call);
     role_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
@@ -48,11 +56,16 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
     struct worker work[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
     workers = match_workers(workers);
-    bool done = waits_init(&analysis->waits, analysis->clock, analysis->directory);
+    struct causes_build *build = causes_begin(analysis->clock, analysis->directory, workers);
+    bool done = build && waits_init(&analysis->waits, analysis->clock, analysis->directory);
     for (unsigned w = 0; w < workers; w++) {
         work[w].analysis = analysis;
+        work[w].causes = build;
+        work[w].number = w;
         states[w] = &work[w];
         done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory);
+        if (done)
+            work[w].waits.listener = causes_listener(build, w);
     }
     sink->instance = take_instance;
     sink->record = take_record;
@@ -63,7 +76,10 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
             waits_merge(&analysis->waits, &work[w].waits);
         waits_free(&work[w].waits);
     }
-    return done && !analysis->no_memory;
+    if (done && !analysis->no_memory)
+        return causes_finish(&analysis->causes, build);
+    causes_drop(build);
+    return false;
 }
 
 static bool prepare(struct straggler_analysis *analysis) {
@@ -484,8 +500,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                               .limited = request->limited,
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
-    if (!prepare(analysis) || !walk(analysis, request->workers, &sink) ||
-        !causes_analyse(&analysis->causes, clock, directory, request->limited, request->from_ns, request->to_ns))
+    if (!prepare(analysis) || !walk(analysis, request->workers, &sink))
         return false;
     measure(analysis);
     if (!judge(analysis))

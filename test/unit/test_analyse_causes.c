@@ -15,10 +15,59 @@
 #include "test/scenes/scene.h"
 #include "test/unit/job_builder.h"
 
-static struct causes analyse(struct hand_job *job, unsigned with_dump) {
+struct worker {
+    struct causes_build *build;
+    unsigned number;
+    struct waits waits;
+};
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    struct worker *worker = state;
+    causes_next(worker->build, worker->number);
+    waits_add(&worker->waits, instance);
+}
+
+static void take_message(void *state, const struct match_message *message) {
+    struct worker *worker = state;
+    causes_next(worker->build, worker->number);
+    waits_add_message(&worker->waits, message);
+}
+
+static void take_record(void *state, const struct match_record *record) {
+    struct worker *worker = state;
+    causes_add_record(worker->build, worker->number, record);
+}
+
+static struct causes walk(struct hand_job *job, unsigned workers) {
+    const struct match_sink sink = {.instance = take_instance, .record = take_record, .message = take_message};
+    struct worker work[4] = {0};
+    void *states[4];
+    struct match_totals totals;
     struct causes causes;
+    struct causes_build *build = causes_begin(&job->clock, &job->directory, workers);
+    assert_non_null(build);
+    for (unsigned w = 0; w < workers; w++) {
+        work[w].build = build;
+        work[w].number = w;
+        states[w] = &work[w];
+        assert_true(waits_init(&work[w].waits, &job->clock, &job->directory));
+        work[w].waits.listener = causes_listener(build, w);
+    }
+    assert_true(match_run(&job->clock, &job->directory, &sink, states, workers, &totals));
+    for (unsigned w = 0; w < workers; w++)
+        waits_free(&work[w].waits);
+    assert_true(causes_finish(&causes, build));
+    return causes;
+}
+
+/* The same for one worker and for four. */
+static struct causes analyse(struct hand_job *job, unsigned with_dump) {
     hand_job_open(job, with_dump);
-    assert_true(causes_analyse(&causes, &job->clock, &job->directory, false, 0, 0));
+    struct causes causes = walk(job, 1), again = walk(job, 4);
+    assert_memory_equal(causes.ranks, again.ranks, with_dump * sizeof *causes.ranks);
+    assert_int_equal(causes.waits_ns, again.waits_ns);
+    assert_int_equal(causes.path_pieces, again.path_pieces);
+    causes_free(&again);
     return causes;
 }
 
