@@ -299,7 +299,7 @@ static int add_diagnosis(struct session *session) {
     return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;
 }
 
-enum { STEP_RECORDS_MOST = 8 << 20 }; /* of more, `commtap steps` has to be asked */
+enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be asked */
 
 /* What is long in the job's steps, where there are not too many records to look for them here. */
 static int add_advice(struct session *session, const struct advice_limits *limits) {

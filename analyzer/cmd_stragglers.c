@@ -77,9 +77,14 @@ static bool print_text(const struct output *output, const struct session *sessio
         "\nimposed: as the last to arrive; waited for: sum of the others' waits for it; caused: of all waits, what "
         "comes\n"
         "from it in the end; path: of the critical path; self: own time between collectives, relative to the others;\n"
-        "DeepSpeed: its straggler figure, high for those who wait.\n"
-        "next: commtap summary --by rank,op ",
+        "DeepSpeed: its straggler figure, high for those who wait.\n",
         output->stream);
+    const struct causes *causes = &session->analysis.causes;
+    if (causes->partial && causes->from_ns < causes->to_ns)
+        fprintf(output->stream,
+                "imposed, caused and path are of the last %.1f s only: there are too many events for all of it.\n",
+                seconds_of(causes->to_ns - causes->from_ns));
+    fputs("next: commtap summary --by rank,op ", output->stream);
     escape_text(output->stream, directory);
     fputc('\n', output->stream);
     return true;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum {
-    RECORDS_MOST = 4 << 20, /* records looked at; of a longer run only the end */
+    RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
     ORIGINS = 4,            /* kept per wait; smaller shares are the direct causer's */
     SHARES = 32,            /* told apart while one wait is shared out */
     WAITS_BACK = 64,        /* of the causer that are looked at */
@@ -247,16 +247,17 @@ static void add_share(struct shares *shares, uint32_t rank, double share) {
 static void share_out(const struct causes_build *c, const struct wait *wait, struct shares *shares) {
     const struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
     int64_t met = last_meeting(c, wait->channel);
-    int64_t excess = add_ns(own_time(cause, wait->until) - own_time(cause, met),
-                            -(own_time(victim, wait->until) - own_time(victim, met)));
     int64_t waited = 0;
     size_t first = cause->wait_count;
     while (first > 0 && cause->waits[first - 1].until > met && cause->wait_count - first < WAITS_BACK)
         waited = add_ns(waited, cause->waits[--first].length);
-    excess = excess > 0 ? excess : 0;
-    *shares = (struct shares){.items = {{wait->cause, 1}}, .count = 1};
+    shares->items[0] = (struct origin){wait->cause, 1};
+    shares->count = 1;
     if (waited == 0)
         return;
+    int64_t excess = add_ns(own_time(cause, wait->until) - own_time(cause, met),
+                            -(own_time(victim, wait->until) - own_time(victim, met)));
+    excess = excess > 0 ? excess : 0;
     double passed = (double)waited / ((double)excess + (double)waited);
     shares->items[0].share = 1 - passed;
     for (size_t i = first; i < cause->wait_count; i++)
