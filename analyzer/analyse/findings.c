@@ -30,6 +30,7 @@ static const struct {
     [FINDING_STRAGGLER] = {SEVERITY_WARNING, "straggler"},
     [FINDING_SUSPECT] = {SEVERITY_INFO, "suspect"},
     [FINDING_UNEVEN] = {SEVERITY_WARNING, "uneven"},
+    [FINDING_SLOW_LINK] = {SEVERITY_WARNING, "slow_link"},
     [FINDING_TOO_SHORT] = {SEVERITY_INFO, "too_short"},
     [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
     [FINDING_DESYNC] = {SEVERITY_ERROR, "desync"},
@@ -197,9 +198,25 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
         snprintf(text, size, "%s on %s", ranks, host);
 }
 
+static void say_link(char *text, size_t size, const struct straggler_analysis *analysis, const struct straggler *link) {
+    char longer[32];
+    const struct dump *from = analysis->clock->dumps[link->dumps[0]], *to = analysis->clock->dumps[link->dumps[1]];
+    say_seconds(longer, sizeof longer, link->extra_ns);
+    snprintf(text, size,
+             "messages from rank %" PRId32 " (%s) to rank %" PRId32 " (%s) take %.2f times as long as between other "
+             "pairs (%" PRIu64 " messages, %s longer in all)",
+             from->header->rank, analysis->clock->hosts[analysis->clock->host_of[link->dumps[0]]].name,
+             to->header->rank, analysis->clock->hosts[analysis->clock->host_of[link->dumps[1]]].name,
+             link->slowdown_ratio, link->messages, longer);
+}
+
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
     char waited[32], longer[32], window[32], where[192];
+    if (straggler->kind == STRAGGLER_LINK) {
+        say_link(text, size, analysis, straggler);
+        return;
+    }
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
@@ -212,6 +229,8 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
 }
 
 const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    if (straggler->kind == STRAGGLER_LINK) /* no place in the code makes it slow */
+        return NULL;
     struct site_wait wait = hot_site_of(&analysis->waits.sites, straggler->dumps, straggler->dump_count);
     return analysis->labels && wait.stack != STACK_NONE ? site_label(analysis->labels, wait.dump, wait.stack) : NULL;
 }
@@ -226,7 +245,12 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
-    if (claimed && straggler->kind == STRAGGLER_ROLE)
+    if (straggler->kind == STRAGGLER_LINK)
+        findings_add(
+            findings, FINDING_SLOW_LINK,
+            "%s (confidence %.2f). Neither rank is slow to its other partners: look at what lies between them.",
+            evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence);
+    else if (claimed && straggler->kind == STRAGGLER_ROLE)
         findings_add(findings, FINDING_UNEVEN,
                      "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f). None of them is slower "
                      "than its peers.%s",

@@ -16,6 +16,7 @@ enum {
     BINS_LEAST = 128,
     MATERIAL_SHARE = 100,      /* waits of at least one hundredth of the time looked at matter */
     BLOCK_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
+    LINKS_MOST = 16,           /* named; the costliest */
     UNEVEN_SHARE = 3,          /* more than a third of the ranks slow: not stragglers */
 };
 
@@ -26,6 +27,7 @@ struct worker {
     struct causes_build *causes;
     unsigned number;
     struct waits waits;
+    struct links links;
 };
 
 static void take_instance(void *state, const struct match_instance *instance) {
@@ -38,6 +40,7 @@ static void take_message(void *state, const struct match_message *message) {
     struct worker *worker = state;
     causes_next(worker->causes, worker->number);
     waits_add_message(&worker->waits, message);
+    links_add(&worker->links, message);
 }
 
 static void take_record(void *state, const struct match_record *item) {
@@ -62,6 +65,7 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
         work[w].analysis = analysis;
         work[w].causes = build;
         work[w].number = w;
+        links_init(&work[w].links, analysis->clock);
         states[w] = &work[w];
         done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory);
         if (done)
@@ -74,7 +78,10 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
     for (unsigned w = 0; w < workers; w++) {
         if (done)
             waits_merge(&analysis->waits, &work[w].waits);
+        if (done)
+            links_merge(&analysis->links, &work[w].links);
         waits_free(&work[w].waits);
+        links_free(&work[w].links);
     }
     if (done && !analysis->no_memory)
         return causes_finish(&analysis->causes, build);
@@ -445,6 +452,31 @@ static bool name_cohort(struct verdicts *verdicts, const struct roles *roles, st
     return done;
 }
 
+/* Slow links; what they cost must matter as it must of ranks. */
+static bool name_links(struct verdicts *verdicts) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    struct slow_link slow[LINKS_MOST];
+    size_t count = links_judge(&analysis->links, slow, LINKS_MOST);
+    for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / MATERIAL_SHARE + 1; i++) {
+        verdicts->lists[0] = slow[i].from;
+        verdicts->lists[1] = slow[i].to;
+        analysis->stragglers[analysis->straggler_count++] =
+            (struct straggler){.kind = STRAGGLER_LINK,
+                               .host = analysis->clock->host_of[slow[i].from],
+                               .dumps = verdicts->lists,
+                               .dump_count = 2,
+                               .waited_for_ns = slow[i].extra_ns,
+                               .extra_ns = slow[i].extra_ns,
+                               .slowdown_ratio = slow[i].ratio,
+                               .persistence = slow[i].persistence,
+                               .confidence = slow[i].confidence,
+                               .what_if_speedup = 1,
+                               .messages = slow[i].messages};
+        verdicts->lists += 2;
+    }
+    return !analysis->links.no_memory;
+}
+
 static int compare_costs(const void *a, const void *b) {
     const struct straggler *left = a, *right = b;
     if (left->waited_for_ns != right->waited_for_ns)
@@ -458,16 +490,17 @@ static bool judge(struct straggler_analysis *analysis) {
     struct roles *roles = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *roles);
     size_t *members = calloc(count, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
-    analysis->stragglers = calloc(3 * count, sizeof *analysis->stragglers);
+    analysis->stragglers = calloc(3 * count + LINKS_MOST, sizeof *analysis->stragglers);
     analysis->suspects = calloc(count, sizeof *analysis->suspects);
     analysis->uneven = calloc(count, sizeof *analysis->uneven);
-    analysis->dump_lists = calloc(3 * count + 1, sizeof *analysis->dump_lists);
+    analysis->dump_lists = calloc(3 * count + 2 * LINKS_MOST, sizeof *analysis->dump_lists);
     bool done = blocks && roles && members && explained && analysis->stragglers && analysis->suspects &&
                 analysis->uneven && analysis->dump_lists && judge_cohorts(analysis, blocks, roles, members);
     struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
     for (size_t c = 0; done && c < analysis->cohorts.count; c++)
         if (blocks[c].dump_count >= 2)
             done = name_cohort(&verdicts, &roles[c], &blocks[c]);
+    done = done && name_links(&verdicts);
     for (size_t c = 0; blocks && roles && c < analysis->cohorts.count; c++) {
         blocks_free(&blocks[c]);
         roles_free(&roles[c]);
@@ -495,6 +528,7 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
                        const struct match_directory *directory, const struct straggler_request *request) {
     *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
+    links_init(&analysis->links, clock);
     struct match_sink sink = {.progress = request->progress,
                               .progress_context = request->progress_context,
                               .limited = request->limited,
@@ -523,6 +557,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->uneven);
     free(analysis->dump_lists);
     waits_free(&analysis->waits);
+    links_free(&analysis->links);
     causes_free(&analysis->causes);
     if (analysis->directory)
         cohorts_free(&analysis->cohorts);

@@ -16,6 +16,7 @@
 #include "analyzer/analyse/causes.h"
 #include "analyzer/analyse/cohorts.h"
 #include "analyzer/analyse/launches.h"
+#include "analyzer/analyse/links.h"
 #include "analyzer/analyse/ranks.h"
 #include "analyzer/analyse/roles.h"
 #include "analyzer/analyse/significance.h"
@@ -26,6 +27,7 @@ enum straggler_kind {
     STRAGGLER_RANK,
     STRAGGLER_HOST,
     STRAGGLER_ROLE, /* all ranks that do one part of the work: imbalance by design, nobody to blame */
+    STRAGGLER_LINK, /* messages from dumps[0] to dumps[1] take longer than those between other pairs (links.h) */
 };
 
 struct straggler {
@@ -42,6 +44,7 @@ struct straggler {
     double what_if_speedup; /* >= 1: time looked at / that time less what the others could not go on for. A first
                                estimate: waits that mending would only move elsewhere are not followed. */
     size_t blocks;
+    uint64_t messages; /* of a link; 0 otherwise. Its extra_ns is theirs, and what the receivers waited for it. */
 };
 
 /* Why nobody is named although nobody was cleared either. */
@@ -75,6 +78,7 @@ struct straggler_analysis {
     size_t suspect_count;
     struct straggler *uneven; /* when so many ranks are slow that it is how the work is dealt out */
     size_t uneven_count;
+    struct links links; /* private: until judged */
     bool no_memory;     /* private: a worker ran out of it */
     size_t *dump_lists; /* private: what stragglers[].dumps points into */
 };

@@ -125,11 +125,15 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     const char *site = findings_site(analysis, straggler);
     static const char *const kinds[] = {
-        [STRAGGLER_RANK] = "rank", [STRAGGLER_HOST] = "host", [STRAGGLER_ROLE] = "role"};
+        [STRAGGLER_RANK] = "rank", [STRAGGLER_HOST] = "host", [STRAGGLER_ROLE] = "role", [STRAGGLER_LINK] = "link"};
     bool one = straggler->kind == STRAGGLER_RANK;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:n, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:o}", "kind",
+    json_t *link = straggler->kind == STRAGGLER_LINK
+                       ? json_pack("{s:o, s:o}", "src", rank_to_json(analysis, straggler->dumps[0]), "dst",
+                                   rank_to_json(analysis, straggler->dumps[1]))
+                       : json_null();
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:o}", "kind",
                      kinds[straggler->kind], "rank", one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(),
-                     "ranks", ranks, "host", host, "hosts", hosts, "link", "imposed_wait_seconds",
+                     "ranks", ranks, "host", host, "hosts", hosts, "link", link, "imposed_wait_seconds",
                      seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
                      "slowdown_ratio", straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence",
                      straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",

@@ -294,6 +294,12 @@ static bool is_planted(const struct workload *w, const struct straggler *straggl
     if (w->plant == PLANT_ROLE)
         return straggler->kind == STRAGGLER_ROLE && straggler->dump_count == w->ranks / w->stages &&
                stage_of(w, (unsigned)straggler->dumps[0]) == w->who;
+    if (w->plant == PLANT_LINK) { /* it is slow both ways */
+        if (straggler->kind != STRAGGLER_LINK)
+            return false;
+        size_t from = straggler->dumps[0], to = straggler->dumps[1];
+        return (from == w->who && to == w->whom) || (from == w->whom && to == w->who);
+    }
     return (w->plant == PLANT_RANK || w->plant == PLANT_LATE_HOST) && straggler->kind == STRAGGLER_RANK &&
            straggler->dumps[0] == w->who;
 }

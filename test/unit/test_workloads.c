@@ -368,6 +368,84 @@ static void output_is_the_same_for_any_number_of_threads(void **state) {
     }
 }
 
+/* ---- links ----------------------------------------------------------------------------------- */
+
+enum { RING_RANKS = 8, RING_BYTES = 1 << 20, RING_STEPS = 120 };
+
+/* Even ranks send first, odd ones receive first: to and from either neighbour, one message at a time. */
+static void ring_step(void *context, unsigned rank, unsigned step, struct script *script) {
+    (void)step;
+    uint64_t *random = context;
+    for (unsigned way = 0; way < 2; way++) {
+        unsigned next = (rank + (way ? RING_RANKS - 1 : 1)) % RING_RANKS;
+        unsigned before = (rank + (way ? 1 : RING_RANKS - 1)) % RING_RANKS;
+        double ns = 1e6 * (1 + 0.2 * scene_gauss(&random[rank]));
+        script_add(script, (struct action){.act = ACT_WORK, .ns = (int64_t)ns});
+        for (unsigned turn = 0; turn < 2; turn++) {
+            bool send = (rank + turn) % 2 == 0;
+            script_add(script, (struct action){.act = send ? ACT_SEND : ACT_RECEIVE,
+                                               .peer = (int32_t)(send ? next : before),
+                                               .tag = (int32_t)way,
+                                               .bytes = RING_BYTES});
+        }
+    }
+    script_add(script, (struct action){.act = ACT_COLLECTIVE, .call = BUILDER_ALLREDUCE, .bytes = 8});
+}
+
+static struct stage *play_ring(int from, int to, double bandwidth) {
+    uint64_t random[RING_RANKS];
+    for (unsigned r = 0; r < RING_RANKS; r++)
+        random[r] = 77 + r;
+    struct stage *stage = stage_new(&(struct actor_rules){.seed = 5,
+                                                          .ranks = RING_RANKS,
+                                                          .ranks_per_host = RING_RANKS / 2,
+                                                          .latency = 15000,
+                                                          .bandwidth = 10,
+                                                          .slow_from = from,
+                                                          .slow_to = to,
+                                                          .slow_link = bandwidth,
+                                                          .clocks = {.offset = 1, .drift = 100e-6, .realtime = 2e-3},
+                                                          .ring_records = 1024});
+    stage_play(stage, RING_STEPS, ring_step, random);
+    return stage;
+}
+
+static char *say_stragglers(struct stage *stage, const char *binary, unsigned threads) {
+    char directory[] = "/tmp/commtap-workload-XXXXXX", command[600];
+    assert_non_null(mkdtemp(directory));
+    assert_int_equal(stage_write(stage, directory), 0);
+    snprintf(command, sizeof command, "%s stragglers --format json --threads %u %s", binary, threads, directory);
+    char *text = run(command);
+    remove_directory(directory);
+    return text;
+}
+
+/* From the records to the answer, both ways of a link, within and between hosts; nobody where all links are even. */
+static void a_slow_link_is_named_and_no_rank(void **state) {
+    (void)state;
+    const char *binary = getenv("COMMTAP_BINARY");
+    if (!binary)
+        skip();
+    for (int from = 2; from <= 3; from++) {
+        struct stage *stage = play_ring(from, from + 1, 0.5);
+        char *text = say_stragglers(stage, binary, 1), there[60], back[60];
+        snprintf(there, sizeof there, "messages from rank %d (node0) to rank %d", from, from + 1);
+        snprintf(back, sizeof back, "messages from rank %d (%s) to rank %d", from + 1, from == 3 ? "node1" : "node0",
+                 from);
+        assert_non_null(strstr(text, there));
+        assert_non_null(strstr(text, back));
+        assert_non_null(strstr(text, "slow_link"));
+        assert_null(strstr(text, "\"straggler\""));
+        free(text);
+        stage_free(stage);
+    }
+    struct stage *stage = play_ring(-1, -1, 1);
+    char *text = say_stragglers(stage, binary, 2);
+    assert_null(strstr(text, "slow_link"));
+    free(text);
+    stage_free(stage);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_named_where_nobody_is_slow),
@@ -381,6 +459,7 @@ int main(void) {
         cmocka_unit_test(moments_agree_up_to_the_claimed_error),
         cmocka_unit_test(torn_files_never_make_a_false_match),
         cmocka_unit_test(output_is_the_same_for_any_number_of_threads),
+        cmocka_unit_test(a_slow_link_is_named_and_no_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

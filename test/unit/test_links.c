@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Slow links among the messages of pretended jobs: named when there is one, never for a slow rank, host or clock.
+ * Lives here: messages made from latency, bandwidth, noise and what is planted. Must not live here: records, matching.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/links.h"
+#include "test/scenes/scene.h"
+
+enum { RANKS = 16, PER_HOST = 4, HOSTS = RANKS / PER_HOST, BYTES = 1 << 20 };
+
+struct network {
+    uint64_t seed;
+    unsigned messages;        /* of each pair */
+    double noise;             /* sd of ln of a transfer */
+    double uneven;            /* sd of ln between pairs, for good */
+    double outliers;          /* share of messages that take ten times as long */
+    int slow_from, slow_to;   /* link; -1: none */
+    int slow_rank, slow_host; /* all its messages, both ways; -1: none */
+    double factor;            /* time of slow ones */
+    int64_t host_shift;       /* host 1's clock is so far ahead */
+    int64_t clock_error;      /* claimed */
+    bool buffered;            /* messages are gone before the receive is posted */
+};
+
+static const struct network even = {.seed = 1,
+                                    .messages = 100,
+                                    .noise = 0.2,
+                                    .uneven = 0.03,
+                                    .outliers = 0.02,
+                                    .slow_from = -1,
+                                    .slow_to = -1,
+                                    .slow_rank = -1,
+                                    .slow_host = -1,
+                                    .factor = 1,
+                                    .clock_error = 1000};
+
+struct hand {
+    struct common_clock clock;
+    struct clock_host hosts[HOSTS];
+    uint32_t host_of[RANKS];
+    int64_t none[RANKS];
+};
+
+static void make_clock(struct hand *hand, const struct network *network) {
+    memset(hand, 0, sizeof *hand);
+    hand->clock = (struct common_clock){.dump_count = RANKS,
+                                        .hosts = hand->hosts,
+                                        .host_count = HOSTS,
+                                        .host_of = hand->host_of,
+                                        .reading_error = hand->none,
+                                        .device_error = hand->none};
+    for (unsigned r = 0; r < RANKS; r++)
+        hand->host_of[r] = r / PER_HOST;
+    for (unsigned h = 1; h < HOSTS; h++)
+        hand->hosts[h].error_ns = network->clock_error;
+}
+
+static double transfer(const struct network *n, unsigned from, unsigned to, uint64_t *random) {
+    uint64_t pair = n->seed * 7919 + from * 131 + to;
+    bool inside = from / PER_HOST == to / PER_HOST;
+    double ns = inside ? 2000 + BYTES / 20.0 : 15000 + BYTES / 10.0;
+    ns *= exp(n->uneven * scene_gauss(&pair) + n->noise * scene_gauss(random));
+    if (scene_uniform(random) < n->outliers)
+        ns *= 10;
+    bool host = n->slow_host >= 0 && !inside &&
+                (from / PER_HOST == (unsigned)n->slow_host || to / PER_HOST == (unsigned)n->slow_host);
+    bool slow = ((int)from == n->slow_from && (int)to == n->slow_to) || (int)from == n->slow_rank ||
+                (int)to == n->slow_rank || host;
+    return slow ? ns * n->factor : ns;
+}
+
+/* Each rank sends to its four neighbours in a ring; now the sender comes first, now the receiver. */
+static void send_all(const struct network *n, struct links *links, unsigned first, unsigned stride) {
+    static const unsigned ahead[] = {1, 4, RANKS - 1, RANKS - 4};
+    uint64_t random = n->seed;
+    for (unsigned i = 0; i < n->messages; i++)
+        for (unsigned from = 0; from < RANKS; from++)
+            for (unsigned a = 0; a < 4; a++) {
+                unsigned to = (from + ahead[a]) % RANKS;
+                int64_t ready = 1000000000 + (int64_t)i * 20000000;
+                int64_t apart = (int64_t)((scene_uniform(&random) - 0.5) * 1e6);
+                int64_t done = ready + (int64_t)transfer(n, from, to, &random);
+                int64_t sent = apart > 0 ? ready - apart : ready, posted = apart > 0 ? ready : ready + apart;
+                int64_t from_shift = from / PER_HOST == 1 ? n->host_shift : 0;
+                int64_t to_shift = to / PER_HOST == 1 ? n->host_shift : 0;
+                struct match_member send = {.enter = sent + from_shift, .leave = done + from_shift};
+                if (n->buffered) {
+                    send.enter -= 2000000;
+                    send.leave = send.enter + 1000;
+                }
+                struct match_member receive = {.enter = posted + to_shift, .leave = done + to_shift};
+                send.wait = send.enter;
+                receive.wait = receive.enter;
+                struct match_message message = {
+                    .from_dump = from, .to_dump = to, .bytes = BYTES, .send = send, .receive = receive};
+                if ((from + i) % stride == first)
+                    links_add(links, &message);
+            }
+}
+
+static size_t try_network(const struct network *network, struct slow_link *found) {
+    struct hand hand;
+    struct links links;
+    make_clock(&hand, network);
+    links_init(&links, &hand.clock);
+    send_all(network, &links, 0, 1);
+    size_t count = links_judge(&links, found, 4);
+    assert_false(links.no_memory || links.overflow);
+    links_free(&links);
+    return count;
+}
+
+static void nothing_is_named_where_no_link_is_slow(void **state) {
+    (void)state;
+    static const double noises[] = {0.05, 0.2, 0.5, 1}, unevens[] = {0, 0.03, 0.1, 0.3};
+    unsigned alarms = 0, jobs = 0;
+    for (unsigned i = 0; i < 400; i++, jobs++) {
+        struct network n = even;
+        struct slow_link found[4];
+        n.seed = 1000 + i;
+        n.noise = noises[i % 4];
+        n.uneven = unevens[i / 4 % 4];
+        n.outliers = i % 3 * 0.05;
+        n.messages = i % 2 ? 40 : 120;
+        unsigned alarm = try_network(&n, found) > 0;
+        alarms += alarm;
+        if (alarm)
+            print_message("    noise %.2f uneven %.2f, %u messages: %.2f at %.3f\n", n.noise, n.uneven, n.messages,
+                          found[0].ratio, found[0].confidence);
+    }
+    print_message("    %u of %u even networks give an alarm\n", alarms, jobs);
+    assert_true(alarms * 100 <= jobs);
+}
+
+static void a_slow_link_is_named(void **state) {
+    (void)state;
+    static const unsigned pairs[][2] = {{2, 3}, {3, 4}, {5, 9}, {0, 15}};
+    unsigned named = 0, jobs = 0;
+    for (unsigned i = 0; i < 80; i++, jobs++) {
+        struct network n = even;
+        struct slow_link found[4];
+        n.seed = 1 + i;
+        n.slow_from = (int)pairs[i % 4][0];
+        n.slow_to = (int)pairs[i % 4][1];
+        n.factor = i % 8 < 4 ? 1.43 : 2; /* 30 and 50 % less bandwidth */
+        size_t count = try_network(&n, found);
+        named += count == 1 && found[0].from == pairs[i % 4][0] && found[0].to == pairs[i % 4][1] &&
+                 fabs(found[0].ratio / n.factor - 1) < 0.15 && found[0].messages == n.messages &&
+                 found[0].persistence > 0.5;
+    }
+    print_message("    %u of %u slow links are named, and nothing else\n", named, jobs);
+    assert_true(named * 100 >= jobs * 97);
+}
+
+static void a_slow_rank_or_host_or_clock_is_no_link(void **state) {
+    (void)state;
+    unsigned alarms = 0;
+    for (unsigned i = 0; i < 60; i++) {
+        struct network n = even;
+        struct slow_link found[4];
+        n.seed = 1 + i;
+        n.factor = 2;
+        if (i % 3 == 0)
+            n.slow_rank = (int)(i % RANKS);
+        else if (i % 3 == 1)
+            n.slow_host = (int)(i % HOSTS);
+        else
+            n.host_shift = 60000, n.clock_error = 100000;
+        alarms += try_network(&n, found) > 0;
+    }
+    assert_true(alarms == 0);
+}
+
+static void too_little_names_nothing(void **state) {
+    (void)state;
+    struct slow_link found[4];
+    struct network n = even;
+    n.slow_from = 3;
+    n.slow_to = 4;
+    n.factor = 3;
+    assert_int_equal(try_network(&n, found), 1);
+    n.clock_error = 10000000; /* between hosts 0 and 1: more than the transfer */
+    assert_int_equal(try_network(&n, found), 0);
+    n = even;
+    n.slow_from = 2;
+    n.slow_to = 3;
+    n.factor = 3;
+    n.messages = LINK_MESSAGES_MIN - 1;
+    assert_int_equal(try_network(&n, found), 0);
+    n.messages = 100;
+    n.buffered = true; /* they were there before anybody asked */
+    assert_int_equal(try_network(&n, found), 0);
+}
+
+static void parts_add_up(void **state) {
+    (void)state;
+    struct network n = even;
+    struct hand hand;
+    struct links whole, parts[3];
+    struct slow_link one[4], three[4];
+    n.slow_from = 2;
+    n.slow_to = 3;
+    n.factor = 2;
+    make_clock(&hand, &n);
+    links_init(&whole, &hand.clock);
+    send_all(&n, &whole, 0, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        links_init(&parts[i], &hand.clock);
+        send_all(&n, &parts[i], i, 3);
+    }
+    links_merge(&parts[2], &parts[0]);
+    links_merge(&parts[2], &parts[1]);
+    assert_int_equal(links_judge(&whole, one, 4), 1);
+    assert_int_equal(links_judge(&parts[2], three, 4), 1);
+    assert_memory_equal(one, three, sizeof *one);
+    links_free(&whole);
+    for (unsigned i = 0; i < 3; i++)
+        links_free(&parts[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_is_named_where_no_link_is_slow),
+        cmocka_unit_test(a_slow_link_is_named),
+        cmocka_unit_test(a_slow_rank_or_host_or_clock_is_no_link),
+        cmocka_unit_test(too_little_names_nothing),
+        cmocka_unit_test(parts_add_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
