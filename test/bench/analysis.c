@@ -207,12 +207,11 @@ static void bench_links(unsigned jobs) {
             found += r.found;
             played += r.jobs;
         }
-    printf(
-        "A link with 30 or 50 %% less bandwidth: %u of %u jobs name a rank or a host for it (%.1f %%; at most 2 "
-        "%%): %s\n"
-        "The link itself is named in %u of them: messages of these jobs are completed several at a time, or have one\n"
-        "partner only, which tells no link from its ranks (test_links.c has the ones that can be told).\n\n",
-        confused, played, 100.0 * confused / played, met(confused * 50 <= played), found);
+    printf("A link with 30 or 50 %% less bandwidth: %u of %u jobs name a rank or a host for it (%.1f %%; at most 2 "
+           "%%): %s\n"
+           "The link itself is named in %u of them: they send no messages, wait for several at a time, or have one\n"
+           "partner only, which tells no link from its ranks (test_links.c has the ones that can be told).\n\n",
+           confused, played, 100.0 * confused / played, met(confused * 50 <= played), found);
     fflush(stdout);
 }
 
