@@ -61,14 +61,14 @@ static json_t *coverage_to_json(const struct session *session) {
     const struct match_totals *totals = &analysis->totals;
     bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
     return json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
         seconds_between(known, session->start_ns, analysis->from_ns), "to_seconds",
         seconds_between(known, session->start_ns, analysis->to_ns), "matched_share",
         totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
         "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
         "collectives_mismatched", (json_int_t)totals->mismatches, "messages_matched", (json_int_t)totals->messages,
         "message_halves_alone", (json_int_t)totals->halves_alone, "message_halves_unmatchable",
-        (json_int_t)totals->halves_unmatchable);
+        (json_int_t)totals->halves_unmatchable, "with_another_world", (json_int_t)totals->foreign);
 }
 
 static struct table hot_sites_table(const struct session *session, size_t count) {
@@ -222,6 +222,11 @@ static void print_coverage(const struct output *output, const struct session *se
     if (compared && halves > 0)
         fprintf(output->stream, ", %.1f %% of sends and receives paired",
                 100.0 * (double)(2 * totals->messages) / (double)halves);
+    if (totals->foreign > 0)
+        fprintf(output->stream,
+                "; %" PRIu64
+                " calls with processes of another world (spawned or connected) are counted, but not matched",
+                totals->foreign);
     if (session->job.events_lost > 0)
         fprintf(output->stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
                 session->job.events);

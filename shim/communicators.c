@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shim/free_list.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/os.h"
 
@@ -20,6 +21,8 @@ static struct handle_maps nothing_known;
 struct handle_maps *handle_maps = &nothing_known;
 
 static struct communicator *pool;
+static struct free_list places; /* of the pool */
+static struct free_list rows;   /* of recorder.progress */
 static uint32_t next_index;
 static uintptr_t world_group;
 static int keyval;
@@ -117,9 +120,13 @@ static struct communicator_definition *begin_definition(const struct communicato
     return d;
 }
 
+static bool are_elsewhere(const struct communicator *c, uint32_t runs) {
+    return runs > RUNS_LONG && c->rank >= RUNS_WRITERS;
+}
+
 static void define(const struct communicator *c, const struct members *m, uint64_t parent_uid, uint16_t created_by) {
     uint32_t runs = m->foreign ? 0 : count_runs(m, NULL);
-    bool elsewhere = runs > RUNS_LONG && c->rank >= RUNS_WRITERS;
+    bool elsewhere = are_elsewhere(c, runs);
     struct communicator_definition *d = begin_definition(c, m, elsewhere ? 0 : runs, parent_uid, created_by);
     if (!d)
         return;
@@ -128,6 +135,23 @@ static void define(const struct communicator *c, const struct members *m, uint64
     else if (runs)
         count_runs(m, (struct member_run *)(d + 1));
     definitions_commit(d, DEFINITION_COMMUNICATOR);
+}
+
+static void define_remote(const struct communicator *c, const struct members *m) {
+    uint32_t runs = count_runs(m, NULL);
+    if (are_elsewhere(c, runs))
+        runs = 0;
+    struct remote_group_definition *d =
+        definitions_reserve(&recorder.definitions, sizeof *d + runs * sizeof(struct member_run));
+    if (!d)
+        return;
+    d->index = c->index;
+    d->members_hash = m->hash;
+    d->size = m->count;
+    d->run_count = runs;
+    if (runs)
+        count_runs(m, (struct member_run *)(d + 1));
+    definitions_commit(d, DEFINITION_REMOTE_GROUP);
 }
 
 static void define_known(const struct communicator *c, const struct members *m, bool like_world, uint64_t parent_uid,
@@ -166,40 +190,54 @@ static void define_freed(const struct communicator *c) {
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 static struct progress *take_progress(const struct communicator *c) {
-    for (uint32_t i = 0; i < recorder.progress_count; i++) {
-        struct progress *p = &recorder.progress[i];
-        uint64_t unused = 0;
-        if (!__atomic_compare_exchange_n(&p->version, &unused, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            continue;
-        memset((char *)p + sizeof p->version, 0, sizeof *p - sizeof p->version);
-        p->comm = c->index;
-        p->prefix_hash = c->uid;
-        p->recent[0] = c->uid;
-        __atomic_store_n(&p->version, 2, __ATOMIC_RELEASE);
-        return p;
+    uint32_t row = free_list_take(&rows);
+    if (!row) {
+        count_loss(&recorder.header->losses.communicators_untracked);
+        return &spare_progress;
     }
-    count_loss(&recorder.header->losses.communicators_untracked);
-    return &spare_progress;
+    struct progress *p = &recorder.progress[row - 1];
+    __atomic_store_n(&p->version, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    memset((char *)p + sizeof p->version, 0, sizeof *p - sizeof p->version);
+    p->comm = c->index;
+    p->prefix_hash = c->uid;
+    p->recent[0] = c->uid;
+    __atomic_store_n(&p->version, 2, __ATOMIC_RELEASE);
+    return p;
 }
 
-/* Any free place of the pool, claimed by compare-and-swap: threads that create communicators never wait for each
- * other. */
+static void give_back_progress(struct progress *p) {
+    if (p == &spare_progress)
+        return;
+    __atomic_store_n(&p->version, 0, __ATOMIC_RELEASE);
+    free_list_put(&rows, (uint32_t)(p - recorder.progress) + 1);
+}
+
+/* Threads that create communicators never wait for each other. */
 static struct communicator *take_from_pool(void) {
-    for (uint32_t i = 0; i < POOL; i++) {
-        struct communicator *c = &pool[i];
-        uint32_t free = 0;
-        if (__atomic_load_n(&c->taken, __ATOMIC_RELAXED) ||
-            !__atomic_compare_exchange_n(&c->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-            continue;
-        uint32_t index = __atomic_fetch_add(&next_index, 1, __ATOMIC_RELAXED);
-        *c = (struct communicator){.taken = 1, .index = index, .outdegree = -1};
-        if (index < ROW_COMM_NONE)
-            return c;
-        __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
-        break;
+    uint32_t place = free_list_take(&places);
+    uint32_t index = place ? __atomic_fetch_add(&next_index, 1, __ATOMIC_RELAXED) : ROW_COMM_NONE;
+    if (index >= ROW_COMM_NONE) {
+        if (place)
+            free_list_put(&places, place);
+        count_loss(&recorder.header->losses.communicators_untracked);
+        return NULL;
     }
-    count_loss(&recorder.header->losses.communicators_untracked);
-    return NULL;
+    struct communicator *c = &pool[place - 1];
+    *c = (struct communicator){.taken = 1, .index = index, .outdegree = -1};
+    return c;
+}
+
+static void give_back(struct communicator *c) {
+    __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
+    free_list_put(&places, (uint32_t)(c - pool) + 1);
+}
+
+/* The end of a communicator that the dump knows. */
+static void retire(struct communicator *c) {
+    define_freed(c);
+    give_back_progress(c->progress);
+    give_back(c);
 }
 
 void communicator_forget(struct handle_map *map, uintptr_t handle) {
@@ -209,10 +247,7 @@ void communicator_forget(struct handle_map *map, uintptr_t handle) {
     if (!c)
         return;
     handle_map_remove(map, handle);
-    define_freed(c);
-    if (c->progress != &spare_progress)
-        __atomic_store_n(&c->progress->version, 0, __ATOMIC_RELEASE);
-    __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
+    retire(c);
 }
 
 /* ---- attributes: the library tells us when a communicator goes ------------------------------- */
@@ -249,38 +284,51 @@ static bool ask_library(struct communicator *c) {
     return true;
 }
 
-/* Local and, on an intercommunicator, remote members. The hash of both sides does not depend on which side asks. */
-static bool ask_members(struct communicator *c, struct members *local, uint64_t *both) {
-    struct members remote;
+/* Who is in a communicator. `both` identifies local and remote members together, whichever side asks. */
+struct membership {
+    struct members local, remote; /* remote: of an intercommunicator */
+    uint64_t both;
+};
+
+static void membership_free(struct membership *m) {
+    members_free(&m->local);
+    members_free(&m->remote);
+}
+
+/* The caller frees `m` in every case. */
+static bool ask_members(struct communicator *c, struct membership *m) {
     uintptr_t group;
-    if (mpi_library.Comm_group(c->handle, &group) || !members_of_group(group, local))
+    *m = (struct membership){0};
+    if (mpi_library.Comm_group(c->handle, &group) || !members_of_group(group, &m->local))
         return false;
-    *both = local->hash;
-    if (c->kind != COMMUNICATOR_INTER)
-        return true;
-    if (mpi_library.Comm_remote_group(c->handle, &group) || !members_of_group(group, &remote))
-        return false;
-    *both = local->hash < remote.hash ? hash_combine(local->hash, remote.hash) : hash_combine(remote.hash, local->hash);
-    if (remote.foreign)
+    m->both = m->local.hash;
+    if (c->kind == COMMUNICATOR_INTER) {
+        if (mpi_library.Comm_remote_group(c->handle, &group) || !members_of_group(group, &m->remote))
+            return false;
+        uint64_t local = m->local.hash, remote = m->remote.hash;
+        m->both = local < remote ? hash_combine(local, remote) : hash_combine(remote, local);
+    }
+    if (m->local.foreign || m->remote.foreign)
         c->flags |= COMMUNICATOR_FOREIGN;
-    members_free(&remote);
     return true;
 }
 
+/* Known to the dump and to those who look for its handle. NULL when there is no room; its place is free again then. */
 static struct communicator *publish(struct communicator *c, struct handle_map *map, uintptr_t handle,
-                                    const struct members *m, uint64_t parent_uid, uint16_t call) {
-    if (m->foreign)
-        c->flags |= COMMUNICATOR_FOREIGN;
+                                    const struct membership *m, uint64_t parent_uid, uint16_t call) {
     c->progress = take_progress(c);
-    define(c, m, parent_uid, call);
-    if (!handle_map_set(map, handle, (uintptr_t)c)) {
-        count_loss(&recorder.header->losses.communicators_untracked);
-        return NULL;
-    }
-    return c;
+    define(c, &m->local, parent_uid, call);
+    if (c->kind == COMMUNICATOR_INTER && !(c->flags & COMMUNICATOR_FOREIGN))
+        define_remote(c, &m->remote);
+    if (handle_map_set(map, handle, (uintptr_t)c))
+        return c;
+    count_loss(&recorder.header->losses.communicators_untracked);
+    retire(c);
+    return NULL;
 }
 
-static uint32_t group_ordinal(uint64_t key) {
+/* False when there were too many different ones: other members may still count theirs. */
+static bool group_ordinal(uint64_t key, uint32_t *ordinal) {
     key |= 1; /* 0 marks a free place */
     for (uint32_t i = 0; i < GROUP_CREATIONS; i++) {
         uint32_t at = (uint32_t)(key + i) % GROUP_CREATIONS;
@@ -288,16 +336,35 @@ static uint32_t group_ordinal(uint64_t key) {
         if (group_creations[at].key == key ||
             __atomic_compare_exchange_n(&group_creations[at].key, &free, key, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED) ||
-            free == key)
-            return __atomic_fetch_add(&group_creations[at].count, 1, __ATOMIC_RELAXED);
+            free == key) {
+            *ordinal = __atomic_fetch_add(&group_creations[at].count, 1, __ATOMIC_RELAXED);
+            return true;
+        }
     }
-    return 0;
+    return false;
+}
+
+/* What registering adds to a communicator whose handle is known; NULL and given back where that fails. */
+static struct communicator *look_into(struct communicator *c, const struct creation *creation, uint32_t ordinal,
+                                      bool find_ordinal) {
+    uint64_t parent_uid = creation->parent ? creation->parent->uid : 0;
+    struct membership m = {0};
+    struct communicator *found = NULL;
+    if (ask_library(c) && ask_members(c, &m)) {
+        uint64_t key = hash_combine(hash_combine(parent_uid, creation->name), m.both);
+        if (find_ordinal && !group_ordinal(key, &ordinal))
+            c->flags |= COMMUNICATOR_UID_UNSURE;
+        c->uid = hash_combine(key, ordinal);
+        found = publish(c, &handle_maps->communicators, c->handle, &m, parent_uid, creation->call);
+    } else {
+        give_back(c);
+    }
+    membership_free(&m);
+    return found;
 }
 
 static struct communicator *register_handle(uintptr_t handle, const struct creation *creation, uint32_t ordinal,
                                             bool find_ordinal, uint32_t flags) {
-    struct members m;
-    uint64_t both, parent_uid = creation->parent ? creation->parent->uid : 0;
     if (handle == 0 || handle == mpi_abi.comm_null)
         return NULL;
     int saved = errno;
@@ -306,16 +373,7 @@ static struct communicator *register_handle(uintptr_t handle, const struct creat
         c->handle = handle;
         c->flags = flags;
         c->topology = creation->topology;
-        if (ask_library(c) && ask_members(c, &m, &both)) {
-            uint64_t key = hash_combine(hash_combine(parent_uid, creation->name), both);
-            if (find_ordinal)
-                ordinal = group_ordinal(key);
-            c->uid = hash_combine(key, ordinal);
-            c = publish(c, &handle_maps->communicators, handle, &m, parent_uid, creation->call);
-            members_free(&m);
-        } else {
-            c = NULL;
-        }
+        c = look_into(c, creation, ordinal, find_ordinal);
     }
     if (c && have_keyval)
         mpi_library.Comm_set_attr(handle, keyval, c);
@@ -342,9 +400,8 @@ struct communicator *communicator_register_unseen(uintptr_t handle) {
 
 struct communicator *sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
                                        enum communicator_kind kind, uint16_t call) {
-    struct members m;
-    uint64_t both;
-    struct communicator *c = parent ? take_from_pool() : NULL;
+    struct membership m = {0};
+    struct communicator *c = parent ? take_from_pool() : NULL, *found = NULL;
     if (!c)
         return NULL;
     int saved = errno;
@@ -356,14 +413,13 @@ struct communicator *sequence_register(struct handle_map *map, uintptr_t handle,
     c->flags = parent->flags;
     c->windows_of = parent->index;
     c->uid = hash_combine(hash_combine(parent->uid, kind), communicator_count_creation(parent));
-    if (ask_members(c, &m, &both)) {
-        c = publish(c, map, handle, &m, parent->uid, call);
-        members_free(&m);
-    } else {
-        c = NULL;
-    }
+    if (ask_members(c, &m))
+        found = publish(c, map, handle, &m, parent->uid, call);
+    else
+        give_back(c);
+    membership_free(&m);
     errno = saved;
-    return c;
+    return found;
 }
 
 /* All of the world in its order: the one group whose members need not be told. */
@@ -393,24 +449,26 @@ struct communicator *communicator_register_known(struct handle_map *map, uintptr
     if (handle_map_set(map, handle, (uintptr_t)c))
         return c;
     count_loss(&recorder.header->losses.communicators_untracked);
+    retire(c);
     return NULL;
 }
 
 static struct communicator *register_predefined(uintptr_t handle, const char *name, uint64_t uid) {
-    struct members m;
-    uint64_t both;
-    struct communicator *c = take_from_pool();
+    struct membership m = {0};
+    struct communicator *c = take_from_pool(), *found = NULL;
     if (!c)
         return NULL;
     c->handle = handle;
-    if (!ask_library(c) || !ask_members(c, &m, &both))
-        return NULL;
-    c->uid = hash_combine(hash_text(uid, name), both);
-    c = publish(c, &handle_maps->communicators, handle, &m, 0, 0);
-    members_free(&m);
-    if (c)
-        communicator_set_name(c, name);
-    return c;
+    if (ask_library(c) && ask_members(c, &m)) {
+        c->uid = hash_combine(hash_text(uid, name), m.both);
+        found = publish(c, &handle_maps->communicators, handle, &m, 0, 0);
+    } else {
+        give_back(c);
+    }
+    membership_free(&m);
+    if (found)
+        communicator_set_name(found, name);
+    return found;
 }
 
 bool communicators_open(void) {
@@ -419,9 +477,12 @@ bool communicators_open(void) {
         return true;
     struct handle_maps *maps = os_memory(sizeof *maps);
     pool = os_memory(POOL * sizeof *pool);
-    next_index = 0;
-    if (!maps || !pool)
+    uint32_t *next = os_memory((POOL + recorder.progress_count) * sizeof *next);
+    if (!maps || !pool || !next)
         return false;
+    places = (struct free_list){.capacity = POOL, .next = next};
+    rows = (struct free_list){.capacity = recorder.progress_count, .next = next + POOL};
+    next_index = 0;
     handle_maps = maps;
     opened = recorder.generation;
     return true;

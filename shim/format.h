@@ -594,7 +594,8 @@ enum definition_kind {
     DEFINITION_STRING = 6,
     DEFINITION_EPOCH = 7,
     DEFINITION_CODE = 8,
-    DEFINITION_MODULE_GONE = 9, /* struct module_gone_definition */
+    DEFINITION_MODULE_GONE = 9,   /* struct module_gone_definition */
+    DEFINITION_REMOTE_GROUP = 10, /* struct remote_group_definition */
 };
 #define DEFINITION_MAGIC 0x43540000u /* high half of a committed definition's `commit` */
 
@@ -645,6 +646,18 @@ struct communicator_definition {
  * its my_rank, in the dump of the process that holds it. A process may hold several members of one communicator: each
  * has a definition, and an index, of its own. uids are equal on all members but for those made by ncclCommGrow
  * (COMMUNICATOR_UID_UNSURE). Where the communicator is the world in its order the one run says so. */
+
+/* The other side of an intercommunicator, written behind its communicator_definition (not by versions before 1.1, nor
+ * where COMMUNICATOR_FOREIGN stands there). uids are equal on both sides. A peer or a root that is a rank names a
+ * member of this group; who collects or distributes has PEER_ROOT, who stands by on its side PEER_NULL. */
+struct remote_group_definition {
+    struct definition head;
+    uint32_t index;     /* of the communicator */
+    uint32_t run_count; /* member_run[] follows, in rank order; 0 with COMMUNICATOR_MEMBERS_ELSEWHERE */
+    uint64_t members_hash;
+    uint32_t size;
+    uint32_t reserved;
+};
 
 struct communicator_name_definition {
     struct definition head;

@@ -335,14 +335,14 @@ struct doing {
     uint64_t communicator; /* uid, 0 = none */
     const char *communicator_name;
     uint32_t seq;
-    int32_t peer;
+    int32_t peer;     /* world rank, RANK_UNKNOWN */
     uint32_t stack;   /* STACK_NONE = unknown */
     int64_t since_ns; /* common */
 };
 
 static struct doing find_doing(const struct straggler_analysis *analysis, size_t d) {
     const struct dump *dump = analysis->clock->dumps[d];
-    struct doing doing = {.dump = d, .seq = SEQ_NONE, .peer = PEER_NONE, .communicator_name = "", .since_ns = -1};
+    struct doing doing = {.dump = d, .seq = SEQ_NONE, .peer = RANK_UNKNOWN, .communicator_name = "", .since_ns = -1};
     for (uint32_t i = 0; i < dump->in_flight_count; i++) {
         struct in_flight slot = dump->in_flight[i];
         if (slot.tid == 0)
@@ -360,7 +360,7 @@ static struct doing find_doing(const struct straggler_analysis *analysis, size_t
         doing.call = call->name;
         doing.since_ns = to_common(analysis->clock, d, slot.enter);
         doing.seq = slot.flags & FLAG_COLLECTIVE ? slot.seq : SEQ_NONE;
-        doing.peer = slot.peer;
+        doing.peer = dump_peer_rank(communicator, slot.peer);
         doing.stack = slot.stack;
         if (communicator) {
             doing.communicator = communicator->definition->uid;

@@ -25,12 +25,12 @@ struct latest {
     uint32_t last, second;
 };
 
-/* `skip` is left out. */
-static struct latest find_latest(const struct match_instance *instance, uint32_t skip) {
+/* Of the members in [from, to). */
+static struct latest find_latest_of(const struct match_instance *instance, uint32_t from, uint32_t to, uint32_t skip) {
     struct latest found = {NOWHERE, NOWHERE};
     const struct match_member *members = instance->members;
-    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
-        if (members[i].enter == MATCH_ABSENT || i == skip)
+    for (uint32_t i = from; i < to; i++) {
+        if (members[i].enter == MATCH_ABSENT || members[i].bystander || i == skip)
             continue;
         if (found.last == NOWHERE || members[i].enter >= members[found.last].enter) {
             found.second = found.last;
@@ -40,6 +40,11 @@ static struct latest find_latest(const struct match_instance *instance, uint32_t
         }
     }
     return found;
+}
+
+/* `skip` is left out. */
+static struct latest find_latest(const struct match_instance *instance, uint32_t skip) {
+    return find_latest_of(instance, 0, instance->communicator->dump_count, skip);
 }
 
 static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
@@ -136,16 +141,65 @@ static void add_to_root(struct waits *waits, const struct match_instance *instan
     impose(waits, instance, find_latest(instance, NOWHERE), 1, waited, longest);
 }
 
+/* ---- intercommunicators: a group waits for the other one (MPI 4.0, 6.2.3) ---------------------- */
+
+/* Members in [from, to) waited for the last one of a group, `latest.last`. Had it come with the group's second last,
+ * they would have waited less by that; where the group has no second, not at all. */
+static void add_group_waits(struct waits *waits, const struct match_instance *instance, struct latest latest,
+                            uint32_t from, uint32_t to) {
+    if (latest.last == NOWHERE)
+        return;
+    int64_t longest = 0, imposed = 0, late = INT64_MAX;
+    int64_t waited = charge(waits, instance, latest.last, from, to, &longest);
+    if (waited == 0)
+        return;
+    struct rank_waits *culprit = &waits->ranks[instance->communicator->dump_of[latest.last]];
+    culprit->last++;
+    if (latest.second != NOWHERE) {
+        late = instance->members[latest.last].enter - instance->members[latest.second].enter;
+        if (late <= error_between(waits, instance, latest.last, latest.second))
+            return;
+    }
+    for (uint32_t i = from; i < to; i++) {
+        if (instance->members[i].enter == MATCH_ABSENT)
+            continue;
+        int64_t wait = wait_for(waits, instance, i, latest.last);
+        imposed = add_ns(imposed, wait < late ? wait : late);
+    }
+    if (waits->listener.imposed)
+        waits->listener.imposed(waits->listener.context, imposed);
+    culprit->imposed_ns = add_ns(culprit->imposed_ns, imposed);
+    culprit->mended_ns = add_ns(culprit->mended_ns, late < longest ? late : longest);
+}
+
+static void add_between_groups(struct waits *waits, const struct match_instance *instance, enum flow flow) {
+    uint32_t root = instance->root, middle = instance->communicator->first_dumps;
+    uint32_t end = instance->communicator->dump_count;
+    if (flow == FLOW_ALL) {
+        add_group_waits(waits, instance, find_latest_of(instance, 0, middle, NOWHERE), middle, end);
+        add_group_waits(waits, instance, find_latest_of(instance, middle, end, NOWHERE), 0, middle);
+        return;
+    }
+    if (!has_root(instance))
+        return;
+    bool first = root < middle; /* the root's group */
+    uint32_t from = first ? middle : 0, to = first ? end : middle;
+    if (flow == FLOW_FROM_ROOT)
+        add_group_waits(waits, instance, (struct latest){root, NOWHERE}, from, to);
+    else if (flow == FLOW_TO_ROOT)
+        add_group_waits(waits, instance, find_latest_of(instance, from, to, NOWHERE), root, root + 1);
+}
+
 static void add_deepspeed(struct waits *waits, const struct match_instance *instance) {
     int64_t least = INT64_MAX;
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
-        if (member->enter != MATCH_ABSENT && member->leave - member->enter < least)
+        if (member->enter != MATCH_ABSENT && !member->bystander && member->leave - member->enter < least)
             least = member->leave - member->enter;
     }
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
-        if (member->enter == MATCH_ABSENT)
+        if (member->enter == MATCH_ABSENT || member->bystander)
             continue;
         struct rank_waits *rank = &waits->ranks[instance->communicator->dump_of[i]];
         rank->deepspeed_ns = add_ns(rank->deepspeed_ns, member->leave - member->enter - least);
@@ -205,7 +259,9 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
         return;
     waits->judged++;
     add_deepspeed(waits, instance);
-    if (call->flow == FLOW_ALL || group)
+    if (instance->communicator->kind == COMMUNICATOR_INTER)
+        add_between_groups(waits, instance, (enum flow)call->flow);
+    else if (call->flow == FLOW_ALL || group)
         add_all_to_all(waits, instance);
     else if (call->flow == FLOW_FROM_ROOT)
         add_from_root(waits, instance);

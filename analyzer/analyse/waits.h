@@ -7,6 +7,8 @@
  * e = enter, x = leave, on the common clock. N to N: wait_i = min(x_i, last e) - e_i. From a root: min(x_i, e_root) -
  * e_i. To a root: only the root waits, until the last other one entered. Of a non-blocking collective only what was
  * spent inside Wait or Test counts. A wait below the clocks' error bound is none.
+ * On an intercommunicator a group waits for the other one only: N to N for its last member, from a root for the root,
+ * to a root the root for the last of the other group; who stands by beside the root neither waits nor is waited for.
  * Imposed wait of the last arriver = (n - 1) * (last e - second last e), at most what the others really waited.
  */
 #ifndef COMMTAP_ANALYSE_WAITS_H

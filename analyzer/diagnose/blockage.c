@@ -106,10 +106,31 @@ bool stalled_misses(const struct world *world, const struct stalled *stalled, co
     return membership_enqueued(world, member) <= stalled->seq;
 }
 
+bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank) {
+    return !stalled->rooted || side != stalled->root_side || (int32_t)rank == stalled->root_rank;
+}
+
+/* Somebody who has not come. */
+static void add_missing(struct builder *b, struct stalled *stalled, unsigned side, uint32_t party) {
+    struct graph *graph = &b->waits->graph;
+    if (stalled->missing++ == 0) {
+        stalled->all = graph_node(graph, false);
+        stalled->any = graph_node(graph, true);
+    }
+    bool inter = stalled->communicator->kind == COMMUNICATOR_INTER;
+    if (inter && stalled->all_of[side] == GRAPH_NO_NODE)
+        stalled->all_of[side] = graph_node(graph, false);
+    stalled->unknown += party == NOBODY;
+    uint32_t node = party == NOBODY ? b->free_node : party;
+    graph_wait(graph, stalled->all, node);
+    graph_wait(graph, stalled->any, node);
+    if (inter)
+        graph_wait(graph, stalled->all_of[side], node);
+}
+
 /* Marks who has come, by side and rank, and makes nodes for those who have not. */
 static void find_missing(struct builder *b, struct stalled *stalled) {
     struct shared_communicator *communicator = stalled->communicator;
-    struct graph *graph = &b->waits->graph;
     for (unsigned side = 0; side < 2; side++) {
         const uint32_t *members = world_members(b->world, communicator, side);
         uint8_t *came = calloc((size_t)communicator->side_size[side] + 1, 1);
@@ -123,18 +144,9 @@ static void find_missing(struct builder *b, struct stalled *stalled) {
                 (uint32_t)communicator->present[i].rank < communicator->side_size[side] &&
                 !stalled_misses(b->world, stalled, &communicator->present[i]))
                 came[communicator->present[i].rank] = 1;
-        for (uint32_t rank = 0; rank < communicator->side_size[side]; rank++) {
-            if (came[rank])
-                continue;
-            if (stalled->missing++ == 0) {
-                stalled->all = graph_node(graph, false);
-                stalled->any = graph_node(graph, true);
-            }
-            stalled->unknown += members[rank] == NOBODY;
-            uint32_t node = members[rank] == NOBODY ? b->free_node : members[rank];
-            graph_wait(graph, stalled->all, node);
-            graph_wait(graph, stalled->any, node);
-        }
+        for (uint32_t rank = 0; rank < communicator->side_size[side]; rank++)
+            if (!came[rank] && stalled_expects(stalled, side, rank))
+                add_missing(b, stalled, side, members[rank]);
         free(came);
     }
 }
@@ -162,8 +174,19 @@ static bool grow_index(struct builder *b) {
     return true;
 }
 
+/* Both what the root passes and what the others name tells which of the groups it is in. */
+static void find_root(struct stalled *stalled, const struct operation *o, const struct membership *me) {
+    bool root = o->flags & FLAG_ROOT;
+    if (!me || (o->call->flow != FLOW_FROM_ROOT && o->call->flow != FLOW_TO_ROOT) || (!root && o->peer < 0))
+        return;
+    stalled->rooted = true;
+    stalled->root_side = root ? me->side : me->side == 0;
+    stalled->root_rank = root ? me->rank : o->peer;
+}
+
+/* `o`: the operation of somebody who waits in it, NULL on a device. */
 static struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
-                                    const struct call_name *call, bool device) {
+                                    const struct call_name *call, bool device, const struct operation *o) {
     struct blockage *waits = b->waits;
     if (2 * (waits->stalled_count + 1) > b->index_size && !grow_index(b)) {
         b->no_memory = true;
@@ -191,10 +214,25 @@ static struct stalled *find_stalled(struct builder *b, struct shared_communicato
                                 .call = call,
                                 .device = device,
                                 .all = GRAPH_NO_NODE,
-                                .any = GRAPH_NO_NODE};
+                                .any = GRAPH_NO_NODE,
+                                .all_of = {GRAPH_NO_NODE, GRAPH_NO_NODE}};
+    if (communicator->kind == COMMUNICATOR_INTER && o)
+        find_root(stalled, o, world_membership(communicator, o->party));
     b->index[at] = (uint32_t)waits->stalled_count;
     find_missing(b, stalled);
     return stalled;
+}
+
+/* A group waits for the other one, or for the root there. What the library makes it wait for besides nobody knows. */
+static uint32_t wait_between_groups(struct builder *b, const struct operation *o,
+                                    const struct shared_communicator *communicator, const struct stalled *stalled) {
+    const struct membership *me = world_membership(communicator, o->party);
+    bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
+    bool everybody = o->call->flow == FLOW_ALL || o->call->flow == (root ? FLOW_TO_ROOT : FLOW_FROM_ROOT);
+    uint32_t others = me ? stalled->all_of[me->side == 0] : GRAPH_NO_NODE;
+    if (everybody && !started && others != GRAPH_NO_NODE)
+        return others;
+    return o->maybe_over ? b->free_node : stalled->any;
 }
 
 /* Nobody knows how a library passes data on: whoever sits in a rooted collective with its root there may wait for any
@@ -203,9 +241,12 @@ static uint32_t wait_in_collective(struct builder *b, const struct operation *o)
     struct shared_communicator *communicator = world_communicator(b->world, o->party, o->local);
     if (!communicator || o->seq == SEQ_NONE)
         return b->free_node;
-    struct stalled *stalled = find_stalled(b, communicator, o->seq, o->call, false);
+    bool bystander = communicator->kind == COMMUNICATOR_INTER && o->peer == PEER_NULL;
+    struct stalled *stalled = bystander ? NULL : find_stalled(b, communicator, o->seq, o->call, false, o);
     if (!stalled || stalled->missing == 0)
         return b->free_node;
+    if (communicator->kind == COMMUNICATOR_INTER && o->call->call_class == CLASS_COLLECTIVE)
+        return wait_between_groups(b, o, communicator, stalled);
     bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
     bool everybody = o->call->flow == FLOW_ALL || o->call->call_class == CLASS_COMMUNICATOR ||
                      (o->call->flow == FLOW_TO_ROOT && root);
@@ -637,7 +678,7 @@ static bool unfinished(const struct world *world, const struct shared_communicat
 static void add_device_wait(struct builder *b, struct shared_communicator *communicator, const struct membership *me,
                             const struct call_name *call, const struct progress *mine, uint32_t seq) {
     struct wait *wait = add_wait(b, me->party);
-    struct stalled *stalled = find_stalled(b, communicator, seq, call, true);
+    struct stalled *stalled = find_stalled(b, communicator, seq, call, true, NULL);
     if (!wait || !stalled)
         return;
     wait->call = call;

@@ -65,8 +65,12 @@ struct stalled {
     uint32_t seq;
     const struct call_name *call; /* of the first who waits in it */
     bool device;
+    bool rooted;               /* on an intercommunicator, from or to a root: of its group it alone takes part */
+    unsigned root_side;        /* where `rooted` */
+    int32_t root_rank;         /* in its group */
     uint32_t missing, unknown; /* members that have not come; of these, how many cannot be named */
     uint32_t all, any;         /* nodes: of all and any missing member; GRAPH_NO_NODE where nobody is missing */
+    uint32_t all_of[2];        /* the first for one side of an intercommunicator */
 };
 
 struct blockage {
@@ -91,6 +95,9 @@ struct circumstances {
  * blockage_free in every case. */
 bool blockage_find(struct blockage *waits, struct world *world, const struct circumstances *circumstances);
 void blockage_free(struct blockage *waits);
+
+/* False for members of an intercommunicator that take no part: the root's neighbours. */
+bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank);
 
 /* True when a member has not come to a stalled collective. */
 bool stalled_misses(const struct world *world, const struct stalled *stalled, const struct membership *member);

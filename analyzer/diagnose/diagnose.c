@@ -44,7 +44,8 @@ size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled,
                 (uint32_t)communicator->present[i].rank < communicator->side_size[side])
                 came[communicator->present[i].rank] = !stalled_misses(world, stalled, &communicator->present[i]);
         for (uint32_t r = 0; came && members && r < communicator->side_size[side]; r++) {
-            if (members[r] == NOBODY || world->parties[members[r]].rank < 0 || (came[r] == 0) != missing)
+            if (members[r] == NOBODY || world->parties[members[r]].rank < 0 || (came[r] == 0) != missing ||
+                !stalled_expects(stalled, side, r))
                 continue;
             if (count < capacity)
                 ranks[count] = world->parties[members[r]].rank;

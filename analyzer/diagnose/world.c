@@ -178,6 +178,20 @@ static bool members_from_runs(const struct world *world, const struct shared_com
     return false;
 }
 
+/* The same from the other side of an intercommunicator, where nobody of this one left a dump. */
+static bool members_from_remote(const struct world *world, const struct shared_communicator *communicator,
+                                unsigned side, uint32_t *parties) {
+    for (uint32_t i = 0; i < communicator->present_count; i++) {
+        const struct dump_communicator *local = local_of(world, &communicator->present[i]);
+        if (communicator->present[i].side == side || !local->remote_runs)
+            continue;
+        for (uint32_t rank = 0; rank < communicator->side_size[side]; rank++)
+            parties[rank] = party_of(world, dump_peer_rank(local, (int32_t)rank));
+        return true;
+    }
+    return false;
+}
+
 /* Without a list: who has a dump says who it is; in a communicator of all, where everybody's rank is its world rank,
  * the others are known as well. */
 static void members_from_dumps(const struct world *world, const struct shared_communicator *communicator, unsigned side,
@@ -203,7 +217,8 @@ const uint32_t *world_members(struct world *world, struct shared_communicator *c
     if (!parties)
         return NULL;
     memset(parties, 0xff, bytes);
-    if (!members_from_runs(world, communicator, side, parties))
+    if (!members_from_runs(world, communicator, side, parties) &&
+        !members_from_remote(world, communicator, side, parties))
         members_from_dumps(world, communicator, side, parties);
     return communicator->side_parties[side] = parties;
 }
@@ -215,19 +230,9 @@ const struct membership *world_membership(const struct shared_communicator *comm
     return NULL;
 }
 
-/* In a communicator that is not shared, its own list may still say who a rank is. */
+/* What one dump's own list of members says. */
 static uint32_t peer_by_own_list(const struct world *world, uint32_t party, uint32_t local, int32_t peer) {
-    const struct dump_communicator *communicator = dump_communicator(world->parties[party].dump, local);
-    if (!communicator || !communicator->runs || communicator->definition->kind == COMMUNICATOR_INTER)
-        return NOBODY;
-    int64_t before = 0;
-    for (uint32_t run = 0; run < communicator->definition->run_count; run++) {
-        const struct member_run *r = &communicator->runs[run];
-        if (peer < before + r->count)
-            return party_of(world, r->start + (int64_t)r->stride * (peer - before));
-        before += r->count;
-    }
-    return NOBODY;
+    return party_of(world, dump_peer_rank(dump_communicator(world->parties[party].dump, local), peer));
 }
 
 uint32_t world_peer(struct world *world, uint32_t party, uint32_t local, int32_t peer) {

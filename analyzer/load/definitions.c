@@ -50,17 +50,20 @@ static uint32_t world_limit(const struct dump *dump, const struct communicator_d
     return known ? (uint32_t)world_size : GROUP_SIZE_MAX;
 }
 
-static bool runs_are_sound(const struct communicator_definition *definition, const struct member_run *runs,
-                           int64_t limit) {
+/* A list of members: of `size` processes, inside a definition of `bytes` whose fixed part is `fixed` long. */
+static bool runs_are_sound(const struct member_run *runs, uint32_t count, uint32_t size, int64_t limit, size_t bytes,
+                           size_t fixed) {
     uint64_t members = 0;
-    for (uint32_t i = 0; i < definition->run_count; i++) {
+    if ((uint64_t)count * sizeof *runs > bytes - fixed)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
         int64_t last = runs[i].start + (int64_t)runs[i].stride * ((int64_t)runs[i].count - 1);
-        if (runs[i].count == 0 || runs[i].count > definition->size || runs[i].start < 0 || last < 0 ||
-            runs[i].start >= limit || last >= limit)
+        if (runs[i].count == 0 || runs[i].count > size || runs[i].start < 0 || last < 0 || runs[i].start >= limit ||
+            last >= limit)
             return false;
         members += runs[i].count;
     }
-    return members == definition->size;
+    return members == size;
 }
 
 static void add_communicator(struct walk *walk, const struct communicator_definition *definition, uint64_t offset) {
@@ -80,13 +83,36 @@ static void add_communicator(struct walk *walk, const struct communicator_defini
         return;
     }
     slot->definition = definition;
+    if (definition->run_count == 0)
+        return;
     const struct member_run *runs = (const struct member_run *)(definition + 1);
-    if ((uint64_t)definition->run_count * sizeof *runs > definition->head.bytes - sizeof *definition ||
-        (definition->run_count > 0 && !runs_are_sound(definition, runs, world_limit(dump, definition))))
+    if (runs_are_sound(runs, definition->run_count, definition->size, world_limit(dump, definition),
+                       definition->head.bytes, sizeof *definition))
+        slot->runs = runs;
+    else
         problem_add(dump, false, offset, "communicator %u: its list of members is not that of %u processes: ignored",
                     definition->index, definition->size);
-    else if (definition->run_count > 0)
-        slot->runs = runs;
+}
+
+/* Written behind the communicator's own definition, by the same thread. */
+static void add_remote(struct walk *walk, const struct remote_group_definition *remote, uint64_t offset) {
+    struct dump *dump = &walk->loaded->dump;
+    struct dump_communicator *slot = slot_at(walk, remote->index, offset);
+    if (!slot)
+        return;
+    const struct communicator_definition *definition = slot->definition;
+    const struct member_run *runs = (const struct member_run *)(remote + 1);
+    if (!definition || definition->kind != COMMUNICATOR_INTER || definition->remote_size != remote->size ||
+        (remote->run_count > 0 && !runs_are_sound(runs, remote->run_count, remote->size, world_limit(dump, definition),
+                                                  remote->head.bytes, sizeof *remote))) {
+        problem_add(dump, false, offset,
+                    "communicator %u: its remote group is not that of an intercommunicator with %u: "
+                    "ignored",
+                    remote->index, remote->size);
+        return;
+    }
+    slot->remote = remote;
+    slot->remote_runs = remote->run_count > 0 ? runs : NULL;
 }
 
 static void add_name(struct walk *walk, const struct communicator_name_definition *definition, uint64_t offset) {
@@ -146,6 +172,7 @@ static const uint32_t least_bytes[] = {
     [DEFINITION_EPOCH] = sizeof(struct epoch_definition),
     [DEFINITION_CODE] = sizeof(struct code_definition),
     [DEFINITION_MODULE_GONE] = sizeof(struct module_gone_definition),
+    [DEFINITION_REMOTE_GROUP] = sizeof(struct remote_group_definition),
 };
 
 static void add_definition(struct walk *walk, const struct definition *head, uint32_t commit, uint64_t offset) {
@@ -162,6 +189,9 @@ static void add_definition(struct walk *walk, const struct definition *head, uin
     switch (kind) {
     case DEFINITION_COMMUNICATOR:
         add_communicator(walk, (const struct communicator_definition *)head, offset);
+        break;
+    case DEFINITION_REMOTE_GROUP:
+        add_remote(walk, (const struct remote_group_definition *)head, offset);
         break;
     case DEFINITION_COMMUNICATOR_NAME:
         add_name(walk, (const struct communicator_name_definition *)head, offset);
@@ -239,4 +269,20 @@ size_t dump_communicator_members(const struct dump_communicator *communicator, i
             if (count < capacity)
                 ranks[count] = (int32_t)(communicator->runs[run].start + (int64_t)communicator->runs[run].stride * i);
     return count;
+}
+
+int32_t dump_peer_rank(const struct dump_communicator *communicator, int32_t peer) {
+    if (!communicator || peer < 0)
+        return RANK_UNKNOWN;
+    bool inter = communicator->definition->kind == COMMUNICATOR_INTER;
+    const struct member_run *runs = inter ? communicator->remote_runs : communicator->runs;
+    uint32_t count =
+        inter ? communicator->remote ? communicator->remote->run_count : 0 : communicator->definition->run_count;
+    uint32_t rest = (uint32_t)peer;
+    for (uint32_t i = 0; runs && i < count; i++) {
+        if (rest < runs[i].count)
+            return (int32_t)(runs[i].start + (int64_t)runs[i].stride * rest);
+        rest -= runs[i].count;
+    }
+    return RANK_UNKNOWN;
 }

@@ -34,8 +34,10 @@ struct problems {
 /* A communicator, window or file as the dump defines it. Strings and members point into the mapping. */
 struct dump_communicator {
     const struct communicator_definition *definition;
-    const struct member_run *runs; /* definition->run_count entries (checked) */
-    const char *name;              /* owned by the dump, terminated, "" when unnamed */
+    const struct member_run *runs;                /* definition->run_count entries (checked) */
+    const struct remote_group_definition *remote; /* intercommunicators: the other side (checked); NULL = not told */
+    const struct member_run *remote_runs;         /* remote->run_count entries (checked), NULL = not told */
+    const char *name;                             /* owned by the dump, terminated, "" when unnamed */
     bool freed;
     uint64_t freed_ticks;
     uint64_t freed_enqueued;         /* collectives on it until then */
@@ -154,6 +156,10 @@ const struct dump_communicator *dump_communicator(const struct dump *dump, uint3
 /* Expands members to world ranks: writes up to `capacity` of them in rank order and returns how many there are
  * (definition->size, or 0 when they are not in this dump). */
 size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity);
+
+/* World rank of a peer or root as a record names it (on an intercommunicator: of the remote group). RANK_UNKNOWN where
+ * that is no rank or the members are not in this dump; `communicator` may be NULL. */
+int32_t dump_peer_rank(const struct dump_communicator *communicator, int32_t peer);
 
 /* ---- call stacks ---------------------------------------------------------------------------------------- */
 

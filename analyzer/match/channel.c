@@ -148,6 +148,8 @@ bool channel_arrive(struct channel *channel, const struct channel_owner *owner, 
     }
     *member = arrival->member;
     compare_call(slot, owner, arrival);
+    if (slot->root < 0)
+        slot->root = arrival->root;
     if (arrival->bytes != BYTES_UNKNOWN && (slot->bytes == BYTES_UNKNOWN || arrival->bytes > slot->bytes))
         slot->bytes = arrival->bytes;
     if (++slot->seen == channel->communicator->dump_count)

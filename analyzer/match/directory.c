@@ -14,6 +14,7 @@ enum { CALL_IDS = 4096 };
 /* One dump's definition of one communicator. */
 struct claim {
     uint64_t uid;
+    uint64_t group; /* which group of an intercommunicator: its members_hash, else 0 */
     uint32_t rank, dump, local;
 };
 
@@ -21,6 +22,8 @@ static int compare_claims(const void *a, const void *b) {
     const struct claim *left = a, *right = b;
     if (left->uid != right->uid)
         return left->uid < right->uid ? -1 : 1;
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
     if (left->rank != right->rank)
         return left->rank < right->rank ? -1 : 1;
     if (left->dump != right->dump)
@@ -29,9 +32,18 @@ static int compare_claims(const void *a, const void *b) {
 }
 
 static bool can_match(const struct communicator_definition *definition) {
-    return definition && definition->kind != COMMUNICATOR_INTER && definition->my_rank >= 0 &&
-           (uint32_t)definition->my_rank < definition->size &&
-           !(definition->flags & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE));
+    return definition && definition->my_rank >= 0 && (uint32_t)definition->my_rank < definition->size &&
+           !(definition->flags & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE)) &&
+           (definition->kind != COMMUNICATOR_INTER ||
+            (definition->remote_size > 0 && definition->remote_size <= INT32_MAX - definition->size));
+}
+
+static struct claim make_claim(const struct communicator_definition *definition, size_t dump, uint32_t local) {
+    return (struct claim){.uid = definition->uid,
+                          .group = definition->kind == COMMUNICATOR_INTER ? definition->members_hash : 0,
+                          .rank = (uint32_t)definition->my_rank,
+                          .dump = (uint32_t)dump,
+                          .local = local};
 }
 
 static size_t list_claims(struct match_directory *directory, struct claim *claims) {
@@ -42,40 +54,53 @@ static size_t list_claims(struct match_directory *directory, struct claim *claim
             if (!can_match(definition))
                 continue;
             if (claims)
-                claims[count] = (struct claim){definition->uid, (uint32_t)definition->my_rank, (uint32_t)d, local};
+                claims[count] = make_claim(definition, d, local);
             count++;
         }
     return count;
 }
 
-/* `claims`: all of one uid, in rank order. */
+/* Takes a member in, unless it contradicts those before it. */
+static void add_member(struct match_directory *directory, struct match_communicator *communicator,
+                       const struct claim *first, const struct claim *claim) {
+    const struct dump_communicator *local = &directory->dumps[claim->dump]->communicators[claim->local];
+    const struct communicator_definition *definition = local->definition;
+    bool inter = communicator->kind == COMMUNICATOR_INTER, second = claim->group != first->group;
+    uint32_t position = communicator->dump_count;
+    uint32_t own = second ? communicator->size - communicator->first_size : communicator->first_size;
+    uint32_t rank = claim->rank + (second ? communicator->first_size : 0);
+    if (definition->kind != communicator->kind || definition->size != own ||
+        (inter && definition->remote_size != communicator->size - own) ||
+        (position > 0 && communicator->rank_of[position - 1] >= rank))
+        return;
+    communicator->dump_of[position] = claim->dump;
+    communicator->rank_of[position] = rank;
+    communicator->dump_count++;
+    communicator->first_dumps += !second;
+    if (!communicator->name[0])
+        communicator->name = local->name;
+    directory->places[claim->dump][claim->local] =
+        (struct match_place){(uint32_t)(communicator - directory->communicators), position};
+}
+
+/* `claims`: all of one uid, by group and in rank order. */
 static bool add_communicator(struct match_directory *directory, const struct claim *claims, size_t count) {
     struct match_communicator *communicator = &directory->communicators[directory->communicator_count];
-    for (size_t i = 0; i < count; i++) {
-        const struct dump_communicator *local = &directory->dumps[claims[i].dump]->communicators[claims[i].local];
-        if (i == 0) {
-            *communicator = (struct match_communicator){.uid = claims->uid,
-                                                        .name = "",
-                                                        .kind = local->definition->kind,
-                                                        .size = local->definition->size,
-                                                        .dump_of = malloc(count * sizeof *communicator->dump_of),
-                                                        .rank_of = malloc(count * sizeof *communicator->rank_of)};
-            directory->communicator_count++;
-            if (!communicator->dump_of || !communicator->rank_of)
-                return false;
-        }
-        uint32_t position = communicator->dump_count;
-        if (local->definition->size != communicator->size ||
-            (position > 0 && communicator->rank_of[position - 1] == claims[i].rank))
-            continue;
-        communicator->dump_of[position] = claims[i].dump;
-        communicator->rank_of[position] = claims[i].rank;
-        communicator->dump_count++;
-        if (!communicator->name[0])
-            communicator->name = local->name;
-        directory->places[claims[i].dump][claims[i].local] =
-            (struct match_place){(uint32_t)(communicator - directory->communicators), position};
-    }
+    const struct communicator_definition *definition =
+        directory->dumps[claims->dump]->communicators[claims->local].definition;
+    bool inter = definition->kind == COMMUNICATOR_INTER;
+    *communicator = (struct match_communicator){.uid = claims->uid,
+                                                .name = "",
+                                                .kind = definition->kind,
+                                                .size = definition->size + (inter ? definition->remote_size : 0),
+                                                .first_size = definition->size,
+                                                .dump_of = malloc(count * sizeof *communicator->dump_of),
+                                                .rank_of = malloc(count * sizeof *communicator->rank_of)};
+    directory->communicator_count++;
+    if (!communicator->dump_of || !communicator->rank_of)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        add_member(directory, communicator, claims, &claims[i]);
     return true;
 }
 
@@ -109,6 +134,20 @@ uint32_t match_position_of(const struct match_communicator *communicator, int32_
             high = middle;
     }
     return NOWHERE;
+}
+
+int32_t match_rank_of(const struct match_communicator *communicator, uint32_t position, int32_t peer) {
+    if (communicator->kind != COMMUNICATOR_INTER)
+        return peer;
+    bool second = position >= communicator->first_dumps;
+    if (peer == PEER_ROOT)
+        return (int32_t)communicator->rank_of[position];
+    if (peer < 0)
+        return peer;
+    uint32_t others = second ? communicator->first_size : communicator->size - communicator->first_size;
+    if ((uint32_t)peer >= others)
+        return RANK_UNKNOWN;
+    return second ? peer : peer + (int32_t)communicator->first_size;
 }
 
 static bool make_places(struct match_directory *directory) {

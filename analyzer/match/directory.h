@@ -24,6 +24,11 @@ struct match_communicator {
     uint32_t dump_count; /* members with a dump: what the arrays below hold, in rank order */
     uint32_t *dump_of;   /* index of the member's dump */
     uint32_t *rank_of;   /* its rank in the communicator */
+    /* An intercommunicator's members are those of both groups: `size` is both together, and the second group's ranks
+     * are counted on behind those of the first. Which group is the first, its name for itself (members_hash) decides.
+     * Elsewhere the first group is all. */
+    uint32_t first_size;  /* ranks of the first group */
+    uint32_t first_dumps; /* positions of the first group: [0, first_dumps) */
 };
 
 struct match_call {
@@ -51,15 +56,20 @@ struct match_directory {
     size_t table_count;
 };
 
-/* Left out of matching: intercommunicators, communicators whose uid may differ between ranks, and members that
- * contradict each other (two dumps in one place, unequal sizes). Memory depends on the number of definitions, not on
- * the sizes they claim. Returns false when memory is short; the caller frees
- * with match_directory_free in every case. */
+/* Left out of matching: communicators whose uid may differ between ranks, those with members of another world, and
+ * members that contradict each other (two dumps in one place, unequal sizes). Memory depends on the number of
+ * definitions, not on the sizes they claim. Returns false when memory is short; the caller frees with
+ * match_directory_free in every case. */
 bool match_directory_build(struct match_directory *directory, struct dump *const *dumps, size_t count);
 void match_directory_free(struct match_directory *directory);
 
 /* Position of a rank of the communicator, NOWHERE when it has no dump. */
 uint32_t match_position_of(const struct match_communicator *communicator, int32_t rank);
+
+/* The rank of the communicator that `peer` (as recorded) means to the member at `position`: on an intercommunicator a
+ * member of the other group, and the member itself for PEER_ROOT. Negative (`peer` itself) where it is no rank,
+ * RANK_UNKNOWN where it lies outside the group. */
+int32_t match_rank_of(const struct match_communicator *communicator, uint32_t position, int32_t peer);
 
 /* Index into calls of a dump's call id, CALL_UNKNOWN when the dump does not list it. */
 static inline uint16_t match_call_of(const struct match_directory *directory, size_t dump, uint16_t id) {

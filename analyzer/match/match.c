@@ -205,6 +205,13 @@ static void note_launch_call(struct walk *walk, const struct match_record *item)
         (struct launch_call){item->record->op, record_end(walk->clock, item->dump, item->record)};
 }
 
+/* With processes that another MPI_Init made (spawned, connected): nothing common to both names a communicator. */
+static bool is_foreign(const struct walk *walk, const struct match_record *item) {
+    const struct dump_communicator *communicator =
+        dump_communicator(walk->owner.directory->dumps[item->dump], item->record->comm);
+    return communicator && communicator->definition->flags & COMMUNICATOR_FOREIGN;
+}
+
 /* Takes the part of a collective that a CALL or DONE record tells of. */
 static void take_collective(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     const struct record *record = item->record;
@@ -213,6 +220,7 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
     if (place.communicator == NOWHERE || record->seq == SEQ_NONE || (record->flags & FLAG_CAPTURED)) {
         walk->totals.collective += mine;
         walk->totals.unmatchable += mine;
+        walk->totals.foreign += mine && is_foreign(walk, item);
         return;
     }
     struct channel *channel = &walk->channels[place.communicator];
@@ -237,13 +245,14 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         .position = place.position,
         .call = item->call,
         .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->owner.directory->calls[item->call].base,
-        .root = record->peer,
+        .root = match_rank_of(channel->communicator, place.position, record->peer),
         .bytes = record->bytes,
         .device = record_is_device(record),
         .member = {.enter = arrival_of(walk, item),
                    .leave = record_end(walk->clock, item->dump, record),
                    .stack = record->stack,
-                   .call = item->call},
+                   .call = item->call,
+                   .bystander = channel->communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
     };
     if (arrival.member.leave < arrival.member.enter) /* damage */
         arrival.member.leave = arrival.member.enter;
@@ -267,13 +276,14 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
         (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_PARTITIONED)))
         return false;
     const struct match_communicator *communicator = &directory->communicators[place.communicator];
-    if (match_position_of(communicator, record->peer) == NOWHERE) /* it has no dump */
+    int32_t peer = match_rank_of(communicator, place.position, record->peer);
+    if (match_position_of(communicator, peer) == NOWHERE) /* it has no dump */
         return false;
     uint32_t me = communicator->rank_of[place.position];
     *half = (struct message_half){
         .communicator = place.communicator,
-        .from = send ? me : (uint32_t)record->peer,
-        .to = send ? (uint32_t)record->peer : me,
+        .from = send ? me : (uint32_t)peer,
+        .to = send ? (uint32_t)peer : me,
         .tag = record->tag,
         .ordinal = ordinal,
         .send = send,
@@ -299,6 +309,7 @@ static void take_message(struct walk *walk, const struct match_record *item, str
         return;
     if (!make_half(walk, item, &half)) {
         walk->totals.halves_unmatchable += mine;
+        walk->totals.foreign += mine && is_foreign(walk, item);
         return;
     }
     if (waited_for && ++lane->passed > DONES_MAX)
@@ -467,6 +478,7 @@ static void add_totals(struct match_totals *sum, const struct match_totals *part
     sum->messages += part->messages;
     sum->halves_alone += part->halves_alone;
     sum->halves_unmatchable += part->halves_unmatchable;
+    sum->foreign += part->foreign;
 }
 
 unsigned match_workers(unsigned wish) {

@@ -31,6 +31,7 @@ struct match_member {
                        the completion, = leave where no such call is known */
     uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
     uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
+    bool bystander; /* of the root's group on an intercommunicator, not the root: takes no part */
 };
 
 struct match_instance {
@@ -49,7 +50,7 @@ struct match_instance {
     const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
 
-/* A send and its receive. Ranks are those of the communicator; members' times are as in an instance. */
+/* A send and its receive. Ranks are those of the communicator (directory.h); members' times are as in an instance. */
 struct match_message {
     uint32_t communicator; /* index into the directory */
     uint32_t from, to;
@@ -98,6 +99,7 @@ struct match_totals {
     uint64_t messages;           /* pairs of them */
     uint64_t halves_alone;       /* of the halves: the other one was not found */
     uint64_t halves_unmatchable; /* not in `halves`: wildcards whose order is unknown, partners without a dump ... */
+    uint64_t foreign;            /* of the unmatchable ones, of both kinds: with processes of another world */
 };
 
 enum { MATCH_WORKERS_MAX = 8 };

@@ -61,18 +61,9 @@ static const char *const communicator_kind_names[] = {
     [COMMUNICATOR_FILE] = "file",
 };
 
-/* A world rank, where the member list is in this dump. Peers on intercommunicators are of the remote group: unknown. */
-static struct cell world_rank(const struct dump_communicator *communicator, int32_t rank) {
-    if (!communicator || !communicator->runs || rank < 0 || communicator->definition->kind == COMMUNICATOR_INTER)
-        return cell_unknown();
-    uint32_t rest = (uint32_t)rank;
-    for (uint32_t i = 0; i < communicator->definition->run_count; i++) {
-        const struct member_run *run = &communicator->runs[i];
-        if (rest < run->count)
-            return cell_integer(run->start + (int64_t)run->stride * rest);
-        rest -= run->count;
-    }
-    return cell_unknown();
+static struct cell world_rank(const struct dump_communicator *communicator, int32_t peer) {
+    int32_t rank = dump_peer_rank(communicator, peer);
+    return rank >= 0 ? cell_integer(rank) : cell_unknown();
 }
 
 static const struct call_name *call_of(const struct export_row *row) {

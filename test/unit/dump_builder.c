@@ -320,6 +320,23 @@ uint32_t dump_builder_communicator(struct dump_builder *builder, uint64_t uid, c
     return index;
 }
 
+uint32_t dump_builder_intercommunicator(struct dump_builder *builder, uint64_t uid, int32_t my_rank,
+                                        const struct member_run *own, const struct member_run *remote) {
+    uint32_t index = dump_builder_communicator(builder, uid, NULL, my_rank, own, 1);
+    struct communicator_definition *definition = builder->definitions[index];
+    definition->kind = COMMUNICATOR_INTER;
+    definition->remote_size = remote->count;
+    definition->members_hash = (uint32_t)own->start * UINT64_C(31) + own->count;
+    struct remote_group_definition *group =
+        dump_builder_define(builder, DEFINITION_REMOTE_GROUP, sizeof *group + sizeof *remote);
+    group->index = index;
+    group->run_count = 1;
+    group->size = remote->count;
+    group->members_hash = (uint32_t)remote->start * UINT64_C(31) + remote->count;
+    *(struct member_run *)(group + 1) = *remote;
+    return index;
+}
+
 uint32_t dump_builder_world(struct dump_builder *builder) {
     struct member_run all = {.start = 0, .count = (uint32_t)builder->plan.world_size, .stride = 1};
     return dump_builder_communicator(builder, BUILDER_WORLD_UID, "MPI_COMM_WORLD", builder->plan.rank, &all, 1);

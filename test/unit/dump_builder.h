@@ -89,6 +89,9 @@ void dump_builder_device(struct dump_builder *builder, uint64_t monotonic_ns, ui
  * calls). Size is the sum of the runs' counts. A NULL or empty name leaves it unnamed. */
 uint32_t dump_builder_communicator(struct dump_builder *builder, uint64_t uid, const char *name, int32_t my_rank,
                                    const struct member_run *runs, uint32_t run_count);
+/* Defines an intercommunicator of two groups, seen from the one that `own` lists, and names its remote group. */
+uint32_t dump_builder_intercommunicator(struct dump_builder *builder, uint64_t uid, int32_t my_rank,
+                                        const struct member_run *own, const struct member_run *remote);
 /* The world: local index 0 when called first, uid 0x1111111111111111, name "MPI_COMM_WORLD", ranks 0 .. size - 1. */
 uint32_t dump_builder_world(struct dump_builder *builder);
 #define BUILDER_WORLD_UID UINT64_C(0x1111111111111111)

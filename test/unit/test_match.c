@@ -280,11 +280,13 @@ static void what_cannot_be_matched_is_counted(void **state) {
     hand_job_make(&job, 2, (struct dump_plan){0});
     for (unsigned r = 0; r < 2; r++) {
         struct member_run all = {0, 2, 1};
-        uint32_t inter = dump_builder_communicator(job.builders[r], 0x77, "inter", (int32_t)r, &all, 1);
-        dump_builder_definition(job.builders[r], inter)->kind = COMMUNICATOR_INTER;
+        uint32_t spawned = dump_builder_communicator(job.builders[r], 0x77, "spawned", (int32_t)r, &all, 1);
+        dump_builder_definition(job.builders[r], spawned)->kind = COMMUNICATOR_INTER;
+        dump_builder_definition(job.builders[r], spawned)->remote_size = 2;
+        dump_builder_definition(job.builders[r], spawned)->flags = COMMUNICATOR_FOREIGN;
         uint32_t unsure = dump_builder_communicator(job.builders[r], 0x78, "unsure", (int32_t)r, &all, 1);
         dump_builder_definition(job.builders[r], unsure)->flags = COMMUNICATOR_UID_UNSURE;
-        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, inter, 0, 8, 100, 200);
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, spawned, 0, 8, 100, 200);
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, unsure, 0, 8, 300, 400);
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, SEQ_NONE, 8, 500, 600);
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 99, 0, 8, 700, 800);
@@ -292,6 +294,7 @@ static void what_cannot_be_matched_is_counted(void **state) {
     hand_job_open(&job, 2);
     struct match_totals totals = match(&job, &kept);
     assert_int_equal(totals.unmatchable, 8);
+    assert_int_equal(totals.foreign, 2);
     assert_int_equal(totals.collective, 8);
     assert_int_equal(kept.count, 0);
     hand_job_free(&job);
