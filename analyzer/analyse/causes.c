@@ -1,53 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of causes.h: collect, sort by time, go through once.
+ * Implementation of causes.h: collect, sort by time, go through forwards (who met when) and backwards (who pays).
  */
 #include "analyzer/analyse/causes.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analyse/delays.h"
+#include "analyzer/analyse/grow.h"
+
 enum {
     RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
-    ORIGINS = 4,            /* kept per wait; smaller shares are the direct causer's */
-    SHARES = 32,            /* told apart while one wait is shared out */
     WAITS_BACK = 64,        /* of the causer that are looked at */
 };
 
-/* A stretch of a rank's time that is not its own work. */
-struct busy {
-    int64_t from, to;
-    int64_t own_before; /* the rank's own time up to `from`, since its first record */
-};
-
-/* One wait of one rank. */
+/* One wait of one rank, or a meeting: all on a channel have come. */
 struct wait {
     int64_t until; /* it was ended by `cause` */
     int64_t length;
-    int64_t imposed;  /* of the imposed wait, what goes with it */
-    uint64_t channel; /* on which the two meet */
-    uint32_t rank;    /* NOWHERE: no wait, all on the channel have come */
+    int64_t cost;    /* its length, and what is passed on to it */
+    int64_t imposed; /* the same of imposed wait */
+    union {
+        uint64_t channel; /* on which the two meet */
+        int64_t met;      /* when they had met last before it */
+    };
+    uint32_t rank; /* NOWHERE: a meeting */
     uint32_t cause;
+    uint32_t before; /* the rank's wait before this one, NOWHERE */
 };
 
-struct origin {
-    uint32_t rank;
-    double share;
-};
-
-/* A wait once it has been shared out. */
-struct shared_wait {
-    int64_t until, length;
-    uint32_t cause;
-    struct origin origins[ORIGINS]; /* shares sum to 1 */
+/* What is charged to one call site of one rank. */
+struct site_sums {
+    int64_t path_inside, path_before, caused_inside, caused_before;
 };
 
 struct rank_history {
-    struct busy *busy;
-    size_t busy_count, busy_room;
-    int64_t first_ns, last_ns;
-    struct shared_wait *waits;
-    size_t wait_count, wait_room;
+    struct timeline timeline;
+    struct site_sums *sums; /* per site of the timeline */
+    uint32_t last_wait;     /* of those gone through, NOWHERE */
+    size_t cursor;          /* timeline_back_to */
 };
 
 /* When members of a channel met last: a communicator's members, or two ranks that exchange messages. */
@@ -72,63 +64,22 @@ struct causes_build {
     struct rank_history *histories; /* per dump: its records are one worker's */
     struct collector collectors[MATCH_WORKERS_MAX];
     unsigned workers;
+    struct wait *waits; /* by time, once they are sorted */
+    size_t wait_count;
     struct meeting *meetings;
     size_t meeting_count, meeting_capacity;
+    struct delays delays;
 };
-
-static bool grow(void **items, size_t *room, size_t size) {
-    size_t wanted = *room ? *room * 2 : 256;
-    void *more = realloc(*items, wanted * size);
-    if (!more)
-        return false;
-    *items = more;
-    *room = wanted;
-    return true;
-}
 
 /* ---- what the records say -------------------------------------------------------------------- */
 
-static bool is_busy(const struct match_record *item, const struct call_name *call, bool device) {
-    enum record_kind kind = item->record->kind;
-    if (kind == RECORD_GPU || kind == RECORD_KERNEL)
-        return true;
-    if (kind != RECORD_CALL && kind != RECORD_POST)
-        return false;
-    return !(call->api == API_NCCL && device) && call->call_class != CLASS_OTHER && call->call_class != CLASS_FILE;
-}
-
-/* Records of one lane come in order; those of several may overlap: only what sticks out is added. */
 void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item) {
-    struct collector *c = &build->collectors[worker];
-    struct rank_history *history = &build->histories[item->dump];
-    const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : build->directory->calls[item->call].name;
-    if (item->t1 < build->from_ns || !call ||
-        !is_busy(item, call, dump_has_device_times(build->directory->dumps[item->dump])))
-        return;
-    int64_t from = item->t0, to = item->t1 > from ? item->t1 : from, own = 0;
-    if (history->busy_count > 0) {
-        struct busy *last = &history->busy[history->busy_count - 1];
-        if (from <= last->to) {
-            if (to > last->to)
-                last->to = to;
-            history->last_ns = last->to;
-            return;
-        }
-        own = add_ns(last->own_before, from - last->to);
-    } else {
-        history->first_ns = from;
-    }
-    if (history->busy_count == history->busy_room &&
-        !grow((void **)&history->busy, &history->busy_room, sizeof *history->busy)) {
-        c->no_memory = true;
-        return;
-    }
-    history->busy[history->busy_count++] = (struct busy){from, to, own};
-    history->last_ns = to;
+    if (item->t1 >= build->from_ns && !timeline_add(&build->histories[item->dump].timeline, build->directory, item))
+        build->collectors[worker].no_memory = true;
 }
 
 static struct wait *add_wait(struct collector *c, const struct wait *wait) {
-    if (c->wait_count == c->wait_room && !grow((void **)&c->waits, &c->wait_room, sizeof *c->waits)) {
+    if (!grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits)) {
         c->no_memory = true;
         return NULL;
     }
@@ -138,8 +89,10 @@ static struct wait *add_wait(struct collector *c, const struct wait *wait) {
 
 static void take_wait(void *context, uint32_t dump, uint32_t cause, int64_t until, int64_t length, uint64_t channel) {
     if (until >= ((struct collector *)context)->build->from_ns)
-        add_wait(context,
-                 &(struct wait){.until = until, .length = length, .rank = dump, .cause = cause, .channel = channel});
+        add_wait(
+            context,
+            &(struct wait){
+                .until = until, .length = length, .cost = length, .rank = dump, .cause = cause, .channel = channel});
 }
 
 /* Goes with the waits told since the last meeting, in proportion. */
@@ -172,22 +125,7 @@ void causes_next(struct causes_build *build, unsigned worker) {
     build->collectors[worker].open = build->collectors[worker].wait_count;
 }
 
-/* ---- going through --------------------------------------------------------------------------- */
-
-static int64_t own_time(const struct rank_history *history, int64_t at) {
-    size_t low = 0, high = history->busy_count; /* the last stretch that begins at or before */
-    if (high == 0 || at <= history->busy[0].from)
-        return 0;
-    while (high - low > 1) {
-        size_t middle = (low + high) / 2;
-        if (history->busy[middle].from <= at)
-            low = middle;
-        else
-            high = middle;
-    }
-    const struct busy *busy = &history->busy[low];
-    return at > busy->to ? add_ns(busy->own_before, at - busy->to) : busy->own_before;
-}
+/* ---- forwards: who met when ------------------------------------------------------------------ */
 
 static size_t meeting_place(const struct causes_build *c, uint64_t channel) {
     size_t at = (channel * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (c->meeting_capacity - 1);
@@ -220,98 +158,9 @@ static bool note_meeting(struct causes_build *c, uint64_t channel, int64_t at) {
 
 static int64_t last_meeting(const struct causes_build *c, uint64_t channel) {
     if (c->meeting_capacity == 0)
-        return INT64_MIN;
+        return -NS_MOST;
     const struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
-    return meeting->key ? meeting->at : INT64_MIN;
-}
-
-/* Shares while they are being summed up; the first is the direct causer's. */
-struct shares {
-    struct origin items[SHARES];
-    size_t count;
-};
-
-static void add_share(struct shares *shares, uint32_t rank, double share) {
-    for (size_t i = 0; i < shares->count; i++)
-        if (shares->items[i].rank == rank) {
-            shares->items[i].share += share;
-            return;
-        }
-    if (shares->count == SHARES)
-        shares->items[0].share += share;
-    else
-        shares->items[shares->count++] = (struct origin){rank, share};
-}
-
-/* The direct causer's own share, and those it passes on. */
-static void share_out(const struct causes_build *c, const struct wait *wait, struct shares *shares) {
-    const struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
-    int64_t met = last_meeting(c, wait->channel);
-    int64_t waited = 0;
-    size_t first = cause->wait_count;
-    while (first > 0 && cause->waits[first - 1].until > met && cause->wait_count - first < WAITS_BACK)
-        waited = add_ns(waited, cause->waits[--first].length);
-    shares->items[0] = (struct origin){wait->cause, 1};
-    shares->count = 1;
-    if (waited == 0)
-        return;
-    int64_t excess = add_ns(own_time(cause, wait->until) - own_time(cause, met),
-                            -(own_time(victim, wait->until) - own_time(victim, met)));
-    excess = excess > 0 ? excess : 0;
-    double passed = (double)waited / ((double)excess + (double)waited);
-    shares->items[0].share = 1 - passed;
-    for (size_t i = first; i < cause->wait_count; i++)
-        for (size_t k = 0; k < ORIGINS && cause->waits[i].origins[k].share > 0; k++)
-            add_share(shares, cause->waits[i].origins[k].rank,
-                      passed * ((double)cause->waits[i].length / (double)waited) * cause->waits[i].origins[k].share);
-}
-
-/* Keeps the largest; what is left over stays with the direct causer. */
-static void keep_origins(const struct shares *shares, struct shared_wait *wait) {
-    bool taken[SHARES] = {true};
-    double rest = 1;
-    wait->origins[0] = shares->items[0];
-    for (size_t k = 1; k < ORIGINS; k++) {
-        size_t best = 0;
-        for (size_t i = 1; i < shares->count; i++)
-            if (!taken[i] && (best == 0 || shares->items[i].share > shares->items[best].share))
-                best = i;
-        if (best == 0)
-            break;
-        taken[best] = true;
-        wait->origins[k] = shares->items[best];
-        rest -= shares->items[best].share;
-    }
-    wait->origins[0].share = rest > 1e-12 ? rest : 1e-12; /* never nothing: an empty share ends the list */
-}
-
-static void charge(struct causes *causes, const struct wait *wait, const struct shares *shares) {
-    int64_t left = wait->length, imposed_left = wait->imposed;
-    for (size_t i = shares->count; i-- > 0;) {
-        struct rank_causes *rank = &causes->ranks[shares->items[i].rank];
-        int64_t cost = i == 0 ? left : (int64_t)((double)wait->length * shares->items[i].share);
-        int64_t imposed = i == 0 ? imposed_left : (int64_t)((double)wait->imposed * shares->items[i].share);
-        cost = cost < left ? cost : left;
-        imposed = imposed < imposed_left ? imposed : imposed_left;
-        rank->caused_ns = add_ns(rank->caused_ns, cost);
-        rank->imposed_ns = add_ns(rank->imposed_ns, imposed);
-        if (shares->items[i].rank != wait->cause)
-            causes->ranks[wait->cause].passed_on_ns = add_ns(causes->ranks[wait->cause].passed_on_ns, cost);
-        left -= cost;
-        imposed_left -= imposed;
-    }
-    causes->waits_ns = add_ns(causes->waits_ns, wait->length);
-}
-
-static bool take_shared(struct causes_build *c, const struct wait *wait, const struct shares *shares) {
-    struct rank_history *victim = &c->histories[wait->rank];
-    if (victim->wait_count == victim->wait_room &&
-        !grow((void **)&victim->waits, &victim->wait_room, sizeof *victim->waits))
-        return false;
-    struct shared_wait *shared = &victim->waits[victim->wait_count++];
-    *shared = (struct shared_wait){.until = wait->until, .length = wait->length, .cause = wait->cause};
-    keep_origins(shares, shared);
-    return true;
+    return meeting->key ? meeting->at : -NS_MOST;
 }
 
 /* By time; at one time waits come before the meeting that ends them. */
@@ -330,59 +179,192 @@ static int compare_waits(const void *a, const void *b) {
     return (left->length > right->length) - (left->length < right->length);
 }
 
-static bool go_through(struct causes *causes, struct causes_build *c, struct wait *waits, size_t count) {
-    struct shares shares;
-    if (count > 1)
-        qsort(waits, count, sizeof *waits, compare_waits);
-    for (size_t i = 0; i < count; i++) {
-        const struct wait *wait = &waits[i];
-        if (wait->rank == NOWHERE) {
-            if (!note_meeting(c, wait->channel, wait->until))
+/* What a rank spends in a call waiting is not what it takes for it. */
+static void note_waited(struct rank_history *history, const struct wait *wait) {
+    struct timeline *timeline = &history->timeline;
+    while (history->cursor < timeline->count && timeline->stretches[history->cursor].to < wait->until)
+        history->cursor++;
+    if (history->cursor < timeline->count && timeline->stretches[history->cursor].from < wait->until)
+        timeline->stretches[history->cursor].waited = add_ns(timeline->stretches[history->cursor].waited, wait->length);
+}
+
+/* Sorts, and leaves the waits alone, each knowing when its two ranks had met last. */
+static bool go_forwards(struct causes_build *c) {
+    size_t kept = 0;
+    if (c->wait_count > 1)
+        qsort(c->waits, c->wait_count, sizeof *c->waits, compare_waits);
+    for (size_t i = 0; i < c->wait_count; i++) {
+        struct wait wait = c->waits[i];
+        if (wait.rank == NOWHERE) {
+            if (!note_meeting(c, wait.channel, wait.until))
                 return false;
             continue;
         }
-        share_out(c, wait, &shares);
-        charge(causes, wait, &shares);
-        if (!take_shared(c, wait, &shares))
-            return false;
+        struct rank_history *history = &c->histories[wait.rank];
+        wait.met = last_meeting(c, wait.channel);
+        wait.before = history->last_wait;
+        history->last_wait = (uint32_t)kept;
+        note_waited(history, &wait);
+        c->waits[kept++] = wait;
     }
+    c->wait_count = kept;
     return true;
+}
+
+/* ---- backwards: who pays --------------------------------------------------------------------- */
+
+/* The causer's own waits since the meeting. */
+struct earlier_waits {
+    uint32_t items[WAITS_BACK];
+    int64_t lengths[WAITS_BACK];
+    size_t count;
+    int64_t total;
+};
+
+static void find_earlier(const struct causes_build *c, const struct wait *wait, struct earlier_waits *earlier) {
+    earlier->count = 0;
+    earlier->total = 0;
+    uint32_t at = c->histories[wait->cause].last_wait;
+    while (at != NOWHERE && c->waits[at].until > wait->met && earlier->count < WAITS_BACK) {
+        const struct wait *own = &c->waits[at];
+        int64_t length = own->until - wait->met < own->length ? own->until - wait->met : own->length;
+        earlier->items[earlier->count] = at;
+        earlier->lengths[earlier->count++] = length;
+        earlier->total = add_ns(earlier->total, length);
+        at = own->before;
+    }
+}
+
+/* What is left of a wait's cost while it is shared out. */
+struct purse {
+    int64_t cost, imposed;
+};
+
+/* Takes out of `left` the part `weight` of `total` of the whole; all that is left where nobody comes after. */
+static struct purse take_part(struct purse *left, const struct wait *whole, int64_t weight, int64_t total, bool last) {
+    double share = (double)weight / (double)total;
+    struct purse part = {(int64_t)((double)whole->cost * share), (int64_t)((double)whole->imposed * share)};
+    if (last || part.cost > left->cost)
+        part.cost = left->cost;
+    if (last || part.imposed > left->imposed)
+        part.imposed = left->imposed;
+    left->cost -= part.cost;
+    left->imposed -= part.imposed;
+    return part;
+}
+
+static void charge(struct causes *causes, struct causes_build *c, uint32_t rank, uint32_t site, bool inside,
+                   struct purse part) {
+    struct site_sums *sums = &c->histories[rank].sums[site];
+    int64_t *caused = inside ? &sums->caused_inside : &sums->caused_before;
+    *caused = add_ns(*caused, part.cost);
+    causes->ranks[rank].caused_ns = add_ns(causes->ranks[rank].caused_ns, part.cost);
+    causes->ranks[rank].imposed_ns = add_ns(causes->ranks[rank].imposed_ns, part.imposed);
+}
+
+static void share_out(struct causes *causes, struct causes_build *c, const struct wait *wait) {
+    struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
+    struct purse left = {wait->cost, wait->imposed};
+    struct earlier_waits earlier;
+    find_earlier(c, wait, &earlier);
+    cause->cursor = timeline_back_to(&cause->timeline, cause->cursor, wait->until);
+    victim->cursor = timeline_back_to(&victim->timeline, victim->cursor, wait->until);
+    delays_compare(&c->delays, (struct delays_side){&cause->timeline, cause->cursor},
+                   (struct delays_side){&victim->timeline, victim->cursor}, wait->met, wait->until);
+    int64_t total = add_ns(c->delays.total, earlier.total);
+    for (size_t i = 0; i < c->delays.count; i++) {
+        const struct delay *delay = &c->delays.items[i];
+        bool last = i + 1 == c->delays.count && earlier.count == 0;
+        charge(causes, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
+    }
+    if (earlier.count > 0) {
+        int64_t passed = (int64_t)((double)wait->length * ((double)earlier.total / (double)total));
+        causes->ranks[wait->cause].passed_on_ns = add_ns(causes->ranks[wait->cause].passed_on_ns, passed);
+    }
+    for (size_t i = 0; i < earlier.count; i++) {
+        struct wait *own = &c->waits[earlier.items[i]];
+        struct purse part = take_part(&left, wait, earlier.lengths[i], total, i + 1 == earlier.count);
+        own->cost = add_ns(own->cost, part.cost);
+        own->imposed = add_ns(own->imposed, part.imposed);
+    }
+    if (total == 0) /* it came late and nothing tells why */
+        charge(causes, c, wait->cause, timeline_site_at(&cause->timeline, cause->cursor, wait->until), false, left);
+}
+
+static void rewind_histories(struct causes_build *c) {
+    for (size_t d = 0; d < c->directory->dump_count; d++)
+        c->histories[d].cursor = c->histories[d].timeline.count;
+}
+
+/* A wait's cost is complete when all later ones have been shared out: it can only be passed on to earlier ones. */
+static void go_backwards(struct causes *causes, struct causes_build *c) {
+    rewind_histories(c);
+    for (size_t i = c->wait_count; i-- > 0;) {
+        const struct wait *wait = &c->waits[i];
+        c->histories[wait->rank].last_wait = wait->before;
+        causes->waits_ns = add_ns(causes->waits_ns, wait->length);
+        share_out(causes, c, wait);
+    }
 }
 
 /* ---- the critical path ----------------------------------------------------------------------- */
 
-/* The last wait of a rank that ended before `at`; NULL when it never waited before. */
-static const struct shared_wait *wait_before(const struct rank_history *history, int64_t at) {
-    size_t low = 0, high = history->wait_count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (history->waits[middle].until < at)
-            low = middle + 1;
-        else
-            high = middle;
+/* Time of a rank on the path, from the end; `next` stretches begin at or before `to`. */
+static void add_piece(struct rank_history *history, int64_t from, int64_t to) {
+    const struct timeline *timeline = &history->timeline;
+    history->cursor = timeline_back_to(timeline, history->cursor, to);
+    for (size_t next = history->cursor; to > from; next--) {
+        uint32_t leads_to = next < timeline->count ? timeline->stretches[next].site : TIMELINE_NOWHERE;
+        if (next == 0) { /* before its first call */
+            history->sums[leads_to].path_before = add_ns(history->sums[leads_to].path_before, to - from);
+            return;
+        }
+        const struct stretch *stretch = &timeline->stretches[next - 1];
+        int64_t end = stretch->to > to ? to : stretch->to > from ? stretch->to : from;
+        int64_t begin = stretch->from > from ? stretch->from : from;
+        begin = begin < end ? begin : end;
+        history->sums[leads_to].path_before = add_ns(history->sums[leads_to].path_before, to - end);
+        history->sums[stretch->site].path_inside = add_ns(history->sums[stretch->site].path_inside, end - begin);
+        to = begin;
     }
-    return low > 0 ? &history->waits[low - 1] : NULL;
 }
 
-static void walk_path(struct causes *causes, const struct causes_build *c) {
+/* The rank's last wait that ended before `at`; NULL when it never waited before. Asked for from late to early. */
+static const struct wait *wait_before(const struct causes_build *c, struct rank_history *history, int64_t at) {
+    while (history->last_wait != NOWHERE && c->waits[history->last_wait].until >= at)
+        history->last_wait = c->waits[history->last_wait].before;
+    return history->last_wait == NOWHERE ? NULL : &c->waits[history->last_wait];
+}
+
+/* Where the path ends: the rank of the last event. NOWHERE: there is none. */
+static uint32_t find_end(struct causes *causes, const struct causes_build *c) {
     uint32_t rank = NOWHERE;
     causes->from_ns = INT64_MAX;
     causes->to_ns = INT64_MIN;
     for (uint32_t d = 0; d < c->directory->dump_count; d++) {
-        const struct rank_history *history = &c->histories[d];
-        if (history->busy_count == 0)
+        const struct timeline *timeline = &c->histories[d].timeline;
+        if (timeline->count == 0)
             continue;
-        if (history->first_ns < causes->from_ns)
-            causes->from_ns = history->first_ns;
-        if (rank == NOWHERE || history->last_ns > causes->to_ns) {
-            causes->to_ns = history->last_ns;
+        if (timeline->stretches[0].from < causes->from_ns)
+            causes->from_ns = timeline->stretches[0].from;
+        if (rank == NOWHERE || timeline->stretches[timeline->count - 1].to > causes->to_ns) {
+            causes->to_ns = timeline->stretches[timeline->count - 1].to;
             rank = d;
         }
     }
+    return rank;
+}
+
+static void walk_path(struct causes *causes, struct causes_build *c) {
+    uint32_t rank = find_end(causes, c);
+    rewind_histories(c);
+    for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
+        c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
     for (int64_t at = causes->to_ns; rank != NOWHERE && at > causes->from_ns; causes->path_pieces++) {
-        const struct shared_wait *wait = wait_before(&c->histories[rank], at);
+        const struct wait *wait = wait_before(c, &c->histories[rank], at);
         int64_t since = wait && wait->until > causes->from_ns ? wait->until : causes->from_ns;
         causes->ranks[rank].path_ns = add_ns(causes->ranks[rank].path_ns, at - since);
+        add_piece(&c->histories[rank], since, at);
         at = since;
         rank = wait ? wait->cause : NOWHERE;
     }
@@ -418,8 +400,8 @@ void causes_drop(struct causes_build *build) {
     if (!build)
         return;
     for (size_t d = 0; build->histories && d < build->directory->dump_count; d++) {
-        free(build->histories[d].busy);
-        free(build->histories[d].waits);
+        timeline_free(&build->histories[d].timeline);
+        free(build->histories[d].sums);
     }
     for (unsigned w = 0; w < build->workers; w++)
         free(build->collectors[w].waits);
@@ -438,7 +420,12 @@ struct causes_build *causes_begin(const struct common_clock *clock, const struct
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     for (unsigned w = 0; w < workers; w++)
         build->collectors[w].build = build;
-    if (build->histories)
+    bool done = build->histories != NULL;
+    for (size_t d = 0; done && d < directory->dump_count; d++) {
+        build->histories[d].last_wait = NOWHERE;
+        done = timeline_init(&build->histories[d].timeline);
+    }
+    if (done)
         return build;
     causes_drop(build);
     return NULL;
@@ -453,7 +440,7 @@ static bool join(struct causes_build *build) {
         if (build->collectors[w].no_memory)
             return false;
     }
-    struct wait *waits = realloc(all->waits, (count + 1) * sizeof *waits);
+    struct wait *waits = count < NOWHERE ? realloc(all->waits, (count + 1) * sizeof *waits) : NULL;
     if (!waits)
         return false;
     all->waits = waits;
@@ -463,21 +450,59 @@ static bool join(struct causes_build *build) {
             memcpy(waits + all->wait_count, one->waits, one->wait_count * sizeof *waits);
         all->wait_count += one->wait_count;
     }
+    build->waits = waits;
+    build->wait_count = all->wait_count;
+    return true;
+}
+
+static bool make_sums(struct causes_build *build) {
+    for (size_t d = 0; d < build->directory->dump_count; d++) {
+        struct rank_history *history = &build->histories[d];
+        history->sums = calloc(history->timeline.site_count, sizeof *history->sums);
+        if (!history->sums)
+            return false;
+    }
+    return true;
+}
+
+/* The sites at which anything happened. */
+static bool list_sites(struct causes *causes, const struct causes_build *build) {
+    size_t room = 0;
+    for (uint32_t d = 0; d < build->directory->dump_count; d++) {
+        const struct rank_history *history = &build->histories[d];
+        for (uint32_t i = 0; i < history->timeline.site_count; i++) {
+            const struct site_sums *sums = &history->sums[i];
+            if ((sums->path_inside | sums->path_before | sums->caused_inside | sums->caused_before) == 0)
+                continue;
+            if (!grow_for_one((void **)&causes->sites, causes->site_count, &room, sizeof *causes->sites))
+                return false;
+            causes->sites[causes->site_count++] = (struct site_causes){.dump = d,
+                                                                       .stack = history->timeline.sites[i].stack,
+                                                                       .call = history->timeline.sites[i].call,
+                                                                       .path_inside_ns = sums->path_inside,
+                                                                       .path_before_ns = sums->path_before,
+                                                                       .caused_inside_ns = sums->caused_inside,
+                                                                       .caused_before_ns = sums->caused_before};
+        }
+    }
     return true;
 }
 
 bool causes_finish(struct causes *causes, struct causes_build *build) {
     *causes = (struct causes){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .partial = build->partial};
     causes->ranks = calloc(build->directory->dump_count, sizeof *causes->ranks);
-    bool done = causes->ranks && join(build) &&
-                go_through(causes, build, build->collectors[0].waits, build->collectors[0].wait_count);
-    if (done)
+    bool done = causes->ranks && join(build) && make_sums(build) && go_forwards(build);
+    if (done) {
+        go_backwards(causes, build);
         walk_path(causes, build);
+        done = list_sites(causes, build);
+    }
     causes_drop(build);
     return done;
 }
 
 void causes_free(struct causes *causes) {
     free(causes->ranks);
+    free(causes->sites);
     *causes = (struct causes){0};
 }

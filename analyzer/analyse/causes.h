@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who was it really: a rank that comes late may itself have been kept waiting.
- * Lives here: passing the cost of every wait on to those who caused it in the end; the critical path.
- * Must not live here: matching, single waits (waits.h), verdicts.
+ * Lives here: passing the cost of every wait on to those who caused it in the end, and to where in the program they
+ * did; the critical path.
+ * Must not live here: matching, single waits (waits.h), comparing two ranks' times (delays.h), verdicts.
  *
- * A wait of w caused by rank B is shared between B's own excess work and B's own waits since B and the waiting rank
- * last met: with d = max(0, B's own time - the waiting rank's own time) and o = sum of B's waits in that interval, B
- * bears w * d / (d + o); the rest goes to those who caused B's waits, in their shares. (Delay costs: Boehme, Geimer,
- * Arnold, Voigtlaender, Wolf, "Identifying the root causes of wait states in large-scale parallel applications", TOPC
- * 2016; there by backward replay, here forward in time, which needs each rank's waits only.) The critical path is
- * walked back from the last event: along a rank until a wait of its ended, then to the rank that ended it. Its pieces
- * follow each other without gap, so its length is the time looked at.
+ * A wait of w of rank A caused by rank B is shared between B's own delays and B's own waits since A and B last met:
+ * with d_a = max(0, t_B(a) - t_A(a)) over the ways a of B through the program (delays.h) and o = B's waits in that
+ * interval, each a gets w * d_a / (sum d + sum o), and each of B's waits w * o_k / (sum d + sum o), which is added to
+ * what that wait costs and goes on to who caused it. Where B shows neither, all goes to the call that B came late to.
+ * (Delay costs: Boehme, Geimer, Arnold, Voigtlaender, Wolf, "Identifying the root causes of wait states in large-scale
+ * parallel applications", TOPC 2016, by backward replay.) The critical path is walked back from the last event: along a
+ * rank until a wait of its ended, then to the rank that ended it. Its pieces follow each other without gap, so its
+ * length is the time looked at.
  */
 #ifndef COMMTAP_ANALYSE_CAUSES_H
 #define COMMTAP_ANALYSE_CAUSES_H
 
+#include "analyzer/analyse/timeline.h"
 #include "analyzer/analyse/waits.h"
 
 struct rank_causes {
@@ -24,10 +27,20 @@ struct rank_causes {
     int64_t path_ns;      /* of the critical path: time on this rank */
 };
 
+/* What of these happens at one call site of one rank: in the call, and in the rank's own work before it. */
+struct site_causes {
+    uint32_t dump, stack;                       /* STACK_NONE: not known */
+    uint16_t call;                              /* index into the directory's calls, CALL_UNKNOWN where none is known */
+    int64_t path_inside_ns, path_before_ns;     /* of path_ns; over all of a rank's sites they sum to it */
+    int64_t caused_inside_ns, caused_before_ns; /* of caused_ns, likewise */
+};
+
 struct causes {
     struct rank_causes *ranks; /* per dump */
-    int64_t from_ns, to_ns;    /* the time looked at, common clock; from > to: nothing */
-    int64_t waits_ns;          /* sum of all waits in it */
+    struct site_causes *sites; /* by dump; without those where all is 0 */
+    size_t site_count;
+    int64_t from_ns, to_ns; /* the time looked at, common clock; from > to: nothing */
+    int64_t waits_ns;       /* sum of all waits in it */
     size_t path_pieces;
     bool partial; /* there is too much to look at all of it: only the end was */
 };

@@ -172,6 +172,10 @@ const char *dump_string(const struct dump *dump, uint32_t id);
  * the first time beside the first stack through it, before or after: where none was loaded before, the next one is. */
 const struct dump_module *dump_module_at(const struct dump *dump, const struct dump_stack *stack, uint64_t address);
 
+/* A number for the way through the program that a stack stands for: equal in dumps of the same program, wherever its
+ * libraries were loaded. Ranges (NVTX) are left out: their texts may count steps. 0 where the stack is not defined. */
+uint64_t dump_stack_way(const struct dump *dump, uint32_t stack);
+
 /* True when a record's t0 and t1 are CLOCK_MONOTONIC nanoseconds, as a device's clock gave them, instead of ticks. */
 static inline bool record_is_device(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED ||

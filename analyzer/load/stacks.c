@@ -203,3 +203,56 @@ const struct dump_module *dump_module_at(const struct dump *dump, const struct d
     }
     return next ? next : gone;
 }
+
+/* ---- the same stack elsewhere ---------------------------------------------------------------- */
+
+static uint64_t mix_bytes(uint64_t hash, const void *data, size_t bytes) {
+    const unsigned char *byte = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+    return hash;
+}
+
+static uint64_t mix_text(uint64_t hash, const char *text) {
+    return mix_bytes(hash, text, strlen(text) + 1);
+}
+
+/* By build-id, or by the file's name: ranks may have it at different paths. */
+static uint64_t mix_native(uint64_t hash, const struct dump *dump, const struct dump_stack *stack, uint64_t address) {
+    const struct dump_module *module = dump_module_at(dump, stack, address - 1);
+    if (!module)
+        return mix_text(hash, "?");
+    if (module->build_id_bytes > 0) {
+        hash = mix_bytes(hash, module->build_id, module->build_id_bytes);
+    } else {
+        const char *slash = strrchr(module->path, '/');
+        hash = mix_text(hash, slash ? slash + 1 : module->path);
+    }
+    uint64_t offset = address - module->base;
+    return mix_bytes(hash, &offset, sizeof offset);
+}
+
+static uint64_t mix_python(uint64_t hash, const struct dump *dump, uint64_t entry) {
+    const struct dump_code *code = dump_code(dump, (uint32_t)(entry >> 32) & 0x1fffffffu);
+    uint32_t line = (uint32_t)entry;
+    if (code)
+        hash = mix_text(mix_text(hash, code->name), code->file);
+    return mix_bytes(hash, &line, sizeof line);
+}
+
+uint64_t dump_stack_way(const struct dump *dump, uint32_t id) {
+    const struct dump_stack *stack = id == STACK_NONE ? NULL : dump_stack(dump, id);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    if (!stack)
+        return 0;
+    for (uint32_t i = 0; i < stack->depth; i++) {
+        uint64_t entry = stack->entries[i];
+        if (entry == STACK_ENTRY_CUT)
+            hash = mix_text(hash, "...");
+        else if ((entry & STACK_ENTRY_KIND) == STACK_ENTRY_NATIVE)
+            hash = mix_native(hash, dump, stack, entry);
+        else if ((entry & STACK_ENTRY_KIND) == STACK_ENTRY_PYTHON)
+            hash = mix_python(hash, dump, entry);
+    }
+    return hash ? hash : 1;
+}

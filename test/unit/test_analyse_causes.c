@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -67,6 +68,15 @@ static struct causes analyse(struct hand_job *job, unsigned with_dump) {
     assert_memory_equal(causes.ranks, again.ranks, with_dump * sizeof *causes.ranks);
     assert_int_equal(causes.waits_ns, again.waits_ns);
     assert_int_equal(causes.path_pieces, again.path_pieces);
+    assert_int_equal(causes.site_count, again.site_count);
+    for (size_t i = 0; i < causes.site_count; i++) {
+        const struct site_causes *one = &causes.sites[i], *other = &again.sites[i];
+        assert_true(one->dump == other->dump && one->stack == other->stack && one->call == other->call);
+        assert_int_equal(one->path_inside_ns, other->path_inside_ns);
+        assert_int_equal(one->path_before_ns, other->path_before_ns);
+        assert_int_equal(one->caused_inside_ns, other->caused_inside_ns);
+        assert_int_equal(one->caused_before_ns, other->caused_before_ns);
+    }
     causes_free(&again);
     return causes;
 }
@@ -85,6 +95,28 @@ static void receive(struct hand_job *job, unsigned from, unsigned to, uint32_t o
     dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, 0, ordinal, 8, enter, leave);
 }
 
+/* The row of a function on one rank; all zeros where it has none. */
+static struct site_causes find_site(const struct hand_job *job, const struct causes *causes, unsigned rank,
+                                    const char *call) {
+    for (size_t i = 0; i < causes->site_count; i++) {
+        const struct site_causes *site = &causes->sites[i];
+        if (site->dump == rank && site->call != CALL_UNKNOWN &&
+            strcmp(job->directory.calls[site->call].name->name, call) == 0)
+            return *site;
+    }
+    return (struct site_causes){0};
+}
+
+#define assert_site(JOB, CAUSES, RANK, CALL, FIELD, NS) assert_int_equal(find_site(JOB, CAUSES, RANK, CALL).FIELD, NS)
+
+static int64_t caused_at_stack(const struct causes *causes, unsigned rank, uint32_t stack) {
+    int64_t sum = 0;
+    for (size_t i = 0; i < causes->site_count; i++)
+        if (causes->sites[i].dump == rank && causes->sites[i].stack == stack)
+            sum += causes->sites[i].caused_before_ns + causes->sites[i].caused_inside_ns;
+    return sum;
+}
+
 /* A pipeline 0 -> 1 -> 2: stage 0 works 1000, the others 100 each. Stage 2 waits for stage 1 directly, but stage 1 has
  * only been kept waiting by stage 0. */
 static void a_slow_first_stage_is_charged_for_waits_further_down(void **state) {
@@ -101,17 +133,100 @@ static void a_slow_first_stage_is_charged_for_waits_further_down(void **state) {
     struct causes causes = analyse(&job, 3);
     /* stage 1 waited 1000, stage 2 1110 */
     assert_int_equal(causes.waits_ns, 2110);
-    assert_int_equal(causes.ranks[0].caused_ns + causes.ranks[1].caused_ns, 2110);
-    /* of stage 2's wait, stage 1's own 100 of work stand against the 1000 that it waited: 1110 * 100 / 1100 = 100 */
-    assert_in_range(causes.ranks[1].caused_ns, 99, 103);
+    /* for stage 2's wait: stage 1 worked 100 before its send, and 10 went by in its receive after the message had been
+     * sent; that stands against the 1000 that it waited */
+    assert_site(&job, &causes, 1, "MPI_Send", caused_before_ns, 100);
+    assert_site(&job, &causes, 1, "MPI_Recv", caused_inside_ns, 10);
+    assert_int_equal(causes.ranks[1].caused_ns, 110);
+    assert_int_equal(causes.ranks[1].passed_on_ns, 1000);
+    /* the 1000 that stage 1 waited, and the 1000 of stage 2's wait that it passes on */
+    assert_site(&job, &causes, 0, "MPI_Send", caused_before_ns, 2000);
+    assert_int_equal(causes.ranks[0].caused_ns, 2000);
     assert_int_equal(causes.ranks[2].caused_ns, 0);
-    assert_int_equal(causes.ranks[1].passed_on_ns, 1110 - causes.ranks[1].caused_ns);
     /* the path: stage 2 from 1210, stage 1 from 1100, stage 0 from the beginning at 90 */
     assert_int_equal(causes.from_ns, 90);
     assert_int_equal(causes.to_ns, 1220);
     assert_int_equal(causes.ranks[2].path_ns, 10);
     assert_int_equal(causes.ranks[1].path_ns, 110);
     assert_int_equal(causes.ranks[0].path_ns, 1010);
+    assert_site(&job, &causes, 0, "MPI_Barrier", path_inside_ns, 10);
+    assert_site(&job, &causes, 0, "MPI_Send", path_before_ns, 1000);
+    assert_site(&job, &causes, 1, "MPI_Recv", path_inside_ns, 10);
+    assert_site(&job, &causes, 1, "MPI_Send", path_before_ns, 100);
+    assert_site(&job, &causes, 2, "MPI_Recv", path_inside_ns, 10);
+    assert_int_equal(causes.site_count, 5);
+    done(&job, &causes);
+}
+
+/* Two kinds of work, each before a call of its own. Rank 1 takes 300 longer before its reduction and 50 less before
+ * its barrier: only the first is what the other waited for. */
+static void a_delay_belongs_to_the_call_that_the_work_leads_to(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++)
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+    /* messages each sends itself stand for calls that nobody waits in */
+    for (unsigned r = 0; r < 2; r++) {
+        uint64_t reached = r ? 600 : 300; /* 500 or 200 of work */
+        send(&job, r, 1 - r, 0, reached, reached + 10);
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 1, 0, r ? 710 : 460, 720); /* 100 or 150 */
+    }
+    struct causes causes = analyse(&job, 2);
+    assert_int_equal(causes.waits_ns, 250);
+    assert_site(&job, &causes, 1, "MPI_Send", caused_before_ns, 250);
+    assert_int_equal(causes.ranks[1].caused_ns, 250);
+    assert_int_equal(causes.ranks[0].caused_ns, 0);
+    /* on rank 1 throughout: it came last to the second barrier; the first one, where none waited, on it as well */
+    assert_site(&job, &causes, 1, "MPI_Send", path_before_ns, 500);
+    assert_site(&job, &causes, 1, "MPI_Send", path_inside_ns, 10);
+    assert_site(&job, &causes, 1, "MPI_Barrier", path_before_ns, 100);
+    done(&job, &causes);
+}
+
+/* Three ranks: of a wait for two delays each bears its part. */
+static void a_wait_is_shared_in_proportion_to_the_delays(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        bool late = r == 2;
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+        dump_builder_plain(job.builders[r], 0, BUILDER_WAIT, late ? 500 : 200, late ? 700 : 300); /* 400/100, 200/100 */
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 1, 8, late ? 800 : 400, 810); /* 100/100 */
+    }
+    struct causes causes = analyse(&job, 3);
+    assert_int_equal(causes.waits_ns, 2 * 400);
+    assert_site(&job, &causes, 2, "MPI_Wait", caused_before_ns, 2 * 300);
+    assert_site(&job, &causes, 2, "MPI_Wait", caused_inside_ns, 2 * 100);
+    assert_int_equal(causes.ranks[2].caused_ns, 2 * 400);
+    assert_int_equal(causes.ranks[2].imposed_ns, 2 * 400);
+    done(&job, &causes);
+}
+
+/* The same functions from other places in the program are other ways, and the same way is the same on every rank
+ * although stacks have other numbers there and libraries lie elsewhere. */
+static void ways_are_told_apart_by_the_stack(void **state) {
+    (void)state;
+    enum { LATE = 1 };
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        uint64_t base = 0x1000000 * (r + 1), first = base + 0x100, second = base + 0x200;
+        uint32_t a = r ? 7 : 3, b = r ? 3 : 7;
+        dump_builder_module(job.builders[r], "/lib/program", "id", 2, base, 0x1000);
+        dump_builder_stack(job.builders[r], a, &first, 1);
+        dump_builder_stack(job.builders[r], b, &second, 1);
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
+        /* at `a` rank 1 comes 200 early, at `b` 500 late */
+        dump_builder_plain(job.builders[r], 0, BUILDER_WAIT, r ? 200 : 400, r ? 210 : 410)->stack = a;
+        dump_builder_plain(job.builders[r], 0, BUILDER_WAIT, r == LATE ? 900 : 600, r == LATE ? 910 : 610)->stack = b;
+        dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 1, 0, r == LATE ? 1000 : 700, 1010);
+    }
+    struct causes causes = analyse(&job, 2);
+    assert_int_equal(causes.waits_ns, 300);
+    assert_int_equal(caused_at_stack(&causes, LATE, 3), 300);
+    assert_int_equal(caused_at_stack(&causes, LATE, 7), 0);
     done(&job, &causes);
 }
 
@@ -168,7 +283,7 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct hand_job job;
-        int64_t caused = 0, path = 0;
+        int64_t caused = 0, path = 0, caused_at = 0, path_at = 0;
         hand_job_make(&job, RANKS, (struct dump_plan){0});
         play(&job, seed);
         struct causes causes = analyse(&job, RANKS);
@@ -177,6 +292,14 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
             caused += causes.ranks[r].caused_ns;
             path += causes.ranks[r].path_ns;
         }
+        for (size_t i = 0; i < causes.site_count; i++) {
+            const struct site_causes *site = &causes.sites[i];
+            assert_true(site->caused_before_ns >= 0 && site->caused_inside_ns >= 0);
+            caused_at += site->caused_before_ns + site->caused_inside_ns;
+            path_at += site->path_before_ns + site->path_inside_ns;
+        }
+        assert_int_equal(caused_at, caused);
+        assert_int_equal(path_at, path);
         assert_true(causes.waits_ns > 0);
         assert_int_equal(caused, causes.waits_ns);
         assert_int_equal(path, causes.to_ns - causes.from_ns);
@@ -199,6 +322,9 @@ static void nothing_is_charged_where_nothing_happened(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_first_stage_is_charged_for_waits_further_down),
+        cmocka_unit_test(a_delay_belongs_to_the_call_that_the_work_leads_to),
+        cmocka_unit_test(a_wait_is_shared_in_proportion_to_the_delays),
+        cmocka_unit_test(ways_are_told_apart_by_the_stack),
         cmocka_unit_test(a_rank_that_is_late_by_itself_bears_all),
         cmocka_unit_test(costs_sum_to_the_waits_and_the_path_to_the_time),
         cmocka_unit_test(nothing_is_charged_where_nothing_happened),
