@@ -17,6 +17,7 @@
 #include "analyzer/render/deepspeed_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/summary_table.h"
+#include "analyzer/selection.h"
 #include "analyzer/session.h"
 
 static const struct {
@@ -53,15 +54,24 @@ static json_t *by_to_json(unsigned by) {
     return array;
 }
 
-static bool print_json(FILE *stream, const struct summary *summary) {
+/* What was lost is known of the tables; of records, whether any is missing (scope_add_to_json). */
+static json_t *coverage_to_json(const struct summary *summary, const struct scope *scope) {
+    json_t *coverage = scope->limited ? json_pack("{s:n, s:n}", "calls_lost", "rows_torn")
+                                      : json_pack("{s:I, s:I}", "calls_lost", (json_int_t)summary->calls_lost,
+                                                  "rows_torn", (json_int_t)summary->rows_torn);
+    json_object_set_new(coverage, "incomplete_operations", json_integer((json_int_t)summary->pending));
+    scope_add_to_json(coverage, scope);
+    return coverage;
+}
+
+static bool print_json(FILE *stream, const struct summary *summary, const struct scope *scope) {
     struct table table = summary_table(summary);
     json_t *rows = table_to_json(&table);
     if (!rows)
         return false;
-    return json_print(stream, json_pack("{s:s, s:o, s:{s:I, s:I, s:I}, s:o}", "schema", "commtap.summary/1", "by",
-                                        by_to_json(summary->by), "coverage", "calls_lost",
-                                        (json_int_t)summary->calls_lost, "rows_torn", (json_int_t)summary->rows_torn,
-                                        "incomplete_operations", (json_int_t)summary->pending, "summary", rows));
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:o, s:o}", "schema", "commtap.summary/1", "by", by_to_json(summary->by),
+                                "coverage", coverage_to_json(summary, scope), "summary", rows));
 }
 
 static bool any_approximate(const struct summary *summary) {
@@ -71,13 +81,15 @@ static bool any_approximate(const struct summary *summary) {
     return false;
 }
 
-static bool print_text(const struct output *output, const struct summary *summary, const char *directory) {
+static bool print_text(const struct output *output, const struct summary *summary, const struct scope *scope,
+                       const char *directory) {
     struct table table = summary_table(summary);
     if (summary->count == 0)
         fputs("no operation on record passes the filters\n", output->stream);
     else if (!table_print_text(output->stream, &table, output->color))
         return false;
     fputc('\n', output->stream);
+    scope_print(output->stream, scope);
     if (any_approximate(summary))
         fputs("percentiles are approximate: from histograms of 4 buckets per octave\n", output->stream);
     if (summary->pending > 0)
@@ -96,7 +108,7 @@ static bool print_text(const struct output *output, const struct summary *summar
     return true;
 }
 
-static int print(const struct options *options, const struct summary *summary) {
+static int print(const struct options *options, const struct summary *summary, const struct scope *scope) {
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
@@ -104,128 +116,163 @@ static int print(const struct options *options, const struct summary *summary) {
     struct table table = summary_table(summary);
     bool enough_memory = true;
     if (output.format == OUTPUT_JSON)
-        enough_memory = print_json(output.stream, summary);
+        enough_memory = print_json(output.stream, summary, scope);
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, &table);
     else
-        enough_memory = print_text(&output, summary, options->arguments[0]);
+        enough_memory = print_text(&output, summary, scope, options->arguments[0]);
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
 
+/* What is summed up. */
+struct part {
+    const struct options *options;
+    const struct dump_set *set;
+    const struct filter *filter;
+    const struct scope *scope; /* where it has limits, `set` holds the dumps of its clock */
+};
+
+/* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
+static int build(struct summary *summary, const struct part *part, unsigned by, struct site_labels *labels) {
+    bool done = part->scope->limited ? summary_build_scope(summary, part->set, part->scope, by, labels)
+                : labels             ? summary_build_sites(summary, part->set, part->filter, by, labels)
+                                     : summary_build(summary, part->set, part->filter, by);
+    return done ? EXIT_FINE : input_no_memory();
+}
+
 /* The entries keep their labels: symbols are not needed any more when they are printed. */
-static int build_by_site(struct summary *summary, const struct options *options, const struct dump_set *set,
-                         const struct filter *filter, unsigned by) {
+static int build_by_site(struct summary *summary, const struct part *part, unsigned by) {
     struct call_sites sites;
-    int code = call_sites_open(&sites, options, set->dumps, set->count);
+    int code = call_sites_open(&sites, part->options, part->set->dumps, part->set->count);
     if (code == EXIT_FINE) {
         struct site_labels *labels = site_labels_new(sites.symbols, &sites.skip);
-        bool enough_memory = labels && symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols) &&
-                             summary_build_sites(summary, set, filter, by, labels);
+        bool named = labels && symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols);
+        code = named ? build(summary, part, by, labels) : input_no_memory();
         site_labels_free(labels);
-        code = enough_memory ? EXIT_FINE : input_no_memory();
     }
     call_sites_close(&sites);
     return code;
 }
 
-static int summarise(const struct options *options, const struct dump_set *set, const struct filter *filter) {
-    const char *sort = option_text(options, "sort");
-    const struct column *column = sort ? table_column(summary_columns, sort) : NULL;
-    unsigned by = parse_by(option_text(options, "by"));
-    if (by == 0) {
-        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank and site, not '%s'\n",
-                option_text(options, "by"));
-        return EXIT_USAGE;
-    }
-    if ((by & SUMMARY_BY_SITE) && (by & SUMMARY_BY_BYTES)) {
+/* What the rows are and their order, from the options. */
+struct layout {
+    unsigned by;
+    const struct column *sort; /* NULL = as they are */
+};
+
+static int read_layout(struct layout *layout, const struct options *options) {
+    const char *sort = option_text(options, "sort"), *by = option_text(options, "by");
+    *layout = (struct layout){parse_by(by), sort ? table_column(summary_columns, sort) : NULL};
+    if (layout->by == 0)
+        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank and site, not '%.64s'\n", by);
+    else if ((layout->by & SUMMARY_BY_SITE) && (layout->by & SUMMARY_BY_BYTES))
         fputs("commtap summary: call sites are not told apart by bytes: --by site goes with op, comm and rank\n",
               stderr);
-        return EXIT_USAGE;
-    }
-    if (sort && !column) {
-        fprintf(stderr, "commtap summary: no column is called '%s' (see commtap summary --help)\n", sort);
-        return EXIT_USAGE;
-    }
+    else if (sort && !layout->sort)
+        fprintf(stderr, "commtap summary: no column is called '%.64s' (see commtap summary --help)\n", sort);
+    else if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0)
+        fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
+    else
+        return EXIT_FINE;
+    return EXIT_USAGE;
+}
+
+static int summarise(const struct part *part, const struct layout *layout) {
     struct summary summary;
-    int code = by & SUMMARY_BY_SITE                       ? build_by_site(&summary, options, set, filter, by)
-               : summary_build(&summary, set, filter, by) ? EXIT_FINE
-                                                          : input_no_memory();
+    int code = layout->by & SUMMARY_BY_SITE ? build_by_site(&summary, part, layout->by)
+                                            : build(&summary, part, layout->by, NULL);
     if (code != EXIT_FINE)
         return code;
-    code = !column || table_sort(summary.entries, sizeof *summary.entries, summary.count, column)
-               ? print(options, &summary)
+    code = !layout->sort || table_sort(summary.entries, sizeof *summary.entries, summary.count, layout->sort)
+               ? print(part->options, &summary, part->scope)
                : input_no_memory();
     summary_free(&summary);
     return code;
 }
 
-static int summarise_as_deepspeed(const struct options *options, const struct dump_set *set,
-                                  const struct filter *filter) {
+static int summarise_as_deepspeed(const struct part *part) {
     struct deepspeed log;
     struct output output;
-    if (!deepspeed_build(&log, set, filter))
+    if (!deepspeed_build(&log, part->set, part->scope->limited ? part->scope : NULL, part->filter))
         return input_no_memory();
-    int code = output_open(&output, options);
+    int code = output_open(&output, part->options);
     if (code == EXIT_FINE) {
         bool enough_memory = true;
-        if (output.format == OUTPUT_JSON)
+        if (output.format == OUTPUT_JSON) {
             enough_memory = json_print(output.stream, deepspeed_to_json(&log));
-        else
+        } else {
             deepspeed_print_text(output.stream, &log);
+            scope_print(output.stream, part->scope);
+        }
         code = output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
     }
     deepspeed_free(&log);
     return code;
 }
 
-/* Leaves out, as duplicates are, the dumps of other runs than the one asked for, or than the newest: their sums would
- * mean nothing together. Worlds and restarts of one run stay. */
-static int select_run(const struct options *options, struct dump_set *set) {
-    const char *wanted = option_text(options, "run");
-    struct job job;
+/* Leaves out, as duplicates are, the dumps of other runs than the job's: their sums would mean nothing together. Worlds
+ * and restarts of one run stay. */
+static void keep_run(const struct job *job, struct dump_set *set, bool wanted) {
     size_t others = 0;
-    int selected = job_select(&job, set, wanted, NULL);
-    for (size_t i = 0; selected == 0 && i < set->count; i++)
-        if (strcmp(set->dumps[i]->run_id, job.dumps[0]->run_id) != 0) {
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(set->dumps[i]->run_id, job->dumps[0]->run_id) != 0) {
             others += !set->duplicate[i];
             set->duplicate[i] = true;
         }
     if (others > 0 && !wanted) {
         fprintf(stderr, "commtap: %zu dumps of other runs than ", others);
-        escape_text(stderr, job.dumps[0]->run_id);
+        escape_text(stderr, job->dumps[0]->run_id);
         fputs(", the newest, are left out (--run ID)\n", stderr);
     }
-    if (job.missing_count > 0)
+    if (job->missing_count > 0)
         fprintf(stderr, "commtap: %zu of %" PRId32 " ranks left no dump here: what they did is in no sum\n",
-                job.missing_count, job.ranks_expected);
-    if (selected == -1) {
-        fputs("commtap: no dump of run '", stderr);
-        escape_text(stderr, wanted);
-        fputs("'\n", stderr);
+                job->missing_count, job->ranks_expected);
+}
+
+/* A time is one job's: worlds and restarts of its run have clocks and steps of their own. */
+static void say_other_jobs(const struct job *job) {
+    if (job->worlds > 1 || job->generations > 1)
+        fprintf(stderr, "commtap: the time asked for is that of generation %" PRIu32 " and its largest world alone\n",
+                job->dumps[0]->header->generation);
+}
+
+static int sum_up(const struct options *options, const struct selection *selection, const struct layout *layout,
+                  struct dump_set *set) {
+    struct job job;
+    struct selected_time time = {0};
+    int code = selection_choose_job(&job, set, options, NULL);
+    if (code == EXIT_FINE) {
+        keep_run(&job, set, option_given(options, "run"));
+        code = selected_time_find(&time, &job, selection);
     }
+    if (code == EXIT_FINE) {
+        const struct part part = {.options = options,
+                                  .set = time.scope.limited ? &job.selected : set,
+                                  .filter = &selection->filter,
+                                  .scope = &time.scope};
+        if (time.scope.limited)
+            say_other_jobs(&job);
+        code = option_given(options, "compat") ? summarise_as_deepspeed(&part) : summarise(&part, layout);
+    }
+    selected_time_free(&time);
     job_free(&job);
-    return selected == 0 ? EXIT_FINE : selected == -1 ? EXIT_UNUSABLE : input_no_memory();
+    return code;
 }
 
 static int run(const struct options *options) {
-    struct filter filter;
+    struct selection selection;
+    struct layout layout;
     struct dump_set set;
-    if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0) {
-        fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
-        return EXIT_USAGE;
-    }
-    int code = options_filter(options, &filter);
-    if (code != EXIT_FINE)
-        return code;
-    code = input_open(options->arguments[0], &set);
+    int code = selection_read(&selection, options);
+    if (code == EXIT_FINE)
+        code = read_layout(&layout, options);
+    if (code == EXIT_FINE)
+        code = input_open(options->arguments[0], &set);
     if (code == EXIT_FINE) {
-        code = select_run(options, &set);
-        if (code == EXIT_FINE)
-            code = option_given(options, "compat") ? summarise_as_deepspeed(options, &set, &filter)
-                                                   : summarise(options, &set, &filter);
+        code = sum_up(options, &selection, &layout, &set);
         dump_set_close(&set);
     }
-    filter_free(&filter);
+    selection_free(&selection);
     return code;
 }
 
@@ -246,9 +293,7 @@ static const struct option option_rows[] = {
     OPTION_OUTPUT,
     OPTION_COLOR,
     OPTION_RUN,
-    OPTION_RANK,
-    OPTION_COMM,
-    OPTION_OP,
+    OPTIONS_FILTER,
     OPTION_END,
 };
 
@@ -256,6 +301,10 @@ const struct command command_summary = {
     .name = "summary",
     .summary = "what each operation cost, over all ranks",
     .arguments = "DIR",
+    .details =
+        "Sums hold every call, exactly. A part of the time (--from, --to, --step) is summed up from the records that\n"
+        "are still there, and is said to be: a call counts where it begins, an operation of a GPU where it ran\n"
+        "there; a step is each rank's own.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,

@@ -63,6 +63,20 @@ struct command {
     {.name = "comm", .argument = "UID|NAME", .doc = "only communicators with this uid or a name matching this glob; comma-separated"}
 #define OPTION_OP \
     {.name = "op", .argument = "GLOB", .doc = "only these functions: comma-separated globs, MPI_ and nccl may be left out, a leading ! excludes"}
+#define OPTION_FROM \
+    {.name = "from", .argument = "SECONDS", .doc = "only what begins at this moment of the job or later"}
+#define OPTION_TO \
+    {.name = "to", .argument = "SECONDS", .doc = "only what begins before this moment of the job"}
+#define OPTION_STEP \
+    {.name = "step", .argument = "N|N-M", .doc = "only these steps, numbered as commtap steps prints them"}
+#define OPTION_MARKER \
+    {.name = "marker", .argument = "WHAT", \
+     .doc = "what begins a step: pcontrol (levels from 100 up, and NVTX ranges named in COMMTAP_STEP), or pcontrol:LEVEL; default: found from the operations"}
+#define OPTION_ANCHOR \
+    {.name = "anchor", .argument = "GLOB", .doc = "a step goes from one call of such a function to the next"}
+/* The filters of every command, several rows in one. */
+#define OPTIONS_TIME OPTION_FROM, OPTION_TO, OPTION_STEP, OPTION_MARKER, OPTION_ANCHOR
+#define OPTIONS_FILTER OPTIONS_TIME, OPTION_RANK, OPTION_COMM, OPTION_OP
 #define OPTION_END {.name = NULL}
 /* clang-format on */
 

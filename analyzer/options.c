@@ -225,21 +225,35 @@ int options_filter(const struct options *options, struct filter *filter) {
     static const struct {
         const char *name;
         int (*set)(struct filter *, const char *);
-    } parts[] = {{"rank", filter_set_ranks}, {"comm", filter_set_comm}, {"op", filter_set_op}};
+        const char *takes;
+    } parts[] = {
+        {"rank", filter_set_ranks, "world ranks and ranges of them, as in 0,4-7"},
+        {"comm", filter_set_comm, "uids and globs of names, separated by commas"},
+        {"op", filter_set_op, "globs of functions, separated by commas"},
+        {"from", filter_set_from, "seconds since the start of the job, as in 1.5"},
+        {"to", filter_set_to, "seconds since the start of the job, as in 1.5"},
+        {"step", filter_set_steps, "a step's number or a range, as in 3-9"},
+    };
+    const char *command = options->command->name;
     memset(filter, 0, sizeof *filter);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const char *text = option_text(options, parts[i].name);
         int result = text ? parts[i].set(filter, text) : 0;
-        if (result != 0) {
-            if (result == -2)
-                fputs("commtap: out of memory\n", stderr);
-            else
-                fprintf(stderr, "commtap %s: cannot read --%s '%s'\n", options->command->name, parts[i].name, text);
-            filter_free(filter);
-            return result == -2 ? EXIT_OUTPUT : EXIT_USAGE;
-        }
+        if (result == 0)
+            continue;
+        if (result == -2)
+            fputs("commtap: out of memory\n", stderr);
+        else
+            fprintf(stderr, "commtap %s: --%s takes %s, not '%.64s'\n", command, parts[i].name, parts[i].takes, text);
+        filter_free(filter);
+        return result == -2 ? EXIT_OUTPUT : EXIT_USAGE;
     }
-    return EXIT_FINE;
+    if (!filter->has_from || !filter->has_to || filter->from_ns < filter->to_ns)
+        return EXIT_FINE;
+    fprintf(stderr, "commtap %s: --from %s is not before --to %s\n", command, option_text(options, "from"),
+            option_text(options, "to"));
+    filter_free(filter);
+    return EXIT_USAGE;
 }
 
 /* Prints a phrase wrapped to the text column of help. */
@@ -264,15 +278,20 @@ static void print_wrapped(FILE *stream, const char *text, int column, int width)
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 110 };
 
+/* The left column; what leaves no blank before the text stands on a line of its own. */
+static void print_left(FILE *stream, const char *text) {
+    fprintf(stream, "  %-*s", HELP_COLUMN - 2, text);
+    if ((int)strlen(text) >= HELP_COLUMN - 2)
+        fprintf(stream, "\n%*s", HELP_COLUMN, "");
+}
+
 static void print_option(FILE *stream, const struct option *row) {
     char left[64], letter[5] = "    ", doc[512];
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
-    snprintf(left, sizeof left, "  %s--%s%s%s", letter, row->name, row->argument ? " " : "",
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
              row->argument ? row->argument : "");
-    fprintf(stream, "%-*s", HELP_COLUMN, left);
-    if ((int)strlen(left) >= HELP_COLUMN)
-        fprintf(stream, "\n%*s", HELP_COLUMN, "");
+    print_left(stream, left);
     snprintf(doc, sizeof doc, "%s%s%s%s%s%s%s%s", row->doc, row->choices ? ": " : "", row->choices ? row->choices : "",
              row->fallback ? " (default " : "", row->fallback ? row->fallback : "", row->fallback ? ")" : "",
              row->repeats ? "; may be repeated" : "", "");
@@ -282,7 +301,7 @@ static void print_option(FILE *stream, const struct option *row) {
 static void print_columns(FILE *stream, const struct column *columns) {
     fputs("\ncolumns, by their name in csv and json:\n", stream);
     for (const struct column *column = columns; column->key; column++) {
-        fprintf(stream, "  %-*s", HELP_COLUMN - 2, column->key);
+        print_left(stream, column->key);
         print_wrapped(stream, column->doc ? column->doc : "", HELP_COLUMN, HELP_WIDTH);
     }
 }
@@ -306,9 +325,9 @@ void options_print_commands(FILE *stream, const struct command *const *commands)
           stream);
     for (; *commands; commands++) {
         char left[64];
-        snprintf(left, sizeof left, "  %s %s", (*commands)->name, (*commands)->arguments);
-        fprintf(stream, "%-*s%s%s\n", HELP_COLUMN, left, (int)strlen(left) >= HELP_COLUMN ? " " : "",
-                (*commands)->summary);
+        snprintf(left, sizeof left, "%s %s", (*commands)->name, (*commands)->arguments);
+        print_left(stream, left);
+        print_wrapped(stream, (*commands)->summary, HELP_COLUMN, HELP_WIDTH);
     }
     fputs("\n  commtap COMMAND --help    options of a command\n"
           "  commtap --version         version\n"

@@ -39,8 +39,8 @@ bool option_given(const struct options *options, const char *name);
 /* Walks the values of an option that repeats: *position starts at 0. Returns NULL at the end. */
 const char *option_next(const struct options *options, const char *name, size_t *position);
 
-/* Builds the filter from --rank, --comm and --op. Returns EXIT_FINE, or EXIT_USAGE after one message on stderr. The
- * caller frees with filter_free. */
+/* Builds the filter from --rank, --comm, --op, --from, --to and --step. Returns EXIT_FINE, or EXIT_USAGE (EXIT_OUTPUT
+ * when memory is short) after one message on stderr. The caller frees with filter_free. */
 int options_filter(const struct options *options, struct filter *filter);
 
 /* Prints `commtap CMD --help`, the list of commands, and a bash completion script for all of them. */

@@ -32,19 +32,14 @@ static unsigned worker_count(const struct options *options) {
     return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
 }
 
-/* Seconds into the job -> common ns. */
-static int64_t moment(const struct session *session, const char *text, int64_t standard) {
-    return text ? add_ns(session->start_ns, (int64_t)(strtod(text, NULL) * 1e9)) : standard;
-}
-
 static bool judge(struct session *session, const struct options *options) {
     unsigned shown = 0;
     bool terminal = isatty(STDERR_FILENO);
-    const char *from = option_text(options, "from"), *to = option_text(options, "to");
+    const struct scope *scope = &session->scope;
     struct straggler_request request = {.workers = worker_count(options),
-                                        .limited = from || to,
-                                        .from_ns = moment(session, from, -NS_MOST),
-                                        .to_ns = moment(session, to, NS_MOST),
+                                        .limited = scope->limited,
+                                        .from_ns = scope->from_ns,
+                                        .to_ns = scope->to_ns,
                                         .progress = terminal ? show_progress : NULL,
                                         .progress_context = &shown};
     bool done = straggler_analyse(&session->analysis, &session->clock, &session->directory, &request);
@@ -62,25 +57,18 @@ static bool name_sites(struct session *session) {
 }
 
 static int run_stages(struct session *session, const struct options *options) {
-    int selected = job_select(&session->job, &session->set, option_text(options, "run"), process_is_alive);
-    if (selected == -1) {
-        fputs("commtap: no dump of run '", stderr);
-        escape_text(stderr, option_text(options, "run"));
-        fputs("' in ", stderr);
-        escape_text(stderr, options->arguments[0]);
-        fputc('\n', stderr);
-        return EXIT_UNUSABLE;
-    }
-    if (selected != 0)
-        return input_no_memory();
-    int code = call_sites_open(&session->sites, options, session->job.dumps, session->job.count);
+    int code = selection_choose_job(&session->job, &session->set, options, process_is_alive);
+    if (code == EXIT_FINE)
+        code = call_sites_open(&session->sites, options, session->job.dumps, session->job.count);
     if (code != EXIT_FINE)
         return code;
     bool done = common_clock_build(&session->clock, session->job.dumps, session->job.count) &&
                 match_directory_build(&session->directory, session->job.dumps, session->job.count);
     if (done) {
         job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
-        done = judge(session, options);
+        done = scope_build(&session->scope, &session->job, &session->clock, &session->selection.filter,
+                           &session->selection.marker) &&
+               judge(session, options);
     }
     done = done && name_sites(session);
     if (done)
@@ -91,11 +79,14 @@ static int run_stages(struct session *session, const struct options *options) {
 int session_open(struct session *session, const struct options *options) {
     *session = (struct session){0};
     int code = session_check_options(options);
-    if (code != EXIT_FINE)
+    if (code == EXIT_FINE)
+        code = selection_read(&session->selection, options);
+    if (code == EXIT_FINE)
+        code = input_open(options->arguments[0], &session->set);
+    if (code != EXIT_FINE) {
+        selection_free(&session->selection);
         return code;
-    code = input_open(options->arguments[0], &session->set);
-    if (code != EXIT_FINE)
-        return code;
+    }
     code = run_stages(session, options);
     if (code != EXIT_FINE)
         session_close(session);
@@ -109,9 +100,11 @@ void session_close(struct session *session) {
     call_sites_close(&session->sites);
     straggler_analysis_free(&session->analysis);
     match_directory_free(&session->directory);
+    scope_free(&session->scope);
     common_clock_free(&session->clock);
     job_free(&session->job);
     dump_set_close(&session->set);
+    selection_free(&session->selection);
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -123,13 +116,6 @@ static bool find_severity(const char *text, enum severity *severity) {
             return true;
         }
     return false;
-}
-
-/* A number of seconds: digits with at most one dot, short enough for any arithmetic. */
-static bool is_seconds(const char *text) {
-    size_t digits = strspn(text, "0123456789");
-    size_t fraction = text[digits] == '.' ? 1 + strspn(text + digits + 1, "0123456789") : 0;
-    return digits > 0 && digits < 10 && text[digits + fraction] == '\0';
 }
 
 int session_check_options(const struct options *options) {
@@ -145,20 +131,6 @@ int session_check_options(const struct options *options) {
     const char *threads = option_text(options, "threads");
     if (threads && (!isdigit((unsigned char)threads[0]) || strtol(threads, NULL, 10) < 1)) {
         fprintf(stderr, "commtap %s: --threads takes a number from 1 up\n", options->command->name);
-        return EXIT_USAGE;
-    }
-    static const char *const moments[] = {"from", "to"};
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
-        const char *text = option_text(options, moments[i]);
-        if (text && !is_seconds(text)) {
-            fprintf(stderr, "commtap %s: --%s takes seconds since the start of the job\n", options->command->name,
-                    moments[i]);
-            return EXIT_USAGE;
-        }
-    }
-    const char *from = option_text(options, "from"), *to = option_text(options, "to");
-    if (from && to && strtod(from, NULL) >= strtod(to, NULL)) {
-        fprintf(stderr, "commtap %s: --from %s is not before --to %s\n", options->command->name, from, to);
         return EXIT_USAGE;
     }
     return EXIT_FINE;

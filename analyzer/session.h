@@ -11,8 +11,11 @@
 #include "analyzer/analyse/hot_sites.h"
 #include "analyzer/call_sites.h"
 #include "analyzer/options.h"
+#include "analyzer/selection.h"
 
 struct session {
+    struct selection selection;
+    struct scope scope; /* what of the time was asked for */
     struct dump_set set;
     struct job job;
     struct common_clock clock;
@@ -35,19 +38,16 @@ struct session {
         .doc = "exit with 1 on findings: a severity (info, warning, error: that or worse) or a finding's code"         \
     }
 
-#define OPTION_FROM                                                                                                    \
-    { .name = "from", .argument = "SECONDS", .doc = "look only at what comes after this moment of the job" }
-#define OPTION_TO                                                                                                      \
-    { .name = "to", .argument = "SECONDS", .doc = "look only at what comes before this moment of the job" }
-
 /* Opens and judges the directory that is the first argument. Returns EXIT_FINE; otherwise a message was printed and
- * nothing is left open. The caller ends with session_close. */
+ * nothing is left open. The caller ends with session_close. Where a part of the time was asked for, only that is
+ * judged: one window for all ranks, with what reaches into it. --rank, --comm and --op take nothing from the judgement:
+ * who is to blame does not depend on who is shown. */
 int session_open(struct session *session, const struct options *options);
 void session_close(struct session *session);
 
 /* EXIT_FINDINGS where --fail-on asks for it, else EXIT_FINE. */
 int session_verdict(const struct session *session, const struct options *options);
-/* Checks --fail-on, --threads, --from and --to before any work. Returns EXIT_FINE, or EXIT_USAGE after one message. */
+/* Checks --fail-on and --threads before any work. Returns EXIT_FINE, or EXIT_USAGE after one message. */
 int session_check_options(const struct options *options);
 
 #endif

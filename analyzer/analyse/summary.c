@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the calls cost.
- * Lives here: grouping rows of all dumps, sums, percentiles, bandwidth.
- * Must not live here: anything that needs matched calls or clocks of several processes; printing.
+ * Lives here: grouping of calls, sums, percentiles, bandwidth.
+ * Must not live here: where the calls come from (summary_tables.c, summary_records.c), anything that needs matched
+ * calls or clocks of several processes; printing.
  */
-#include "analyzer/analyse/summary.h"
+#include "analyzer/analyse/summary_build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "analyzer/load/rows.h"
-
-/* Exact percentiles keep every time; beyond this many the histograms do, so that memory stays bounded. */
-enum { SAMPLES_MAX = 2000000 };
 
 /* ---- strings that outlive the dumps ---------------------------------------------------------- */
 
@@ -37,37 +33,6 @@ static const char *intern(struct summary *summary, const char *text) {
 
 /* ---- entries by key -------------------------------------------------------------------------- */
 
-/* A row of some dump's operation table: where an entry's histogram comes from. */
-struct row_reference {
-    struct row_reference *next;
-    const struct dump *dump;
-    const struct operation_row *row;
-};
-
-/* An entry while it is being summed up. */
-struct group {
-    struct summary_entry entry;
-    uint64_t hash;
-    struct row_reference *rows;
-    size_t sample_capacity;
-    uint64_t band_bytes, band_ns; /* calls with bytes, time and a bandwidth convention */
-    double bus_bytes;
-    bool bus_unknown;
-};
-
-struct build {
-    struct summary *summary;
-    const struct filter *filter;
-    unsigned by;
-    struct group **table; /* open addressing, a power of two */
-    size_t table_size;
-    struct group **groups; /* in order of appearance */
-    size_t count;
-    struct site_labels *labels; /* NULL: not by site */
-    size_t d;                   /* number of the dump at hand in its set */
-    const char **call_names;    /* of the dump at hand: call index -> interned name */
-};
-
 static uint64_t mix(uint64_t hash, uint64_t value) {
     hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
     return hash ^ (hash >> 29);
@@ -87,10 +52,10 @@ static bool same_key(const struct summary_entry *a, const struct summary_entry *
            a->site == b->site;
 }
 
-static bool grow_table(struct build *build) {
+static bool grow_table(struct summary_build *build) {
     size_t size = build->table_size ? build->table_size * 2 : 256;
-    struct group **table = calloc(size, sizeof *table);
-    struct group **groups = realloc(build->groups, size / 2 * sizeof *groups);
+    struct summary_group **table = calloc(size, sizeof *table);
+    struct summary_group **groups = realloc(build->groups, size / 2 * sizeof *groups);
     if (groups)
         build->groups = groups;
     if (!table || !groups) {
@@ -110,7 +75,7 @@ static bool grow_table(struct build *build) {
 }
 
 /* The group with that key; a new one is made when `create`. NULL when there is none or memory is short. */
-static struct group *find_group(struct build *build, const struct summary_entry *key, bool create) {
+static struct summary_group *find_group(struct summary_build *build, const struct summary_entry *key, bool create) {
     if (build->count * 2 >= build->table_size && !grow_table(build))
         return NULL;
     uint64_t hash = hash_key(key);
@@ -118,7 +83,7 @@ static struct group *find_group(struct build *build, const struct summary_entry 
     for (; build->table[at]; at = (at + 1) & (build->table_size - 1))
         if (same_key(&build->table[at]->entry, key))
             return build->table[at];
-    struct group *group = create ? calloc(1, sizeof *group) : NULL;
+    struct summary_group *group = create ? calloc(1, sizeof *group) : NULL;
     if (!group)
         return NULL;
     group->entry = *key;
@@ -148,7 +113,7 @@ const struct dump_communicator *summary_communicator(const struct dump *dump,
     return NULL;
 }
 
-static const char *name_of_call(struct build *build, const struct dump *dump, uint16_t id) {
+static const char *name_of_call(struct summary_build *build, const struct dump *dump, uint16_t id) {
     const struct call_name *call = dump_call(dump, id);
     if (!call) {
         char text[32];
@@ -160,15 +125,6 @@ static const char *name_of_call(struct build *build, const struct dump *dump, ui
         *name = intern(build->summary, call->name);
     return *name;
 }
-
-/* What a call is and on which communicator. */
-struct subject {
-    const struct call_name *call; /* NULL = the dump does not name it */
-    const struct dump_communicator *communicator;
-    bool has_comm;
-    uint64_t uid;
-    uint32_t size; /* of the communicator that the call was made on */
-};
 
 static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_t comm) {
     struct subject subject = {.call = dump_call(dump, call)};
@@ -182,7 +138,7 @@ static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_
 }
 
 /* Fills the key of a call. Returns 1, 0 when the filter leaves it out, -1 when memory is short. */
-static int make_key(struct build *build, const struct dump *dump, const struct subject *subject, uint16_t call,
+static int make_key(struct summary_build *build, const struct dump *dump, const struct subject *subject, uint16_t call,
                     uint8_t source, uint64_t bytes, uint32_t stack, struct summary_entry *key) {
     const char *name = name_of_call(build, dump, call);
     if (!name)
@@ -219,7 +175,7 @@ static int make_key(struct build *build, const struct dump *dump, const struct s
 }
 
 /* What is told beside the key comes from the first dump that knows it. */
-static bool describe(struct build *build, struct group *group, const struct subject *subject) {
+static bool describe(struct summary_build *build, struct summary_group *group, const struct subject *subject) {
     struct summary_entry *entry = &group->entry;
     if (!entry->torch || !*entry->torch)
         entry->torch = intern(build->summary, subject->call && entry->op ? subject->call->torch : "");
@@ -233,8 +189,9 @@ static bool describe(struct build *build, struct group *group, const struct subj
 
 /* ---- sums ------------------------------------------------------------------------------------ */
 
-static uint64_t to_ns(const struct dump *dump, uint8_t source, uint64_t time) {
-    bool device = source == SOURCE_GPU_EVENT || source == SOURCE_IN_KERNEL;
+uint64_t summary_ns(const struct dump *dump, uint8_t source, uint64_t time) {
+    uint8_t from = source & (uint8_t)~SOURCE_SIZE_CLASS;
+    bool device = from == SOURCE_GPU_EVENT || from == SOURCE_IN_KERNEL;
     return device ? time : (uint64_t)dump_duration_ns(dump, time);
 }
 
@@ -252,7 +209,7 @@ double busbw_factor(enum busbw kind, uint32_t n) {
     return -1;
 }
 
-static void add_bandwidth(struct group *group, const struct subject *subject, const struct operation_row *row,
+static void add_bandwidth(struct summary_group *group, const struct subject *subject, const struct operation_row *row,
                           uint64_t ns) {
     uint64_t timed = row->count - row->untimed;
     if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || timed == 0)
@@ -271,16 +228,35 @@ static void add_bandwidth(struct group *group, const struct subject *subject, co
         group->bus_bytes += (double)bytes * busbw_factor(subject->call->busbw, subject->size);
 }
 
-/* `in_file` is where the row's histogram is, NULL when it has none. */
-static bool add_row(struct build *build, const struct dump *dump, const struct operation_row *in_file,
-                    const struct operation_row *row, uint32_t stack) {
+static void add_counts(struct summary_entry *entry, const struct dump *dump, const struct operation_row *row,
+                       uint64_t ns) {
+    bool timed = row->count > row->untimed, first = entry->count == entry->untimed;
+    uint64_t least = summary_ns(dump, row->source, row->time_min), most = summary_ns(dump, row->source, row->time_max);
+    if (timed && (first || least < entry->time_min_ns))
+        entry->time_min_ns = least;
+    if (timed && most > entry->time_max_ns)
+        entry->time_max_ns = most;
+    entry->count += row->count;
+    entry->untimed += row->untimed;
+    entry->failed += row->failed;
+    entry->estimated_bytes += row->posted_size;
+    entry->bytes_total += row->bytes_total;
+    entry->received_bytes += row->received_bytes;
+    entry->time_total_ns += ns;
+    entry->posting_total_ns += summary_ns(dump, row->source, row->posting_total);
+}
+
+bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct operation_row *in_file,
+                     const struct operation_row *row, uint32_t stack, struct summary_group **to) {
     uint32_t comm = row->comm_epoch & 0xffffff;
     struct subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
     struct summary_entry key;
     int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, stack, &key);
+    if (to)
+        *to = NULL;
     if (wanted <= 0)
         return wanted == 0;
-    struct group *group = find_group(build, &key, true);
+    struct summary_group *group = find_group(build, &key, true);
     struct row_reference *reference = in_file ? malloc(sizeof *reference) : NULL;
     if (!group || (in_file && !reference) || !describe(build, group, &subject)) {
         free(reference);
@@ -290,113 +266,41 @@ static bool add_row(struct build *build, const struct dump *dump, const struct o
         *reference = (struct row_reference){group->rows, dump, in_file};
         group->rows = reference;
     }
-    uint8_t source = row->source & ~SOURCE_SIZE_CLASS;
-    uint64_t ns = to_ns(dump, source, row->time_total);
-    struct summary_entry *entry = &group->entry;
-    bool timed = row->count > row->untimed, first = entry->count == entry->untimed;
-    uint64_t least = to_ns(dump, source, row->time_min);
-    if (timed && (first || least < entry->time_min_ns))
-        entry->time_min_ns = least;
-    if (timed && to_ns(dump, source, row->time_max) > entry->time_max_ns)
-        entry->time_max_ns = to_ns(dump, source, row->time_max);
-    entry->count += row->count;
-    entry->untimed += row->untimed;
-    entry->failed += row->failed;
-    entry->estimated_bytes += row->posted_size;
-    entry->bytes_total += row->bytes_total;
-    entry->received_bytes += row->received_bytes;
-    entry->time_total_ns += ns;
-    entry->posting_total_ns += to_ns(dump, source, row->posting_total);
+    if (to)
+        *to = group;
+    uint64_t ns = summary_ns(dump, row->source, row->time_total);
+    add_counts(&group->entry, dump, row, ns);
     add_bandwidth(group, &subject, row, ns);
     return true;
 }
 
-static bool add_lane(struct build *build, const struct dump *dump, const struct dump_lane *lane) {
-    build->summary->calls_lost += lane->operations ? lane->state->operations_lost : 0;
-    for (uint32_t i = 0; i < lane->operation_count; i++) {
-        struct operation_row row;
-        enum row_state state = operation_row_read(dump, &lane->operations[i], &row);
-        if (state == ROW_UNUSED || state == ROW_DAMAGED)
-            continue;
-        build->summary->rows_torn += state == ROW_TORN;
-        if (row.untimed > row.count) /* torn: no more calls lack a time than there are */
-            row.untimed = row.count;
-        if (!add_row(build, dump, &lane->operations[i], &row, STACK_NONE))
-            return false;
-    }
-    return true;
-}
-
-/* A row of the sites table as a row of operations: sizes of single calls, their least time and whether they failed are
- * not known. */
-static bool add_site(struct build *build, const struct dump *dump, const struct dump_lane *lane,
-                     const struct site_row *site) {
-    bool device = lane->state->device == 1;
-    struct operation_row row = {.call = site->call,
-                                .source = SOURCE_HOST,
-                                .comm_epoch = site->comm_epoch,
-                                .count = site->count,
-                                .bytes_total = site->bytes_total,
-                                .time_total = site->time_total,
-                                .time_min = 0,
-                                .time_max = site->time_max};
-    if (device)
-        row.source = SOURCE_GPU_EVENT;
-    return add_row(build, dump, NULL, &row, site->stack);
-}
-
-static bool add_sites(struct build *build, const struct dump *dump, const struct dump_lane *lane) {
-    build->summary->calls_lost += lane->sites ? lane->state->sites_lost : 0;
-    for (uint32_t i = 0; i < lane->site_count; i++) {
-        struct site_row row;
-        enum row_state state = site_row_read(dump, &lane->sites[i], &row);
-        if (state == ROW_UNUSED || state == ROW_DAMAGED)
-            continue;
-        build->summary->rows_torn += state == ROW_TORN;
-        if (!add_site(build, dump, lane, &row))
-            return false;
-    }
-    return true;
-}
-
-/* Operations that were posted and not seen complete when the dump ended are calls all the same. */
-static bool add_pending(struct build *build, const struct dump *dump) {
-    for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *pending = &dump->pending[i];
-        if (!pending_is_active(dump, pending))
-            continue;
-        struct subject subject = subject_of(dump, pending->call, pending->comm);
-        struct summary_entry key;
-        int wanted = make_key(build, dump, &subject, pending->call, SOURCE_HOST, pending->bytes, pending->stack, &key);
-        if (wanted < 0)
-            return false;
-        if (wanted == 0)
-            continue;
-        struct group *group = find_group(build, &key, true);
-        if (!group || !describe(build, group, &subject))
-            return false;
-        group->entry.count++;
-        group->entry.untimed++;
-        group->entry.bytes_total += pending->bytes == BYTES_UNKNOWN ? 0 : pending->bytes;
-        build->summary->pending++;
-    }
-    return true;
-}
-
-static bool add_dump(struct build *build, const struct dump *dump) {
-    free(build->call_names);
-    build->call_names = calloc(dump->call_count + 1, sizeof *build->call_names);
-    if (!build->call_names)
+bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, uint16_t call, uint32_t comm,
+                            uint64_t bytes, uint32_t stack) {
+    struct subject subject = subject_of(dump, call, comm);
+    struct summary_entry key;
+    int wanted = make_key(build, dump, &subject, call, SOURCE_HOST, bytes, stack, &key);
+    if (wanted <= 0)
+        return wanted == 0;
+    struct summary_group *group = find_group(build, &key, true);
+    if (!group || !describe(build, group, &subject))
         return false;
-    for (uint32_t i = 0; i < dump->lane_count; i++)
-        if (dump->lanes[i].state && !(build->labels ? add_sites : add_lane)(build, dump, &dump->lanes[i]))
-            return false;
-    return add_pending(build, dump);
+    group->entry.count++;
+    group->entry.untimed++;
+    group->entry.bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    build->summary->pending++;
+    return true;
+}
+
+bool summary_enter(struct summary_build *build, const struct dump *dump, size_t d) {
+    free(build->call_names);
+    build->d = d;
+    build->call_names = calloc(dump->call_count + 1, sizeof *build->call_names);
+    return build->call_names != NULL;
 }
 
 /* ---- times of single calls ------------------------------------------------------------------- */
 
-static bool add_sample(struct group *group, uint64_t ns, uint64_t count) {
+bool summary_add_sample(struct summary_group *group, uint64_t ns, uint64_t count) {
     struct summary_entry *entry = &group->entry;
     if (entry->sample_count == group->sample_capacity) {
         size_t capacity = group->sample_capacity ? group->sample_capacity * 2 : 16;
@@ -410,91 +314,24 @@ static bool add_sample(struct group *group, uint64_t ns, uint64_t count) {
     return true;
 }
 
-/* Records that stand for one timed call in an operation row. */
-static bool is_timed_call(const struct dump *dump, const struct record *record) {
-    if (record->flags & (FLAG_RECEIVE_HALF | FLAG_UNOBSERVED) || record->t1 < record->t0)
-        return false;
-    if (record->kind == RECORD_POST) { /* NCCL's: the host's share of an operation; of a group only the group has it */
-        const struct call_name *call = dump_call(dump, record->call);
-        return call && call->api == API_NCCL && record->tag == TAG_NONE;
-    }
-    return record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GROUP ||
-           record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+bool summary_counts(const struct summary_build *build, const struct dump_set *set, size_t d) {
+    return !set->duplicate[d] && (!build->filter || filter_rank(build->filter, set->dumps[d]->header->rank));
 }
 
-static enum source source_of(const struct record *record) {
-    return record->kind == RECORD_GPU      ? SOURCE_GPU_EVENT
-           : record->kind == RECORD_KERNEL ? SOURCE_IN_KERNEL
-                                           : SOURCE_HOST;
-}
-
-static bool add_record(struct build *build, const struct dump *dump, const struct record *record) {
+bool summary_add_time(struct summary_build *build, const struct dump *dump, const struct record *record) {
+    enum source source = summary_source(record);
     struct subject subject = subject_of(dump, record->call, record->comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, record->call, source_of(record), record->bytes, record->stack, &key);
+    int wanted = make_key(build, dump, &subject, record->call, source, record->bytes, record->stack, &key);
     if (wanted <= 0)
         return wanted == 0;
-    struct group *group = find_group(build, &key, false); /* none: its row is a size class */
-    return !group || add_sample(group, to_ns(dump, source_of(record), record->t1 - record->t0), 1);
-}
-
-static bool add_records(struct build *build, const struct dump *dump) {
-    free(build->call_names);
-    build->call_names = calloc(dump->call_count + 1, sizeof *build->call_names);
-    if (!build->call_names)
-        return false;
-    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
-        struct record_cursor cursor;
-        if (!record_cursor_begin(&cursor, dump, lane))
-            return false;
-        bool enough_memory = true;
-        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));)
-            enough_memory = !is_timed_call(dump, record) || add_record(build, dump, record);
-        record_cursor_end(&cursor);
-        if (!enough_memory)
-            return false;
-    }
-    return true;
-}
-
-static bool is_counted(const struct build *build, const struct dump_set *set, size_t i) {
-    return !set->duplicate[i] && (!build->filter || filter_rank(build->filter, set->dumps[i]->header->rank));
-}
-
-/* Every record is there, and there are not too many to keep. */
-static bool records_can_tell(const struct build *build, const struct dump_set *set) {
-    uint64_t records = 0;
-    for (size_t i = 0; i < set->count; i++) {
-        if (!is_counted(build, set, i))
-            continue;
-        if (!dump_records_complete(set->dumps[i]))
-            return false;
-        for (uint32_t lane = 0; lane < set->dumps[i]->lane_count; lane++)
-            records += set->dumps[i]->lanes[lane].end_ticket;
-    }
-    return records <= SAMPLES_MAX;
+    struct summary_group *group = find_group(build, &key, false); /* none: its row is a size class */
+    return !group || summary_add_sample(group, summary_ns(dump, source, record->t1 - record->t0), 1);
 }
 
 static int compare_samples(const void *a, const void *b) {
     const struct summary_sample *left = a, *right = b;
     return left->ns < right->ns ? -1 : left->ns > right->ns;
-}
-
-static bool samples_from_histograms(struct group *group) {
-    group->entry.sample_count = 0;
-    for (const struct row_reference *reference = group->rows; reference; reference = reference->next)
-        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
-            uint32_t count = reference->row->histogram[bucket];
-            uint8_t source = reference->row->source & ~SOURCE_SIZE_CLASS;
-            uint64_t ns = to_ns(reference->dump, source, histogram_middle(bucket));
-            if (ns < group->entry.time_min_ns)
-                ns = group->entry.time_min_ns;
-            if (ns > group->entry.time_max_ns)
-                ns = group->entry.time_max_ns;
-            if (count > 0 && !add_sample(group, ns, count))
-                return false;
-        }
-    return true;
 }
 
 /* Nearest rank: the least time that at least `percent` % of the calls do not exceed. */
@@ -508,7 +345,7 @@ static uint64_t percentile(const struct summary_entry *entry, uint64_t total, un
     return 0;
 }
 
-static bool add_percentiles(struct group *group) {
+static bool add_percentiles(struct summary_group *group) {
     struct summary_entry *entry = &group->entry;
     uint64_t timed = entry->count - entry->untimed, total = 0;
     entry->percentiles = timed == 0                     ? PERCENTILES_NONE
@@ -516,7 +353,7 @@ static bool add_percentiles(struct group *group) {
                                                         : PERCENTILES_APPROXIMATE;
     if (entry->percentiles == PERCENTILES_NONE)
         entry->sample_count = 0;
-    if (entry->percentiles == PERCENTILES_APPROXIMATE && !samples_from_histograms(group))
+    if (entry->percentiles == PERCENTILES_APPROXIMATE && !summary_take_histograms(group))
         return false;
     for (size_t i = 0; i < entry->sample_count; i++)
         total += entry->samples[i].count;
@@ -535,7 +372,7 @@ static bool add_percentiles(struct group *group) {
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static void add_rates(struct group *group) {
+static void add_rates(struct summary_group *group) {
     struct summary_entry *entry = &group->entry;
     entry->algbw_bytes_per_s = entry->busbw_bytes_per_s = -1;
     if (group->band_bytes == 0 || group->band_ns == 0)
@@ -550,8 +387,8 @@ static int compare_numbers(uint64_t a, uint64_t b) {
 }
 
 static int compare_entries(const void *a, const void *b) {
-    const struct summary_entry *left = &(*(struct group *const *)a)->entry,
-                               *right = &(*(struct group *const *)b)->entry;
+    const struct summary_entry *left = &(*(struct summary_group *const *)a)->entry,
+                               *right = &(*(struct summary_group *const *)b)->entry;
     int order = compare_numbers(right->time_total_ns, left->time_total_ns);
     if (order == 0)
         order = compare_numbers(left->api, right->api);
@@ -572,7 +409,7 @@ static int compare_entries(const void *a, const void *b) {
     return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-static bool finish(struct build *build) {
+static bool finish(struct summary_build *build) {
     struct summary *summary = build->summary;
     if (build->count > 0)
         qsort(build->groups, build->count, sizeof *build->groups, compare_entries);
@@ -589,7 +426,7 @@ static bool finish(struct build *build) {
     return true;
 }
 
-static void free_build(struct build *build) {
+static void free_build(struct summary_build *build) {
     for (size_t i = 0; i < build->count; i++) {
         for (struct row_reference *row = build->groups[i]->rows, *next; row; row = next) {
             next = row->next;
@@ -603,18 +440,12 @@ static void free_build(struct build *build) {
     free(build->call_names);
 }
 
-static bool build_all(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
-                      struct site_labels *labels) {
+/* `scope` NULL: from the tables. */
+static bool build_all(struct summary *summary, const struct dump_set *set, const struct scope *scope,
+                      const struct filter *filter, unsigned by, struct site_labels *labels) {
     *summary = (struct summary){.by = by};
-    struct build build = {.summary = summary, .filter = filter, .by = by, .labels = labels};
-    bool enough_memory = true;
-    for (build.d = 0; build.d < set->count && enough_memory; build.d++)
-        if (is_counted(&build, set, build.d))
-            enough_memory = add_dump(&build, set->dumps[build.d]);
-    if (enough_memory && records_can_tell(&build, set))
-        for (build.d = 0; build.d < set->count && enough_memory; build.d++)
-            if (is_counted(&build, set, build.d))
-                enough_memory = add_records(&build, set->dumps[build.d]);
+    struct summary_build build = {.summary = summary, .filter = filter, .by = by, .labels = labels};
+    bool enough_memory = scope ? summary_take_records(&build, set, scope) : summary_take_tables(&build, set);
     enough_memory = enough_memory && finish(&build);
     free_build(&build);
     if (!enough_memory)
@@ -623,12 +454,18 @@ static bool build_all(struct summary *summary, const struct dump_set *set, const
 }
 
 bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by) {
-    return build_all(summary, set, filter, by & ~(unsigned)SUMMARY_BY_SITE, NULL);
+    return build_all(summary, set, NULL, filter, by & ~(unsigned)SUMMARY_BY_SITE, NULL);
 }
 
 bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
                          struct site_labels *labels) {
-    return build_all(summary, set, filter, by & ~(unsigned)SUMMARY_BY_BYTES, labels);
+    return build_all(summary, set, NULL, filter, by & ~(unsigned)SUMMARY_BY_BYTES, labels);
+}
+
+bool summary_build_scope(struct summary *summary, const struct dump_set *set, const struct scope *scope, unsigned by,
+                         struct site_labels *labels) {
+    by &= by & SUMMARY_BY_SITE ? ~(unsigned)SUMMARY_BY_BYTES : ~0u;
+    return build_all(summary, set, scope, scope->filter, by, labels);
 }
 
 void summary_free(struct summary *summary) {

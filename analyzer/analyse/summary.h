@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the calls cost: sums over all ranks from the dumps' operation tables, which hold every call, exactly.
+ * What the calls cost: sums over all ranks, of the whole run from the dumps' operation tables, which hold every call,
+ * exactly, of a part of it from the records that are still there.
  * Lives here: grouping, sums, percentiles, bandwidth.
  * Must not live here: anything that needs matched calls or clocks of several processes; printing.
  */
@@ -14,6 +15,8 @@
 #include "analyzer/load/dump.h"
 #include "analyzer/load/filter.h"
 #include "analyzer/symbols/site_labels.h"
+
+struct scope; /* analyse/scope.h */
 
 /* What entries are told apart by. Without SUMMARY_BY_OP an entry holds calls of several functions, and so on. */
 enum summary_key {
@@ -87,6 +90,11 @@ bool summary_build(struct summary *summary, const struct dump_set *set, const st
 /* The same from the tables of call sites: `by` holds SUMMARY_BY_SITE. Percentiles are known only where every record is
  * still there. The symbols of `labels` are those of set->dumps. */
 bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
+                         struct site_labels *labels);
+/* The same from the records that lie in a scope with limits, for what passes its filter; `set` holds the dumps of the
+ * scope's clock, in their order. Only calls on record are counted. `labels` is NULL unless `by` holds SUMMARY_BY_SITE.
+ */
+bool summary_build_scope(struct summary *summary, const struct dump_set *set, const struct scope *scope, unsigned by,
                          struct site_labels *labels);
 void summary_free(struct summary *summary);
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analyse/scope.h"
+
 enum { JOINED_RECORDS_MAX = 2000000 };
 
 /* What the logger takes for the size of an operation, and what it makes of it. */
@@ -91,6 +93,7 @@ struct collected {
 struct build {
     struct deepspeed *log;
     const struct dump_set *set;
+    const struct scope *scope; /* NULL: all of the time */
     const struct filter *filter;
     struct collected *collected; /* beside log->rows */
 };
@@ -245,26 +248,24 @@ static bool compare_with_least(struct build *build, struct join *join, const str
 }
 
 /* Walks one dump's joinable records: enters them, or compares them where `compare`. */
-static bool walk(struct build *build, struct join *join, const struct dump *dump, bool compare) {
+static bool walk(struct build *build, struct join *join, size_t d, bool compare) {
+    const struct dump *dump = build->set->dumps[d];
+    struct scope_walk walk;
     bool enough_memory = true;
-    for (uint32_t lane = 0; lane < dump->lane_count && enough_memory; lane++) {
-        struct record_cursor cursor;
-        if (!record_cursor_begin(&cursor, dump, lane))
-            return false;
-        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));) {
-            const struct call_name *call;
-            const struct dump_communicator *communicator = joinable(build, dump, record, &call);
-            if (communicator && compare)
-                enough_memory = compare_with_least(build, join, dump, record, communicator, call);
-            else if (communicator)
-                enter_record(join, dump, record, communicator);
-        }
-        record_cursor_end(&cursor);
+    scope_walk_begin(&walk, build->scope, dump, d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));) {
+        const struct call_name *call;
+        const struct dump_communicator *communicator = joinable(build, dump, record, &call);
+        if (communicator && compare)
+            enough_memory = compare_with_least(build, join, dump, record, communicator, call);
+        else if (communicator)
+            enter_record(join, dump, record, communicator);
     }
-    return enough_memory;
+    scope_walk_end(&walk);
+    return enough_memory && !walk.no_memory;
 }
 
-static bool add_stragglers(struct build *build, const struct dump *own) {
+static bool add_stragglers(struct build *build, size_t own) {
     uint64_t records = 0;
     for (size_t i = 0; i < build->set->count; i++)
         for (uint32_t lane = 0; lane < build->set->dumps[i]->lane_count; lane++)
@@ -279,7 +280,7 @@ static bool add_stragglers(struct build *build, const struct dump *own) {
     bool enough_memory = join.table != NULL;
     for (size_t i = 0; i < build->set->count && enough_memory; i++)
         if (!build->set->duplicate[i])
-            enough_memory = walk(build, &join, build->set->dumps[i], false);
+            enough_memory = walk(build, &join, i, false);
     enough_memory = enough_memory && walk(build, &join, own, true);
     free(join.table);
     return enough_memory;
@@ -330,14 +331,15 @@ static int compare_rows(const void *a, const void *b) {
     return order != 0 ? order : left->msg_bytes < right->msg_bytes ? -1 : left->msg_bytes > right->msg_bytes;
 }
 
-/* The dump whose figures are shown: of the lowest known rank that passes the filter; NULL when there is none. */
-static const struct dump *own_dump(const struct dump_set *set, const struct filter *filter) {
-    const struct dump *own = NULL;
+/* Number of the dump whose figures are shown: of the lowest known rank that passes the filter; set->count when there is
+ * none. */
+static size_t own_dump(const struct dump_set *set, const struct filter *filter) {
+    size_t own = set->count;
     for (size_t i = 0; i < set->count; i++) {
         const struct dump_header *header = set->dumps[i]->header;
         if (header->rank != RANK_UNKNOWN && !set->duplicate[i] && filter_rank(filter, header->rank) &&
-            (!own || header->rank < own->header->rank))
-            own = set->dumps[i];
+            (own == set->count || header->rank < set->dumps[own]->header->rank))
+            own = i;
     }
     return own;
 }
@@ -353,24 +355,31 @@ static int64_t end_of(const struct dump *dump) {
     return dump_realtime_ns(dump, last);
 }
 
-/* The summary of one dump alone. */
-static bool summarise(struct summary *summary, const struct dump *dump, const struct filter *filter) {
-    struct dump *dumps[] = {(struct dump *)dump};
-    bool duplicate[] = {false};
-    const struct dump_set set = {.dumps = dumps, .count = 1, .duplicate = duplicate};
-    return summary_build(summary, &set, filter, SUMMARY_BY_DEFAULT);
+/* The summary of one dump alone: the others count as duplicates. */
+static bool summarise(const struct build *build, size_t own) {
+    struct summary *summary = &build->log->summary;
+    struct dump_set alone = *build->set;
+    alone.duplicate = malloc(alone.count * sizeof *alone.duplicate);
+    for (size_t d = 0; alone.duplicate && d < alone.count; d++)
+        alone.duplicate[d] = d != own;
+    bool done =
+        alone.duplicate && (build->scope ? summary_build_scope(summary, &alone, build->scope, SUMMARY_BY_DEFAULT, NULL)
+                                         : summary_build(summary, &alone, build->filter, SUMMARY_BY_DEFAULT));
+    free(alone.duplicate);
+    return done;
 }
 
-bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct filter *filter) {
+bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct scope *scope,
+                     const struct filter *filter) {
     *log = (struct deepspeed){.rank = RANK_UNKNOWN, .stragglers_known = true};
-    struct build build = {.log = log, .set = set, .filter = filter};
-    const struct dump *own = own_dump(set, filter);
-    if (!own)
+    struct build build = {.log = log, .set = set, .scope = scope, .filter = filter};
+    size_t own = own_dump(set, filter);
+    if (own == set->count)
         return true;
-    log->rank = own->header->rank;
-    log->world_size = own->header->world_size;
-    log->ended_realtime_s = end_of(own) / 1000000000;
-    if (!summarise(&log->summary, own, filter))
+    log->rank = set->dumps[own]->header->rank;
+    log->world_size = set->dumps[own]->header->world_size;
+    log->ended_realtime_s = end_of(set->dumps[own]) / 1000000000;
+    if (!summarise(&build, own))
         return false;
     bool enough_memory = true;
     for (size_t i = 0; i < log->summary.count && enough_memory; i++)

@@ -34,9 +34,11 @@ struct deepspeed {
     struct summary summary;   /* private: holds the strings */
 };
 
-/* Builds it from the lowest rank of `set` that passes `filter`, joined with all others. Returns false when memory is
+/* Builds it from the lowest rank of `set` that passes `filter`, joined with all others; where `scope` is not NULL, from
+ * the records in it alone (`set` as for summary_build_scope). Returns false when memory is
  * short; otherwise the caller frees with deepspeed_free. */
-bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct filter *filter);
+bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct scope *scope,
+                     const struct filter *filter);
 void deepspeed_free(struct deepspeed *log);
 
 /* DeepSpeed's own formulas (calc_bw_log): Gbit/s of one call of `op` with `msg_bytes` that took `ns`, in a world of n

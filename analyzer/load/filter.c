@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The --rank, --comm and --op filters.
+ * The filters that all commands share.
  * Lives here: parsing and matching.
  * Must not live here: option tables, anything that walks a dump.
  */
@@ -9,10 +9,11 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool parse_rank(const char **text, int32_t *rank) {
+static bool parse_number(const char **text, int32_t *number) {
     if (!isdigit((unsigned char)**text))
         return false;
     errno = 0;
@@ -21,7 +22,7 @@ static bool parse_rank(const char **text, int32_t *rank) {
     if (errno != 0 || value > INT32_MAX)
         return false;
     *text = end;
-    *rank = (int32_t)value;
+    *number = (int32_t)value;
     return true;
 }
 
@@ -35,12 +36,12 @@ int filter_set_ranks(struct filter *filter, const char *text) {
     size_t count = 0;
     for (;; text++) {
         struct rank_range range;
-        if (!parse_rank(&text, &range.first))
+        if (!parse_number(&text, &range.first))
             break;
         range.last = range.first;
         if (*text == '-') {
             text++;
-            if (!parse_rank(&text, &range.last) || range.last < range.first)
+            if (!parse_number(&text, &range.last) || range.last < range.first)
                 break;
         }
         ranks[count++] = range;
@@ -76,11 +77,52 @@ int filter_set_op(struct filter *filter, const char *text) {
     return set_list(&filter->op, text);
 }
 
+/* Short enough for any arithmetic. */
+static int set_seconds(bool *has, int64_t *ns, const char *text) {
+    size_t digits = strspn(text, "0123456789");
+    size_t fraction = text[digits] == '.' ? 1 + strspn(text + digits + 1, "0123456789") : 0;
+    if (digits == 0 || digits >= 10 || text[digits + fraction] != '\0')
+        return -1;
+    *has = true;
+    *ns = llround(strtod(text, NULL) * 1e9);
+    return 0;
+}
+
+int filter_set_from(struct filter *filter, const char *text) {
+    return set_seconds(&filter->has_from, &filter->from_ns, text);
+}
+
+int filter_set_to(struct filter *filter, const char *text) {
+    return set_seconds(&filter->has_to, &filter->to_ns, text);
+}
+
+int filter_set_steps(struct filter *filter, const char *text) {
+    int32_t first, last;
+    if (!parse_number(&text, &first))
+        return -1;
+    last = first;
+    if (*text == '-') {
+        text++;
+        if (!parse_number(&text, &last))
+            return -1;
+    }
+    if (*text != '\0' || last < first)
+        return -1;
+    filter->has_steps = true;
+    filter->first_step = (uint32_t)first;
+    filter->last_step = (uint32_t)last;
+    return 0;
+}
+
 void filter_free(struct filter *filter) {
     free(filter->ranks);
     free(filter->comm);
     free(filter->op);
     memset(filter, 0, sizeof *filter);
+}
+
+bool filter_is_timed(const struct filter *filter) {
+    return filter->has_from || filter->has_to || filter->has_steps;
 }
 
 bool filter_rank(const struct filter *filter, int32_t rank) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a user asked to see: ranks, communicators, functions.
- * Lives here: parsing and matching of the --rank, --comm and --op values.
- * Must not live here: option tables, anything that walks a dump.
+ * What a user asked to see: ranks, communicators, functions, a part of the time.
+ * Lives here: parsing of the --rank, --comm, --op, --from, --to and --step values, matching of the first three.
+ * Must not live here: option tables, anything that walks a dump, what the times are on a rank's clock
+ * (analyse/scope.h).
  */
 #ifndef COMMTAP_LOAD_FILTER_H
 #define COMMTAP_LOAD_FILTER_H
@@ -21,14 +22,24 @@ struct filter {
     size_t rank_count;
     char *comm; /* comma-separated uids and name globs, NULL = all */
     char *op;   /* comma-separated globs, NULL = all */
+    bool has_from, has_to, has_steps;
+    int64_t from_ns, to_ns;         /* since the start of the job; where has_from, has_to */
+    uint32_t first_step, last_step; /* inclusive; where has_steps */
 };
 
 /* Each sets one part of a filter from its text. Returns 0, -1 when the text is malformed, -2 when memory is short. */
 int filter_set_ranks(struct filter *filter, const char *text);
 int filter_set_comm(struct filter *filter, const char *text);
 int filter_set_op(struct filter *filter, const char *text);
+/* Seconds: digits with at most one point, below 1e9. */
+int filter_set_from(struct filter *filter, const char *text);
+int filter_set_to(struct filter *filter, const char *text);
+/* "7" or "3-9". */
+int filter_set_steps(struct filter *filter, const char *text);
 void filter_free(struct filter *filter);
 
+/* True when it lets only a part of the job's time pass. */
+bool filter_is_timed(const struct filter *filter);
 bool filter_rank(const struct filter *filter, int32_t rank);
 /* `uid` is compared with 16-digit hexadecimal items, `name` (may be "") with the others as case-sensitive globs. */
 bool filter_comm(const struct filter *filter, uint64_t uid, const char *name);

@@ -129,7 +129,7 @@ static void walk_stages(struct dump *dump) {
     struct deepspeed log;
     if (summary_build(&summary, &set, NULL, SUMMARY_BY_DEFAULT | SUMMARY_BY_RANK))
         summary_free(&summary);
-    if (deepspeed_build(&log, &set, &all))
+    if (deepspeed_build(&log, &set, NULL, &all))
         deepspeed_free(&log);
     judge(&set);
     make_tree(&set);
