@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,6 +66,23 @@ bool process_look(int64_t pid, struct process_look *look) {
     }
     snprintf(path, sizeof path, "/proc/%" PRId64 "/status", pid);
     look->ending = look->ending || (read_text(path, text, sizeof text) && has_fatal_signal(text));
+    return true;
+}
+
+/* linux/pidfd.h: struct pidfd_info in its first size, PIDFD_GET_INFO and PIDFD_INFO_EXIT. */
+struct pidfd_end {
+    uint64_t mask, cgroup;
+    uint32_t pid, tgid, ppid, ids[8];
+    int32_t exit_code;
+};
+_Static_assert(sizeof(struct pidfd_end) == 64, "the kernel's PIDFD_INFO_SIZE_VER0");
+
+bool process_was_reaped(int pidfd, int *status) {
+    const uint64_t exited = UINT64_C(1) << 3;
+    struct pidfd_end end = {.mask = exited};
+    if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, struct pidfd_end), &end) != 0 || !(end.mask & exited))
+        return false;
+    *status = end.exit_code;
     return true;
 }
 

@@ -20,6 +20,10 @@ struct process_look {
 /* What the kernel tells of a process. False when there is none. */
 bool process_look(int64_t pid, struct process_look *look);
 
+/* Whether the process behind a pidfd has ended and been waited for by its parent, after which /proc knows nothing of it
+ * any more. Then *status is how it ended, as wait tells it. False also where the kernel cannot say (before 6.15). */
+bool process_was_reaped(int pidfd, int *status);
+
 /* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
  * where there is none or it is about to end; elsewhere where the dump was written under another boot id. */
 enum process_state process_state(const struct dump *dump);

@@ -88,6 +88,8 @@ int run_child(char *const *argv, const struct run_settings *settings, const char
     int status = *start_errno      ? 0
                  : descriptor >= 0 ? attend(child, descriptor, &witness)
                                    : attend_plainly(child, &signals);
+    if (!*start_errno)
+        witness_finish(&witness, status);
     if (descriptor >= 0)
         close(descriptor);
     witness_close(&witness);

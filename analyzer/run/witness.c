@@ -17,10 +17,12 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "analyzer/process.h"
+#include "analyzer/run/first_death.h"
 #include "shim/format.h"
 
 #ifndef SYS_pidfd_open
@@ -29,8 +31,9 @@
 
 enum {
     HEX_DIGITS = 16,
-    TRIES = 200,   /* a dump has no process so long */
-    RETRY_MS = 50, /* a dump's header is filled shortly after it appears */
+    TRIES = 200,     /* a dump has no process so long */
+    RETRY_MS = 50,   /* a dump's header is filled shortly after it appears */
+    SETTLE_MS = 300, /* launchers end the others of a job whose rank died within less */
     EVENT_SIGNAL = -1,
     EVENT_CHANGE = -2
 };
@@ -41,8 +44,7 @@ struct watched {
     int process; /* pidfd, -1 none so far, -2 ended or given up */
     pid_t pid;
     unsigned tries;
-    struct process_look last; /* when its dump was closed as it went, and once it has ended badly */
-    bool alone;               /* no other one was ending like it when it closed its dump */
+    struct ending ending;
 };
 
 /* ---- dumps ----------------------------------------------------------------------------------- */
@@ -131,23 +133,45 @@ static void take_name(struct witness *witness, const char *name) {
 
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
-/* A process that has said in its dump that it ends as it should, or by MPI_Abort, needs no witness. */
-static bool ends_as_it_says(const struct witness *witness, const struct watched *watched) {
-    struct dump_header header;
-    return !read_header(witness, watched, &header) ||
-           (header.state & (STATE_FINALISED | STATE_EXITED | STATE_ABORTING | STATE_SWITCHED_OFF)) != 0;
+static int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void write_death(const struct witness *witness, const struct watched *watched, const struct process_look *dead) {
+static int without_core(int status) {
+    return status & ~0x80;
+}
+
+/* What is to be seen of a process that may have been reaped by now, and its pid taken by another. */
+static struct process_look look_at(const struct watched *watched) {
+    struct process_look seen = {0};
+    if (!process_was_reaped(watched->process, &seen.status) && process_look(watched->pid, &seen)) {
+        seen.status = without_core(seen.status);
+        return seen;
+    }
+    process_was_reaped(watched->process, &seen.status);
+    return (struct process_look){.ending = true, .status = without_core(seen.status)};
+}
+
+static enum end end_of(const struct witness *witness, const struct watched *watched) {
+    struct dump_header header;
+    if (!read_header(witness, watched, &header) || header.state & (STATE_FINALISED | STATE_SWITCHED_OFF))
+        return END_NONE;
+    return header.state & (STATE_EXITED | STATE_ABORTING) ? END_SAID : END_BAD;
+}
+
+static void write_death(const struct witness *witness, const struct watched *dead) {
     char name[160], line[256], how[32] = "";
     struct timespec now;
+    int status = dead->ending.status;
     clock_gettime(CLOCK_REALTIME, &now);
-    if (dead->status & 0x7f)
-        snprintf(how, sizeof how, " signal=%d", dead->status & 0x7f);
-    else if (dead->status)
-        snprintf(how, sizeof how, " status=%d", dead->status >> 8 & 0xff);
-    int length = snprintf(line, sizeof line, "died=%s pid=%d realtime_ns=%" PRIu64 "%s\n", watched->hex,
-                          (int)watched->pid, (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, how);
+    if (status & 0x7f)
+        snprintf(how, sizeof how, " signal=%d", status & 0x7f);
+    else if (status)
+        snprintf(how, sizeof how, " status=%d", status >> 8 & 0xff);
+    int length = snprintf(line, sizeof line, "died=%s pid=%d realtime_ns=%" PRIu64 "%s\n", dead->hex, (int)dead->pid,
+                          (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, how);
     snprintf(name, sizeof name, FORMAT_FILE_PREFIX "%.120s" FORMAT_DEATHS_SUFFIX, witness->run_id);
     int file = openat(witness->directory, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file >= 0 && write(file, line, (size_t)length) == length)
@@ -156,29 +180,46 @@ static void write_death(const struct witness *witness, const struct watched *wat
         close(file);
 }
 
-static bool was_asked_to_end(const struct process_look *dead) {
-    int signal = dead->status & 0x7f;
-    return signal == SIGHUP || signal == SIGINT || signal == SIGQUIT || signal == SIGTERM;
-}
-
 /* Whether the other one's end may be the cause of this one's, or both have the same: launchers end ranks by SIGKILL. */
-static bool may_end_alike(const struct process_look *dead, const struct process_look *other) {
-    return other->ending && (dead->status == 0 || dead->status == SIGKILL || dead->status == other->status);
+static bool may_end_alike(int status, const struct process_look *other) {
+    return other->ending && (status == 0 || status == SIGKILL || status == other->status);
 }
 
 /* Whether no other process is ending, or has ended, of what may be the same cause. */
-static bool dies_alone(const struct witness *witness, size_t at, const struct process_look *dead) {
+static bool dies_alone(const struct witness *witness, size_t at, int status) {
     for (size_t i = 0; i < witness->count; i++) {
         const struct watched *other = &witness->items[i];
         if (i == at || other->pid == 0 || other->pid == witness->items[at].pid)
             continue;
-        struct process_look seen = other->last;
+        struct process_look seen = {.ending = other->ending.end != END_NONE, .status = other->ending.status};
         if (other->process >= 0)
-            process_look(other->pid, &seen);
-        if (may_end_alike(dead, &seen))
+            seen = look_at(other);
+        if (may_end_alike(status, &seen))
             return false;
     }
     return true;
+}
+
+static bool all_have_ended(const struct witness *witness) {
+    for (size_t i = 0; i < witness->count; i++)
+        if (witness->items[i].process >= 0)
+            return false;
+    return true;
+}
+
+/* Then it is no launcher. */
+static bool writes_a_dump(const struct witness *witness, pid_t command) {
+    for (size_t i = 0; i < witness->count; i++)
+        if (witness->items[i].pid == command)
+            return true;
+    return false;
+}
+
+/* The launcher is ending though no process has made it: it was killed, and takes its processes with it. */
+static bool launcher_is_killed(const struct witness *witness) {
+    struct process_look launcher;
+    return !writes_a_dump(witness, witness->command) && process_look(witness->command, &launcher) && launcher.ending &&
+           (launcher.status == 0 || launcher.status & 0x7f);
 }
 
 /* A process on its way out closes its dump when it closes its connections to the launcher, which then ends the others:
@@ -186,47 +227,61 @@ static bool dies_alone(const struct witness *witness, size_t at, const struct pr
 static void take_close(struct witness *witness, const char *name) {
     for (size_t i = 0; i < witness->count; i++) {
         struct watched *watched = &witness->items[i];
-        if (watched->process < 0 || watched->last.ending || strcmp(watched->name, name) != 0)
+        if (watched->process < 0 || watched->ending.order > 0 || strcmp(watched->name, name) != 0)
             continue;
-        process_look(watched->pid, &watched->last);
-        watched->alone = watched->last.ending && dies_alone(witness, i, &watched->last);
+        struct process_look seen = look_at(watched);
+        if (!seen.ending)
+            continue;
+        watched->ending.order = ++witness->ends;
+        watched->ending.alone = dies_alone(witness, i, seen.status);
     }
 }
 
-/* The first death that nobody asked for counts; the launcher answers it by ending all others. Where it was quicker than
- * we, and ended them in the same way, the first cannot be told from the others. */
+/* The verdict on who died first is final: later deaths are consequences. */
+static void settle(struct witness *witness) {
+    struct ending *endings = calloc(witness->count + 1, sizeof *endings);
+    for (size_t i = 0; endings && i < witness->count; i++)
+        endings[i] = witness->items[i].ending;
+    size_t first = endings ? first_death(endings, witness->count) : witness->count;
+    if (first < witness->count)
+        write_death(witness, &witness->items[first]);
+    free(endings);
+    witness->over = true;
+}
+
+/* Notes how it ended. Where it was seen to be alone in that, it is the first; else those that follow tell more. */
 static void take_death(struct witness *witness, size_t at) {
     struct watched *dead = &witness->items[at];
-    struct process_look how, launcher;
-    process_look(dead->pid, &how);
-    process_look(witness->command, &launcher);
-    if (how.status == 0)
-        how = dead->last;
-    bool alone = dies_alone(witness, at, &how) || dead->alone;
+    struct process_look seen = look_at(dead);
+    dead->ending.pid = dead->pid;
+    dead->ending.status = seen.status;
+    dead->ending.order = dead->ending.order ? dead->ending.order : ++witness->ends;
+    dead->ending.end = end_of(witness, dead);
+    dead->ending.alone |= dies_alone(witness, at, seen.status);
     close(dead->process);
     dead->process = -2;
-    dead->last = (struct process_look){0};
-    if (witness->over || ends_as_it_says(witness, dead))
+    if (witness->over || dead->ending.end == END_NONE)
         return;
-    dead->last = (struct process_look){.ending = true, .status = how.status};
-    witness->over = launcher.ending || was_asked_to_end(&how);
-    if (!alone || witness->over)
-        return;
-    write_death(witness, dead, &how);
-    witness->over = true;
+    if (launcher_is_killed(witness))
+        witness->over = true;
+    else if (dead->ending.alone || all_have_ended(witness))
+        settle(witness);
+    else if (witness->settle_ms == 0)
+        witness->settle_ms = now_ms() + SETTLE_MS;
 }
 
 static void take_changes(struct witness *witness) {
     _Alignas(struct inotify_event) char buffer[4096];
-    ssize_t length = read(witness->changes, buffer, sizeof buffer);
-    for (ssize_t at = 0; at < length;) {
-        const struct inotify_event *event = (const struct inotify_event *)(buffer + at);
-        if (event->len > 0 && event->mask & IN_CLOSE_WRITE)
-            take_close(witness, event->name);
-        else if (event->len > 0)
-            take_name(witness, event->name);
-        at += (ssize_t)(sizeof *event + event->len);
-    }
+    ssize_t length;
+    while ((length = read(witness->changes, buffer, sizeof buffer)) > 0)
+        for (ssize_t at = 0; at < length;) {
+            const struct inotify_event *event = (const struct inotify_event *)(buffer + at);
+            if (event->len > 0 && event->mask & IN_CLOSE_WRITE)
+                take_close(witness, event->name);
+            else if (event->len > 0)
+                take_name(witness, event->name);
+            at += (ssize_t)(sizeof *event + event->len);
+        }
 }
 
 /* ---- following ------------------------------------------------------------------------------- */
@@ -256,39 +311,75 @@ void witness_close(struct witness *witness) {
     *witness = (struct witness){.events = -1, .directory = -1, .changes = -1};
 }
 
-void witness_told_to_end(struct witness *witness) {
-    witness->over = true;
-}
-
 static void attach_waiting(struct witness *witness) {
     for (size_t i = 0; i < witness->count && witness->waiting > 0; i++)
         if (witness->items[i].process == -1)
             attach(witness, i);
 }
 
+/* How long to wait for events: until deaths that have been seen are judged, or a dump's header may be filled. */
+static int patience_ms(const struct witness *witness) {
+    int patience = witness->waiting ? RETRY_MS : -1;
+    if (witness->settle_ms == 0 || witness->over)
+        return patience;
+    int64_t left = witness->settle_ms - now_ms();
+    left = left > 0 ? left : 0;
+    return patience < 0 || left < patience ? (int)left : patience;
+}
+
+/* Handles what there is, after waiting at most `patience` ms for it. Sets *readable when the caller's descriptor can be
+ * read. Returns the number of events; negative on errors. */
+static int take_events(struct witness *witness, int patience, bool *readable) {
+    struct epoll_event ready[16];
+    int count = epoll_wait(witness->events, ready, sizeof ready / sizeof *ready, patience);
+    if (count > 0)
+        take_changes(witness); /* a process closes its dump before it has ended */
+    for (int i = 0; i < count; i++) {
+        int64_t what = (int64_t)ready[i].data.u64;
+        *readable |= what == EVENT_SIGNAL;
+        if (what >= 0 && (size_t)what < witness->count)
+            take_death(witness, (size_t)what);
+    }
+    if (count == 0)
+        attach_waiting(witness);
+    if (!witness->over && witness->settle_ms > 0 && now_ms() >= witness->settle_ms)
+        settle(witness);
+    return count < 0 && errno == EINTR ? 0 : count;
+}
+
 void witness_until(struct witness *witness, int descriptor, pid_t command) {
-    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = (uint64_t)(int64_t)EVENT_SIGNAL}}, ready[16];
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = (uint64_t)(int64_t)EVENT_SIGNAL}};
+    bool readable = false;
     witness->command = command;
     if (witness->events < 0) {
         struct pollfd only = {.fd = descriptor, .events = POLLIN};
         poll(&only, 1, -1);
         return;
     }
-    bool added = epoll_ctl(witness->events, EPOLL_CTL_ADD, descriptor, &event) == 0;
-    for (bool readable = false; added && !readable;) {
-        int count = epoll_wait(witness->events, ready, sizeof ready / sizeof *ready, witness->waiting ? RETRY_MS : -1);
-        for (int i = 0; i < count; i++) {
-            int64_t what = (int64_t)ready[i].data.u64;
-            if (what == EVENT_SIGNAL)
-                readable = true;
-            else if (what == EVENT_CHANGE)
-                take_changes(witness);
-            else if ((size_t)what < witness->count)
-                take_death(witness, (size_t)what);
-        }
-        if (count == 0)
-            attach_waiting(witness);
-        added = count >= 0 || errno == EINTR;
-    }
+    bool sound = epoll_ctl(witness->events, EPOLL_CTL_ADD, descriptor, &event) == 0;
+    while (sound && !readable)
+        sound = take_events(witness, patience_ms(witness), &readable) >= 0;
     epoll_ctl(witness->events, EPOLL_CTL_DEL, descriptor, NULL);
+}
+
+/* What has happened until now. */
+static void take_all(struct witness *witness) {
+    bool readable;
+    while (witness->events >= 0 && !witness->over && take_events(witness, 0, &readable) > 0)
+        ;
+}
+
+void witness_told_to_end(struct witness *witness) {
+    take_all(witness);
+    if (!witness->over)
+        settle(witness);
+}
+
+void witness_finish(struct witness *witness, int status) {
+    bool readable;
+    if (WIFSIGNALED(status) && !writes_a_dump(witness, witness->command))
+        witness->over = true;
+    take_all(witness);
+    while (!witness->over && witness->settle_ms > 0 && take_events(witness, patience_ms(witness), &readable) >= 0)
+        ;
 }

@@ -3,7 +3,8 @@
  * Who died first: once a launcher has taken all ranks down because one of them died, no dump tells any more which one
  * it was. `commtap run` is there when it happens.
  * Lives here: following the processes of this host that write dumps, and noting the first that ends badly.
- * Must not live here: reading such notes (analyzer/deaths.h), the command itself (child.c).
+ * Must not live here: which one that is (first_death.h), reading such notes (analyzer/deaths.h), the command itself
+ * (child.c).
  *
  * The kernel tells of new dumps (inotify) and of the ends of processes (pidfd); nothing is polled. Where it has
  * neither, nothing is noted. What is written, and when: format.h, FORMAT_DEATHS_SUFFIX.
@@ -13,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct watched;
@@ -23,7 +25,9 @@ struct witness {
     size_t count, waiting; /* files seen; of these, without a process so far */
     const char *run_id;
     pid_t command;
-    bool over; /* somebody was told to end, or a death is noted: later ones are consequences */
+    unsigned ends;     /* seen so far */
+    int64_t settle_ms; /* when the first of those that were bad is judged, on CLOCK_MONOTONIC; 0: there was none */
+    bool over;         /* somebody was told to end, or deaths have been judged: later ones are consequences */
 };
 
 /* Watches `directory` for dumps of `run_id` (both must outlive it; NULL: watches nothing). Call it before the command
@@ -35,5 +39,7 @@ void witness_close(struct witness *witness);
 void witness_until(struct witness *witness, int descriptor, pid_t command);
 /* From now on processes end because somebody wants them to. */
 void witness_told_to_end(struct witness *witness);
+/* The command has ended, with this wait status: judges what is not judged yet, which may take a moment (300 ms). */
+void witness_finish(struct witness *witness, int status);
 
 #endif
