@@ -5,6 +5,7 @@
 #include "shim/elf_symbol.h"
 
 #include <elf.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -77,5 +78,26 @@ void *elf_symbol_anywhere(const char *name, const char **object) {
     dl_iterate_phdr(search_object, &search);
     if (object)
         *object = search.found ? search.object : NULL;
+    return search.found;
+}
+
+static bool is_libc(const char *path) {
+    const char *base = strrchr(path, '/');
+    base = base ? base + 1 : path;
+    return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6) || !strncmp(base, "libdl.so", 8) ||
+           !strncmp(base, "libdl-2", 7);
+}
+
+static int search_libc(struct dl_phdr_info *info, size_t size, void *data) {
+    struct search *search = data;
+    (void)size;
+    if (is_libc(info->dlpi_name))
+        search->found = elf_symbol(info, search->name);
+    return search->found != NULL;
+}
+
+void *elf_symbol_in_libc(const char *name) {
+    struct search search = {.name = name};
+    dl_iterate_phdr(search_libc, &search);
     return search.found;
 }

@@ -15,4 +15,8 @@ void *elf_symbol(const struct dl_phdr_info *info, const char *name);
  * `object`, unless NULL, becomes the linker's name of that object, "" = the program. */
 void *elf_symbol_anywhere(const char *name, const char **object);
 
+/* A function of libc's, or of the libdl that older ones have beside it, whoever interposes on it. NULL when it has none
+ * of that name or its tables cannot be read. */
+void *elf_symbol_in_libc(const char *name);
+
 #endif

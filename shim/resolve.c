@@ -15,6 +15,7 @@
 #include "shim/elf_symbol.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/os.h"
+#include "shim/pending_error.h"
 #include "shim/recorder.h"
 #include "shim/stacks/modules.h"
 #include "shim/tail_jump.h"
@@ -43,36 +44,10 @@ static struct {
 
 /* ---- the dynamic linker's own functions ------------------------------------------------------ */
 
-struct symbol_search {
-    const char *name;
-    void *found;
-};
-
-static bool is_libc(const char *path) {
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6) || !strncmp(base, "libdl.so", 8) ||
-           !strncmp(base, "libdl-2", 7);
-}
-
-static int search_libc(struct dl_phdr_info *info, size_t size, void *data) {
-    struct symbol_search *search = data;
-    (void)size;
-    if (is_libc(info->dlpi_name))
-        search->found = elf_symbol(info, search->name);
-    return search->found != NULL;
-}
-
-static void *find_in_libc(const char *name) {
-    struct symbol_search search = {.name = name};
-    dl_iterate_phdr(search_libc, &search);
-    return search.found;
-}
-
 static dlsym_function get_dlsym(void) {
     dlsym_function f = __atomic_load_n(&real_dlsym, __ATOMIC_ACQUIRE);
     if (unlikely(!f)) {
-        f = (dlsym_function)find_in_libc("dlsym");
+        f = (dlsym_function)elf_symbol_in_libc("dlsym");
         __atomic_store_n(&real_dlsym, f, __ATOMIC_RELEASE);
     }
     return f;
@@ -81,7 +56,7 @@ static dlsym_function get_dlsym(void) {
 static dlvsym_function get_dlvsym(void) {
     dlvsym_function f = __atomic_load_n(&real_dlvsym, __ATOMIC_ACQUIRE);
     if (unlikely(!f)) {
-        f = (dlvsym_function)find_in_libc("dlvsym");
+        f = (dlvsym_function)elf_symbol_in_libc("dlvsym");
         __atomic_store_n(&real_dlvsym, f, __ATOMIC_RELEASE);
     }
     return f;
@@ -114,7 +89,7 @@ static void give_back(void *handle) {
     if (!handle)
         return;
     if (!__atomic_load_n(&real_dlclose, __ATOMIC_RELAXED))
-        __atomic_store_n(&real_dlclose, (int (*)(void *))find_in_libc("dlclose"), __ATOMIC_RELAXED);
+        __atomic_store_n(&real_dlclose, (int (*)(void *))elf_symbol_in_libc("dlclose"), __ATOMIC_RELAXED);
     if (real_dlclose)
         real_dlclose(handle);
 }
@@ -166,11 +141,16 @@ static void *in_any_mpi_library(const char *name) {
     return NULL;
 }
 
-/* Look-ups of ours that failed must not be what the job's next dlerror() tells. */
+/* The job's dlsym succeeded: what we looked up on its account must not be what its next dlerror() tells. */
 static void forget_failed_lookups(void) {
     if (os_dlerror)
         os_dlerror();
 }
+
+struct symbol_search {
+    const char *name;
+    void *found;
+};
 
 static int search_others(struct dl_phdr_info *info, size_t size, void *data) {
     struct symbol_search *search = data;
@@ -201,26 +181,29 @@ static void *find_real(const char *name, const void *caller) {
 
 void *resolve_name(const char *name, const void *caller) {
     int saved = errno;
+    pending_error_hold();
     void *found = get_dlsym() ? find_real(name, caller) : NULL;
     if (found)
         pin_provider(found);
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     return found;
 }
 
 void *resolve_next(const char *name) {
     int saved = errno;
+    pending_error_hold();
     void *found = get_dlsym() ? next_after_us(name) : NULL;
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     return found;
 }
 
 void *resolve_in_callers_library(const char *name, const void *caller) {
     int saved = errno;
+    pending_error_hold();
     void *found = get_dlsym() ? in_callers_library(name, caller) : NULL;
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     return found;
 }
@@ -231,16 +214,18 @@ void *resolve_in_any_library(const char *name) {
 
 void *resolve_handle(const char *path) {
     int saved = errno;
+    pending_error_hold();
     void *handle = *path ? loaded(path) : NULL;
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     return handle;
 }
 
 void *resolve_by_handle(void *handle, const char *name) {
     int saved = errno;
+    pending_error_hold();
     void *found = get_dlsym() ? get_dlsym()(handle, name) : NULL;
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     return found && !is_ours(found) ? found : NULL;
 }
@@ -313,8 +298,9 @@ any_function resolve_hook(const struct hook *hook, const void *caller) {
     if (likely(found != NULL) || !get_dlsym())
         return found;
     int saved = errno;
+    pending_error_hold();
     found = find_for_caller(hook, caller);
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     if (found)
         learn_site(key, found);
@@ -322,18 +308,20 @@ any_function resolve_hook(const struct hook *hook, const void *caller) {
 }
 
 void *resolve_in_provider(const char *name) {
+    pending_error_hold();
     void *found = get_dlsym() ? get_dlsym()(RTLD_DEFAULT, name) : NULL;
     if ((!found || is_ours(found)) && provider.handle)
         found = get_dlsym()(provider.handle, name);
-    forget_failed_lookups();
+    pending_error_release();
     return found && !is_ours(found) ? found : NULL;
 }
 
 void *resolve_in_loaded(const char *library, const char *name) {
     int saved = errno;
+    pending_error_hold();
     void *handle = loaded(library);
     void *found = handle && get_dlsym() ? get_dlsym()(handle, name) : NULL;
-    forget_failed_lookups();
+    pending_error_release();
     errno = saved;
     return found;
 }

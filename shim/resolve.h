@@ -60,8 +60,8 @@ any_function resolve_hook(const struct hook *hook, const void *caller);
 
 /* ---- single steps of a search, for those that search in an order of their own ------------------ */
 
-/* None of these touches errno, loads a library, or finds this one. Where they fail, the job's next dlerror() does not
- * tell of it; an error that was pending before is forgotten with it, which dlsym does not let us prevent. */
+/* None of these touches errno, loads a library, or finds this one, and the job's dlerror() tells afterwards what it
+ * would have told before (pending_error.h). */
 
 void *resolve_next(const char *name); /* the next definer in link order: what the global scope has without us */
 void *resolve_in_callers_library(const char *name, const void *caller); /* with all it depends on */

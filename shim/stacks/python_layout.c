@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "shim/elf_symbol.h"
+#include "shim/pending_error.h"
 #include "shim/os.h"
 
 extern void *os_dlopen(const char *, int) __attribute__((weak));
@@ -161,8 +162,10 @@ static unsigned version_of_text(const char *text) {
 
 /* Its functions are called from now on: a program that embeds it must not be able to unload it under us. */
 static void keep_loaded(const char *object) {
+    pending_error_hold();
     if (*object && os_dlopen)
         os_dlopen(object, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    pending_error_release();
 }
 
 enum python_found python_runtime_find(struct python_runtime *runtime, unsigned *version) {

@@ -33,7 +33,7 @@ def test_exports_hooks_only():
     symbols = subprocess.run(["nm", "-D", "--defined-only", str(jobs.SHIM)], capture_output=True, text=True, check=True)
     names = {line.split()[-1].split("@")[0] for line in symbols.stdout.splitlines()}
     cuda = r"cu(da)?(Graph(Instantiate|Launch|Exec|Destroy)|EventRecord|StreamWaitEvent|DeviceReset|DevicePrimaryCtxReset|CtxDestroy)"
-    allowed = rf"P?MPI_|nccl|ncclProfiler|dlv?sym$|dlclose$|InitializeInjection|{cuda}"
+    allowed = rf"P?MPI_|nccl|ncclProfiler|dlv?sym$|dlclose$|dlerror$|InitializeInjection|{cuda}"
     strangers = {name for name in names if not re.match(allowed, name)}
     assert strangers == set()
 
@@ -75,6 +75,15 @@ def test_ctypes_sees_no_mpi_in_an_interpreter_without():
     probe = "import ctypes; print(any(hasattr(ctypes.CDLL(None), n) for n in ('MPI_Init', 'MPI_Send', 'ncclAllReduce', 'cudaGraphLaunch', 'cuEventRecord')))"
     done = preloaded([jobs.PYTHON, "-c", probe])
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_dlerror_tells_of_the_jobs_last_error(mpi, where):
+    """Finding a function for its first call must neither swallow a pending message nor leave one of its own."""
+    command = [jobs.program(mpi, "lasterror")]
+    without = jobs.run(mpi, 1, command, None, way="none")
+    assert without.stdout.count("libmissing_") == 5 and without.stdout.count("nothing") == 2
+    assert jobs.run(mpi, 1, command, where).stdout == without.stdout
+    assert len(jobs.dumps(where)) == 1
 
 
 def test_errors_are_the_jobs_own(mpi, where):
