@@ -30,6 +30,7 @@ static const struct {
     [FINDING_STRAGGLER] = {SEVERITY_WARNING, "straggler"},
     [FINDING_SUSPECT] = {SEVERITY_INFO, "suspect"},
     [FINDING_UNEVEN] = {SEVERITY_WARNING, "uneven"},
+    [FINDING_ROTATING] = {SEVERITY_WARNING, "rotating"},
     [FINDING_SLOW_LINK] = {SEVERITY_WARNING, "slow_link"},
     [FINDING_TOO_SHORT] = {SEVERITY_INFO, "too_short"},
     [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
@@ -194,6 +195,8 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
         snprintf(text, size, "host %s (%s)", host, ranks);
     else if (straggler->kind == STRAGGLER_ROLE)
         snprintf(text, size, "%s, which do the same part of the work,", ranks);
+    else if (straggler->kind == STRAGGLER_ROTATING)
+        snprintf(text, size, "%s", ranks);
     else
         snprintf(text, size, "%s on %s", ranks, host);
 }
@@ -210,11 +213,29 @@ static void say_link(char *text, size_t size, const struct straggler_analysis *a
              link->slowdown_ratio, link->messages, longer);
 }
 
+static void say_turns(char *text, size_t size, const struct straggler_analysis *analysis,
+                      const struct straggler *turns) {
+    char longer[32], window[32], together[48] = "";
+    say_seconds(longer, sizeof longer, turns->extra_ns);
+    say_seconds(window, sizeof window, analysis->window_ns);
+    if (turns->part_collectives > 1)
+        snprintf(together, sizeof together, " of %u collectives", turns->part_collectives);
+    snprintf(text, size,
+             "in %zu of %zu stretches%s one rank took on average %.2f times as long as its peers, more "
+             "than their noise explains, and none was it in more than %.0f %% of these; the others wait %s longer "
+             "for that in %s",
+             turns->stood_out, turns->parts, together, turns->slowdown_ratio, 100 * turns->slowest, longer, window);
+}
+
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
     char waited[32], longer[32], window[32], where[192];
     if (straggler->kind == STRAGGLER_LINK) {
         say_link(text, size, analysis, straggler);
+        return;
+    }
+    if (straggler->kind == STRAGGLER_ROTATING) {
+        say_turns(text, size, analysis, straggler);
         return;
     }
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
@@ -250,6 +271,11 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
             findings, FINDING_SLOW_LINK,
             "%s (confidence %.2f). Neither rank is slow to its other partners: look at what lies between them.",
             evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence);
+    else if (straggler->kind == STRAGGLER_ROTATING)
+        findings_add(findings, FINDING_ROTATING,
+                     "another rank is slow each time (%s take turns): %s (confidence %.2f).%s No rank or host is to "
+                     "blame: look for inputs of uneven length, garbage collection, data loaders, checkpoints.%s",
+                     who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
     else if (claimed && straggler->kind == STRAGGLER_ROLE)
         findings_add(findings, FINDING_UNEVEN,
                      "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f). None of them is slower "

@@ -27,20 +27,21 @@ static const struct {
     [CLASS_GROUP] = {true, true, false},
 };
 
-bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, bool device) {
+bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, uint32_t segments, bool device) {
     *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .reference = reference, .device = device};
     if (reference == COMM_NONE)
         return true;
     times->bins.capacity = bins;
     times->bins.self_ns = calloc(bins, sizeof *times->bins.self_ns);
     times->bins.calls = calloc(bins, sizeof *times->bins.calls);
-    return times->bins.self_ns && times->bins.calls;
+    return samples_init(&times->samples, segments) && times->bins.self_ns && times->bins.calls;
 }
 
 void rank_times_free(struct rank_times *times) {
     free(times->bins.self_ns);
     free(times->bins.calls);
     times->bins = (struct rank_bins){0};
+    samples_free(&times->samples);
 }
 
 void rank_bins_coarsen(struct rank_bins *bins, unsigned shift) {
@@ -108,8 +109,10 @@ static void pass_reference(struct rank_times *times, const struct record *record
     if (record->comm != times->reference || !(record->flags & FLAG_COLLECTIVE) ||
         (record->flags & (FLAG_STARTED | FLAG_CAPTURED)) || record->seq == SEQ_NONE || !times->bins.capacity)
         return;
-    if (times->after_reference)
+    if (times->after_reference) {
         add_to_bins(&times->bins, record->seq, times->pending_self_ns);
+        samples_add(&times->samples, record->seq, times->pending_self_ns);
+    }
     times->after_reference = true;
     times->pending_self_ns = 0;
 }

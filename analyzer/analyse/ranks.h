@@ -7,6 +7,7 @@
 #ifndef COMMTAP_ANALYSE_RANKS_H
 #define COMMTAP_ANALYSE_RANKS_H
 
+#include "analyzer/analyse/samples.h"
 #include "analyzer/match/match.h"
 
 /* Self time before the collectives of the reference communicator, in bins of 2^shift neighbouring numbers. A bin's
@@ -26,6 +27,7 @@ struct rank_times {
     int64_t comm_ns;        /* union of communication calls in them */
     int64_t self_ns;        /* time in them outside of everything that may wait for others */
     struct rank_bins bins;
+    struct samples samples;
     /* private to the walk */
     uint32_t reference;
     bool device; /* GPU operations have times of their own */
@@ -34,8 +36,9 @@ struct rank_times {
 };
 
 /* `device` says that GPU operations have records of their own. `reference` is a local communicator index or COMM_NONE;
- * `bins` >= 2 bounds the bins kept. Returns false when memory is short. Freed with rank_times_free. */
-bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, bool device);
+ * `bins` >= 2 bounds the bins kept, `segments` >= 2 the samples. Returns false when memory is short. Freed with
+ * rank_times_free. */
+bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, uint32_t segments, bool device);
 void rank_times_free(struct rank_times *times);
 
 /* Takes the rank's next record. `call` is NULL where it is unknown. */

@@ -128,7 +128,7 @@ static double independent_blocks(const struct table *table) {
     return (double)table->blocks * (1 - r) / (1 + r);
 }
 
-static double binomial_tail(unsigned trials, unsigned hits, double chance) {
+double binomial_tail(unsigned trials, unsigned hits, double chance) {
     double sum = 0;
     for (unsigned k = hits; k <= trials; k++)
         sum += exp(lgamma(trials + 1.0) - lgamma(k + 1.0) - lgamma(trials - k + 1.0) + k * log(chance) +

@@ -41,6 +41,9 @@ double significance_judge(const int64_t *self, size_t blocks, size_t subjects, s
  * when memory is short. */
 bool significance_correct(struct significance *const *subjects, size_t count);
 
+/* Chance of `hits` or more of `trials` where each has `chance`. */
+double binomial_tail(unsigned trials, unsigned hits, double chance);
+
 /* Median of the others: values sorted ascending, `position` the place of the one to leave out. */
 int64_t median_without(const int64_t *sorted, size_t count, size_t position);
 

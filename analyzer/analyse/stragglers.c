@@ -9,11 +9,15 @@
 #include <stdlib.h>
 
 #include "analyzer/analyse/blocks.h"
+#include "analyzer/analyse/turns.h"
 
 enum {
     BINS_IN_ALL = 1 << 22,
     BINS_MOST = 2048,
     BINS_LEAST = 128,
+    SEGMENTS_IN_ALL = 1 << 14, /* of samples; 8 MiB */
+    SEGMENTS_MOST = 64,
+    SEGMENTS_LEAST = 2,
     MATERIAL_SHARE = 100,      /* waits of at least one hundredth of the time looked at matter */
     BLOCK_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
     LINKS_MOST = 16,           /* named; the costliest */
@@ -93,6 +97,8 @@ static bool prepare(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
     uint32_t bins = (uint32_t)(BINS_IN_ALL / count);
     bins = bins > BINS_MOST ? BINS_MOST : bins < BINS_LEAST ? BINS_LEAST : bins;
+    uint32_t segments = (uint32_t)(SEGMENTS_IN_ALL / count);
+    segments = segments > SEGMENTS_MOST ? SEGMENTS_MOST : segments < SEGMENTS_LEAST ? SEGMENTS_LEAST : segments;
     analysis->times = calloc(count, sizeof *analysis->times);
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
     analysis->launches = calloc(count, sizeof *analysis->launches);
@@ -102,7 +108,7 @@ static bool prepare(struct straggler_analysis *analysis) {
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
-        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins,
+        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins, segments,
                              dump_has_device_times(analysis->directory->dumps[d])))
             return false;
     }
@@ -439,6 +445,145 @@ static bool name_roles(struct verdicts *verdicts, const struct roles *roles) {
     return done;
 }
 
+/* ---- taking turns ---------------------------------------------------------------------------- */
+
+/* What turns_judge is given, and where its columns come from. */
+struct turns_input {
+    struct turns_table table;
+    size_t *columns; /* indices into blocks.dumps */
+    int64_t *self_ns;
+    uint32_t *role_of, *host_of, *numbers;
+};
+
+/* Ranks that are named for themselves take no turns, and peers are needed to tell. */
+static void choose_columns(struct turns_input *input, const struct straggler_analysis *analysis,
+                           const struct blocks *blocks, const struct roles *roles) {
+    for (size_t i = 0; i < blocks->dump_count; i++) {
+        bool named = roles->sizes[roles->role_of[i]] < TURNS_PEERS_MIN;
+        for (size_t s = 0; s < analysis->straggler_count && !named; s++)
+            named =
+                analysis->stragglers[s].kind != STRAGGLER_ROLE && concerns(&analysis->stragglers[s], blocks->dumps[i]);
+        if (named)
+            continue;
+        input->role_of[input->table.columns] = roles->role_of[i];
+        input->host_of[input->table.columns] = analysis->clock->host_of[blocks->dumps[i]];
+        input->columns[input->table.columns++] = i;
+    }
+}
+
+static struct samples *samples_of(const struct turns_input *input, const struct straggler_analysis *analysis,
+                                  const struct blocks *blocks, size_t column) {
+    return &analysis->times[blocks->dumps[input->columns[column]]].samples;
+}
+
+/* The collectives that were seen on all columns, as rows. */
+static void add_rows(struct turns_input *input, const struct straggler_analysis *analysis, const struct blocks *blocks,
+                     uint32_t segment) {
+    unsigned thin = samples_of(input, analysis, blocks, 0)->thin;
+    size_t columns = input->table.columns;
+    for (unsigned i = 0; i < SAMPLE_SEGMENT; i++) {
+        int64_t *row = input->self_ns + input->table.rows * columns;
+        bool seen = true;
+        for (size_t c = 0; c < columns && seen; c++) {
+            const int64_t *times = samples_segment(samples_of(input, analysis, blocks, c), segment);
+            seen = times && times[i] != SAMPLE_NONE;
+            row[c] = seen ? times[i] : 0;
+        }
+        input->numbers[input->table.rows] = (segment << thin) * SAMPLE_SEGMENT + i;
+        input->table.rows += seen;
+    }
+}
+
+static bool gather_rows(struct turns_input *input, const struct straggler_analysis *analysis,
+                        const struct blocks *blocks) {
+    unsigned thin = 0;
+    for (size_t c = 0; c < input->table.columns; c++)
+        if (samples_of(input, analysis, blocks, c)->thin > thin)
+            thin = samples_of(input, analysis, blocks, c)->thin;
+    for (size_t c = 0; c < input->table.columns; c++)
+        samples_thin(samples_of(input, analysis, blocks, c), thin);
+    const struct samples *first = samples_of(input, analysis, blocks, 0);
+    /* one row more than there can be: the next one is written before it is known whether all saw it */
+    size_t rows = (size_t)first->count * SAMPLE_SEGMENT + 1;
+    input->self_ns = malloc(rows * input->table.columns * sizeof *input->self_ns);
+    input->numbers = malloc(rows * sizeof *input->numbers);
+    if (!input->self_ns || !input->numbers)
+        return false;
+    for (uint32_t s = 0; s < first->count; s++)
+        add_rows(input, analysis, blocks, first->first + s);
+    input->table.self_ns = input->self_ns;
+    input->table.numbers = input->numbers;
+    input->table.role_of = input->role_of;
+    input->table.host_of = input->host_of;
+    input->table.host_count = analysis->clock->host_count;
+    return true;
+}
+
+static uint64_t collectives_of(const struct rank_bins *bins) {
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < bins->count; i++)
+        count += bins->calls[i];
+    return count;
+}
+
+/* The cost is what the slowest ranks of all collectives take beyond noise; those waited who were not slow. */
+static void claim_turns(struct verdicts *verdicts, const struct turns_input *input, const struct turns *turns) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    const struct blocks *blocks = verdicts->blocks;
+    int64_t window = analysis->window_ns, comm = 0;
+    uint64_t count = collectives_of(&analysis->times[blocks->dumps[input->columns[0]]].bins);
+    struct straggler straggler = {.kind = STRAGGLER_ROTATING,
+                                  .dumps = verdicts->lists,
+                                  .slowdown_ratio = turns->ratio > 1 ? turns->ratio : 1,
+                                  .persistence = turns->most,
+                                  .slowest = turns->most,
+                                  .confidence = turns->confidence,
+                                  .extra_ns = (int64_t)(turns->extra_ns * (double)count),
+                                  .parts = turns->rows,
+                                  .part_collectives = turns->width,
+                                  .stood_out = turns->stood_out};
+    for (size_t c = 0; c < input->table.columns; c++) {
+        size_t dump = blocks->dumps[input->columns[c]];
+        comm = add_ns(comm, analysis->times[dump].comm_ns / (int64_t)input->table.columns);
+        if (turns->turns_of[c] == 0)
+            continue;
+        verdicts->lists[straggler.dump_count++] = dump;
+        straggler.imposed_ns = add_ns(straggler.imposed_ns, analysis->causes.ranks[dump].imposed_ns);
+        straggler.waited_for_ns = add_ns(straggler.waited_for_ns, analysis->waits.ranks[dump].waited_for_ns);
+    }
+    int64_t gain = straggler.extra_ns, least = window / MATERIAL_SHARE + 1;
+    if (straggler.dump_count == 0 || straggler.extra_ns < least || comm < least)
+        return;
+    straggler.host = analysis->clock->host_of[straggler.dumps[0]];
+    straggler.what_if_speedup = gain < window ? (double)window / (double)(window - gain) : 1;
+    verdicts->lists += straggler.dump_count;
+    analysis->stragglers[analysis->straggler_count++] = straggler;
+}
+
+static bool name_turns(struct verdicts *verdicts, const struct roles *roles) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    const struct blocks *blocks = verdicts->blocks;
+    struct turns_input input = {.columns = malloc(blocks->dump_count * sizeof *input.columns),
+                                .role_of = malloc(blocks->dump_count * sizeof *input.role_of),
+                                .host_of = malloc(blocks->dump_count * sizeof *input.host_of)};
+    struct turns turns = {0};
+    bool done = input.columns && input.role_of && input.host_of;
+    if (done)
+        choose_columns(&input, analysis, blocks, roles);
+    if (done && input.table.columns >= TURNS_COLUMNS_MIN) {
+        done = gather_rows(&input, analysis, blocks) && turns_judge(&input.table, &turns);
+        if (done && turns.confidence >= CONFIDENCE_CLAIM)
+            claim_turns(verdicts, &input, &turns);
+    }
+    turns_free(&turns);
+    free(input.columns);
+    free(input.role_of);
+    free(input.host_of);
+    free(input.numbers);
+    free(input.self_ns);
+    return done;
+}
+
 /* Roles come first: what they explain is taken out of the blocks before hosts, which may hold one role each, are
  * compared. */
 static bool name_cohort(struct verdicts *verdicts, const struct roles *roles, struct blocks *blocks) {
@@ -446,7 +591,7 @@ static bool name_cohort(struct verdicts *verdicts, const struct roles *roles, st
     verdicts->blocks = blocks;
     bool done = roles->count < 2 || (name_roles(verdicts, roles) && roles_level(roles, blocks));
     done = done && group_by_host(&hosts, verdicts->analysis, blocks) && judge_hosts(&hosts, blocks);
-    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts);
+    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts) && name_turns(verdicts, roles);
     free(hosts.items);
     free(hosts.columns);
     return done;
@@ -490,10 +635,10 @@ static bool judge(struct straggler_analysis *analysis) {
     struct roles *roles = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *roles);
     size_t *members = calloc(count, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
-    analysis->stragglers = calloc(3 * count + LINKS_MOST, sizeof *analysis->stragglers);
+    analysis->stragglers = calloc(4 * count + LINKS_MOST, sizeof *analysis->stragglers);
     analysis->suspects = calloc(count, sizeof *analysis->suspects);
     analysis->uneven = calloc(count, sizeof *analysis->uneven);
-    analysis->dump_lists = calloc(3 * count + 2 * LINKS_MOST, sizeof *analysis->dump_lists);
+    analysis->dump_lists = calloc(4 * count + 2 * LINKS_MOST, sizeof *analysis->dump_lists);
     bool done = blocks && roles && members && explained && analysis->stragglers && analysis->suspects &&
                 analysis->uneven && analysis->dump_lists && judge_cohorts(analysis, blocks, roles, members);
     struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};

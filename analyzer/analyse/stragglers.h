@@ -26,8 +26,9 @@
 enum straggler_kind {
     STRAGGLER_RANK,
     STRAGGLER_HOST,
-    STRAGGLER_ROLE, /* all ranks that do one part of the work: imbalance by design, nobody to blame */
-    STRAGGLER_LINK, /* messages from dumps[0] to dumps[1] take longer than those between other pairs (links.h) */
+    STRAGGLER_ROLE,     /* all ranks that do one part of the work: imbalance by design, nobody to blame */
+    STRAGGLER_ROTATING, /* ranks that take turns in being slow: each time another one, dumps[] are those that were */
+    STRAGGLER_LINK,     /* messages from dumps[0] to dumps[1] take longer than those between other pairs (links.h) */
 };
 
 struct straggler {
@@ -40,10 +41,12 @@ struct straggler {
     int64_t others_comm_ns;            /* how much longer the median of the others sits in communication */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
-    double slowest;                    /* share of blocks in which it was the slowest */
+    double slowest;                    /* share of blocks in which it was the slowest; rotating: of `stood_out` */
     double what_if_speedup; /* >= 1: time looked at / that time less what the others could not go on for. A first
                                estimate: waits that mending would only move elsewhere are not followed. */
     size_t blocks;
+    size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
+    unsigned part_collectives; /* rotating: collectives in one part */
     uint64_t messages; /* of a link; 0 otherwise. Its extra_ns is theirs, and what the receivers waited for it. */
 };
 

@@ -124,21 +124,26 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
         json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     const char *site = findings_site(analysis, straggler);
-    static const char *const kinds[] = {
-        [STRAGGLER_RANK] = "rank", [STRAGGLER_HOST] = "host", [STRAGGLER_ROLE] = "role", [STRAGGLER_LINK] = "link"};
+    static const char *const kinds[] = {[STRAGGLER_RANK] = "rank",
+                                        [STRAGGLER_HOST] = "host",
+                                        [STRAGGLER_ROLE] = "role",
+                                        [STRAGGLER_ROTATING] = "rotating",
+                                        [STRAGGLER_LINK] = "link"};
     bool one = straggler->kind == STRAGGLER_RANK;
     json_t *link = straggler->kind == STRAGGLER_LINK
                        ? json_pack("{s:o, s:o}", "src", rank_to_json(analysis, straggler->dumps[0]), "dst",
                                    rank_to_json(analysis, straggler->dumps[1]))
                        : json_null();
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:f, s:o}", "kind",
+    bool compared = straggler->kind != STRAGGLER_ROTATING && straggler->kind != STRAGGLER_LINK;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "kind",
                      kinds[straggler->kind], "rank", one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(),
                      "ranks", ranks, "host", host, "hosts", hosts, "link", link, "imposed_wait_seconds",
                      seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
                      "slowdown_ratio", straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence",
                      straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",
                      escape_json(evidence), "others_longer_in_communication_seconds",
-                     seconds_of(straggler->others_comm_ns), "site", site ? escape_json(site) : json_null());
+                     compared ? json_real(seconds_of(straggler->others_comm_ns)) : json_null(), "site",
+                     site ? escape_json(site) : json_null());
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers,

@@ -109,6 +109,11 @@ def report(directory):
     return json.loads(commtap("report", "--format", "json", directory).stdout)
 
 
+def stragglers(result):
+    """Those named, but for ranks that take turns: whoever a busy machine keeps from running does, really."""
+    return [straggler for straggler in result["stragglers"] if straggler["kind"] != "rotating"]
+
+
 def summary(directory, *options):
     return json.loads(commtap("summary", "--format", "json", *options, directory).stdout)
 

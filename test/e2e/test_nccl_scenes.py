@@ -108,7 +108,7 @@ def waits_of(result):
 
 def nobody_to_blame(result):
     """A busy machine may really slow a rank down a little: mending that one would not help."""
-    return all(straggler["what_if_speedup"] < 1.1 for straggler in result["stragglers"])
+    return all(straggler["what_if_speedup"] < 1.1 for straggler in jobs.stragglers(result))
 
 
 @pytest.mark.parametrize("fault, scene, explained", [
@@ -118,9 +118,9 @@ def nobody_to_blame(result):
 def test_a_late_rank_is_named_with_where_it_is_late(play, fault, scene, explained):
     where = play(scene, 60, faults=f"{fault} rank={LATE} op=10 ms={MS}")
     result = jobs.report(where)
-    assert [(s["kind"], s["rank"]) for s in result["stragglers"]] == [("rank", LATE)]
+    assert [(s["kind"], s["rank"]) for s in jobs.stragglers(result)] == [("rank", LATE)]
     assert explained in findings(result)["straggler"]
-    straggler = result["stragglers"][0]
+    straggler = jobs.stragglers(result)[0]
     assert straggler["confidence"] >= 0.9 and straggler["what_if_speedup"] > 1.5
     communicating, waiting, for_it = waits_of(result)
     assert for_it > 0.8 * waiting

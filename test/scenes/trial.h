@@ -15,7 +15,7 @@
 
 struct trial {
     const char *name;
-    bool planted;       /* somebody is slow */
+    bool planted;       /* somebody is slow, or another one each time */
     struct scene scene; /* the seed differs from job to job */
 };
 
@@ -23,7 +23,7 @@ extern const struct trial trials[];
 extern const size_t trial_count;
 
 struct trial_result {
-    unsigned right;           /* jobs that name exactly the slow one */
+    unsigned right;           /* jobs that name exactly the slow one, or that ranks take turns where they do */
     unsigned wrong;           /* jobs that name anybody else */
     unsigned suspected_right; /* the same of suspicions, in jobs that name nobody */
     unsigned suspected_wrong;

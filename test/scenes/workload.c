@@ -67,6 +67,9 @@ static bool is_slow(const struct workload *w, unsigned rank, unsigned step) {
         return host_of(w, rank) == w->who;
     case PLANT_ROTATING:
         return rank == scene_random(&chance) % w->ranks;
+    case PLANT_PAUSES:
+        chance = w->seed * 131 + rank;
+        return (step + scene_random(&chance)) % w->who == 0;
     case PLANT_ROLE:
         return stage_of(w, rank) == w->who;
     default:
@@ -294,6 +297,8 @@ static bool is_planted(const struct workload *w, const struct straggler *straggl
     if (w->plant == PLANT_ROLE)
         return straggler->kind == STRAGGLER_ROLE && straggler->dump_count == w->ranks / w->stages &&
                stage_of(w, (unsigned)straggler->dumps[0]) == w->who;
+    if (w->plant == PLANT_ROTATING || w->plant == PLANT_PAUSES)
+        return straggler->kind == STRAGGLER_ROTATING;
     if (w->plant == PLANT_LINK) { /* it is slow both ways */
         if (straggler->kind != STRAGGLER_LINK)
             return false;
@@ -305,14 +310,19 @@ static bool is_planted(const struct workload *w, const struct straggler *straggl
 }
 
 static bool is_somebody_planted(const struct workload *w) {
-    return w->plant == PLANT_RANK || w->plant == PLANT_HOST || w->plant == PLANT_ROLE || w->plant == PLANT_LATE_HOST;
+    return w->plant == PLANT_RANK || w->plant == PLANT_HOST || w->plant == PLANT_ROLE || w->plant == PLANT_LATE_HOST ||
+           w->plant == PLANT_ROTATING || w->plant == PLANT_PAUSES;
 }
 
 static void count(const struct workload *w, const struct straggler_analysis *analysis, struct workload_result *result) {
     unsigned right = 0, wrong = 0;
-    for (size_t i = 0; i < analysis->straggler_count; i++)
+    bool rotating = false;
+    for (size_t i = 0; i < analysis->straggler_count; i++) {
+        rotating |= analysis->stragglers[i].kind == STRAGGLER_ROTATING;
         *(is_planted(w, &analysis->stragglers[i]) ? &right : &wrong) += 1;
+    }
     result->jobs++;
+    result->rotating += rotating;
     result->named_right += right;
     result->named_wrong += wrong;
     result->found += right > 0;

@@ -40,7 +40,7 @@ static void analyse(struct hand_job *job, unsigned with_dump, struct sums *sums)
     *sums = (struct sums){.directory = &job->directory};
     assert_true(waits_init(&sums->waits, &job->clock, &job->directory));
     for (unsigned r = 0; r < with_dump; r++)
-        assert_true(rank_times_init(&sums->times[r], 0, 4, false));
+        assert_true(rank_times_init(&sums->times[r], 0, 4, 2, false));
     assert_true(match_run(&job->clock, &job->directory, &sink, states, 1, &totals));
     for (unsigned r = 0; r < with_dump; r++)
         rank_times_finish(&sums->times[r]);

@@ -25,6 +25,7 @@ static struct workload_result add(struct workload_result a, struct workload_resu
                                     a.found + b.found,
                                     a.named_right + b.named_right,
                                     a.named_wrong + b.named_wrong,
+                                    a.rotating + b.rotating,
                                     a.jobs_wrong + b.jobs_wrong,
                                     a.uneven + b.uneven};
 }
@@ -78,7 +79,7 @@ static void a_slow_host_is_named(void **state) {
 /* What slows a job down without one rank being slow: nobody is to be named for it. */
 static void what_is_no_slow_rank_names_none(void **state) {
     (void)state;
-    struct workload_result rotating = try_kinds(PLANT_ROTATING, 1.5, 3, 500), link = {0};
+    struct workload_result link = {0};
     for (int kind = 0; kind < WORKLOADS; kind++) {
         struct workload w = workload_standard((enum workload_kind)kind);
         w.steps = 60;
@@ -88,8 +89,25 @@ static void what_is_no_slow_rank_names_none(void **state) {
         w.whom = w.kind == WORKLOAD_PIPELINE ? 11 : 4;
         link = add(link, workload_try(&w, 3, 600));
     }
-    assert_true(rotating.jobs_wrong <= 1);
     assert_true(link.jobs_wrong <= 1);
+}
+
+/* Another rank slow each step, or everybody now and then: they take turns, and nobody is named for it. */
+static void ranks_that_take_turns_are_told_from_slow_ones(void **state) {
+    (void)state;
+    struct workload_result rotating = try_kinds(PLANT_ROTATING, 1.5, 3, 500), pauses = {0};
+    assert_int_equal(rotating.jobs_wrong, 0);
+    assert_true(rotating.right + 1 >= rotating.jobs);
+    for (int kind = 0; kind < WORKLOADS; kind++) {
+        struct workload w = workload_standard((enum workload_kind)kind);
+        w.plant = PLANT_PAUSES;
+        w.factor = 2;
+        w.who = 30; /* steps from one pause of a rank to the next */
+        pauses = add(pauses, workload_try(&w, 2, 550));
+    }
+    assert_true(pauses.right + 1 >= pauses.jobs);
+    for (enum plant plant = PLANT_RANK; plant <= PLANT_HOST; plant++)
+        assert_int_equal(try_kinds(plant, 1.5, 2, 560).rotating, 0);
 }
 
 /* A slow host holds whole tensor parallel groups, whose ranks are slow together; a stage with more work is nobody's
@@ -452,6 +470,7 @@ int main(void) {
         cmocka_unit_test(a_slow_rank_is_named_in_all_kinds_of_jobs),
         cmocka_unit_test(a_slow_host_is_named),
         cmocka_unit_test(what_is_no_slow_rank_names_none),
+        cmocka_unit_test(ranks_that_take_turns_are_told_from_slow_ones),
         cmocka_unit_test(pipelines_are_compared_across_their_groups),
         cmocka_unit_test(wrapped_rings_and_samples_are_enough),
         cmocka_unit_test(steps_are_found_in_whole_dumps),

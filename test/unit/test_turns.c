@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Ranks that take turns in being slow: which collectives are sampled, and when turns are claimed.
+ * Lives here: tables of made-up self times. Must not live here: whole jobs (test_workloads.c).
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/samples.h"
+#include "analyzer/analyse/significance.h"
+#include "analyzer/analyse/turns.h"
+#include "test/scenes/scene.h"
+
+/* ---- samples --------------------------------------------------------------------------------- */
+
+/* What is kept is what was added, and nothing else of these segments. */
+static void check_kept(const struct samples *samples, uint32_t from, uint32_t to) {
+    for (uint32_t s = 0; s < samples->count; s++) {
+        const int64_t *times = samples_segment(samples, samples->first + s);
+        assert_non_null(times);
+        for (uint32_t i = 0; i < SAMPLE_SEGMENT; i++) {
+            uint32_t number = ((samples->first + s) << samples->thin) * SAMPLE_SEGMENT + i;
+            assert_true(times[i] == (number >= from && number < to ? (int64_t)number * 3 : SAMPLE_NONE));
+        }
+    }
+}
+
+static void samples_are_the_same_collectives_everywhere(void **state) {
+    (void)state;
+    enum { SEGMENTS = 4, END = 10000 };
+    static const uint32_t starts[] = {0, 1, 63, 64, 777, 5000};
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        struct samples samples;
+        assert_true(samples_init(&samples, SEGMENTS));
+        for (uint32_t number = starts[i]; number < END; number++)
+            samples_add(&samples, number, (int64_t)number * 3);
+        assert_in_range(samples.count, SEGMENTS / 2, SEGMENTS);
+        check_kept(&samples, starts[i], END);
+        samples_thin(&samples, 6); /* segments 0, 64, 128: numbers 0, 4096, 8192 on */
+        assert_int_equal(samples.thin, 6);
+        assert_int_equal(samples.count, starts[i] <= 63 ? 3 : starts[i] < 4096 ? 2 : 1);
+        check_kept(&samples, starts[i], END);
+        assert_null(samples_segment(&samples, samples.first + samples.count));
+        assert_true(samples.first == 0 || !samples_segment(&samples, samples.first - 1));
+        samples_free(&samples);
+    }
+}
+
+static void samples_bear_gaps_and_damage(void **state) {
+    (void)state;
+    struct samples samples;
+    assert_true(samples_init(&samples, 2));
+    samples_add(&samples, 64 * 10 + 3, 5);
+    samples_add(&samples, 7, 6); /* older than the first: left out */
+    assert_int_equal(samples.count, 1);
+    samples_add(&samples, 64 * 11 + 1, 7);
+    assert_int_equal(samples.thin, 0);
+    samples_add(&samples, UINT32_MAX, 8); /* of all between nothing was seen */
+    assert_true(samples.thin > 0 && samples.count <= 2);
+    for (uint32_t i = 0; i < 64; i++) {
+        samples_add(&samples, i * 0x9e3779b9u, 9);
+        assert_true(samples.thin < 32 && samples.count <= 2);
+    }
+    samples_free(&samples);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+enum tail { TAIL_GAUSS, TAIL_EXPONENTIAL, TAIL_TWO_VALUED };
+
+struct made {
+    enum tail tail;
+    double noise;
+    size_t rows, columns, period; /* collectives in a step: all of a step's rows have one slow rank */
+    double factor;
+    size_t at_once;   /* ranks slow at a time */
+    size_t of, hosts; /* the slow ones are among the first `of` columns */
+    size_t always;    /* one more rank, always slow, 0 = none */
+    uint32_t roles;   /* of columns in turn; role r has r + 1 times as much to do */
+    bool seldom;      /* somebody is slow in one step of a hundred only */
+};
+
+static double draw(const struct made *made, uint64_t *random) {
+    switch (made->tail) {
+    case TAIL_EXPONENTIAL:
+        return 1 - made->noise * log(1 - scene_uniform(random));
+    case TAIL_TWO_VALUED:
+        return scene_uniform(random) < 0.5 ? 1 : 1 + made->noise;
+    default:
+        return 1 + made->noise * scene_gauss(random);
+    }
+}
+
+struct made_table {
+    struct turns_table table;
+    int64_t *self_ns;
+    uint32_t *role_of, *host_of, *numbers;
+};
+
+/* Every collective of a step has its own share of the work, the first most. */
+static void make(struct made_table *made_table, const struct made *made, uint64_t seed) {
+    uint64_t random = seed * 77777;
+    bool *slow = calloc(made->columns, sizeof *slow);
+    *made_table = (struct made_table){.self_ns = calloc(made->rows * made->columns, sizeof(int64_t)),
+                                      .role_of = calloc(made->columns, sizeof(uint32_t)),
+                                      .host_of = calloc(made->columns, sizeof(uint32_t)),
+                                      .numbers = calloc(made->rows, sizeof(uint32_t))};
+    for (size_t row = 0; row < made->rows; row++) {
+        made_table->numbers[row] = (uint32_t)row + 5;
+        for (size_t c = 0; c < made->columns && row % made->period == 0; c++)
+            slow[c] = false;
+        if (row % made->period == 0 && (!made->seldom || scene_random(&random) % 100 == 0))
+            for (size_t i = 0; i < made->at_once; i++)
+                slow[scene_random(&random) % made->of] = true;
+        for (size_t c = 0; c < made->columns; c++) {
+            double work = (row % made->period == 0 ? 4e6 : 1e6) * (double)(1 + c % made->roles) * draw(made, &random);
+            double factor = slow[c] || (made->always && c == made->always) ? made->factor : 1;
+            made_table->self_ns[row * made->columns + c] = work > 0 ? (int64_t)(work * factor) : 0;
+            made_table->role_of[c] = (uint32_t)(c % made->roles);
+            made_table->host_of[c] = (uint32_t)(c * made->hosts / made->columns);
+        }
+    }
+    made_table->table = (struct turns_table){.rows = made->rows,
+                                             .columns = made->columns,
+                                             .self_ns = made_table->self_ns,
+                                             .numbers = made_table->numbers,
+                                             .role_of = made_table->role_of,
+                                             .host_of = made_table->host_of,
+                                             .host_count = made->hosts};
+    free(slow);
+}
+
+static void put_away(struct made_table *made_table) {
+    free(made_table->self_ns);
+    free(made_table->role_of);
+    free(made_table->host_of);
+    free(made_table->numbers);
+}
+
+static struct made standard(size_t columns) {
+    return (struct made){.noise = 0.1,
+                         .rows = 100,
+                         .columns = columns,
+                         .period = 1,
+                         .factor = 1.5,
+                         .at_once = 1,
+                         .of = columns,
+                         .hosts = 2,
+                         .roles = 1};
+}
+
+/* Of so many jobs, those in which turns are claimed. */
+static unsigned claims(const struct made *made, unsigned jobs) {
+    unsigned count = 0;
+    for (unsigned seed = 1; seed <= jobs; seed++) {
+        struct made_table table;
+        struct turns turns;
+        make(&table, made, seed);
+        assert_true(turns_judge(&table.table, &turns));
+        assert_true(turns.confidence == 0 || (turns.confidence >= CONFIDENCE_CLAIM && turns.confidence < 1));
+        count += turns.confidence > 0;
+        turns_free(&turns);
+        put_away(&table);
+    }
+    return count;
+}
+
+static void another_slow_rank_each_time_is_found(void **state) {
+    (void)state;
+    static const size_t columns[] = {4, 8, 64, 600};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        struct made made = standard(columns[i]);
+        assert_int_equal(claims(&made, 10), 10);
+        made.at_once = columns[i] / 32; /* several at once hide each other's lead */
+        if (made.at_once > 1)
+            assert_int_equal(claims(&made, 10), 10);
+    }
+}
+
+static void what_it_costs_is_said(void **state) {
+    (void)state;
+    struct made made = standard(16);
+    struct made_table table;
+    struct turns turns;
+    uint32_t sum = 0;
+    made.noise = 0.02;
+    make(&table, &made, 3);
+    assert_true(turns_judge(&table.table, &turns));
+    assert_true(turns.confidence > 0.99);
+    assert_int_equal(turns.width, 1);
+    assert_int_equal(turns.rows, 100);
+    assert_in_range(turns.stood_out, 95, 100);
+    assert_true(turns.ratio > 1.45 && turns.ratio < 1.55);
+    /* half of 4 ms, less what noise costs anyway */
+    assert_true(turns.extra_ns > 0.8 * 2e6 && turns.extra_ns <= 2e6);
+    assert_true(turns.most > 1.0 / 16 && turns.most < 0.25);
+    for (size_t c = 0; c < 16; c++)
+        sum += turns.turns_of[c];
+    assert_int_equal(sum, turns.stood_out);
+    turns_free(&turns);
+    put_away(&table);
+}
+
+/* One in four standard deviations of a single collective's noise: the sum over a step tells, wherever it begins. */
+static void steps_tell_more_than_single_collectives(void **state) {
+    (void)state;
+    struct made made = standard(16);
+    made.noise = 0.15;
+    made.factor = 1.3;
+    made.rows = 1600;
+    assert_int_equal(claims(&made, 10), 0);
+    made.period = 16;
+    assert_int_equal(claims(&made, 10), 10);
+}
+
+static void noise_is_no_turn(void **state) {
+    (void)state;
+    static const size_t columns[] = {4, 8, 64, 300};
+    static const double noise[] = {[TAIL_GAUSS] = 0.2, [TAIL_EXPONENTIAL] = 0.5, [TAIL_TWO_VALUED] = 1};
+    unsigned alarms = 0, jobs = 0;
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        for (int tail = TAIL_GAUSS; tail <= TAIL_TWO_VALUED; tail++)
+            for (size_t period = 1; period <= 4; period += 3) {
+                struct made made = standard(columns[i]);
+                unsigned played = columns[i] < 64 ? 60 : 10;
+                made.tail = (enum tail)tail;
+                made.noise = noise[tail];
+                made.period = period;
+                made.factor = 1;
+                alarms += claims(&made, played);
+                jobs += played;
+            }
+    assert_true(alarms * 100 <= jobs);
+}
+
+/* One rank every other time, two in turn, or always one of a host's: not everybody. */
+static void turns_of_few_are_none(void **state) {
+    (void)state;
+    struct made made = standard(32);
+    made.hosts = 4;
+    for (made.of = 1; made.of <= 2; made.of++)
+        assert_int_equal(claims(&made, 10), 0);
+    made.of = 8; /* the first host */
+    assert_int_equal(claims(&made, 10), 0);
+    made.of = 32;
+    assert_int_equal(claims(&made, 10), 10);
+}
+
+static void who_is_always_slow_takes_no_turn(void **state) {
+    (void)state;
+    struct made made = standard(16);
+    made.at_once = 0;
+    made.always = 5;
+    assert_int_equal(claims(&made, 10), 0);
+    made.at_once = 1; /* and hides none */
+    assert_int_equal(claims(&made, 10), 10);
+}
+
+static void roles_are_not_turns(void **state) {
+    (void)state;
+    struct made made = standard(24);
+    made.roles = 4;
+    made.factor = 1;
+    assert_true(claims(&made, 30) <= 1);
+    made.factor = 2;
+    assert_int_equal(claims(&made, 10), 10);
+}
+
+static void few_ranks_or_collectives_prove_nothing(void **state) {
+    (void)state;
+    struct made made = standard(3);
+    made.factor = 5;
+    assert_int_equal(claims(&made, 5), 0);
+    made = standard(8);
+    made.factor = 5;
+    made.rows = TURNS_ROWS_MIN - 1;
+    assert_int_equal(claims(&made, 5), 0);
+    made.rows = 40; /* once in all, however long */
+    made.factor = 100;
+    made.seldom = true;
+    assert_int_equal(claims(&made, 40), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(samples_are_the_same_collectives_everywhere),
+        cmocka_unit_test(samples_bear_gaps_and_damage),
+        cmocka_unit_test(another_slow_rank_each_time_is_found),
+        cmocka_unit_test(what_it_costs_is_said),
+        cmocka_unit_test(steps_tell_more_than_single_collectives),
+        cmocka_unit_test(noise_is_no_turn),
+        cmocka_unit_test(turns_of_few_are_none),
+        cmocka_unit_test(who_is_always_slow_takes_no_turn),
+        cmocka_unit_test(roles_are_not_turns),
+        cmocka_unit_test(few_ranks_or_collectives_prove_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
