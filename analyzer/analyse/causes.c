@@ -53,7 +53,6 @@ struct collector {
     struct causes_build *build;
     struct wait *waits; /* and meetings */
     size_t wait_count, wait_room;
-    size_t open; /* first wait of the instance or message at hand */
     bool no_memory;
 };
 
@@ -78,51 +77,32 @@ void causes_add_record(struct causes_build *build, unsigned worker, const struct
         build->collectors[worker].no_memory = true;
 }
 
-static struct wait *add_wait(struct collector *c, const struct wait *wait) {
-    if (!grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits)) {
+static void add_wait(struct collector *c, const struct wait *wait) {
+    if (grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits))
+        c->waits[c->wait_count++] = *wait;
+    else
         c->no_memory = true;
-        return NULL;
-    }
-    c->waits[c->wait_count] = *wait;
-    return &c->waits[c->wait_count++];
 }
 
-static void take_wait(void *context, uint32_t dump, uint32_t cause, int64_t until, int64_t length, uint64_t channel) {
-    if (until >= ((struct collector *)context)->build->from_ns)
-        add_wait(
-            context,
-            &(struct wait){
-                .until = until, .length = length, .cost = length, .rank = dump, .cause = cause, .channel = channel});
-}
-
-/* Goes with the waits told since the last meeting, in proportion. */
-static void take_imposed(void *context, int64_t imposed) {
-    struct collector *c = context;
-    int64_t sum = 0, rest = imposed;
-    for (size_t i = c->open; i < c->wait_count; i++)
-        sum = add_ns(sum, c->waits[i].length);
-    for (size_t i = c->open; i < c->wait_count; i++) {
-        int64_t part = (int64_t)((double)imposed * ((double)c->waits[i].length / (double)sum));
-        part = part > rest || i + 1 == c->wait_count ? rest : part;
-        c->waits[i].imposed = part;
-        rest -= part;
-    }
+static void take_wait(void *context, const struct told_wait *told) {
+    if (told->until >= ((struct collector *)context)->build->from_ns)
+        add_wait(context, &(struct wait){.until = told->until,
+                                         .length = told->length,
+                                         .cost = told->length,
+                                         .imposed = told->imposed,
+                                         .rank = told->dump,
+                                         .cause = told->cause,
+                                         .channel = told->channel});
 }
 
 static void take_met(void *context, int64_t at, uint64_t channel) {
     struct collector *c = context;
     if (at >= c->build->from_ns)
         add_wait(c, &(struct wait){.until = at, .rank = NOWHERE, .channel = channel});
-    c->open = c->wait_count;
 }
 
 struct wait_listener causes_listener(struct causes_build *build, unsigned worker) {
-    return (struct wait_listener){
-        .context = &build->collectors[worker], .wait = take_wait, .imposed = take_imposed, .met = take_met};
-}
-
-void causes_next(struct causes_build *build, unsigned worker) {
-    build->collectors[worker].open = build->collectors[worker].wait_count;
+    return (struct wait_listener){.context = &build->collectors[worker], .wait = take_wait, .met = take_met};
 }
 
 /* ---- forwards: who met when ------------------------------------------------------------------ */

@@ -53,8 +53,6 @@ struct causes_build *causes_begin(const struct common_clock *clock, const struct
                                   unsigned workers);
 /* What a worker's waits (waits.h) have to tell. */
 struct wait_listener causes_listener(struct causes_build *build, unsigned worker);
-/* To be called before a worker's next instance or message is added to its waits. */
-void causes_next(struct causes_build *build, unsigned worker);
 /* Takes one of a worker's records. */
 void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item);
 

@@ -36,13 +36,11 @@ struct worker {
 
 static void take_instance(void *state, const struct match_instance *instance) {
     struct worker *worker = state;
-    causes_next(worker->causes, worker->number);
     waits_add(&worker->waits, instance);
 }
 
 static void take_message(void *state, const struct match_message *message) {
     struct worker *worker = state;
-    causes_next(worker->causes, worker->number);
     waits_add_message(&worker->waits, message);
     links_add(&worker->links, message);
 }
@@ -80,14 +78,16 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
     sink->message = take_message;
     done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {
-        if (done)
+        if (done) {
+            waits_finish(&work[w].waits);
             waits_merge(&analysis->waits, &work[w].waits);
+        }
         if (done)
             links_merge(&analysis->links, &work[w].links);
         waits_free(&work[w].waits);
         links_free(&work[w].links);
     }
-    if (done && !analysis->no_memory)
+    if (done && !analysis->no_memory && !analysis->waits.no_memory)
         return causes_finish(&analysis->causes, build);
     causes_drop(build);
     return false;

@@ -159,22 +159,42 @@ static bool arrive_half(struct walk *walk, const struct message_half *half) {
     return messages_arrive(&walk->messages, half, walk->owner.sink, walk->owner.state, &walk->totals);
 }
 
-/* Hands over the completions of a lane. Those inside [from, to] were waited for since `from`. */
+/* Hands over a completion. Inside [from, to] it was waited for since `from`. */
+static void complete(struct walk *walk, struct completion *completion, int64_t from, int64_t to, bool shared) {
+    struct match_member *member = completion->channel ? &completion->arrival.member : &completion->half.member;
+    member->shared = shared;
+    member->wait = member->leave;
+    if (from <= member->leave && member->leave <= to)
+        member->wait = from > member->enter ? from : member->enter;
+    walk->failed |= completion->channel ? !channel_arrive(completion->channel, &walk->owner, &completion->arrival)
+                                        : !arrive_half(walk, &completion->half);
+}
+
+/* Hands over all completions of a lane. */
 static void settle(struct walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
-    for (uint32_t i = 0; i < lane->count && !walk->failed; i++) {
-        struct completion *completion = &lane->completions[i];
-        struct match_member *member = completion->channel ? &completion->arrival.member : &completion->half.member;
-        member->wait = member->leave;
-        if (from <= member->leave && member->leave <= to)
-            member->wait = from > member->enter ? from : member->enter;
-        walk->failed = completion->channel ? !channel_arrive(completion->channel, &walk->owner, &completion->arrival)
-                                           : !arrive_half(walk, &completion->half);
-    }
+    for (uint32_t i = 0; i < lane->count && !walk->failed; i++)
+        complete(walk, &lane->completions[i], from, to, lane->passed > 1);
     lane->count = 0;
     lane->passed = 0;
 }
 
-static void hold(struct walk *walk, struct walk_lane *lane, const struct completion *completion, int64_t leave) {
+/* The record of its Wait or Test call is the last of its kind: it came before. */
+static bool is_behind_its_wait(const struct walk_lane *lane, int64_t leave) {
+    return lane->wait_from <= leave && leave <= lane->wait_to;
+}
+
+/* Counts a completion, whosoever it is: all workers settle at the same records. */
+static void pass(struct walk *walk, struct walk_lane *lane, int64_t leave) {
+    if (!is_behind_its_wait(lane, leave) && ++lane->passed > DONES_MAX)
+        settle(walk, lane, INT64_MAX, INT64_MIN);
+}
+
+/* Keeps a completion until the record of its Wait call comes. */
+static void hold(struct walk *walk, struct walk_lane *lane, struct completion *completion, int64_t leave) {
+    if (is_behind_its_wait(lane, leave)) {
+        complete(walk, completion, lane->wait_from, lane->wait_to, true);
+        return;
+    }
     if (!lane->completions) {
         lane->completions = malloc(DONES_MAX * sizeof *lane->completions);
         if (!lane->completions) {
@@ -183,8 +203,6 @@ static void hold(struct walk *walk, struct walk_lane *lane, const struct complet
         }
     }
     lane->completions[lane->count++] = *completion;
-    if (lane->wait_from <= leave && leave <= lane->wait_to)
-        settle(walk, lane, lane->wait_from, lane->wait_to);
 }
 
 /* When the device came to a launch. Its start is noted just before the call that launches, and on an idle stream at
@@ -235,8 +253,8 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
     }
     bool waited_for = record->kind == RECORD_DONE && !(record->flags & FLAG_UNOBSERVED);
     channel_passed(channel, seq);
-    if (waited_for && ++lane->passed > DONES_MAX)
-        settle(walk, lane, INT64_MAX, INT64_MIN);
+    if (waited_for)
+        pass(walk, lane, record_end(walk->clock, item->dump, record));
     if (!channel_owns(&walk->owner, channel, seq))
         return;
     walk->totals.collective++;
@@ -277,7 +295,8 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
         return false;
     const struct match_communicator *communicator = &directory->communicators[place.communicator];
     int32_t peer = match_rank_of(communicator, place.position, record->peer);
-    if (match_position_of(communicator, peer) == NOWHERE) /* it has no dump */
+    uint32_t position = match_position_of(communicator, peer);
+    if (position == NOWHERE) /* it has no dump */
         return false;
     uint32_t me = communicator->rank_of[place.position];
     *half = (struct message_half){
@@ -288,6 +307,7 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
         .ordinal = ordinal,
         .send = send,
         .dump = (uint32_t)item->dump,
+        .receiver = send ? communicator->dump_of[position] : (uint32_t)item->dump,
         .op = record->op,
         .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
         .bytes = record->bytes,
@@ -312,9 +332,9 @@ static void take_message(struct walk *walk, const struct match_record *item, str
         walk->totals.foreign += mine && is_foreign(walk, item);
         return;
     }
-    if (waited_for && ++lane->passed > DONES_MAX)
-        settle(walk, lane, INT64_MAX, INT64_MIN);
-    if ((message_hash(&half) & (walk->workers - 1)) != walk->owner.worker)
+    if (waited_for)
+        pass(walk, lane, half.member.leave);
+    if ((half.receiver & (walk->workers - 1)) != walk->owner.worker)
         return;
     walk->totals.halves++;
     if (waited_for)

@@ -8,7 +8,8 @@
  * All dumps are walked once, together, in time order. Memory is bounded by how far ranks are apart, not by the number
  * of records. Several workers each walk everything and keep their share, so every worker takes the same decisions and
  * the instances are the same for any number of them; only the order of delivery differs. What a consumer makes of
- * instances and records must therefore not depend on their order between workers: sums, extremes, counts.
+ * instances and records must therefore not depend on their order between workers: sums, extremes, counts. All messages
+ * to one dump go to one worker, and in one order.
  */
 #ifndef COMMTAP_MATCH_MATCH_H
 #define COMMTAP_MATCH_MATCH_H
@@ -31,6 +32,7 @@ struct match_member {
                        the completion, = leave where no such call is known */
     uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
     uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
+    bool shared;    /* non-blocking: its Wait or Test call may have seen other operations complete, too */
     bool bystander; /* of the root's group on an intercommunicator, not the root: takes no part */
 };
 

@@ -20,6 +20,7 @@ struct message_half {
     uint32_t ordinal;
     bool send; /* this half; else the receive */
     uint32_t dump;
+    uint32_t receiver; /* the receiver's dump: its worker has the message */
     uint32_t op;
     bool synchronous;
     uint64_t bytes;
@@ -50,7 +51,6 @@ void messages_walked(struct messages *messages, uint64_t records, struct match_t
 bool messages_arrive(struct messages *messages, const struct message_half *half, const struct match_sink *sink,
                      void *state, struct match_totals *totals);
 
-/* Which of all workers' a half is. */
 uint64_t message_hash(const struct message_half *half);
 
 #endif

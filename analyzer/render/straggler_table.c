@@ -35,8 +35,15 @@ VALUE(caused, CAUSE(caused_ns))
 VALUE(passed_on, CAUSE(passed_on_ns))
 VALUE(path, CAUSE(path_ns))
 VALUE(waited_for, WAIT(waited_for_ns))
-VALUE(late_sender, WAIT(late_sender_ns))
-VALUE(late_receiver, WAIT(late_receiver_ns))
+VALUE(wait_all, WAIT(states_ns[WAIT_ALL]))
+VALUE(late_broadcast, WAIT(states_ns[WAIT_LATE_BROADCAST]))
+VALUE(wait_to_root, WAIT(states_ns[WAIT_TO_ROOT]))
+VALUE(early_reduce, WAIT(early_reduce_ns))
+VALUE(wait_scan, WAIT(states_ns[WAIT_SCAN]))
+VALUE(late_sender, WAIT(states_ns[WAIT_LATE_SENDER]))
+VALUE(late_receiver, WAIT(states_ns[WAIT_LATE_RECEIVER]))
+VALUE(transfer, WAIT(transfer_ns))
+VALUE(completion, WAIT(completion_ns))
 VALUE(window, TIME(window_ns))
 VALUE(self_ratio, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->ratio) : cell_unknown())
 VALUE(self, TIME(self_ns))
@@ -57,8 +64,15 @@ const struct column rank_columns[] = {
     {"caused_seconds", "caused", LOOK_SECONDS, .value = caused, .doc = "of all ranks' waits, what comes from this rank in the end"},
     {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},
     {"critical_path_seconds", "path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at"},
+    {"wait_all_seconds", NULL, LOOK_SECONDS, .value = wait_all, .doc = "of waited: N to N, for the last one to come"},
+    {"late_broadcast_seconds", NULL, LOOK_SECONDS, .value = late_broadcast, .doc = "of waited: for a root that sends"},
+    {"wait_to_root_seconds", NULL, LOOK_SECONDS, .value = wait_to_root, .doc = "of waited: as a root, for the last one that sends to it"},
+    {"early_reduce_seconds", NULL, LOOK_SECONDS, .value = early_reduce, .doc = "of it, until the first one had come (Scalasca's early reduce)"},
+    {"wait_scan_seconds", NULL, LOOK_SECONDS, .value = wait_scan, .doc = "of waited: in scans, for lower ranks"},
     {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of waited: receiving what was sent later"},
     {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of waited: sending what was received later"},
+    {"transfer_seconds", NULL, LOOK_SECONDS, .value = transfer, .doc = "in collectives, what was no wait: after the last one had come"},
+    {"completion_seconds", NULL, LOOK_SECONDS, .value = completion, .doc = "of it, N to N: after the first one had left"},
     {"window_seconds", "window", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover"},
     {"self_ratio", "self", LOOK_RATIO, .value = self_ratio, .doc = "own time between collectives / median of the others', median over the run"},
     {"self_seconds", NULL, LOOK_SECONDS, .value = self, .doc = "time outside of calls"},

@@ -24,13 +24,11 @@ struct worker {
 
 static void take_instance(void *state, const struct match_instance *instance) {
     struct worker *worker = state;
-    causes_next(worker->build, worker->number);
     waits_add(&worker->waits, instance);
 }
 
 static void take_message(void *state, const struct match_message *message) {
     struct worker *worker = state;
-    causes_next(worker->build, worker->number);
     waits_add_message(&worker->waits, message);
 }
 
@@ -55,8 +53,10 @@ static struct causes walk(struct hand_job *job, unsigned workers) {
         work[w].waits.listener = causes_listener(build, w);
     }
     assert_true(match_run(&job->clock, &job->directory, &sink, states, workers, &totals));
-    for (unsigned w = 0; w < workers; w++)
+    for (unsigned w = 0; w < workers; w++) {
+        waits_finish(&work[w].waits);
         waits_free(&work[w].waits);
+    }
     assert_true(causes_finish(&causes, build));
     return causes;
 }

@@ -26,14 +26,51 @@ static void take_instance(void *state, const struct match_instance *instance) {
     waits_add(&((struct sums *)state)->waits, instance);
 }
 
+static void take_message(void *state, const struct match_message *message) {
+    waits_add_message(&((struct sums *)state)->waits, message);
+}
+
 static void take_record(void *state, const struct match_record *item) {
     struct sums *sums = state;
     rank_times_add(&sums->times[item->dump], item,
                    item->call == CALL_UNKNOWN ? NULL : sums->directory->calls[item->call].name);
 }
 
+/* The same sums from several workers. */
+static void compare_workers(const struct hand_job *job, const struct sums *one) {
+    enum { WORKERS = 4 };
+    static struct sums sums[WORKERS];
+    void *states[WORKERS];
+    const struct match_sink sink = {.instance = take_instance, .message = take_message};
+    struct match_totals totals;
+    for (unsigned w = 0; w < WORKERS; w++) {
+        states[w] = &sums[w];
+        assert_true(waits_init(&sums[w].waits, &job->clock, &job->directory));
+    }
+    assert_true(match_run(&job->clock, &job->directory, &sink, states, WORKERS, &totals));
+    for (unsigned w = 0; w < WORKERS; w++) {
+        waits_finish(&sums[w].waits);
+        if (w > 0)
+            waits_merge(&sums[0].waits, &sums[w].waits);
+    }
+    assert_memory_equal(sums[0].waits.ranks, one->waits.ranks, job->directory.dump_count * sizeof *one->waits.ranks);
+    assert_int_equal(sums[0].waits.transfers.count, one->waits.transfers.count);
+    for (unsigned w = 0; w < WORKERS; w++)
+        waits_free(&sums[w].waits);
+}
+
+/* Every wait has one state. */
+static void check_states(const struct waits *waits) {
+    for (size_t d = 0; d < waits->directory->dump_count; d++) {
+        int64_t sum = 0;
+        for (unsigned s = 0; s < WAIT_STATES; s++)
+            sum += waits->ranks[d].states_ns[s];
+        assert_int_equal(sum, waits->ranks[d].wait_ns);
+    }
+}
+
 static void analyse(struct hand_job *job, unsigned with_dump, struct sums *sums) {
-    const struct match_sink sink = {.instance = take_instance, .record = take_record};
+    const struct match_sink sink = {.instance = take_instance, .record = take_record, .message = take_message};
     struct match_totals totals;
     void *states[1] = {sums};
     hand_job_open(job, with_dump);
@@ -44,6 +81,9 @@ static void analyse(struct hand_job *job, unsigned with_dump, struct sums *sums)
     assert_true(match_run(&job->clock, &job->directory, &sink, states, 1, &totals));
     for (unsigned r = 0; r < with_dump; r++)
         rank_times_finish(&sums->times[r]);
+    waits_finish(&sums->waits);
+    check_states(&sums->waits);
+    compare_workers(job, sums);
 }
 
 static void done(struct hand_job *job, struct sums *sums) {
@@ -142,6 +182,269 @@ static void only_the_root_of_a_reduction_waits(void **state) {
     assert_waits(2, 0, 500, 700);
     done(&job, &sums);
 }
+
+#define assert_state(R, STATE, NS) assert_int_equal(sums.waits.ranks[R].states_ns[STATE], NS)
+
+/* e = 1000, 2000, 5000; x = 6000, 6100, 6050 */
+static void time_in_a_collective_is_wait_transfer_and_completion(void **state) {
+    (void)state;
+    static const uint64_t enter[3] = {1000, 2000, 5000}, leave[3] = {6000, 6100, 6050};
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 0, 8, enter[r], leave[r]);
+    analyse(&job, 3, &sums);
+    for (unsigned r = 0; r < 3; r++) {
+        assert_state(r, WAIT_ALL, 5000 - (int64_t)enter[r]);
+        assert_int_equal(sums.waits.ranks[r].transfer_ns, (int64_t)leave[r] - 5000);
+        assert_int_equal(sums.waits.ranks[r].completion_ns, (int64_t)leave[r] - 6000);
+    }
+    struct transfer *rows = transfers_sorted(&sums.waits.transfers);
+    assert_int_equal(sums.waits.transfers.count, 1);
+    assert_string_equal(job.directory.calls[rows[0].call].name->name, "MPI_Allreduce");
+    assert_int_equal(rows[0].bytes, 8);
+    assert_int_equal(rows[0].collectives, 1);
+    assert_int_equal(rows[0].members, 3);
+    assert_int_equal(rows[0].wait_ns, 4000 + 3000);
+    assert_int_equal(rows[0].transfer_ns, 1000 + 1100 + 1050);
+    assert_int_equal(rows[0].completion_ns, 100 + 50);
+    assert_int_equal(rows[0].least_ns, 1000);
+    assert_int_equal(rows[0].most_ns, 1100);
+    free(rows);
+    done(&job, &sums);
+}
+
+static void sizes_and_functions_have_transfers_of_their_own(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 0, 8, 100, 200);
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 1, 16, 300, 500);
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLGATHER, 0, 2, 8, 600, 900);
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 3, 8, 1000, 1400);
+    }
+    analyse(&job, 2, &sums);
+    struct transfer *rows = transfers_sorted(&sums.waits.transfers);
+    int64_t of_eight = 0;
+    assert_int_equal(sums.waits.transfers.count, 3);
+    for (size_t i = 0; i < 3; i++)
+        if (rows[i].bytes == 8 && rows[i].collectives == 2)
+            of_eight = rows[i].transfer_ns;
+    assert_int_equal(of_eight, 2 * (100 + 400));
+    free(rows);
+    done(&job, &sums);
+}
+
+/* Who came last among those that nobody has a dump of is not known, so neither is what was transfer. */
+static void transfers_are_unknown_where_members_have_no_dump(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 0, 8, 100 * r, 1000);
+    analyse(&job, 2, &sums);
+    assert_state(0, WAIT_ALL, 100);
+    assert_int_equal(sums.waits.transfers.count, 0);
+    done(&job, &sums);
+}
+
+/* e = 100 (root), 300, 500, 800. By the reference the root could do nothing until 300; it could not leave until 800. */
+static void early_reduce_ends_when_the_first_comes_and_the_wait_when_the_last_does(void **state) {
+    (void)state;
+    static const uint64_t enter[4] = {100, 300, 500, 800}, leave[4] = {1000, 310, 520, 830};
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 4, (struct dump_plan){0});
+    for (unsigned r = 0; r < 4; r++)
+        dump_builder_collective(job.builders[r], 0, BUILDER_REDUCE, 0, 0, 8, enter[r], leave[r])->peer = 0;
+    analyse(&job, 4, &sums);
+    assert_state(0, WAIT_TO_ROOT, 700);
+    assert_int_equal(sums.waits.ranks[0].early_reduce_ns, 200);
+    assert_waits(3, 0, 300, 700); /* 300 behind the second last */
+    assert_int_equal(sums.waits.ranks[0].transfer_ns, 200);
+    for (unsigned r = 1; r < 4; r++) { /* they wait for nobody */
+        assert_int_equal(sums.waits.ranks[r].transfer_ns, (int64_t)(leave[r] - enter[r]));
+        assert_int_equal(sums.waits.ranks[r].early_reduce_ns, 0);
+        assert_int_equal(sums.waits.ranks[r].completion_ns, 0);
+    }
+    done(&job, &sums);
+}
+
+/* The root comes when some are there: it waits for the others, early reduce is none. */
+static void a_root_that_comes_in_between_waits_for_the_rest(void **state) {
+    (void)state;
+    static const uint64_t enter[3] = {400, 100, 900};
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_collective(job.builders[r], 0, BUILDER_REDUCE, 0, 0, 8, enter[r], 1000)->peer = 0;
+    analyse(&job, 3, &sums);
+    assert_waits(0, 500, 0, 0);
+    assert_waits(2, 0, 500, 500);
+    assert_int_equal(sums.waits.ranks[0].early_reduce_ns, 0);
+    done(&job, &sums);
+}
+
+/* e = 100, 700, 300, 200, 900: rank 1 keeps ranks 2 and 3 waiting, nobody waits for rank 4. */
+static void in_a_scan_only_lower_ranks_are_waited_for(void **state) {
+    (void)state;
+    static const uint64_t enter[5] = {100, 700, 300, 200, 900}, leave[5] = {110, 720, 730, 740, 950};
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 5, (struct dump_plan){0});
+    for (unsigned r = 0; r < 5; r++) {
+        dump_builder_call(job.builders[r], 70, CLASS_COLLECTIVE, FLOW_PREFIX, BUSBW_NONE, 0, "MPI_Scan");
+        dump_builder_collective(job.builders[r], 0, 70, 0, 0, 8, enter[r], leave[r]);
+    }
+    analyse(&job, 5, &sums);
+    assert_waits(0, 0, 0, 0);
+    /* with rank 1 at 100, when the other lower one came, rank 2 would not have waited; with rank 1 at 300 rank 3
+     * would have waited 100 still */
+    assert_waits(1, 0, 400 + 400, 400 + 500);
+    assert_waits(2, 400, 0, 0);
+    assert_waits(3, 500, 0, 0);
+    assert_waits(4, 0, 0, 0);
+    assert_state(2, WAIT_SCAN, 400);
+    assert_state(3, WAIT_SCAN, 500);
+    assert_int_equal(sums.waits.ranks[1].last, 1);
+    assert_int_equal(sums.waits.ranks[1].mended_ns, 400);
+    assert_int_equal(sums.waits.ranks[0].transfer_ns, 10);
+    assert_int_equal(sums.waits.ranks[1].transfer_ns, 20);
+    assert_int_equal(sums.waits.ranks[2].transfer_ns, 30);
+    assert_int_equal(sums.waits.ranks[3].transfer_ns, 40);
+    assert_int_equal(sums.waits.ranks[4].transfer_ns, 50);
+    done(&job, &sums);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static struct record *message_half(struct hand_job *job, unsigned rank, uint16_t call, uint16_t flag, unsigned peer,
+                                   uint32_t ordinal, uint64_t enter, uint64_t leave) {
+    return dump_builder_p2p(job->builders[rank], 0, call, 0, flag, (int32_t)peer, 0, ordinal, 8, enter, leave);
+}
+
+/* A posted operation, seen complete by a Wait call that is recorded next. */
+static void posted_half(struct hand_job *job, unsigned rank, uint16_t flag, unsigned peer, uint32_t ordinal,
+                        uint32_t op, uint64_t post, uint64_t seen) {
+    struct record record = {.call = flag == FLAG_SEND ? BUILDER_ISEND : BUILDER_IRECV,
+                            .comm = 0,
+                            .flags = flag,
+                            .peer = (int32_t)peer,
+                            .seq = ordinal,
+                            .op = op,
+                            .bytes = 8,
+                            .kind = RECORD_DONE,
+                            .t0 = post,
+                            .t1 = seen};
+    dump_builder_record(job->builders[rank], 0, &record);
+}
+
+static void a_late_sender_and_a_late_receiver(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    /* rank 1 receives at 100 what rank 0 sends at 900 */
+    message_half(&job, 1, BUILDER_RECV, FLAG_RECV, 0, 0, 100, 960);
+    message_half(&job, 0, BUILDER_SEND, FLAG_SEND, 1, 0, 900, 950);
+    /* rank 2 sends at 200, and leaves only after rank 1 receives at 1500; to rank 0 it sends without waiting */
+    message_half(&job, 2, BUILDER_SEND, FLAG_SEND, 1, 0, 200, 1510);
+    message_half(&job, 1, BUILDER_RECV, FLAG_RECV, 2, 0, 1500, 1520);
+    message_half(&job, 2, BUILDER_SEND, FLAG_SEND, 0, 0, 1600, 1620);
+    message_half(&job, 0, BUILDER_RECV, FLAG_RECV, 2, 0, 1700, 1710);
+    analyse(&job, 3, &sums);
+    assert_state(1, WAIT_LATE_SENDER, 800);
+    assert_state(2, WAIT_LATE_RECEIVER, 1300);
+    assert_waits(0, 0, 800, 800);
+    assert_waits(1, 800, 1300, 1300);
+    assert_waits(2, 1300, 0, 0);
+    done(&job, &sums);
+}
+
+/* Rank 0 waits from 1000 on for three messages, sent at 400, 1500 and 1800: 800 in all, for the last of them. */
+static void of_several_receives_in_one_wait_the_last_sender_counts(void **state) {
+    (void)state;
+    static const uint64_t sent[4] = {0, 400, 1500, 1800};
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 4, (struct dump_plan){0});
+    for (unsigned peer = 1; peer < 4; peer++)
+        posted_half(&job, 0, FLAG_RECV, peer, 0, peer, 100 + peer, 1900);
+    dump_builder_plain(job.builders[0], 0, BUILDER_WAITALL, 1000, 1900);
+    for (unsigned peer = 1; peer < 4; peer++)
+        message_half(&job, peer, BUILDER_SEND, FLAG_SEND, 0, 0, sent[peer], sent[peer] + 10);
+    analyse(&job, 4, &sums);
+    assert_state(0, WAIT_LATE_SENDER, 800);
+    assert_waits(0, 800, 0, 0);
+    assert_waits(1, 0, 0, 0);
+    assert_waits(2, 0, 0, 0);
+    assert_waits(3, 0, 300, 800); /* without it until 1500 */
+    assert_int_equal(sums.waits.messages, 3);
+    done(&job, &sums);
+}
+
+/* Each exchanges with its neighbours through one Waitall; all of rank 1's waiting is for rank 2, once. */
+static void an_exchange_is_waited_for_once(void **state) {
+    (void)state;
+    static const uint64_t posted[3] = {200, 100, 900};
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        unsigned left = (r + 2) % 3, right = (r + 1) % 3;
+        posted_half(&job, r, FLAG_RECV, left, 0, 1, posted[r], 1000);
+        posted_half(&job, r, FLAG_RECV, right, 0, 2, posted[r] + 1, 1000);
+        posted_half(&job, r, FLAG_SEND, left, 0, 3, posted[r] + 2, 1000);
+        posted_half(&job, r, FLAG_SEND, right, 0, 4, posted[r] + 3, 1000);
+        dump_builder_plain(job.builders[r], 0, BUILDER_WAITALL, posted[r] + 10, 1000);
+    }
+    analyse(&job, 3, &sums);
+    /* rank 2 sends to its left (1) at 902, to its right (0) at 903 */
+    assert_state(0, WAIT_LATE_SENDER, 903 - 210);
+    assert_state(1, WAIT_LATE_SENDER, 902 - 110);
+    assert_state(0, WAIT_LATE_RECEIVER, 0);           /* not told apart in a shared Wait */
+    assert_waits(2, 0, 693 + (902 - 203), 693 + 792); /* without it rank 1 would have waited for rank 0, until 203 */
+    done(&job, &sums);
+}
+
+/* A single Isend and its Wait: what the sender waited for the receiver counts, from the Wait on. */
+static void a_send_alone_in_its_wait_tells_of_a_late_receiver(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    posted_half(&job, 0, FLAG_SEND, 1, 0, 1, 100, 1010);
+    dump_builder_plain(job.builders[0], 0, BUILDER_WAIT, 400, 1010);
+    message_half(&job, 1, BUILDER_RECV, FLAG_RECV, 0, 0, 1000, 1020);
+    analyse(&job, 2, &sums);
+    assert_state(0, WAIT_LATE_RECEIVER, 600);
+    assert_waits(1, 0, 600, 600);
+    done(&job, &sums);
+}
+
+static void both_halves_of_a_sendrecv_are_one_wait(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_call(job.builders[r], 80, CLASS_SENDRECV, FLOW_NONE, BUSBW_ONE, 0, "MPI_Sendrecv");
+        message_half(&job, r, 80, FLAG_SEND, 1 - r, 0, r ? 700 : 100, 720);
+        message_half(&job, r, 80, FLAG_RECV, 1 - r, 0, r ? 700 : 100, 720);
+    }
+    analyse(&job, 2, &sums);
+    assert_state(0, WAIT_LATE_SENDER, 600);
+    assert_waits(0, 600, 0, 0);
+    assert_waits(1, 0, 600, 600);
+    done(&job, &sums);
+}
+
+/* ---- what is no wait ------------------------------------------------------------------------- */
 
 static void computing_beside_an_operation_is_not_waiting(void **state) {
     (void)state;
@@ -272,6 +575,17 @@ int main(void) {
         cmocka_unit_test(who_leaves_before_the_last_entered_waited_only_so_long),
         cmocka_unit_test(a_late_root_makes_a_broadcast_wait),
         cmocka_unit_test(only_the_root_of_a_reduction_waits),
+        cmocka_unit_test(time_in_a_collective_is_wait_transfer_and_completion),
+        cmocka_unit_test(sizes_and_functions_have_transfers_of_their_own),
+        cmocka_unit_test(transfers_are_unknown_where_members_have_no_dump),
+        cmocka_unit_test(early_reduce_ends_when_the_first_comes_and_the_wait_when_the_last_does),
+        cmocka_unit_test(a_root_that_comes_in_between_waits_for_the_rest),
+        cmocka_unit_test(in_a_scan_only_lower_ranks_are_waited_for),
+        cmocka_unit_test(a_late_sender_and_a_late_receiver),
+        cmocka_unit_test(of_several_receives_in_one_wait_the_last_sender_counts),
+        cmocka_unit_test(an_exchange_is_waited_for_once),
+        cmocka_unit_test(a_send_alone_in_its_wait_tells_of_a_late_receiver),
+        cmocka_unit_test(both_halves_of_a_sendrecv_are_one_wait),
         cmocka_unit_test(computing_beside_an_operation_is_not_waiting),
         cmocka_unit_test(incomplete_and_mismatched_collectives_add_nothing),
         cmocka_unit_test(waits_below_the_clocks_error_are_none),

@@ -75,7 +75,7 @@ static void a_receiver_waits_for_a_late_sender(void **state) {
     assert_int_equal(kept.items[0].to, 1);
     assert_int_equal(kept.items[0].tag, 5);
     assert_int_equal(kept.waits.ranks[1].wait_ns, 700);
-    assert_int_equal(kept.waits.ranks[1].late_sender_ns, 700);
+    assert_int_equal(kept.waits.ranks[1].states_ns[WAIT_LATE_SENDER], 700);
     assert_int_equal(kept.waits.ranks[0].waited_for_ns, 700);
     assert_int_equal(kept.waits.ranks[0].wait_ns, 0);
     finish(&job);
@@ -93,7 +93,7 @@ static void only_a_rendezvous_waits_for_a_late_receiver(void **state) {
     hand_job_open(&job, 2);
     match(&job, &kept, 1);
     assert_int_equal(kept.count, 2);
-    assert_int_equal(kept.waits.ranks[0].late_receiver_ns, 400);
+    assert_int_equal(kept.waits.ranks[0].states_ns[WAIT_LATE_RECEIVER], 400);
     assert_int_equal(kept.waits.ranks[1].waited_for_ns, 400);
     assert_int_equal(kept.waits.ranks[1].wait_ns, 0);
     finish(&job);
