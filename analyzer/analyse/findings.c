@@ -201,16 +201,33 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
         snprintf(text, size, "%s on %s", ranks, host);
 }
 
-static void say_link(char *text, size_t size, const struct straggler_analysis *analysis, const struct straggler *link) {
-    char longer[32];
-    const struct dump *from = analysis->clock->dumps[link->dumps[0]], *to = analysis->clock->dumps[link->dumps[1]];
+/* Between whom, and what lies there: where to look. */
+static void say_link_ends(char *text, size_t size, const struct straggler_analysis *analysis,
+                          const struct slow_link *link) {
+    const struct common_clock *clock = analysis->clock;
+    if (link->scope == LINK_RANKS)
+        snprintf(text, size, "messages from rank %" PRId32 " (%.64s) to rank %" PRId32 " (%.64s)",
+                 clock->dumps[link->from]->header->rank, clock->hosts[clock->host_of[link->from]].name,
+                 clock->dumps[link->to]->header->rank, clock->hosts[clock->host_of[link->to]].name);
+    else if (link->scope == LINK_HOSTS)
+        snprintf(text, size, "messages %s host %.64s %s host %.64s", link->both ? "between" : "from",
+                 clock->hosts[link->from].name, link->both ? "and" : "to", clock->hosts[link->to].name);
+    else
+        snprintf(text, size, "messages between host %.64s and all other hosts", clock->hosts[link->from].name);
+}
+
+static void say_link(char *text, size_t size, const struct straggler_analysis *analysis,
+                     const struct straggler *straggler) {
+    const struct slow_link *link = &straggler->link;
+    char longer[32], ends[256], pairs[64] = "";
     say_seconds(longer, sizeof longer, link->extra_ns);
+    say_link_ends(ends, sizeof ends, analysis, link);
+    if (link->scope != LINK_RANKS)
+        snprintf(pairs, sizeof pairs, " of %" PRIu64 " pairs of ranks", link->pairs);
     snprintf(text, size,
-             "messages from rank %" PRId32 " (%s) to rank %" PRId32 " (%s) take %.2f times as long as between other "
-             "pairs (%" PRIu64 " messages, %s longer in all)",
-             from->header->rank, analysis->clock->hosts[analysis->clock->host_of[link->dumps[0]]].name,
-             to->header->rank, analysis->clock->hosts[analysis->clock->host_of[link->dumps[1]]].name,
-             link->slowdown_ratio, link->messages, longer);
+             "%s take %.2f times as long as between other pairs (judged on %" PRIu64
+             " messages%s; what was waited for took %s longer in all)",
+             ends, link->ratio, link->messages, pairs, longer);
 }
 
 static void say_turns(char *text, size_t size, const struct straggler_analysis *analysis,
@@ -266,11 +283,18 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
-    if (straggler->kind == STRAGGLER_LINK)
-        findings_add(
-            findings, FINDING_SLOW_LINK,
-            "%s (confidence %.2f). Neither rank is slow to its other partners: look at what lies between them.",
-            evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence);
+    static const char *const advice[] = {
+        [LINK_RANKS] = "Neither rank is slow to its other partners: look at what lies between them.",
+        [LINK_HOSTS] = "Neither host is slow to its other partners: look at what lies between them.",
+        [LINK_HOST] = "The others are not slow among themselves: look at its network adapter, cable and switch port."};
+    if (straggler->kind == STRAGGLER_LINK && claimed)
+        findings_add(findings, FINDING_SLOW_LINK, "%s (confidence %.2f). %s", evidence,
+                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence, advice[straggler->link.scope]);
+    else if (straggler->kind == STRAGGLER_LINK)
+        findings_add(findings, FINDING_SUSPECT,
+                     "%s. That is a slow link, or how the network is laid out: no other way between them shows that "
+                     "they are near each other.",
+                     evidence);
     else if (straggler->kind == STRAGGLER_ROTATING)
         findings_add(findings, FINDING_ROTATING,
                      "another rank is slow each time (%s take turns): %s (confidence %.2f).%s No rank or host is to "

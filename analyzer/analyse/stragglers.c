@@ -50,6 +50,7 @@ static void take_record(void *state, const struct match_record *item) {
     struct straggler_analysis *analysis = worker->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
     causes_add_record(worker->causes, worker->number, item);
+    links_note(&worker->links, item, call);
     rank_times_add(&analysis->times[item->dump], item, call);
     role_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
@@ -67,7 +68,7 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
         work[w].analysis = analysis;
         work[w].causes = build;
         work[w].number = w;
-        links_init(&work[w].links, analysis->clock);
+        done = links_init(&work[w].links, analysis->clock, analysis->directory) && done;
         states[w] = &work[w];
         done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory);
         if (done)
@@ -81,9 +82,9 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
         if (done) {
             waits_finish(&work[w].waits);
             waits_merge(&analysis->waits, &work[w].waits);
-        }
-        if (done)
+            links_finish(&work[w].links);
             links_merge(&analysis->links, &work[w].links);
+        }
         waits_free(&work[w].waits);
         links_free(&work[w].links);
     }
@@ -597,27 +598,43 @@ static bool name_cohort(struct verdicts *verdicts, const struct roles *roles, st
     return done;
 }
 
+/* The ranks that a slow link concerns. Returns how many. */
+static size_t list_link(const struct common_clock *clock, const struct slow_link *link, size_t *dumps) {
+    size_t count = 0;
+    if (link->scope == LINK_RANKS) {
+        dumps[0] = link->from;
+        dumps[1] = link->to;
+        return 2;
+    }
+    for (size_t d = 0; d < clock->dump_count; d++)
+        if (clock->host_of[d] == link->from || clock->host_of[d] == link->to)
+            dumps[count++] = d;
+    return count;
+}
+
 /* Slow links; what they cost must matter as it must of ranks. */
 static bool name_links(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     struct slow_link slow[LINKS_MOST];
     size_t count = links_judge(&analysis->links, slow, LINKS_MOST);
     for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / MATERIAL_SHARE + 1; i++) {
-        verdicts->lists[0] = slow[i].from;
-        verdicts->lists[1] = slow[i].to;
-        analysis->stragglers[analysis->straggler_count++] =
-            (struct straggler){.kind = STRAGGLER_LINK,
-                               .host = analysis->clock->host_of[slow[i].from],
-                               .dumps = verdicts->lists,
-                               .dump_count = 2,
-                               .waited_for_ns = slow[i].extra_ns,
-                               .extra_ns = slow[i].extra_ns,
-                               .slowdown_ratio = slow[i].ratio,
-                               .persistence = slow[i].persistence,
-                               .confidence = slow[i].confidence,
-                               .what_if_speedup = 1,
-                               .messages = slow[i].messages};
-        verdicts->lists += 2;
+        bool ranks = slow[i].scope == LINK_RANKS;
+        struct straggler straggler = {.kind = STRAGGLER_LINK,
+                                      .host = ranks ? analysis->clock->host_of[slow[i].from] : slow[i].from,
+                                      .dumps = verdicts->lists,
+                                      .dump_count = list_link(analysis->clock, &slow[i], verdicts->lists),
+                                      .waited_for_ns = slow[i].extra_ns,
+                                      .extra_ns = slow[i].extra_ns,
+                                      .slowdown_ratio = slow[i].ratio,
+                                      .persistence = slow[i].persistence,
+                                      .confidence = slow[i].confidence,
+                                      .what_if_speedup = 1,
+                                      .link = slow[i]};
+        if (slow[i].layout)
+            analysis->suspects[analysis->suspect_count++] = straggler;
+        else
+            analysis->stragglers[analysis->straggler_count++] = straggler;
+        verdicts->lists += straggler.dump_count;
     }
     return !analysis->links.no_memory;
 }
@@ -636,9 +653,9 @@ static bool judge(struct straggler_analysis *analysis) {
     size_t *members = calloc(count, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
     analysis->stragglers = calloc(4 * count + LINKS_MOST, sizeof *analysis->stragglers);
-    analysis->suspects = calloc(count, sizeof *analysis->suspects);
+    analysis->suspects = calloc(count + LINKS_MOST, sizeof *analysis->suspects);
     analysis->uneven = calloc(count, sizeof *analysis->uneven);
-    analysis->dump_lists = calloc(4 * count + 2 * LINKS_MOST, sizeof *analysis->dump_lists);
+    analysis->dump_lists = calloc(4 * count + LINKS_MOST * (count + 2), sizeof *analysis->dump_lists);
     bool done = blocks && roles && members && explained && analysis->stragglers && analysis->suspects &&
                 analysis->uneven && analysis->dump_lists && judge_cohorts(analysis, blocks, roles, members);
     struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
@@ -673,13 +690,13 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
                        const struct match_directory *directory, const struct straggler_request *request) {
     *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
-    links_init(&analysis->links, clock);
     struct match_sink sink = {.progress = request->progress,
                               .progress_context = request->progress_context,
                               .limited = request->limited,
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
-    if (!prepare(analysis) || !walk(analysis, request->workers, &sink))
+    if (!links_init(&analysis->links, clock, directory) || !prepare(analysis) ||
+        !walk(analysis, request->workers, &sink))
         return false;
     measure(analysis);
     if (!judge(analysis))

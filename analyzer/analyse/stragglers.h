@@ -28,7 +28,7 @@ enum straggler_kind {
     STRAGGLER_HOST,
     STRAGGLER_ROLE,     /* all ranks that do one part of the work: imbalance by design, nobody to blame */
     STRAGGLER_ROTATING, /* ranks that take turns in being slow: each time another one, dumps[] are those that were */
-    STRAGGLER_LINK,     /* messages from dumps[0] to dumps[1] take longer than those between other pairs (links.h) */
+    STRAGGLER_LINK,     /* messages between them take longer than those between other pairs (links.h) */
 };
 
 struct straggler {
@@ -47,7 +47,8 @@ struct straggler {
     size_t blocks;
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
-    uint64_t messages; /* of a link; 0 otherwise. Its extra_ns is theirs, and what the receivers waited for it. */
+    struct slow_link link;     /* of a link; its extra_ns is that of its messages, and what the receivers waited for it.
+                                  dumps: the two ranks, or those of the two hosts, or of the one */
 };
 
 /* Why nobody is named although nobody was cleared either. */

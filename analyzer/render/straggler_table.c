@@ -129,6 +129,22 @@ static json_t *hosts_to_json(const struct straggler_analysis *analysis, const st
     return hosts;
 }
 
+/* What a link's ends are. */
+static const char *const link_scopes[] = {[LINK_RANKS] = "ranks", [LINK_HOSTS] = "hosts", [LINK_HOST] = "host"};
+
+/* {src, dst}: ranks; names of hosts; or one host, and null for all others. null: no link. */
+static json_t *link_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    const struct slow_link *link = &straggler->link;
+    if (straggler->kind != STRAGGLER_LINK)
+        return json_null();
+    if (link->scope == LINK_RANKS)
+        return json_pack("{s:o, s:o}", "src", rank_to_json(analysis, link->from), "dst",
+                         rank_to_json(analysis, link->to));
+    const struct clock_host *hosts = analysis->clock->hosts;
+    return json_pack("{s:o, s:o}", "src", escape_json(hosts[link->from].name), "dst",
+                     link->scope == LINK_HOSTS ? escape_json(hosts[link->to].name) : json_null());
+}
+
 static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     char evidence[EVIDENCE];
     json_t *hosts = hosts_to_json(analysis, straggler);
@@ -144,20 +160,20 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
                                         [STRAGGLER_ROTATING] = "rotating",
                                         [STRAGGLER_LINK] = "link"};
     bool one = straggler->kind == STRAGGLER_RANK;
-    json_t *link = straggler->kind == STRAGGLER_LINK
-                       ? json_pack("{s:o, s:o}", "src", rank_to_json(analysis, straggler->dumps[0]), "dst",
-                                   rank_to_json(analysis, straggler->dumps[1]))
-                       : json_null();
     bool compared = straggler->kind != STRAGGLER_ROTATING && straggler->kind != STRAGGLER_LINK;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o}", "kind",
+    bool a_link = straggler->kind == STRAGGLER_LINK;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "kind",
                      kinds[straggler->kind], "rank", one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(),
-                     "ranks", ranks, "host", host, "hosts", hosts, "link", link, "imposed_wait_seconds",
-                     seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
-                     "slowdown_ratio", straggler->slowdown_ratio, "persistence", straggler->persistence, "confidence",
-                     straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",
-                     escape_json(evidence), "others_longer_in_communication_seconds",
+                     "ranks", ranks, "host", host, "hosts", hosts, "link", link_to_json(analysis, straggler),
+                     "imposed_wait_seconds", seconds_of(straggler->imposed_ns), "waited_for_seconds",
+                     seconds_of(straggler->waited_for_ns), "slowdown_ratio", straggler->slowdown_ratio, "persistence",
+                     straggler->persistence, "confidence", straggler->confidence, "what_if_speedup",
+                     straggler->what_if_speedup, "evidence", escape_json(evidence),
+                     "others_longer_in_communication_seconds",
                      compared ? json_real(seconds_of(straggler->others_comm_ns)) : json_null(), "site",
-                     site ? escape_json(site) : json_null());
+                     site ? escape_json(site) : json_null(), "link_scope",
+                     a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",
+                     a_link ? json_integer((json_int_t)straggler->link.messages) : json_null());
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers,
