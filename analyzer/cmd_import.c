@@ -114,7 +114,7 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped)
         return EXIT_OUTPUT;
     }
     printf("%d of %d ranks, %zu operations on %zu communicators, from: %s\n", written, (int)trace->world_size,
-           trace->event_count, trace->communicator_count, trace->format);
+           trace->event_count - trace->work_count, trace->communicator_count, trace->format);
     if (dropped > 0)
         printf("left out: %zu events that say too little, or are of an unknown kind\n", dropped);
     fputs("next: commtap report ", stdout);

@@ -16,6 +16,7 @@
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/what_if.h"
 #include "analyzer/session.h"
 #include "analyzer/watch.h"
 
@@ -81,12 +82,13 @@ static bool print_json(FILE *stream, const struct report *report) {
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->session->job.count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
     return json_print(stream,
-                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1", "job",
-                                job_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
-                                loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary),
-                                "ranks", table_to_json(&ranks), "stragglers",
+                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
+                                "job", job_to_json(report->session), "coverage", coverage_to_json(report->session),
+                                "losses", loss_list_to_json(&report->session->job.losses), "summary",
+                                table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
                                 stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count), "sites",
-                                table_to_json(&sites), "findings", findings_to_json(&report->session->findings)));
+                                table_to_json(&sites), "what_if", what_if_to_json(analysis), "findings",
+                                findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -257,6 +259,10 @@ static bool print_text(const struct output *output, const struct report *report)
         return false;
     if (!print_ranks(output, report) || !print_sites(output, report))
         return false;
+    if (what_if_matters(&session->analysis.what_if)) {
+        print_heading(output, "What if");
+        what_if_print(output->stream, &session->analysis);
+    }
     print_coverage(output, session);
     fprintf(output->stream, "\nnext: commtap %s ", session->analysis.straggler_count > 0 ? "stragglers" : "summary");
     escape_text(output->stream, report->directory);

@@ -352,8 +352,7 @@ static void walk_path(struct causes *causes, struct causes_build *c) {
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-/* Of too many records only those of the end are looked at: from which moment on. */
-static bool limit(const struct common_clock *clock, int64_t *from_ns) {
+bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns) {
     uint64_t records = 0;
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t d = 0; d < clock->dump_count; d++) {
@@ -367,9 +366,9 @@ static bool limit(const struct common_clock *clock, int64_t *from_ns) {
         first = begin < first ? begin : first;
         last = end > last ? end : last;
     }
-    if (records <= RECORDS_MOST || first >= last)
+    if (records <= most || first >= last)
         return false;
-    int64_t moment = last - (int64_t)((double)(last - first) * ((double)RECORDS_MOST / (double)records));
+    int64_t moment = last - (int64_t)((double)(last - first) * ((double)most / (double)records));
     if (moment <= *from_ns)
         return false;
     *from_ns = moment;
@@ -396,7 +395,7 @@ struct causes_build *causes_begin(const struct common_clock *clock, const struct
     if (!build)
         return NULL;
     *build = (struct causes_build){.directory = directory, .from_ns = -NS_MOST, .workers = workers};
-    build->partial = limit(clock, &build->from_ns);
+    build->partial = causes_window(clock, RECORDS_MOST, &build->from_ns);
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     for (unsigned w = 0; w < workers; w++)
         build->collectors[w].build = build;

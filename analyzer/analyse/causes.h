@@ -45,6 +45,10 @@ struct causes {
     bool partial; /* there is too much to look at all of it: only the end was */
 };
 
+/* Of more records than `most` only those of the end are to be looked at: moves *from_ns (common clock) to the moment
+ * from which on, judged by the dumps' anchors. Returns whether anything is left out. */
+bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns);
+
 /* What is gathered during a walk (match_run), worker by worker. */
 struct causes_build;
 

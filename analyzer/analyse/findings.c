@@ -273,6 +273,10 @@ const char *findings_site(const struct straggler_analysis *analysis, const struc
     return analysis->labels && wait.stack != STACK_NONE ? site_label(analysis->labels, wait.dump, wait.stack) : NULL;
 }
 
+const char *findings_what_if_site(const struct straggler_analysis *analysis, const struct what_if_site *site) {
+    return analysis->labels && site->stack != STACK_NONE ? site_label(analysis->labels, site->dump, site->stack) : NULL;
+}
+
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
     char who[256], evidence[SENTENCE], gain[64] = "", late[240] = "";

@@ -83,6 +83,8 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
 
 /* Name of the call site at which the others waited for it longest, NULL where none is known. */
 const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler);
+/* The same of work before a call (whatif.h). */
+const char *findings_what_if_site(const struct straggler_analysis *analysis, const struct what_if_site *site);
 
 /* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more", cut to `size`; ranks ascend, an unknown rank is "?". */
 void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count);

@@ -21,6 +21,7 @@ enum {
     MATERIAL_SHARE = 100,      /* waits of at least one hundredth of the time looked at matter */
     BLOCK_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
     LINKS_MOST = 16,           /* named; the costliest */
+    WHAT_IFS_MOST = 12,        /* replays for the costliest of those named */
     UNEVEN_SHARE = 3,          /* more than a third of the ranks slow: not stragglers */
 };
 
@@ -29,6 +30,7 @@ enum {
 struct worker {
     struct straggler_analysis *analysis;
     struct causes_build *causes;
+    struct replay_build *replay;
     unsigned number;
     struct waits waits;
     struct links links;
@@ -37,12 +39,14 @@ struct worker {
 static void take_instance(void *state, const struct match_instance *instance) {
     struct worker *worker = state;
     waits_add(&worker->waits, instance);
+    replay_add_instance(worker->replay, worker->number, instance);
 }
 
 static void take_message(void *state, const struct match_message *message) {
     struct worker *worker = state;
     waits_add_message(&worker->waits, message);
     links_add(&worker->links, message);
+    replay_add_message(worker->replay, worker->number, message);
 }
 
 static void take_record(void *state, const struct match_record *item) {
@@ -51,6 +55,7 @@ static void take_record(void *state, const struct match_record *item) {
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
     causes_add_record(worker->causes, worker->number, item);
     links_note(&worker->links, item, call);
+    replay_add_record(worker->replay, worker->number, item);
     rank_times_add(&analysis->times[item->dump], item, call);
     role_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
@@ -58,15 +63,19 @@ static void take_record(void *state, const struct match_record *item) {
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 
-static bool walk(struct straggler_analysis *analysis, unsigned workers, struct match_sink *sink) {
+static bool walk(struct straggler_analysis *analysis, struct replay *replay, unsigned workers,
+                 struct match_sink *sink) {
     struct worker work[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
     workers = match_workers(workers);
     struct causes_build *build = causes_begin(analysis->clock, analysis->directory, workers);
-    bool done = build && waits_init(&analysis->waits, analysis->clock, analysis->directory);
+    struct replay_build *again =
+        replay_begin(analysis->clock, analysis->directory, analysis->cohorts.reference, workers);
+    bool done = build && again && waits_init(&analysis->waits, analysis->clock, analysis->directory);
     for (unsigned w = 0; w < workers; w++) {
         work[w].analysis = analysis;
         work[w].causes = build;
+        work[w].replay = again;
         work[w].number = w;
         done = links_init(&work[w].links, analysis->clock, analysis->directory) && done;
         states[w] = &work[w];
@@ -88,10 +97,14 @@ static bool walk(struct straggler_analysis *analysis, unsigned workers, struct m
         waits_free(&work[w].waits);
         links_free(&work[w].links);
     }
-    if (done && !analysis->no_memory && !analysis->waits.no_memory)
-        return causes_finish(&analysis->causes, build);
-    causes_drop(build);
-    return false;
+    done = done && !analysis->no_memory && !analysis->waits.no_memory;
+    if (!done) {
+        causes_drop(build);
+        replay_drop(again);
+        return false;
+    }
+    done = causes_finish(&analysis->causes, build);
+    return replay_finish(replay, again) && done;
 }
 
 static bool prepare(struct straggler_analysis *analysis) {
@@ -104,11 +117,13 @@ static bool prepare(struct straggler_analysis *analysis) {
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
     analysis->launches = calloc(count, sizeof *analysis->launches);
     analysis->profiles = calloc(count, sizeof *analysis->profiles);
-    if (!analysis->times || !analysis->ranks || !analysis->launches || !analysis->profiles ||
+    analysis->role_of = malloc(count * sizeof *analysis->role_of);
+    if (!analysis->role_of || !analysis->times || !analysis->ranks || !analysis->launches || !analysis->profiles ||
         !cohorts_choose(&analysis->cohorts, analysis->directory))
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
+        analysis->role_of[d] = NOWHERE;
         if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins, segments,
                              dump_has_device_times(analysis->directory->dumps[d])))
             return false;
@@ -389,6 +404,7 @@ static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *bl
                           size_t *members) {
     size_t most = (size_t)(analysis->window_ns / BLOCK_NS_LEAST);
     most = most > BLOCKS_MOST ? BLOCKS_MOST : most + (most == 0);
+    uint32_t all_roles = 0;
     for (size_t c = 0; c < analysis->cohorts.count; c++) {
         size_t count = list_members(analysis, c, members);
         if (!blocks_make(&blocks[c], analysis->times, members, count, most))
@@ -399,6 +415,9 @@ static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *bl
                         analysis->cohorts.communicators[c], &blocks[c]) ||
             !judge_columns(analysis, &blocks[c], &roles[c]))
             return false;
+        for (size_t i = 0; i < blocks[c].dump_count; i++)
+            analysis->role_of[blocks[c].dumps[i]] = all_roles + roles[c].role_of[i];
+        all_roles += (uint32_t)roles[c].count;
     }
     struct significance **all = calloc(analysis->directory->dump_count, sizeof *all);
     size_t judged = 0;
@@ -679,6 +698,42 @@ static bool judge(struct straggler_analysis *analysis) {
     return true;
 }
 
+/* ---- what if ----------------------------------------------------------------------------------------------------- */
+
+static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
+                     const struct straggler *straggler) {
+    const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
+    if (straggler->kind == STRAGGLER_LINK)
+        return what_if_link(replay, straggler->dumps[0], straggler->dumps[1], straggler->slowdown_ratio);
+    struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
+    if (straggler->kind ==
+        STRAGGLER_ROTATING) { /* noise stays: only what is nearer to the slow turns than to the rest */
+        mend.now_and_then = 1 + (straggler->slowdown_ratio - 1) / 2;
+        mend.collectives = straggler->part_collectives;
+    }
+    return what_if_mended(replay, &peers, &mend);
+}
+
+/* Replays the job without each of those that are named. Beyond WHAT_IFS_MOST the first estimate stands. */
+static bool replay_without(const struct straggler_analysis *analysis, const struct replay *replay) {
+    struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven};
+    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count};
+    size_t replays = 0;
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k] && replays < WHAT_IFS_MOST; i++, replays++) {
+            lists[k][i].what_if_speedup = mended(analysis, replay, &lists[k][i]);
+            if (lists[k][i].what_if_speedup < 0)
+                return false;
+        }
+    return true;
+}
+
+static bool ask_what_if(struct straggler_analysis *analysis, struct replay *replay) {
+    const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
+    return what_if_prepare(replay) && what_if_measure(&analysis->what_if, replay, &peers) &&
+           (!analysis->what_if.known || replay_without(analysis, replay));
+}
+
 static enum judgement how_judged(const struct straggler_analysis *analysis) {
     if (analysis->directory->dump_count < 2)
         return JUDGED_ALONE;
@@ -695,14 +750,16 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                               .limited = request->limited,
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
-    if (!links_init(&analysis->links, clock, directory) || !prepare(analysis) ||
-        !walk(analysis, request->workers, &sink))
-        return false;
-    measure(analysis);
-    if (!judge(analysis))
-        return false;
-    analysis->judgement = how_judged(analysis);
-    return true;
+    struct replay replay = {0};
+    bool done = links_init(&analysis->links, clock, directory) && prepare(analysis) &&
+                walk(analysis, &replay, request->workers, &sink);
+    if (done) {
+        measure(analysis);
+        done = judge(analysis) && ask_what_if(analysis, &replay);
+        analysis->judgement = how_judged(analysis);
+    }
+    replay_free(&replay);
+    return done;
 }
 
 void straggler_analysis_free(struct straggler_analysis *analysis) {
@@ -714,6 +771,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->times);
     free(analysis->ranks);
     free(analysis->profiles);
+    free(analysis->role_of);
     free(analysis->stragglers);
     free(analysis->suspects);
     free(analysis->uneven);

@@ -21,6 +21,7 @@
 #include "analyzer/analyse/roles.h"
 #include "analyzer/analyse/significance.h"
 #include "analyzer/analyse/waits.h"
+#include "analyzer/analyse/whatif.h"
 #include "analyzer/symbols/site_labels.h"
 
 enum straggler_kind {
@@ -42,8 +43,8 @@ struct straggler {
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
     double slowest;                    /* share of blocks in which it was the slowest; rotating: of `stood_out` */
-    double what_if_speedup; /* >= 1: time looked at / that time less what the others could not go on for. A first
-                               estimate: waits that mending would only move elsewhere are not followed. */
+    double what_if_speedup; /* >= 1: time looked at / that time with it mended (whatif.h). Of the costliest few by
+                               replay; of further ones an estimate that does not follow waits which would only move */
     size_t blocks;
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
@@ -71,6 +72,8 @@ struct straggler_analysis {
     struct role_profile *profiles;  /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
     struct cohorts cohorts;
+    uint32_t *role_of; /* per dump: equal numbers are peers, NOWHERE where it was not judged */
+    struct what_if what_if;
     enum judgement judgement;
     size_t blocks; /* of the largest cohort */
     double independent_blocks;

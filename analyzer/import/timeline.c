@@ -6,7 +6,8 @@
  * Must not live here: numbering, dumps.
  *
  * Two things are rebuilt. Waiting was trimmed from the beginnings of communication: a rank entered an operation when
- * its last local work had ended, so that is taken. The recorded steps are samples with made-up distances: they are laid
+ * its last local work had ended, so that is taken. Work begins when the communication before it has ended, also where
+ * the clocks of the two streams say otherwise. The recorded steps are samples with made-up distances: they are laid
  * end to end. World ranks are numbered as Megatron does: tensor ranks vary fastest, then data, then pipeline ranks.
  */
 #include <errno.h>
@@ -33,14 +34,18 @@ static const struct trace_call calls[] = {
     {"layernorm-grads-all-reduce", "all_reduce", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
     {"embedding-grads-all-reduce", "all_reduce", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
     {"optimizer-clip-main-grad", "all_reduce", API_TRACE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE},
+    {"forward-compute", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {"backward-compute", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {"optimizer", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {"other work", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
 };
 
-enum { CALLS = sizeof calls / sizeof *calls, LOCAL_WORK = CALLS };
+enum { CALLS = sizeof calls / sizeof *calls, LOCAL_WORK = 9 /* and all after it */, OTHER_WORK = CALLS - 1 };
 
 static const struct {
     enum scope scope;
     int32_t tag;
-} places[CALLS] = {
+} places[LOCAL_WORK] = {
     {SCOPE_NEXT, TAG_FORWARD},  {SCOPE_PREVIOUS, TAG_FORWARD}, {SCOPE_PREVIOUS, TAG_BACKWARD},
     {SCOPE_NEXT, TAG_BACKWARD}, {SCOPE_DATA, TAG_NONE},        {SCOPE_DATA, TAG_NONE},
     {SCOPE_TENSOR, TAG_NONE},   {SCOPE_ENDS, TAG_NONE},        {SCOPE_WORLD, TAG_NONE},
@@ -51,8 +56,9 @@ struct item {
     int64_t step;
     uint32_t process, thread;
     uint32_t seq;
-    uint32_t call; /* LOCAL_WORK: not communication */
+    uint32_t call; /* from LOCAL_WORK on: not communication */
     int32_t rank;
+    bool known;
 };
 
 struct thread {
@@ -117,7 +123,7 @@ static bool add_thread(struct timeline *timeline, const json_t *piece) {
 
 static uint32_t call_of(const char *name) {
     uint32_t call = 0;
-    while (call < CALLS && (!name || strcmp(calls[call].name, name) != 0))
+    while (call < OTHER_WORK && (!name || strcmp(calls[call].name, name) != 0))
         call++;
     return call;
 }
@@ -212,10 +218,12 @@ static bool place_items(struct timeline *timeline, struct trace *trace) {
     for (size_t i = 0; i < timeline->item_count; i++) {
         struct item *item = &timeline->items[i];
         const struct thread *thread = thread_of(timeline, item);
-        if (!thread || (item->call == LOCAL_WORK && thread->communication))
+        bool unknown = thread && item->call >= LOCAL_WORK && thread->communication;
+        if (!thread || unknown)
             timeline->dropped++; /* a communication that is not in the table is no local work either */
         if (!thread)
             continue;
+        item->known = !unknown;
         item->rank = rank_at(timeline, (int32_t)item->process, thread->pipeline, thread->tensor);
         struct trace_rank *rank = &trace->ranks[item->rank];
         rank->seen = true;
@@ -267,28 +275,57 @@ static int compare_times(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* Entry = the last end of anything the rank did in this step, at most SLACK_NS after the trimmed start. `ends` has
- * room for the items. */
-static void rebuild_entries(struct item *items, size_t count, int64_t *ends) {
-    for (size_t i = 0; i < count; i++)
-        ends[i] = items[i].end_ns;
-    qsort(ends, count, sizeof *ends, compare_times);
-    size_t at = 0; /* ends[0 .. at) lie before the start and its slack */
-    for (size_t i = 0; i < count; i++) {
-        struct item *item = &items[i];
-        while (at < count && ends[at] <= item->start_ns + SLACK_NS)
-            at++;
-        size_t last = at;
-        while (last > 0 && ends[last - 1] >= item->end_ns)
-            last--;
-        item->enter_ns = last > 0 && ends[last - 1] < item->start_ns ? ends[last - 1] : item->start_ns;
+/* How many of these ends, in order, lie at or before `at`. */
+static size_t ended_by(const int64_t *ends, size_t count, int64_t at) {
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = (low + count) / 2;
+        if (ends[middle] <= at)
+            low = middle + 1;
+        else
+            count = middle;
     }
+    return low;
+}
+
+/* The ends of one rank and step, in order: of everything, and of work alone. */
+struct ends {
+    int64_t *all, *work;
+    size_t count, work_count;
+};
+
+/* Work that ends within SLACK_NS after the start of what follows it had really ended by then; so had the communication
+ * that work follows. Before that, entry is the last end of anything; of work, which nothing was trimmed from, only its
+ * start. */
+static int64_t entry_of(const struct ends *ends, const struct item *item) {
+    bool work = item->call >= LOCAL_WORK;
+    int64_t latest = item->start_ns + SLACK_NS < item->end_ns ? item->start_ns + SLACK_NS : item->end_ns - 1;
+    const int64_t *near = work ? ends->all : ends->work;
+    size_t last = ended_by(near, work ? ends->count : ends->work_count, latest);
+    if (last > 0 && near[last - 1] >= item->start_ns)
+        return near[last - 1];
+    last = ended_by(ends->all, ends->count, item->start_ns);
+    return !work && last > 0 ? ends->all[last - 1] : item->start_ns;
+}
+
+/* `room` is for twice the items. */
+static void rebuild_entries(struct item *items, size_t count, int64_t *room) {
+    struct ends ends = {.all = room, .work = room + count};
+    for (size_t i = 0; i < count; i++) {
+        ends.all[ends.count++] = items[i].end_ns;
+        if (items[i].call >= LOCAL_WORK && items[i].known)
+            ends.work[ends.work_count++] = items[i].end_ns;
+    }
+    qsort(ends.all, ends.count, sizeof *room, compare_times);
+    qsort(ends.work, ends.work_count, sizeof *room, compare_times);
+    for (size_t i = 0; i < count; i++)
+        items[i].enter_ns = entry_of(&ends, &items[i]);
 }
 
 static const char *rebuild(struct timeline *timeline) {
     if (!close_gaps(timeline->items, timeline->item_count))
         return "steps that are years long";
-    int64_t *ends = malloc((timeline->item_count ? timeline->item_count : 1) * sizeof *ends);
+    int64_t *ends = malloc((2 * timeline->item_count + 1) * sizeof *ends);
     if (!ends)
         return strerror(ENOMEM);
     qsort(timeline->items, timeline->item_count, sizeof *timeline->items, compare_ranks);
@@ -356,13 +393,33 @@ static uint64_t order_of(const struct item *item, bool message) {
     return ((uint64_t)item->step << 24 | (message ? 0 : item->call)) << 16 | (item->seq & 0xffff);
 }
 
+static bool make_work(struct trace *trace, const struct item *item) {
+    struct trace_event event = {.enter_ns = item->enter_ns,
+                                .leave_ns = item->end_ns,
+                                .bytes = BYTES_UNKNOWN,
+                                .communicator = COMM_NONE,
+                                .seq = SEQ_NONE,
+                                .rank = item->rank,
+                                .peer = PEER_NONE,
+                                .tag = TAG_NONE,
+                                .call = (uint16_t)item->call,
+                                .state = TRACE_FINISHED,
+                                .timed = true};
+    trace->work_count++;
+    return trace_add(trace, &event);
+}
+
 static bool make_events(struct timeline *timeline, struct trace *trace) {
     int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
     bool done = members != NULL;
     for (size_t i = 0; done && i < timeline->item_count; i++) {
         const struct item *item = &timeline->items[i];
-        if (item->rank < 0 || item->call == LOCAL_WORK)
+        if (item->rank < 0 || !item->known)
             continue;
+        if (item->call >= LOCAL_WORK) {
+            done = make_work(trace, item);
+            continue;
+        }
         struct grid at = grid_of(timeline, item->rank);
         enum scope scope = places[item->call].scope;
         size_t communicator = communicator_of(timeline, trace, scope, at, members);

@@ -197,18 +197,20 @@ bool trace_number(struct trace *trace) {
     struct key *keys = malloc((trace->event_count ? trace->event_count : 1) * sizeof *keys);
     if (!keys)
         return false;
+    size_t count = 0;
     for (size_t i = 0; i < trace->event_count; i++)
-        keys[i] = key_of(trace, &trace->events[i]);
-    qsort(keys, trace->event_count, sizeof *keys, compare_orders);
+        if (trace->events[i].communicator != COMM_NONE)
+            keys[count++] = key_of(trace, &trace->events[i]);
+    qsort(keys, count, sizeof *keys, compare_orders);
     if (trace->order_by_time) {
-        share_entries(keys, trace->event_count);
+        share_entries(keys, count);
         /* messages keep the order of their keys: each side has its own times */
-        for (size_t i = 0; i < trace->event_count; i++)
+        for (size_t i = 0; i < count; i++)
             if (keys[i].from >= 0)
                 keys[i].enter_ns = 0;
-        qsort(keys, trace->event_count, sizeof *keys, compare_entries);
+        qsort(keys, count, sizeof *keys, compare_entries);
     }
-    set_numbers(trace, keys, trace->event_count);
+    set_numbers(trace, keys, count);
     free(keys);
     qsort(trace->events, trace->event_count, sizeof *trace->events, compare_events);
     return true;

@@ -38,15 +38,15 @@ struct trace_event {
     int64_t enter_ns, leave_ns;
     uint64_t order; /* orders operations of a communicator, or messages of a channel, alike on all members */
     uint64_t bytes;
-    uint32_t communicator;
-    uint32_t seq;  /* set by trace_number */
-    int32_t rank;  /* world rank */
-    int32_t peer;  /* partner or root, a rank of the communicator, PEER_NONE */
-    int32_t tag;   /* TAG_NONE for collectives */
-    uint16_t call; /* index in the trace's calls */
-    uint8_t state; /* enum trace_state */
-    bool timed;    /* finished, and enter_ns and leave_ns are known */
-    uint8_t dtype; /* enum datatype_code */
+    uint32_t communicator; /* COMM_NONE: own work, of a call of CLASS_OTHER */
+    uint32_t seq;          /* set by trace_number */
+    int32_t rank;          /* world rank */
+    int32_t peer;          /* partner or root, a rank of the communicator, PEER_NONE */
+    int32_t tag;           /* TAG_NONE for collectives */
+    uint16_t call;         /* index in the trace's calls */
+    uint8_t state;         /* enum trace_state */
+    bool timed;            /* finished, and enter_ns and leave_ns are known */
+    uint8_t dtype;         /* enum datatype_code */
 };
 
 struct trace_rank {
@@ -69,6 +69,7 @@ struct trace {
     size_t communicator_count, communicator_capacity;
     struct trace_event *events;
     size_t event_count, event_capacity;
+    size_t work_count; /* of the events: own work, no operation */
 };
 
 /* Makes room for ranks 0 .. world_size - 1, at most TRACE_RANKS_MOST. Returns false when memory is short. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A rank of a trace as a dump file.
- * Lives here: the layout, the aggregates (all events are counted), the ring (all events are kept).
+ * Lives here: the layout, the aggregates (all operations are counted), the ring (all events are kept).
  * Must not live here: trace formats.
  */
 #include "analyzer/import/write_dump.h"
@@ -271,6 +271,8 @@ static void fill_progress(const struct dump_image *image, const struct plan *pla
 
 static uint16_t flags_of(const struct plan *plan, const struct trace_event *event) {
     enum call_class class = plan->trace->calls[event->call].call_class;
+    if (class == CLASS_OTHER)
+        return 0;
     uint16_t flags = class == CLASS_SEND ? FLAG_SEND : class == CLASS_RECV ? FLAG_RECV : FLAG_COLLECTIVE;
     int32_t own = trace_member(&plan->trace->communicators[event->communicator], plan->rank);
     return flags == FLAG_COLLECTIVE && event->peer == own ? flags | FLAG_ROOT : flags;
@@ -370,13 +372,13 @@ static void add_operation(struct operation_row *row, const struct plan *plan, co
                    (uint64_t)(enqueued ? event->returned_ns - event->posted_ns : event->leave_ns - event->enter_ns));
 }
 
-static void fill_operations(const struct dump_image *image, const struct plan *plan,
-                            const struct trace_event **sorted) {
+static void fill_operations(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted,
+                            size_t operations) {
     struct operation_row *row = contents(image, PART_OPERATIONS);
     row--;
     for (int pass = 0; pass < 1 + plan->trace->device; pass++) {
         const struct trace_event *before = NULL;
-        for (size_t i = 0; i < plan->event_count; i++) {
+        for (size_t i = 0; i < operations; i++) {
             if (pass == 1 && !sorted[i]->timed)
                 continue;
             row += !before || compare_rows(&before, &sorted[i]) != 0;
@@ -386,11 +388,12 @@ static void fill_operations(const struct dump_image *image, const struct plan *p
     }
 }
 
-static void fill_peers(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted) {
+static void fill_peers(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted,
+                       size_t operations) {
     struct peer_row *row = contents(image, PART_PEERS);
     row--;
     const struct trace_event *before = NULL;
-    for (size_t i = 0; i < plan->event_count; i++) {
+    for (size_t i = 0; i < operations; i++) {
         const struct trace_event *event = sorted[i];
         if (!is_message(plan, event))
             continue;
@@ -451,7 +454,7 @@ static int write_file(const struct dump_image *image, const struct plan *plan, c
     return result;
 }
 
-static bool plan_sizes(struct plan *plan, const struct trace_event **sorted) {
+static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, size_t operations) {
     size_t definitions = 0, records = plan->event_count * (1 + (size_t)plan->trace->device);
     for (size_t i = 0; i < plan->trace->communicator_count; i++)
         if (trace_member(&plan->trace->communicators[i], plan->rank) >= 0)
@@ -459,10 +462,10 @@ static bool plan_sizes(struct plan *plan, const struct trace_event **sorted) {
     plan->ring_records = 64;
     while (plan->ring_records < records && plan->ring_records < 1u << 30)
         plan->ring_records *= 2;
-    qsort(sorted, plan->event_count, sizeof *sorted, compare_peers);
-    plan->peer_rows = count_distinct(sorted, plan->event_count, compare_peers) + 1;
-    qsort(sorted, plan->event_count, sizeof *sorted, compare_rows);
-    plan->rows = count_distinct(sorted, plan->event_count, compare_rows) * (1 + plan->trace->device) + 1;
+    qsort(sorted, operations, sizeof *sorted, compare_peers);
+    plan->peer_rows = count_distinct(sorted, operations, compare_peers) + 1;
+    qsort(sorted, operations, sizeof *sorted, compare_rows);
+    plan->rows = count_distinct(sorted, operations, compare_rows) * (1 + plan->trace->device) + 1;
     plan->definition_bytes = (uint32_t)align_up(definitions + 1, SECTION_ALIGN);
     if (records <= plan->ring_records && definitions < UINT32_MAX / 2)
         return true;
@@ -476,9 +479,11 @@ static int write_rank(struct plan *plan, const char *directory) {
     int result = -1;
     if (!sorted)
         return -1;
+    size_t operations = 0;
     for (size_t i = 0; i < plan->event_count; i++)
-        sorted[i] = &plan->events[i];
-    if (plan_sizes(plan, sorted) && lay_out(&image, plan)) {
+        if (plan->events[i].communicator != COMM_NONE)
+            sorted[operations++] = &plan->events[i];
+    if (plan_sizes(plan, sorted, operations) && lay_out(&image, plan)) {
         fill_header(&image, plan);
         fill_clocks(&image, plan);
         fill_calls(&image, plan->trace);
@@ -488,9 +493,9 @@ static int write_rank(struct plan *plan, const char *directory) {
         lane->threads = 1;
         for (size_t i = 0; i < plan->event_count; i++)
             put_event(&image, plan, i);
-        fill_operations(&image, plan, sorted);
-        qsort(sorted, plan->event_count, sizeof *sorted, compare_peers);
-        fill_peers(&image, plan, sorted);
+        fill_operations(&image, plan, sorted, operations);
+        qsort(sorted, operations, sizeof *sorted, compare_peers);
+        fill_peers(&image, plan, sorted, operations);
         result = write_file(&image, plan, directory);
     }
     int error = errno;

@@ -369,7 +369,8 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
     struct match_record item = {.record = record,
                                 .dump = dump,
                                 .call = match_call_of(walk->owner.directory, dump, record->call),
-                                .gap = record_stream_gap(stream)};
+                                .gap = record_stream_gap(stream),
+                                .lane = record_stream_lane(stream)};
     if (record->kind == RECORD_CALL)
         note_wait(walk, &item, lane);
     else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)

@@ -71,6 +71,7 @@ struct match_record {
     size_t dump;
     uint16_t call; /* index into the directory's calls, CALL_UNKNOWN */
     bool gap;      /* records before it are missing on its lane */
+    uint32_t lane; /* of the dump */
     int64_t begin, t0, t1;
 };
 

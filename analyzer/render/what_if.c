@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of what_if.h.
+ */
+#include "analyzer/render/what_if.h"
+
+#include "analyzer/render/escape.h"
+#include "analyzer/render/straggler_table.h"
+
+#define MATTERS 1.01
+
+static json_t *site_to_json(const struct straggler_analysis *analysis, const struct what_if_site *site) {
+    const char *label = findings_what_if_site(analysis, site);
+    int32_t rank = analysis->clock->dumps[site->dump]->header->rank;
+    return json_pack("{s:o, s:o, s:o, s:f, s:f}", "site", label ? escape_json(label) : json_null(), "op",
+                     escape_json(analysis->directory->calls[site->call].name->name), "slowest_rank",
+                     rank >= 0 ? json_integer(rank) : json_null(), "speedup", site->speedup,
+                     "longer_than_peers_seconds", seconds_of(site->extra_ns));
+}
+
+json_t *what_if_to_json(const struct straggler_analysis *analysis) {
+    const struct what_if *what_if = &analysis->what_if;
+    if (!what_if->known)
+        return json_null();
+    json_t *sites = json_array();
+    for (size_t i = 0; i < what_if->site_count; i++)
+        json_array_append_new(sites, site_to_json(analysis, &what_if->sites[i]));
+    bool shared = what_if->worst_workers_share >= 0;
+    return json_pack("{s:f, s:o, s:o, s:f, s:b, s:o}", "slowdown", what_if->slowdown, "worst_workers_share",
+                     shared ? json_real(what_if->worst_workers_share) : json_null(), "worst_workers",
+                     shared ? json_integer((json_int_t)what_if->worst_workers) : json_null(), "covered_seconds",
+                     seconds_of(what_if->to_ns - what_if->from_ns), "partial", what_if->partial, "call_sites", sites);
+}
+
+bool what_if_matters(const struct what_if *what_if) {
+    return what_if->known && (what_if->slowdown >= MATTERS || what_if->site_count > 0);
+}
+
+static void print_site(FILE *stream, const struct straggler_analysis *analysis, const struct what_if_site *site) {
+    const char *label = findings_what_if_site(analysis, site);
+    const char *op = analysis->directory->calls[site->call].name->name;
+    fprintf(stream, "  %.2f times as fast if the work before ", site->speedup);
+    escape_text(stream, label ? label : op);
+    if (label) {
+        fputs(", ", stream);
+        escape_text(stream, op);
+    }
+    fprintf(stream, ", took what it takes on the peers (rank %d takes longest)\n",
+            (int)analysis->clock->dumps[site->dump]->header->rank);
+}
+
+void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
+    const struct what_if *what_if = &analysis->what_if;
+    fprintf(stream, "  %.2f times as fast if all ranks took equally long for the same work and transfers",
+            what_if->slowdown);
+    if (what_if->worst_workers_share >= 0)
+        fprintf(stream, "; of that, mending the worst %zu gives %.0f %%", what_if->worst_workers,
+                100 * what_if->worst_workers_share);
+    fputc('\n', stream);
+    for (size_t i = 0; i < what_if->site_count; i++)
+        print_site(stream, analysis, &what_if->sites[i]);
+    if (what_if->partial)
+        fprintf(stream, "  (from the last %.1f s only: there are too many events for all of it)\n",
+                seconds_of(what_if->to_ns - what_if->from_ns));
+}
