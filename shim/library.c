@@ -19,9 +19,7 @@ __attribute__((visibility("hidden"), weak)) void *const __dso_handle = NULL;
 
 /* Most processes have none of our variables: then the page of the knobs stays untouched. */
 AT_START __attribute__((constructor)) static void library_begin(void) {
-    bool given = knobs_read(&recorder.knobs);
-    if (given && !knobs_enabled(&recorder.knobs))
-        recorder.gave_up = true;
+    bool given = recorder_read_environment();
     nvtx_offer(given ? &recorder.knobs : NULL);
     plugin_offer(given ? &recorder.knobs : NULL);
 }

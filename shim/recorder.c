@@ -6,19 +6,15 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "shim/aggregates.h"
+#include "shim/fork_page.h"
 #include "shim/identity.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/stacks/nvtx.h"
 #include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
-
-#ifndef MADV_WIPEONFORK
-#define MADV_WIPEONFORK 18
-#endif
 
 #define ANCHORS         512u
 #define PENDING_ENTRIES 4096u
@@ -32,8 +28,6 @@ __thread struct thread *this_thread;
 
 static const volatile uint32_t never_armed;
 const volatile uint32_t *recorder_armed = &never_armed;
-static volatile uint32_t *armed_page;
-static uint32_t activating;
 static os_pthread_key thread_key;
 static bool have_thread_key;
 
@@ -367,18 +361,6 @@ static void choose_calls(void) {
         recorder.enabled[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name);
 }
 
-static bool make_armed_page(void) {
-    if (armed_page)
-        return true;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    void *memory = os_memory(page);
-    if (!memory || madvise(memory, page, MADV_WIPEONFORK) != 0)
-        return false;
-    armed_page = memory;
-    recorder_armed = memory;
-    return true;
-}
-
 static void arm(void) {
     struct dump_header *h = recorder.header;
     h->activated_ticks = ticks();
@@ -389,7 +371,9 @@ static void arm(void) {
         dumpfile_write_stub(&recorder.file);
     if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific)
         have_thread_key = os_pthread_key_create(&thread_key, thread_ends) == 0;
-    *armed_page = recorder.generation;
+    struct fork_page *page = fork_page();
+    recorder_armed = &page->armed;
+    page->armed = recorder.generation;
 }
 
 /* A forked child starts with its parent's state: only the knobs and the count of activations stay. */
@@ -410,14 +394,28 @@ static void add_stack_sources(void) {
         stacks_add_source(1, &label_source);
 }
 
+AT_START bool recorder_read_environment(void) {
+    enum { NOT_READ = 1, NONE_GIVEN, GIVEN };
+    static uint32_t environment = NOT_READ; /* not 0: then it lies in a page that is touched anyway */
+    if (environment == NOT_READ) {
+        environment = knobs_read(&recorder.knobs) ? GIVEN : NONE_GIVEN;
+        if (environment == GIVEN && !knobs_enabled(&recorder.knobs))
+            recorder.gave_up = true;
+    }
+    return environment == GIVEN;
+}
+
 bool recorder_activate(void) {
-    uint32_t idle = 0;
-    if (recorder.gave_up ||
-        !__atomic_compare_exchange_n(&activating, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    recorder_read_environment();
+    if (recorder.gave_up)
         return false;
+    if (!fork_lock_try(FORK_LOCK_ACTIVATION)) {
+        recorder.gave_up = !fork_page();
+        return false;
+    }
     int saved = errno;
     bool armed = *recorder_armed != 0;
-    if (!armed && make_armed_page()) {
+    if (!armed) {
         start_over();
         knobs_default(&recorder.knobs);
         const char *complaint = stacks_begin(recorder.knobs.stack, recorder.knobs.stack_depth);
@@ -431,7 +429,7 @@ bool recorder_activate(void) {
         }
     }
     recorder.gave_up = !armed;
-    __atomic_store_n(&activating, 0, __ATOMIC_RELEASE);
+    fork_lock_release(FORK_LOCK_ACTIVATION);
     errno = saved;
     return armed;
 }
@@ -439,7 +437,7 @@ bool recorder_activate(void) {
 void recorder_switch_off(const char *why) {
     if (!*recorder_armed)
         return;
-    *armed_page = 0;
+    fork_page()->armed = 0;
     recorder.gave_up = true;
     copy_text(recorder.header->trouble, sizeof recorder.header->trouble, why);
     __atomic_fetch_or(&recorder.header->state, STATE_SWITCHED_OFF, __ATOMIC_RELEASE);

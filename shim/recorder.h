@@ -93,6 +93,10 @@ extern __thread struct thread *this_thread;
  * a forked child: two writers must never share a dump. */
 extern const volatile uint32_t *recorder_armed;
 
+/* Reads the knobs, at the first call only: the constructor's, or a communication call's from a library whose own
+ * constructor runs before ours. False when the environment sets none: they were not touched then. */
+bool recorder_read_environment(void);
+
 /* Opens the dump and arms the process. Safe to race: one caller wins, the others go unrecorded meanwhile. Returns
  * whether the process records now. */
 bool recorder_activate(void);

@@ -60,6 +60,9 @@ static bool mpi_is_initialised(const void *caller) {
 
 /* A call in a process that does not record yet. Init may have been invisible: then the first call starts us. */
 static struct thread *wake(const struct call *call, const void *caller) {
+    bool ends = call->kind == KIND_ABORT || call->kind == KIND_FINALIZE;
+    if (ends && recorder.generation) /* in a forked child, where locks of the library may be held for ever */
+        return NULL;
     if (recorder.gave_up || finalized || (call->kind != KIND_INIT && !mpi_is_initialised(caller)))
         return NULL;
     if (!recorder_activate())

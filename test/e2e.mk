@@ -11,7 +11,7 @@ FORTRAN_BINDINGS := 1 2 3
 # built without MPI; with MPI's header only; as libraries; all others are linked to MPI
 PLAIN_PROGRAMS := absent weak scope runtimes
 UNLINKED_PROGRAMS := loaded plugin
-PROGRAM_LIBRARIES := plugin tool
+PROGRAM_LIBRARIES := plugin tool early
 LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 

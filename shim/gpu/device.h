@@ -79,9 +79,8 @@ struct gpu_device {
 
 /* A device's number in the dump is its place here. */
 struct gpu_engine {
-    uint32_t generation; /* recorder generation that this serves, 0 = none: a forked child's copy never matches */
-    uint32_t stopped;    /* no more spans: the process ends */
-    uint32_t starting;
+    uint32_t generation;    /* recorder generation that this serves, 0 = none: a forked child's copy never matches */
+    uint32_t stopped;       /* no more spans: the process ends */
     uint32_t kernel;        /* launches are timed by stamps from inside kernels (kernel_times.h), nothing by events */
     uint32_t device_limit;  /* places that have ever been used */
     struct gpu_span *queue; /* newest first */

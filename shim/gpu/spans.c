@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/fork_page.h"
 #include "shim/gpu/device.h"
 #include "shim/gpu/driver.h"
 #include "shim/gpu/finish.h"
@@ -38,9 +39,7 @@ static void end_with_process(void) {
 
 static void start(uint32_t generation) {
     enum gpu_timing mode = gpu_mode_begin(gpu_driver_find());
-    memset(&gpu, 0, offsetof(struct gpu_engine, starting));
-    memset((char *)&gpu + offsetof(struct gpu_engine, device_limit), 0,
-           sizeof gpu - offsetof(struct gpu_engine, device_limit));
+    memset(&gpu, 0, sizeof gpu);
     gpu.kernel = mode == GPU_TIMING_KERNEL;
     gpu.stopped = mode != GPU_TIMING_EVENTS && mode != GPU_TIMING_KERNEL;
     const char *trouble = NULL;
@@ -60,18 +59,18 @@ static void start(uint32_t generation) {
 /* The first communicator of the process starts everything; others that come at the same time wait for it, which is
  * much shorter than what they are about to do. */
 static bool started(void) {
-    uint32_t generation = *recorder_armed, nobody = 0;
+    uint32_t generation = *recorder_armed;
     if (!generation)
         return false;
     uint64_t begin = os_monotonic_ns();
-    while (__atomic_exchange_n(&gpu.starting, 1, __ATOMIC_ACQUIRE) != nobody) {
+    while (!fork_lock_try(FORK_LOCK_GPU)) {
         if (os_monotonic_ns() - begin > START_PATIENCE_NS)
             return false;
         sched_yield();
     }
     if (gpu.generation != generation)
         start(generation);
-    __atomic_store_n(&gpu.starting, 0, __ATOMIC_RELEASE);
+    fork_lock_release(FORK_LOCK_GPU);
     return gpu_is_live();
 }
 

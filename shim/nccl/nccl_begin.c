@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "shim/communicators.h"
+#include "shim/fork_page.h"
 #include "shim/mpi/ordinals.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
@@ -43,19 +44,17 @@ static bool make_tables(const void *function) {
 }
 
 bool nccl_begin(const void *function) {
-    static uint32_t making;
-    uint32_t idle = 0, generation = recorder.generation;
+    uint32_t generation = recorder.generation;
     for (int i = 0; i < NCCL_PATIENCE_MS; i++) {
         if (__atomic_load_n(&nccl_generation, __ATOMIC_ACQUIRE) == generation)
             return true;
-        if (__atomic_compare_exchange_n(&making, &idle, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        if (fork_lock_try(FORK_LOCK_NCCL)) {
             bool made = nccl_generation == generation || make_tables(function);
             if (made)
                 __atomic_store_n(&nccl_generation, generation, __ATOMIC_RELEASE);
-            __atomic_store_n(&making, 0, __ATOMIC_RELEASE);
+            fork_lock_release(FORK_LOCK_NCCL);
             return made;
         }
-        idle = 0;
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     return false;

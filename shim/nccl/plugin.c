@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "shim/call_frame.h"
+#include "shim/fork_page.h"
 #include "shim/gpu/harvester.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_copies.h"
@@ -43,7 +44,6 @@ static struct {
     uint32_t used;      /* generation in which the plugin was loaded */
     uint32_t announced; /* groups of tasks so far */
     uint32_t proxies;   /* generation that proxies have their tables for */
-    uint32_t changing;  /* a thread is at `askers` */
     struct asker askers[NCCL_COPIES];
     struct context contexts[CONTEXTS];
 } plugin;
@@ -86,13 +86,13 @@ bool plugin_is_used(void) {
 /* Copies that look at the same time are rare and quick; whoever is refused leaves its mask as it is: empty. */
 static bool change_begin(void) {
     for (int i = 0; i < 1000; i++)
-        if (!__atomic_exchange_n(&plugin.changing, 1, __ATOMIC_ACQUIRE))
+        if (fork_lock_try(FORK_LOCK_PLUGIN))
             return true;
     return false;
 }
 
 static void change_end(void) {
-    __atomic_store_n(&plugin.changing, 0, __ATOMIC_RELEASE);
+    fork_lock_release(FORK_LOCK_PLUGIN);
 }
 
 static int mask_of(const struct asker *asker) {
@@ -145,6 +145,7 @@ static struct context *take_context(struct asker *asker) {
 /* A library that no wrapper stands before (linked statically) still tells its plugin: the dump then says what is
  * missing in it. */
 static bool is_recording(void) {
+    recorder_read_environment();
     if (recorder.gave_up || !is_wanted(&recorder.knobs))
         return false;
     return (*recorder_armed || recorder_activate()) && nccl_begin(NULL);

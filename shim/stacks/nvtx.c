@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/fork_page.h"
 #include "shim/os.h"
 #include "shim/recorder.h"
 #include "shim/self_path.h"
@@ -80,7 +81,7 @@ struct label_slot {
 
 static __thread struct labels *thread_labels;
 static os_pthread_key thread_key;
-static uint32_t thread_key_state; /* 0 none, 1 being made, 2 made */
+static bool have_thread_key;
 
 static struct domain default_domain = {.state = DOMAIN_READY};
 static struct domain domains[DOMAINS];
@@ -135,13 +136,13 @@ static void thread_ends(void *memory) {
 
 /* The slow half of this_threads_labels; NULL when there is no memory. Without a key it is kept for good. */
 static struct labels *attach_thread(void) {
-    uint32_t none = 0;
-    if (os_pthread_key_create && os_pthread_setspecific &&
-        __atomic_compare_exchange_n(&thread_key_state, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED) &&
-        os_pthread_key_create(&thread_key, thread_ends) == 0)
-        __atomic_store_n(&thread_key_state, 2, __ATOMIC_RELEASE);
+    if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific && fork_lock_try(FORK_LOCK_NVTX)) {
+        if (!have_thread_key && os_pthread_key_create(&thread_key, thread_ends) == 0)
+            __atomic_store_n(&have_thread_key, true, __ATOMIC_RELEASE);
+        fork_lock_release(FORK_LOCK_NVTX);
+    }
     struct labels *l = os_memory(sizeof *l);
-    if (l && __atomic_load_n(&thread_key_state, __ATOMIC_ACQUIRE) == 2)
+    if (l && __atomic_load_n(&have_thread_key, __ATOMIC_ACQUIRE))
         os_pthread_setspecific(thread_key, l);
     return thread_labels = l;
 }

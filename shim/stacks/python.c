@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/fork_page.h"
 #include "shim/os.h"
 #include "shim/recorder.h"
 #include "shim/stacks/modules.h"
@@ -24,7 +25,6 @@
 
 enum state {
     STATE_LOOKING,   /* no interpreter was loaded when last looked */
-    STATE_BUSY,      /* a thread looks, or checks what it found */
     STATE_UNCHECKED, /* found; no chain of frames seen yet */
     STATE_READY,
     STATE_REFUSED,
@@ -265,12 +265,17 @@ static void say_refused(unsigned version) {
 }
 
 static bool enter(enum state from) {
-    uint32_t expected = from;
-    return __atomic_compare_exchange_n(&state, &expected, STATE_BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (!fork_lock_try(FORK_LOCK_PYTHON))
+        return false;
+    if (__atomic_load_n(&state, __ATOMIC_RELAXED) == from)
+        return true;
+    fork_lock_release(FORK_LOCK_PYTHON);
+    return false;
 }
 
 static void leave(enum state to) {
     __atomic_store_n(&state, to, __ATOMIC_RELEASE);
+    fork_lock_release(FORK_LOCK_PYTHON);
 }
 
 static void look(void) {

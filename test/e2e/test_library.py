@@ -6,6 +6,8 @@ import json
 import re
 import subprocess
 
+import pytest
+
 import jobs
 
 OLDEST = (2, 28)
@@ -84,6 +86,19 @@ def test_dlerror_tells_of_the_jobs_last_error(mpi, where):
     assert without.stdout.count("libmissing_") == 5 and without.stdout.count("nothing") == 2
     assert jobs.run(mpi, 1, command, where).stdout == without.stdout
     assert len(jobs.dumps(where)) == 1
+
+
+@pytest.mark.parametrize("enable, dumps", [("1", 1), ("0", 0)])
+def test_knobs_hold_for_calls_before_our_constructor(mpi, where, enable, dumps):
+    """A library preloaded behind commtap starts before it, and calls MPI at once."""
+    both = ":".join([str(jobs.SHIM), jobs.program(mpi, "early.so")])
+    environment = {"LD_PRELOAD": both, "COMMTAP_DIR": str(where), "COMMTAP_RUN_ID": "early", "COMMTAP_ENABLE": enable}
+    done = jobs.run(mpi, 1, ["/bin/true"], None, way="none", environment=environment)
+    assert done.stdout == "early: 3\n"
+    found = jobs.dumps(where)
+    assert [dump.name.split(".")[1] for dump in found] == dumps * ["early"]
+    if dumps:
+        assert jobs.seen(jobs.summary(where))["MPI_Allreduce", 4] == 3
 
 
 def test_errors_are_the_jobs_own(mpi, where):

@@ -3,8 +3,9 @@
  * A single process that treats the shim badly, one way per run. What it did is printed as "NAME NUMBER" lines.
  * Must not live here: what commtap must say about it (test_stress.py).
  *
- *   stress threads | destructors | forks | exit | jump | small-stack | requests
+ *   stress threads | destructors | forks | creations | exit | jump | small-stack | requests
  */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -138,6 +139,55 @@ static void forks(void) {
     printf("parent %d\nchild %d\nchildren 5\n", background_calls + 5, CALLS);
 }
 
+static atomic_int creations;
+
+static void *create_until_stopped(void *nothing) {
+    while (!stop) {
+        MPI_Comm comm;
+        MPI_Comm_dup(MPI_COMM_SELF, &comm);
+        reduce(comm);
+        MPI_Comm_free(&comm);
+        creations++;
+    }
+    return nothing;
+}
+
+/* What a child may do that is no communication: MPI's own locks may be held in it for ever. */
+static void live_as_a_child(int way) {
+    int flag = 0;
+    alarm(30); /* a child that hangs dies of it, and is told from one that ends */
+    for (int i = 0; i < 20; i++) {
+        void *self = dlopen(NULL, RTLD_NOW);
+        MPI_Initialized(&flag);
+        MPI_Pcontrol(100);
+        if (!self || !dlsym(self, "MPI_Allreduce") || dlclose(self) || !flag)
+            _exit(5);
+    }
+    if (way == 0)
+        exit(0);
+    if (way == 1)
+        execl("/bin/true", "true", (char *)NULL);
+    _exit(0);
+}
+
+/* Children of a process whose other threads create communicators at that moment. */
+static void forks_meanwhile(void) {
+    pthread_t makers[2];
+    pid_t child;
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&makers[i], NULL, create_until_stopped, NULL))
+            fail("pthread_create");
+    for (int i = 0; i < 60; i++) {
+        if ((child = fork()) == 0)
+            live_as_a_child(i % 3);
+        expect_child(child);
+    }
+    stop = true;
+    for (int i = 0; i < 2; i++)
+        pthread_join(makers[i], NULL);
+    printf("MPI_Comm_dup %d\nMPI_Allreduce %d\n", creations + WAVE, creations);
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 /* exit() while other threads are inside calls, without MPI_Finalize. */
@@ -206,8 +256,14 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"threads", threads}, {"destructors", destructors}, {"forks", forks},       {"exit", leave},
-    {"jump", jump},       {"small-stack", small_stack}, {"requests", requests},
+    {"threads", threads},
+    {"destructors", destructors},
+    {"forks", forks},
+    {"creations", forks_meanwhile},
+    {"exit", leave},
+    {"jump", jump},
+    {"small-stack", small_stack},
+    {"requests", requests},
 };
 
 int main(int argc, char **argv) {

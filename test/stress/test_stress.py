@@ -76,6 +76,13 @@ def test_forks_do_not_share_a_dump(mpi, where):
     assert sorted(counts) == [done["child"]] * done["children"] + [done["parent"]]
 
 
+def test_children_forked_while_threads_create_communicators(mpi, where):
+    """They are no ranks: they leave no dumps, and end."""
+    done = stress(mpi, "creations", where)
+    assert len(jobs.dumps(where)) == 1
+    check(done, where)
+
+
 def test_exit_while_threads_communicate(mpi, where):
     for _ in range(5):
         stress(mpi, "exit", where)
