@@ -24,11 +24,13 @@ struct recurrence {
     size_t first, count, distance; /* median */
     double regularity;
     uint64_t order;
-    size_t at; /* where its occurrences begin in the list of all */
+    uint32_t remainder; /* of its first number, divided by the distance of its first two */
+    size_t at;          /* where its occurrences begin in the list of all */
 };
 
 struct search {
     const uint64_t *symbols, *order;
+    const uint32_t *numbers;
     size_t from, count;             /* the part looked at: [from, count) */
     struct occurrence *occurrences; /* by symbol, then position */
     struct recurrence *items;
@@ -48,16 +50,24 @@ static int compare_sizes(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* By distance; of one distance as the caller wants them, then the rarest first, then the one that comes first. */
+/* By distance; of one distance as the caller wants them, then by their numbers, then the rarest first, then the one
+ * that comes first. */
 static int compare_recurrences(const void *a, const void *b) {
     const struct recurrence *left = a, *right = b;
     if (left->distance != right->distance)
         return left->distance < right->distance ? -1 : 1;
     if (left->order != right->order)
         return left->order < right->order ? -1 : 1;
+    if (left->remainder != right->remainder)
+        return left->remainder < right->remainder ? -1 : 1;
     if (left->count != right->count)
         return left->count < right->count ? -1 : 1;
     return left->first < right->first ? -1 : left->first > right->first;
+}
+
+static uint32_t remainder_of(const struct search *s, const struct occurrence *occurrences) {
+    uint32_t number = s->numbers[occurrences[0].at], distance = s->numbers[occurrences[1].at] - number;
+    return distance > 0 ? number % distance : 0;
 }
 
 static void add_recurrence(struct search *s, size_t at, size_t count) {
@@ -66,6 +76,7 @@ static void add_recurrence(struct search *s, size_t at, size_t count) {
                               .first = occurrences[0].at,
                               .count = count,
                               .order = s->order[occurrences[0].at],
+                              .remainder = remainder_of(s, occurrences),
                               .at = at};
     bool same = true;
     for (size_t i = 1; i < count; i++) {
@@ -177,8 +188,9 @@ static void find_levels(struct periods *periods, const struct search *s) {
         periods->step = periods->count;
 }
 
-bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, size_t count) {
-    struct search s = {.symbols = symbols, .order = order, .from = count / 10, .count = count};
+bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, const uint32_t *numbers,
+                  size_t count) {
+    struct search s = {.symbols = symbols, .order = order, .numbers = numbers, .from = count / 10, .count = count};
     *periods = (struct periods){0};
     bool done = find_recurrences(&s);
     if (done)

@@ -33,9 +33,12 @@ struct periods {
 };
 
 /* Looks at the sequence without its first tenth (start-up). `order` says of each position's symbol how much it is
- * wanted as an anchor, the smallest most (equal ones: the rarest, then the first); a caller that looks at several
- * sequences of one job gives the same symbol's counterparts the same value, so that the anchors are counterparts, too,
- * wherever the sequences begin. Returns false when memory is short. */
-bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, size_t count);
+ * wanted as an anchor, the smallest most. Of equal ones `numbers` decide (of each position, counted alike in all
+ * sequences of the job: of a collective on its communicator; 0 where there is none): the symbol whose numbers leave the
+ * smallest remainder when they are divided by their distance, then the rarest, then the first. A caller that looks at
+ * several sequences of one job gives the same symbol's counterparts the same order and numbers, so that the anchors are
+ * counterparts, too, wherever the sequences begin. Returns false when memory is short. */
+bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, const uint32_t *numbers,
+                  size_t count);
 
 #endif

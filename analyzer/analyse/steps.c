@@ -30,7 +30,8 @@ struct operation {
     uint64_t order; /* how much it is wanted as an anchor; the same for its counterparts on other ranks */
     int64_t enter, leave;
     uint64_t bytes;
-    uint32_t op; /* of the launch, where it ran on a GPU */
+    uint32_t number; /* of a collective on its communicator, 0 = none */
+    uint32_t op;     /* of the launch, where it ran on a GPU */
     uint16_t call;
     bool reduction; /* of all members, by all members */
 };
@@ -115,6 +116,7 @@ static void add_operation(struct walk *w, const struct record *record, const str
         .enter = enter,
         .leave = leave,
         .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
+        .number = record->flags & FLAG_COLLECTIVE && record->seq != SEQ_NONE ? record->seq : 0,
         .op = call->api == API_NCCL && record->tag > 0 ? (uint32_t)record->tag : record->op,
         .call = record->call,
         .reduction = call->call_class == CLASS_COLLECTIVE && call->flow == FLOW_ALL && record->redop != REDOP_NONE,
@@ -303,14 +305,20 @@ static bool find_starts(struct walk *w, struct rank_steps *rank) {
         return true;
     }
     uint64_t *symbols = malloc((2 * w->operation_count + 1) * sizeof *symbols), *order = symbols + w->operation_count;
-    if (!symbols)
+    uint32_t *numbers = malloc((w->operation_count + 1) * sizeof *numbers);
+    if (!symbols || !numbers) {
+        free(symbols);
+        free(numbers);
         return false;
+    }
     for (size_t i = 0; i < w->operation_count; i++) {
         symbols[i] = w->operations[i].symbol;
         order[i] = w->operations[i].order;
+        numbers[i] = w->operations[i].number;
     }
-    bool done = periods_find(&rank->periods, symbols, order, w->operation_count);
+    bool done = periods_find(&rank->periods, symbols, order, numbers, w->operation_count);
     free(symbols);
+    free(numbers);
     move_to_device(w);
     if (!done || rank->periods.step == rank->periods.count)
         return done;

@@ -95,6 +95,10 @@ static void run_one(const struct scene *scene, struct trial_result *result) {
         abort();
     }
     count(scene, analysis.stragglers, analysis.straggler_count, &result->right, &result->wrong);
+    bool rotating = false;
+    for (size_t i = 0; i < analysis.straggler_count; i++)
+        rotating |= analysis.stragglers[i].kind == STRAGGLER_ROTATING;
+    result->rotating += rotating;
     if (analysis.straggler_count == 0)
         count(scene, analysis.suspects, analysis.suspect_count, &result->suspected_right, &result->suspected_wrong);
     straggler_analysis_free(&analysis);

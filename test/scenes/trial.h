@@ -25,6 +25,7 @@ extern const size_t trial_count;
 struct trial_result {
     unsigned right;           /* jobs that name exactly the slow one, or that ranks take turns where they do */
     unsigned wrong;           /* jobs that name anybody else */
+    unsigned rotating;        /* jobs in which ranks are said to take turns */
     unsigned suspected_right; /* the same of suspicions, in jobs that name nobody */
     unsigned suspected_wrong;
 };

@@ -34,8 +34,10 @@ static void put(struct stream *s, uint64_t symbol) {
 /* No symbol is wanted more than another. */
 static bool find(struct periods *periods, const struct stream *s) {
     uint64_t *order = calloc(s->count + 1, sizeof *order);
-    bool done = order && periods_find(periods, s->symbols, order, s->count);
+    uint32_t *numbers = calloc(s->count + 1, sizeof *numbers);
+    bool done = order && numbers && periods_find(periods, s->symbols, order, numbers, s->count);
     free(order);
+    free(numbers);
     return done;
 }
 
@@ -205,8 +207,32 @@ static void one_operation_per_step_is_a_step(void **state) {
     free(s.symbols);
 }
 
+/* Of two collectives of one kind in each step, all ranks take the same one, whichever their records begin with. */
+static void ranks_agree_about_the_anchor(void **state) {
+    (void)state;
+    enum { STEPS = 50, IN_STEP = 3 };
+    uint64_t symbols[STEPS * IN_STEP], order[STEPS * IN_STEP] = {0}, anchor = 0;
+    uint32_t numbers[STEPS * IN_STEP];
+    for (uint32_t i = 0; i < STEPS * IN_STEP; i++) {
+        symbols[i] = 100 + i % IN_STEP;
+        numbers[i] = 7 + i;
+        order[i] = i % IN_STEP == 0; /* less wanted */
+    }
+    for (size_t skipped = 0; skipped < 2 * IN_STEP; skipped++) {
+        struct periods periods;
+        assert_true(
+            periods_find(&periods, symbols + skipped, order + skipped, numbers + skipped, STEPS * IN_STEP - skipped));
+        assert_true(periods.step < periods.count);
+        assert_int_equal(periods.levels[periods.step].length, IN_STEP);
+        if (skipped == 0)
+            anchor = periods.levels[periods.step].anchor;
+        assert_true(anchor != 100 && periods.levels[periods.step].anchor == anchor);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_agree_about_the_anchor),
         cmocka_unit_test(at_least_95_in_100_streams_have_their_exact_period),
         cmocka_unit_test(the_anchor_occurs_once_per_step),
         cmocka_unit_test(evaluations_are_a_level_above),
