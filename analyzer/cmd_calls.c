@@ -10,8 +10,8 @@
 #include "analyzer/call_sites.h"
 #include "analyzer/input.h"
 #include "analyzer/render/call_tree.h"
-#include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
+#include "analyzer/selection.h"
 #include "analyzer/session.h"
 
 enum { COMMDEBUG_INDENT = 4 };
@@ -52,76 +52,87 @@ static int print(const struct options *options, const struct call_tree *tree, co
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
 
-static int build(const struct options *options, const struct job *job, const struct filter *filter,
-                 const struct site_waits *waits, const struct call_sites *sites) {
+/* What the tree is made of. */
+struct part {
+    const struct options *options;
+    const struct job *job;
+    const struct filter *filter;
+    const struct scope *scope;
+    const struct site_waits *waits; /* NULL where they were not asked for */
+};
+
+static int build(const struct part *part, const struct call_sites *sites) {
     struct call_tree tree;
-    struct call_tree_context context = {.noise = (unsigned)(option_text(options, "noise")[0] - '0'),
-                                        .waits = waits != NULL,
-                                        .run_id = job->dumps[0]->run_id,
-                                        .directory = options->arguments[0]};
-    struct call_tree_request request = {.job = job,
+    struct call_tree_context context = {.noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
+                                        .waits = part->waits != NULL,
+                                        .scope = part->scope,
+                                        .run_id = part->job->dumps[0]->run_id,
+                                        .directory = part->options->arguments[0]};
+    struct call_tree_request request = {.job = part->job,
                                         .symbols = sites->symbols,
                                         .skip = &sites->skip,
-                                        .filter = filter,
-                                        .waits = waits,
+                                        .filter = part->filter,
+                                        .scope = part->scope,
+                                        .waits = part->waits,
                                         .noise = context.noise};
     context.notes = symbols_notes(sites->symbols, &context.note_count);
-    int code = call_tree_build(&tree, &request) ? print(options, &tree, &context) : input_no_memory();
+    int code = call_tree_build(&tree, &request) ? print(part->options, &tree, &context) : input_no_memory();
     call_tree_free(&tree);
     return code;
 }
 
-/* `waits` is NULL where they were not asked for. */
-static int show(const struct options *options, const struct job *job, const struct filter *filter,
-                const struct site_waits *waits) {
+static int show(const struct part *part) {
     struct call_sites sites;
-    int code = call_sites_open(&sites, options, job->dumps, job->count);
+    int code = call_sites_open(&sites, part->options, part->job->dumps, part->job->count);
     if (code == EXIT_FINE)
-        code = symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols)
-                   ? build(options, job, filter, waits, &sites)
-                   : input_no_memory();
+        code =
+            symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols) ? build(part, &sites) : input_no_memory();
     call_sites_close(&sites);
     return code;
 }
 
 /* Waits need the collectives of all ranks matched. */
-static int show_with_waits(const struct options *options, const struct filter *filter) {
+static int show_with_waits(const struct options *options) {
     struct session session;
     int code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
-    const struct site_waits *waits = &session.analysis.waits.sites;
-    code = waits->no_memory ? input_no_memory() : show(options, &session.job, filter, waits);
+    const struct part part = {.options = options,
+                              .job = &session.job,
+                              .filter = &session.selection.filter,
+                              .scope = &session.scope,
+                              .waits = &session.analysis.waits.sites};
+    code = part.waits->no_memory ? input_no_memory() : show(&part);
     session_close(&session);
     return code;
 }
 
-static int show_without_waits(const struct options *options, const struct filter *filter) {
+static int show_without_waits(const struct options *options, const struct selection *selection) {
     struct dump_set set;
     struct job job;
+    struct selected_time time = {0};
     int code = input_open(options->arguments[0], &set);
     if (code != EXIT_FINE)
         return code;
-    int selected = job_select(&job, &set, option_text(options, "run"), NULL);
-    if (selected == -1) {
-        fputs("commtap: no dump of run '", stderr);
-        escape_text(stderr, option_text(options, "run"));
-        fputs("'\n", stderr);
-    }
-    code = selected == 0 ? show(options, &job, filter, NULL) : selected == -1 ? EXIT_UNUSABLE : input_no_memory();
+    code = selection_choose_job(&job, &set, options, NULL);
+    if (code == EXIT_FINE)
+        code = selected_time_find(&time, &job, selection);
+    if (code == EXIT_FINE)
+        code = show(&(struct part){options, &job, &selection->filter, &time.scope, NULL});
+    selected_time_free(&time);
     job_free(&job);
     dump_set_close(&set);
     return code;
 }
 
 static int run(const struct options *options) {
-    struct filter filter;
-    int code = options_filter(options, &filter);
-    if (code != EXIT_FINE)
-        return code;
-    bool waits = option_given(options, "waits") || weight_of(options) == WEIGHT_WAIT;
-    code = waits ? show_with_waits(options, &filter) : show_without_waits(options, &filter);
-    filter_free(&filter);
+    struct selection selection;
+    if (option_given(options, "waits") || weight_of(options) == WEIGHT_WAIT)
+        return show_with_waits(options);
+    int code = selection_read(&selection, options);
+    if (code == EXIT_FINE)
+        code = show_without_waits(options, &selection);
+    selection_free(&selection);
     return code;
 }
 
@@ -143,9 +154,7 @@ static const struct option option_rows[] = {
     OPTION_OUTPUT,
     OPTION_COLOR,
     OPTION_RUN,
-    OPTION_RANK,
-    OPTION_COMM,
-    OPTION_OP,
+    OPTIONS_FILTER,
     OPTION_END,
 };
 
@@ -154,7 +163,11 @@ const struct command command_calls = {
     .summary = "who called which operation from where: the call tree of all ranks",
     .arguments = "DIR",
     .details =
-        "Counts, bytes and times hold every call, exactly, and include those of the frames below. Frames are NVTX\n"
+        "Counts, bytes and times hold every call, exactly, and include those of the frames below; of a part of the "
+        "time\n"
+        "(--from, --to, --step) those of the calls on record that begin there. Calls of NCCL only enqueue: where "
+        "times\n"
+        "on the GPU are on record they stand for the operation, else the host's do, and that is said. Frames are NVTX\n"
         "ranges, Python and native functions; functions of communication libraries, frameworks and the run time\n"
         "are left out up to --noise 1. Forward, backward and recomputation are inferred from the stacks.\n"
         "Addresses are named by the files they lie in, if these are still the same (build-id), by separate debug\n"

@@ -14,7 +14,9 @@
 #include "analyzer/options.h"
 #include "analyzer/process.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/scope_text.h"
 #include "analyzer/render/summary_table.h"
+#include "analyzer/selection.h"
 
 /* ---- one run --------------------------------------------------------------------------------- */
 
@@ -22,29 +24,56 @@ struct diff_run {
     struct dump_set set;
     struct job job;
     struct common_clock clock;
+    struct scope scope;
     struct steps steps;
     struct summary operations, sites;
     struct call_sites symbols;
     struct site_labels *labels;
 };
 
+/* Sums of a run: of all calls, or of those on record in the time asked for. */
+static bool sum_up(const struct diff_run *run, const struct filter *filter, struct summary *summary, unsigned by,
+                   struct site_labels *labels) {
+    const struct dump_set *set = &run->job.selected;
+    return run->scope.limited ? summary_build_scope(summary, set, &run->scope, by, labels)
+           : labels           ? summary_build_sites(summary, set, filter, by, labels)
+                              : summary_build(summary, set, filter, by);
+}
+
 static bool build_sites(struct diff_run *run, const struct filter *filter) {
     run->labels = site_labels_new(run->symbols.symbols, &run->symbols.skip);
     return run->labels && symbols_want_all(run->symbols.symbols) && symbols_resolve(run->symbols.symbols) &&
-           summary_build_sites(&run->sites, &run->job.selected, filter, SUMMARY_BY_SITE | SUMMARY_BY_OP, run->labels);
+           sum_up(run, filter, &run->sites, SUMMARY_BY_SITE | SUMMARY_BY_OP, run->labels);
 }
 
-static int read_job(struct diff_run *run, const struct options *options, const struct filter *filter,
+/* Steps are of all operations: they are not compared where only some were asked for. Ranks left out have none. */
+static bool find_steps(struct diff_run *run, const struct selection *selection) {
+    const struct filter *filter = &selection->filter;
+    if (filter->op || filter->comm)
+        return true;
+    if (!steps_find(&run->steps, &run->clock, &selection->marker))
+        return false;
+    scope_keep_steps(&run->scope, &run->steps);
+    run->steps.reference = run->steps.rank_count;
+    for (size_t r = run->steps.rank_count; r-- > 0;) {
+        size_t most = run->steps.reference < run->steps.rank_count ? run->steps.ranks[run->steps.reference].count : 1;
+        if (filter_rank(filter, run->job.dumps[r]->header->rank) && run->steps.ranks[r].count >= most)
+            run->steps.reference = r;
+    }
+    return true;
+}
+
+static int read_job(struct diff_run *run, const struct options *options, const struct selection *selection,
                     struct comparison *comparison, int side) {
-    static const struct step_marker unmarked = {.any_level = true};
+    const struct filter *filter = &selection->filter;
     if (job_select(&run->job, &run->set, NULL, process_is_alive) != 0)
         return input_no_memory();
     int code = call_sites_open(&run->symbols, options, run->job.dumps, run->job.count);
     if (code != EXIT_FINE)
         return code;
     bool done = common_clock_build(&run->clock, run->job.dumps, run->job.count) &&
-                steps_find(&run->steps, &run->clock, &unmarked) &&
-                summary_build(&run->operations, &run->job.selected, filter, SUMMARY_BY_DEFAULT) &&
+                scope_build(&run->scope, &run->job, &run->clock, filter, &selection->marker) &&
+                find_steps(run, selection) && sum_up(run, filter, &run->operations, SUMMARY_BY_DEFAULT, NULL) &&
                 build_sites(run, filter);
     done = done && compare_add_steps(comparison, side, &run->steps) &&
            compare_add_summary(comparison, side, &run->operations, run->job.count) &&
@@ -52,10 +81,10 @@ static int read_job(struct diff_run *run, const struct options *options, const s
     return done ? EXIT_FINE : input_no_memory();
 }
 
-static int read_run(struct diff_run *run, const struct options *options, const struct filter *filter,
+static int read_run(struct diff_run *run, const struct options *options, const struct selection *selection,
                     struct comparison *comparison, int side) {
     int code = input_open(options->arguments[side], &run->set);
-    return code == EXIT_FINE ? read_job(run, options, filter, comparison, side) : code;
+    return code == EXIT_FINE ? read_job(run, options, selection, comparison, side) : code;
 }
 
 static void close_run(struct diff_run *run) {
@@ -64,6 +93,7 @@ static void close_run(struct diff_run *run) {
     site_labels_free(run->labels);
     call_sites_close(&run->symbols);
     steps_free(&run->steps);
+    scope_free(&run->scope);
     common_clock_free(&run->clock);
     job_free(&run->job);
     dump_set_close(&run->set);
@@ -128,8 +158,9 @@ static const struct column diff_columns[] = {
 /* ---- output ---------------------------------------------------------------------------------- */
 
 static json_t *run_to_json(const struct diff_run *run) {
-    return json_pack("{s:o, s:I}", "run_id", escape_json(run->job.dumps[0]->run_id), "ranks_seen",
-                     (json_int_t)run->job.count);
+    return json_pack("{s:o, s:I, s:s, s:o}", "run_id", escape_json(run->job.dumps[0]->run_id), "ranks_seen",
+                     (json_int_t)run->job.count, "source", run->scope.limited ? "records" : "tables", "window",
+                     scope_to_json(&run->scope));
 }
 
 static size_t count_rows(const struct comparison *comparison, enum compared_verdict verdict) {
@@ -146,7 +177,20 @@ static bool print_json(FILE *stream, const struct diff_run runs[2], const struct
 }
 
 /* Rows that changed; where none did, that is said. */
-static bool print_text(const struct output *output, const struct comparison *comparison, struct table table, bool all) {
+static void print_windows(FILE *stream, const struct diff_run runs[2]) {
+    for (int side = 0; side < 2 && runs[side].scope.limited; side++) {
+        fprintf(stream, "%c: ", "AB"[side]);
+        scope_print(stream, &runs[side].scope);
+    }
+}
+
+static bool print_text(const struct output *output, const struct diff_run runs[2], const struct comparison *comparison,
+                       struct table table, bool all) {
+    print_windows(output->stream, runs);
+    if (comparison->count == 0) {
+        fputs("nothing on record in either run passes the filters\n", output->stream);
+        return true;
+    }
     size_t slower = count_rows(comparison, COMPARED_SLOWER), faster = count_rows(comparison, COMPARED_FASTER);
     size_t alone = count_rows(comparison, COMPARED_ONLY_A) + count_rows(comparison, COMPARED_ONLY_B);
     fprintf(output->stream, "%zu slower, %zu faster, %zu in one run only, of %zu compared\n\n", slower, faster, alone,
@@ -195,19 +239,19 @@ static int print(const struct options *options, const struct diff_run runs[2], c
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, &table);
     else
-        done = print_text(&output, comparison, table, option_given(options, "all"));
+        done = print_text(&output, runs, comparison, table, option_given(options, "all"));
     code = fails(options, comparison) ? EXIT_FINDINGS : EXIT_FINE;
     return output_close(&output, done ? code : input_no_memory());
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
 
-static int compare_runs(const struct options *options, const struct filter *filter, double threshold) {
+static int compare_runs(const struct options *options, const struct selection *selection, double threshold) {
     struct diff_run runs[2] = {0};
     struct comparison comparison = {0};
     int code = EXIT_FINE, opened = 0;
     while (code == EXIT_FINE && opened < 2) {
-        code = read_run(&runs[opened], options, filter, &comparison, opened);
+        code = read_run(&runs[opened], options, selection, &comparison, opened);
         opened++;
     }
     if (code == EXIT_FINE && !compare_judge(&comparison, threshold))
@@ -228,11 +272,11 @@ static int run(const struct options *options) {
         fprintf(stderr, "commtap diff: --threshold takes per cent, as in 5\n");
         return EXIT_USAGE;
     }
-    struct filter filter;
-    int code = options_filter(options, &filter);
+    struct selection selection;
+    int code = selection_read(&selection, options);
     if (code == EXIT_FINE)
-        code = compare_runs(options, &filter, percent / 100);
-    filter_free(&filter);
+        code = compare_runs(options, &selection, percent / 100);
+    selection_free(&selection);
     return code;
 }
 
@@ -250,9 +294,7 @@ static const struct option diff_options[] = {
      .repeats = true,
      .doc = "exit with 1 where a row is slower, or faster, or where a number of calls differs"},
     {.name = "all", .doc = "text: also what did not change"},
-    OPTION_RANK,
-    OPTION_COMM,
-    OPTION_OP,
+    OPTIONS_FILTER,
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     OPTION_END};
@@ -261,8 +303,11 @@ const struct command command_diff = {
     .name = "diff",
     .summary = "two runs side by side: what became slower",
     .arguments = "DIR_A DIR_B",
-    .details = "Steps, operations and call sites of B against those of A. Rows are paired by function, bytes and the\n"
-               "communicator's size. Times are tested with Mann and Whitney's rank sum, corrected for all rows.\n",
+    .details =
+        "Steps, operations and call sites of B against those of A. Rows are paired by function, bytes and the\n"
+        "communicator's size. Times are tested with Mann and Whitney's rank sum, corrected for all rows.\n"
+        "--from, --to and --step choose a part of both runs, summed up from the calls on record there. With --comm or\n"
+        "--op steps are not compared: they are of all operations.\n",
     .min_arguments = 2,
     .max_arguments = 2,
     .options = diff_options,

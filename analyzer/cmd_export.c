@@ -10,9 +10,12 @@
 #include "analyzer/load/rows.h"
 #include "analyzer/options.h"
 #include "analyzer/render/export_table.h"
+#include "analyzer/render/scope_text.h"
+#include "analyzer/selection.h"
 
 struct export {
     const struct filter *filter;
+    const struct scope *scope;
     const struct column *columns;
     FILE *stream;
     bool csv;
@@ -37,27 +40,25 @@ static const struct dump_communicator *communicator_of_row(const struct dump *du
     return dump_communicator(dump, comm_epoch & ROW_COMM_NONE);
 }
 
-static bool walk_records(const struct export *export, const struct dump *dump) {
+static bool walk_records(const struct export *export, const struct dump *dump, size_t d) {
+    struct scope_walk walk;
     bool enough_memory = true;
-    for (uint32_t lane = 0; lane < dump->lane_count && enough_memory; lane++) {
-        struct record_cursor cursor;
-        if (!record_cursor_begin(&cursor, dump, lane))
-            return false;
-        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));) {
-            const struct export_row row = {.dump = dump,
-                                           .lane = lane,
-                                           .call = record->call,
-                                           .communicator = dump_communicator(dump, record->comm),
-                                           .peer = record->peer,
-                                           .record = record};
-            enough_memory = emit(export, &row, true);
-        }
-        record_cursor_end(&cursor);
+    scope_walk_begin(&walk, export->scope, dump, d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));) {
+        const struct export_row row = {.dump = dump,
+                                       .lane = walk.lane - 1,
+                                       .call = record->call,
+                                       .communicator = dump_communicator(dump, record->comm),
+                                       .peer = record->peer,
+                                       .record = record};
+        enough_memory = emit(export, &row, true);
     }
-    return enough_memory;
+    scope_walk_end(&walk);
+    return enough_memory && !walk.no_memory;
 }
 
-static bool walk_operations(const struct export *export, const struct dump *dump) {
+static bool walk_operations(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
             struct operation_row operation;
@@ -75,7 +76,8 @@ static bool walk_operations(const struct export *export, const struct dump *dump
     return true;
 }
 
-static bool walk_peers(const struct export *export, const struct dump *dump) {
+static bool walk_peers(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         for (uint32_t i = 0; i < dump->lanes[lane].peer_count; i++) {
             const struct peer_row *peer = &dump->lanes[lane].peers[i];
@@ -91,7 +93,8 @@ static bool walk_peers(const struct export *export, const struct dump *dump) {
     return true;
 }
 
-static bool walk_communicators(const struct export *export, const struct dump *dump) {
+static bool walk_communicators(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
     for (uint32_t i = 0; i < dump->communicator_count; i++) {
         const struct export_row row = {.dump = dump, .communicator = dump_communicator(dump, i), .peer = PEER_NONE};
         if (row.communicator && !emit(export, &row, false))
@@ -102,7 +105,7 @@ static bool walk_communicators(const struct export *export, const struct dump *d
 
 static const struct walk {
     const struct export_table *table;
-    bool (*walk)(const struct export *export, const struct dump *dump);
+    bool (*walk)(const struct export *export, const struct dump *dump, size_t d);
 } walks[] = {
     {&export_records, walk_records},
     {&export_operations, walk_operations},
@@ -117,34 +120,58 @@ static const struct walk *find_walk(const char *name) {
     return walk;
 }
 
-static int print(const struct options *options, const struct dump_set *set, const struct filter *filter) {
+static int print(const struct options *options, const struct dump_set *set, const struct filter *filter,
+                 const struct scope *scope) {
     const struct walk *walk = find_walk(option_text(options, "table"));
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
-    const struct export export = {filter, walk->table->columns, output.stream, output.format == OUTPUT_CSV};
+    const struct export export = {filter, scope, walk->table->columns, output.stream, output.format == OUTPUT_CSV};
     if (export.csv)
         csv_print_header(export.stream, export.columns);
     bool enough_memory = true;
-    for (size_t i = 0; i < set->count && enough_memory && !ferror(output.stream); i++)
-        if (!set->duplicate[i] && filter_rank(filter, set->dumps[i]->header->rank))
-            enough_memory = walk->walk(&export, set->dumps[i]);
+    for (size_t d = 0; d < set->count && enough_memory && !ferror(output.stream); d++)
+        if (!set->duplicate[d] && filter_rank(filter, set->dumps[d]->header->rank))
+            enough_memory = walk->walk(&export, set->dumps[d], d);
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
 
+/* Of one job, where a run or a part of its time is asked for, else of everything in the directory. */
+static int export_selected(const struct options *options, const struct selection *selection,
+                           const struct dump_set *set) {
+    struct job job;
+    struct selected_time time = {0};
+    if (!option_given(options, "run") && !filter_is_timed(&selection->filter))
+        return print(options, set, &selection->filter, NULL);
+    int code = selection_choose_job(&job, set, options, NULL);
+    if (code == EXIT_FINE)
+        code = selected_time_find(&time, &job, selection);
+    if (code == EXIT_FINE && scope_is_empty(&time.scope))
+        scope_print(stderr, &time.scope);
+    if (code == EXIT_FINE)
+        code = print(options, &job.selected, &selection->filter, &time.scope);
+    selected_time_free(&time);
+    job_free(&job);
+    return code;
+}
+
 static int run(const struct options *options) {
-    struct filter filter;
+    struct selection selection;
     struct dump_set set;
-    int code = options_filter(options, &filter);
-    if (code != EXIT_FINE)
-        return code;
-    code = input_open(options->arguments[0], &set);
+    int code = selection_read(&selection, options);
+    if (code == EXIT_FINE && filter_is_timed(&selection.filter) &&
+        strcmp(option_text(options, "table"), export_records.name) != 0) {
+        fputs("commtap export: --from, --to and --step go with --table records: sums have no time\n", stderr);
+        code = EXIT_USAGE;
+    }
+    if (code == EXIT_FINE)
+        code = input_open(options->arguments[0], &set);
     if (code == EXIT_FINE) {
-        code = print(options, &set, &filter);
+        code = export_selected(options, &selection, &set);
         dump_set_close(&set);
     }
-    filter_free(&filter);
+    selection_free(&selection);
     return code;
 }
 
@@ -156,9 +183,8 @@ static const struct option option_rows[] = {
      .doc = "what to write"},
     {.name = "format", .argument = "FORMAT", .choices = "csv|jsonl", .fallback = "csv", .doc = "form of the output"},
     OPTION_OUTPUT,
-    OPTION_RANK,
-    OPTION_COMM,
-    OPTION_OP,
+    {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: all of them"},
+    OPTIONS_FILTER,
     OPTION_END,
 };
 
@@ -168,7 +194,11 @@ const struct command command_export = {
     .arguments = "DIR",
     .details =
         "Times: start_ns and end_ns are CLOCK_REALTIME of the rank's host, durations nanoseconds. Empty (csv) or null\n"
-        "(jsonl) is unknown. Columns keep their names; new ones are added at the end.\n",
+        "(jsonl) is unknown. Columns keep their names; new ones are added at the end. With --from, --to or --step, "
+        "the\n"
+        "records of the newest run (or of --run) that begin there; what a GPU did, and the calls that enqueued it, "
+        "where\n"
+        "it ran; a step is each rank's own.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,

@@ -13,6 +13,7 @@
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
+#include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/units.h"
@@ -25,7 +26,8 @@ enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8, DIAGNOSIS = 1000 
 struct report {
     const struct session *session;
     const struct summary *summary;
-    struct rank_row *ranks;
+    struct rank_row *ranks; /* of the ranks that are shown */
+    size_t rank_count;
     const char *directory;
 };
 
@@ -79,7 +81,7 @@ static struct table hot_sites_table(const struct session *session, size_t count)
 static bool print_json(FILE *stream, const struct report *report) {
     const struct straggler_analysis *analysis = &report->session->analysis;
     struct table summary = summary_table(report->summary);
-    struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->session->job.count};
+    struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
     return json_print(stream,
                       json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
@@ -169,7 +171,11 @@ static int compare_rows(const void *a, const void *b) {
 }
 
 static bool print_ranks(const struct output *output, const struct report *report) {
-    size_t count = report->session->job.count, shown = count < RANKS_SHOWN ? count : RANKS_SHOWN;
+    size_t count = report->rank_count, shown = count < RANKS_SHOWN ? count : RANKS_SHOWN;
+    if (count == 0) {
+        fputs("\nnone of the ranks asked for has a dump\n", output->stream);
+        return true;
+    }
     struct rank_row *rows = malloc(count * sizeof *rows);
     if (!rows)
         return false;
@@ -208,7 +214,8 @@ static void print_coverage(const struct output *output, const struct session *se
     int64_t error = common_clock_worst_error(&session->clock);
     char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
     print_heading(output, "Coverage");
-    fprintf(output->stream, "  totals %s", totals_hold(&session->job));
+    fprintf(output->stream, "  totals %s",
+            session->scope.limited ? "are of the records of the time asked for" : totals_hold(&session->job));
     bool compared = session->job.count > 1;
     if (compared && analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
@@ -252,10 +259,16 @@ static void print_nobody(const struct output *output, const struct straggler_ana
 
 static bool print_text(const struct output *output, const struct report *report) {
     const struct session *session = report->session;
+    scope_print(output->stream, &session->scope);
     findings_print(output->stream, &session->findings, output->color);
-    print_nobody(output, &session->analysis);
+    if (!scope_is_empty(&session->scope))
+        print_nobody(output, &session->analysis);
     print_job(output, session);
-    if (report->summary->count > 0 && !print_operations(output, report))
+    if (scope_is_empty(&session->scope))
+        return true;
+    if (report->summary->count == 0)
+        fputs("\nno operation on record passes the filters\n", output->stream);
+    else if (!print_operations(output, report))
         return false;
     if (!print_ranks(output, report) || !print_sites(output, report))
         return false;
@@ -316,18 +329,34 @@ enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be aske
 static int add_advice(struct session *session, const struct advice_limits *limits) {
     if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
         return EXIT_FINE;
-    static const struct step_marker found = {0};
     struct steps steps;
-    bool done = steps_find(&steps, &session->clock, &found);
+    bool done = steps_find(&steps, &session->clock, &session->selection.marker);
+    if (done)
+        scope_keep_steps(&session->scope, &steps);
     if (done)
         advice_add(&session->findings, &steps, &session->job, limits);
     steps_free(&steps);
     return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
 }
 
+static int show(const struct options *options, const struct session *session) {
+    const struct scope *scope = &session->scope;
+    const struct filter *filter = &session->selection.filter;
+    struct summary summary;
+    bool done = scope->limited ? summary_build_scope(&summary, &session->job.selected, scope, SUMMARY_BY_DEFAULT, NULL)
+                               : summary_build(&summary, &session->job.selected, filter, SUMMARY_BY_DEFAULT);
+    if (!done)
+        return input_no_memory();
+    struct report report = {.session = session, .summary = &summary, .directory = options->arguments[0]};
+    report.ranks = rank_rows(&session->job, &session->analysis, filter, &report.rank_count);
+    int code = report.ranks ? print(options, &report) : input_no_memory();
+    free(report.ranks);
+    summary_free(&summary);
+    return code;
+}
+
 static int run(const struct options *options) {
     struct session session;
-    struct summary summary;
     struct advice_limits limits = advice_standard();
     const char *text = option_text(options, "limits");
     if (text && !advice_parse(text, &limits)) {
@@ -341,21 +370,8 @@ static int run(const struct options *options) {
     code = add_advice(&session, &limits);
     if (code == EXIT_FINE)
         code = add_diagnosis(&session);
-    if (code != EXIT_FINE) {
-        session_close(&session);
-        return code;
-    }
-    if (!summary_build(&summary, &session.job.selected, NULL, SUMMARY_BY_DEFAULT)) {
-        session_close(&session);
-        return input_no_memory();
-    }
-    struct report report = {.session = &session,
-                            .summary = &summary,
-                            .ranks = rank_rows(&session.job, &session.analysis),
-                            .directory = options->arguments[0]};
-    code = report.ranks ? print(options, &report) : input_no_memory();
-    free(report.ranks);
-    summary_free(&summary);
+    if (code == EXIT_FINE)
+        code = show(options, &session);
     session_close(&session);
     return code;
 }
@@ -363,6 +379,7 @@ static int run(const struct options *options) {
 static const struct option report_options[] = {OPTION_FORMAT("text|json"),
                                                OPTION_OUTPUT,
                                                OPTION_COLOR,
+                                               OPTIONS_FILTER,
                                                OPTION_FAIL_ON,
                                                OPTION_RUN,
                                                OPTION_THREADS,
@@ -378,9 +395,13 @@ const struct command command_report = {
     .name = "report",
     .summary = "the one-page answer: what is wrong, who makes the others wait, what communication costs",
     .arguments = "DIR",
-    .details = "Findings come first, the worst on top. A rank is named as a straggler only where chance is ruled out\n"
-               "(one false alarm in a hundred jobs in which nobody is slow), it is slower than the others by 5 %, and\n"
-               "they waited for it at least a hundredth of the time looked at.\n",
+    .details =
+        "Findings come first, the worst on top. A rank is named as a straggler only where chance is ruled out\n"
+        "(one false alarm in a hundred jobs in which nobody is slow), it is slower than the others by 5 %, and\n"
+        "they waited for it at least a hundredth of the time looked at.\n"
+        "--from, --to and --step limit what is looked at: one window for all ranks where they are compared, each\n"
+        "rank's own step in the sums, which then are those of the calls on record. --rank, --comm and --op choose\n"
+        "what the tables show: findings, and who is named, rest on everything.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = report_options,

@@ -103,15 +103,15 @@ static int print(const struct options *options, const struct session *session, c
     } else {
         print_found(output.stream, steps, marker);
         if (table->count == 0)
-            fputs("none of them is of the ranks and steps asked for\n", output.stream);
+            fputs("none of them is of the ranks, steps and time asked for\n", output.stream);
         else
             done = table_print_text(output.stream, table, output.color);
     }
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
-static int show(const struct options *options, const struct session *session, const struct filter *filter,
-                const struct step_marker *marker, uint32_t from, uint32_t to, const struct column *column) {
+static int show(const struct options *options, const struct session *session, const struct column *column) {
+    const struct selection *selection = &session->selection;
     const char *by = option_text(options, "by");
     enum step_grouping grouping = strcmp(by, "rank") == 0   ? STEPS_BY_RANK
                                   : strcmp(by, "step") == 0 ? STEPS_BY_STEP
@@ -119,76 +119,31 @@ static int show(const struct options *options, const struct session *session, co
     struct steps steps;
     struct step_row *rows = NULL;
     size_t count = 0;
-    bool done = steps_find(&steps, &session->clock, marker);
+    bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
     if (done)
-        rows = step_rows(&steps, &session->job, filter, from, to, grouping, session->start_ns, &count);
+        rows = step_rows(&steps, &session->job, &selection->filter, grouping, session->start_ns, &count);
     done = rows && (!column || table_sort(rows, sizeof *rows, count, column));
     struct table table = {step_columns, rows, sizeof *rows, count};
-    int code = done ? print(options, session, &steps, marker, &table) : input_no_memory();
+    int code = done ? print(options, session, &steps, &selection->marker, &table) : input_no_memory();
     free(rows);
     steps_free(&steps);
     return code;
 }
 
-/* "7" or "3-9". */
-static bool parse_range(const char *text, uint32_t *from, uint32_t *to) {
-    char *end;
-    unsigned long first, last;
-    *from = 0;
-    *to = UINT32_MAX;
-    if (!text)
-        return true;
-    if (*text < '0' || *text > '9')
-        return false;
-    first = last = strtoul(text, &end, 10);
-    if (*end == '-' && end[1] >= '0' && end[1] <= '9')
-        last = strtoul(end + 1, &end, 10);
-    *from = (uint32_t)first;
-    *to = (uint32_t)last;
-    return *end == '\0' && first <= last && last < UINT32_MAX;
-}
-
-static bool parse_marker(const struct options *options, struct step_marker *marker) {
-    const char *text = option_text(options, "marker");
-    *marker = (struct step_marker){.anchor = option_text(options, "anchor"), .any_level = true};
-    if (!text)
-        return true;
-    if (strncmp(text, "pcontrol", 8) != 0 || marker->anchor)
-        return false;
-    marker->pcontrol = true;
-    if (text[8] == '\0')
-        return true;
-    char *end;
-    marker->any_level = false;
-    marker->level = (int32_t)strtol(text + 9, &end, 10);
-    return text[8] == ':' && text[9] && *end == '\0';
-}
-
 static int run(const struct options *options) {
-    struct step_marker marker;
-    uint32_t from, to;
     const char *sort = option_text(options, "sort");
     const struct column *column = sort ? table_column(step_columns, sort) : NULL;
-    if (sort && !column)
-        fprintf(stderr, "commtap steps: no column is called '%s' (see commtap steps --help)\n", sort);
-    else if (!parse_range(option_text(options, "step"), &from, &to))
-        fprintf(stderr, "commtap steps: --step takes a number or a range, as in 3-9\n");
-    else if (!parse_marker(options, &marker))
-        fprintf(stderr, "commtap steps: --marker takes pcontrol or pcontrol:LEVEL, and not with --anchor\n");
-    else {
-        struct filter filter;
-        struct session session;
-        int code = options_filter(options, &filter);
-        if (code == EXIT_FINE)
-            code = session_open(&session, options);
-        if (code == EXIT_FINE) {
-            code = show(options, &session, &filter, &marker, from, to, column);
-            session_close(&session);
-        }
-        filter_free(&filter);
-        return code;
+    struct session session;
+    if (sort && !column) {
+        fprintf(stderr, "commtap steps: no column is called '%.64s' (see commtap steps --help)\n", sort);
+        return EXIT_USAGE;
     }
-    return EXIT_USAGE;
+    int code = session_open(&session, options);
+    if (code == EXIT_FINE) {
+        code = show(options, &session, column);
+        session_close(&session);
+    }
+    return code;
 }
 
 static const struct option step_options[] = {
@@ -200,14 +155,8 @@ static const struct option step_options[] = {
      .choices = "rank|step|both",
      .fallback = "rank",
      .doc = "a row per rank (mean over its steps), per step (mean over the ranks), or per rank and step"},
-    {.name = "step", .argument = "N|N-M", .doc = "only these steps"},
-    {.name = "marker",
-     .argument = "WHAT",
-     .doc = "what begins a step: pcontrol (levels from 100 up, and NVTX ranges named in COMMTAP_STEP), or "
-            "pcontrol:LEVEL; default: found from the operations"},
-    {.name = "anchor", .argument = "GLOB", .doc = "a step goes from one call of such a function to the next"},
     {.name = "sort", .argument = "KEY", .doc = "order of the rows by a column's JSON key, largest first"},
-    OPTION_RANK,
+    OPTIONS_FILTER,
     OPTION_FAIL_ON,
     OPTION_RUN,
     OPTION_THREADS,
@@ -218,7 +167,10 @@ const struct command command_steps = {
     .summary = "the job's iterations: how long, and what filled them",
     .arguments = "DIR",
     .details =
-        "Steps are found from the operations alone, or go from one marker to the next. In text, times are per step.\n",
+        "Steps are found from the operations alone, or go from one marker to the next. In text, times are per step.\n"
+        "--from and --to: steps that begin there. --comm and --op take nothing from how steps are found: they say "
+        "which\n"
+        "communication the figures are about; what a step computed is then not known.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = step_options,

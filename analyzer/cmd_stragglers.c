@@ -10,6 +10,7 @@
 
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/what_if.h"
 #include "analyzer/session.h"
@@ -19,11 +20,12 @@ static bool print_json(FILE *stream, const struct session *session, const struct
     int64_t error = common_clock_worst_error(&session->clock);
     return json_print(
         stream,
-        json_pack("{s:s, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.stragglers/1", "run_id",
-                  escape_json(session->job.dumps[0]->run_id), "blocks", (json_int_t)analysis->blocks,
-                  "independent_blocks", analysis->independent_blocks, "window_seconds", seconds_of(analysis->window_ns),
-                  "clock_error_us", error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3),
-                  "ranks", table_to_json(ranks), "stragglers",
+        json_pack("{s:s, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.stragglers/1",
+                  "window", scope_to_json(&session->scope), "run_id", escape_json(session->job.dumps[0]->run_id),
+                  "blocks", (json_int_t)analysis->blocks, "independent_blocks", analysis->independent_blocks,
+                  "window_seconds", seconds_of(analysis->window_ns), "clock_error_us",
+                  error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks",
+                  table_to_json(ranks), "stragglers",
                   stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count), "suspects",
                   stragglers_to_json(analysis, analysis->suspects, analysis->suspect_count), "what_if",
                   what_if_to_json(analysis), "findings", findings_to_json(&session->findings)));
@@ -71,8 +73,13 @@ static bool print_text(const struct output *output, const struct session *sessio
             columns[i].header = strcmp(keys[i], "deepspeed_straggler_seconds") == 0 ? "DeepSpeed" : keys[i];
     }
     struct table shown = {columns, ranks->rows, ranks->row_bytes, ranks->count};
+    scope_print(output->stream, &session->scope);
+    if (scope_is_empty(&session->scope))
+        return true;
     print_verdict(output, session);
-    if (!table_print_text(output->stream, &shown, output->color))
+    if (ranks->count == 0)
+        fputs("none of the ranks asked for has a dump\n", output->stream);
+    else if (!table_print_text(output->stream, &shown, output->color))
         return false;
     fputs(
         "\nimposed: as the last to arrive; waited for: sum of the others' waits for it; caused: of all waits, what "
@@ -80,6 +87,10 @@ static bool print_text(const struct output *output, const struct session *sessio
         "from it in the end; path: of the critical path; self: own time between collectives, relative to the others;\n"
         "DeepSpeed: its straggler figure, high for those who wait.\n",
         output->stream);
+    const struct filter *filter = &session->selection.filter;
+    if (filter->op || filter->comm)
+        fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n",
+              output->stream);
     const struct causes *causes = &session->analysis.causes;
     if (causes->partial && causes->from_ns < causes->to_ns)
         fprintf(output->stream,
@@ -111,15 +122,12 @@ static int print(const struct options *options, const struct session *session, c
 }
 
 /* Prints the ranks that pass the filter; the verdict is about all of them. */
-static int show(const struct options *options, const struct session *session, const struct filter *filter,
-                const struct column *column) {
-    struct rank_row *rows = rank_rows(&session->job, &session->analysis);
+static int show(const struct options *options, const struct session *session, const struct column *column) {
+    struct table ranks = {.columns = rank_columns, .row_bytes = sizeof(struct rank_row)};
+    struct rank_row *rows = rank_rows(&session->job, &session->analysis, &session->selection.filter, &ranks.count);
     if (!rows)
         return input_no_memory();
-    struct table ranks = {rank_columns, rows, sizeof *rows, 0};
-    for (size_t i = 0; i < session->job.count; i++)
-        if (filter_rank(filter, rows[i].rank))
-            rows[ranks.count++] = rows[i];
+    ranks.rows = rows;
     bool sorted = !column || table_sort(rows, sizeof *rows, ranks.count, column);
     int code = sorted ? print(options, session, &ranks) : input_no_memory();
     free(rows);
@@ -129,20 +137,16 @@ static int show(const struct options *options, const struct session *session, co
 static int run(const struct options *options) {
     const char *sort = option_text(options, "sort");
     const struct column *column = sort ? table_column(rank_columns, sort) : NULL;
+    struct session session;
     if (sort && !column) {
-        fprintf(stderr, "commtap stragglers: no column is called '%s' (see commtap stragglers --help)\n", sort);
+        fprintf(stderr, "commtap stragglers: no column is called '%.64s' (see commtap stragglers --help)\n", sort);
         return EXIT_USAGE;
     }
-    struct filter filter;
-    struct session session;
-    int code = options_filter(options, &filter);
-    if (code == EXIT_FINE)
-        code = session_open(&session, options);
+    int code = session_open(&session, options);
     if (code == EXIT_FINE) {
-        code = show(options, &session, &filter, column);
+        code = show(options, &session, column);
         session_close(&session);
     }
-    filter_free(&filter);
     return code;
 }
 
@@ -153,9 +157,7 @@ static const struct option straggler_options[] = {
     {.name = "sort",
      .argument = "KEY",
      .doc = "order of the ranks by a column's JSON key, largest first; default: rank"},
-    OPTION_FROM,
-    OPTION_TO,
-    OPTION_RANK,
+    OPTIONS_FILTER,
     OPTION_FAIL_ON,
     OPTION_RUN,
     OPTION_THREADS,
@@ -169,7 +171,12 @@ const struct command command_stragglers = {
     .arguments = "DIR",
     .details =
         "In each collective the one who arrives last makes the others wait. A rank is named only where chance is\n"
-        "ruled out; weaker suspicions are findings.\n",
+        "ruled out; weaker suspicions are findings.\n"
+        "--from, --to and --step limit what is judged: one window for all ranks, from the first rank's beginning of "
+        "the\n"
+        "step to the last one's end, with what reaches into it. --rank says who is shown, --comm and --op which waits "
+        "are\n"
+        "summed up (waited, waited for, DeepSpeed): who is named, and all other figures, rest on everything.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = straggler_options,

@@ -16,6 +16,7 @@
 #include "analyzer/options.h"
 #include "analyzer/render/deepspeed_table.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/scope_text.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/selection.h"
 #include "analyzer/session.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What part of a job a command was asked to look at: the filter options (OPTIONS_FILTER), read once for all commands.
- * Lives here: reading them, from a selected job to its scope, what is said about a scope in text and JSON.
+ * Lives here: reading them, from a selected job to its scope.
  * Must not live here: what a command does with the part.
  */
 #ifndef COMMTAP_SELECTION_H
 #define COMMTAP_SELECTION_H
-
-#include <jansson.h>
 
 #include "analyzer/analyse/scope.h"
 #include "analyzer/options.h"
@@ -37,13 +35,5 @@ struct selected_time {
  * EXIT_OUTPUT after one message. The caller frees with selected_time_free in every case. */
 int selected_time_find(struct selected_time *time, const struct job *job, const struct selection *selection);
 void selected_time_free(struct selected_time *time);
-
-/* One line of text, with a line feed: which part of the job was looked at and how much of it is on record, or why there
- * is nothing to look at. Nothing where the scope has no limits. */
-void scope_print(FILE *stream, const struct scope *scope);
-
-/* Adds to an object: source ("tables": every call, exactly; "records": calls on record that begin in the window),
- * from_seconds, to_seconds, steps, seen_share and complete; null where there is no window. */
-void scope_add_to_json(json_t *object, const struct scope *scope);
 
 #endif

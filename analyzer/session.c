@@ -36,10 +36,12 @@ static bool judge(struct session *session, const struct options *options) {
     unsigned shown = 0;
     bool terminal = isatty(STDERR_FILENO);
     const struct scope *scope = &session->scope;
+    const struct filter *filter = &session->selection.filter;
     struct straggler_request request = {.workers = worker_count(options),
                                         .limited = scope->limited,
                                         .from_ns = scope->from_ns,
                                         .to_ns = scope->to_ns,
+                                        .shown = filter->op || filter->comm ? filter : NULL,
                                         .progress = terminal ? show_progress : NULL,
                                         .progress_context = &shown};
     bool done = straggler_analyse(&session->analysis, &session->clock, &session->directory, &request);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzer/analyse/pass_pairs.h"
+#include "analyzer/analyse/recorded_calls.h"
 #include "analyzer/analyse/site_waits.h"
 #include "analyzer/analyse/summary.h"
 #include "analyzer/load/rows.h"
@@ -190,6 +191,20 @@ static bool grow_table(struct build *build) {
     return true;
 }
 
+/* Calls that set things up are of no pass, wherever a framework makes them: only what moves data is, or waits for it.
+ */
+static bool has_pass(const struct call_name *call) {
+    switch (call->call_class) {
+    case CLASS_SETUP:
+    case CLASS_COMMUNICATOR:
+    case CLASS_FILE:
+    case CLASS_OTHER:
+        return false;
+    default:
+        return true;
+    }
+}
+
 /* Finds the node and entry of calls that pass the filter. */
 static bool settle(struct build *build, struct destination *destination) {
     struct subject subject;
@@ -199,7 +214,7 @@ static bool settle(struct build *build, struct destination *destination) {
     uint32_t stack = destination->stack;
     if (!frames_of(&build->frames, request->symbols, request->skip, build->d, stack))
         return false;
-    enum pass pass = build->frames.pass;
+    enum pass pass = has_pass(subject.call) ? build->frames.pass : PASS_NONE;
     uint32_t forward = pass == PASS_BACKWARD && !build->frames.has_python
                            ? pass_pairs_forward(build->pairs, stack, destination->comm)
                            : STACK_NONE;
@@ -209,6 +224,7 @@ static bool settle(struct build *build, struct destination *destination) {
     destination->entry =
         destination->node ? entry_of(destination->node, &subject, pass, forward != STACK_NONE) : SIZE_MAX;
     build->tree->passes |= pass != PASS_NONE;
+    build->tree->enqueued |= subject.call->api == API_NCCL && subject.call->nonblocking;
     return destination->entry != SIZE_MAX;
 }
 
@@ -233,6 +249,16 @@ static struct call_entry *entry_at(const struct destination *destination) {
     return &destination->node->entries[destination->entry];
 }
 
+static void add_sums(struct call_sums *sum, const struct call_sums *part) {
+    sum->count += part->count;
+    sum->bytes += part->bytes;
+    sum->time_ns += part->time_ns;
+    sum->gpu_ns += part->gpu_ns;
+    sum->gpu_count += part->gpu_count;
+    sum->enqueue_ns += part->enqueue_ns;
+    sum->wait_ns += part->wait_ns;
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 static bool add_calls(struct build *build, uint32_t stack, uint32_t comm, uint16_t call, struct call_sums sums) {
@@ -242,9 +268,7 @@ static bool add_calls(struct build *build, uint32_t stack, uint32_t comm, uint16
     if (!destination->node)
         return true;
     struct call_sums *sum = &entry_at(destination)->sums;
-    sum->count += sums.count;
-    sum->bytes += sums.bytes;
-    sum->time_ns += sums.time_ns;
+    add_sums(sum, &sums);
     if (!dump_stack(build->dump, stack))
         build->tree->without_stack += sums.count;
     return true;
@@ -327,10 +351,6 @@ static bool add_size(struct call_entry *entry, const struct record *record) {
     return true;
 }
 
-static bool is_device(const struct record *record) {
-    return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED;
-}
-
 static bool add_record(struct build *build, const struct destination *destination, const struct record *record) {
     struct call_node *node = destination->node;
     if (build->records >= RECORDS_SHOWN_MAX) {
@@ -342,7 +362,7 @@ static bool add_record(struct build *build, const struct destination *destinatio
     uint64_t length = record->t1 > record->t0 ? record->t1 - record->t0 : 0;
     node->records[node->record_count++] = (struct call_record){
         .realtime_ns = dump_realtime_ns(build->dump, record->t0),
-        .ns = is_device(record) ? length : (uint64_t)dump_duration_ns(build->dump, length),
+        .ns = record_is_device(record) ? length : (uint64_t)dump_duration_ns(build->dump, length),
         .bytes = record->bytes,
         .rank = build->dump->header->rank,
         .seq = record->seq,
@@ -370,18 +390,45 @@ static bool take_record(struct build *build, const struct record *record) {
 }
 
 static bool add_records(struct build *build) {
-    for (uint32_t lane = 0; lane < build->dump->lane_count; lane++) {
-        struct record_cursor cursor;
-        if (!record_cursor_begin(&cursor, build->dump, lane))
+    struct scope_walk walk;
+    bool enough_memory = true;
+    scope_walk_begin(&walk, build->request->scope, build->dump, build->d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
+        enough_memory = take_record(build, record);
+    scope_walk_end(&walk);
+    return enough_memory && !walk.no_memory;
+}
+
+/* A call of a part of the time: counted here, where the tables tell of all of it. A launch is its call's time on the
+ * GPU, not a call of its own. */
+static bool take_recorded_call(void *context, const struct recorded_call *call) {
+    struct build *build = context;
+    bool host = call->source == SOURCE_HOST;
+    if (call->incomplete && call->stack == STACK_NONE)
+        return true;
+    if (host && !scope_is_limited(build->request->scope))
+        return true;
+    struct call_sums sums = {.gpu_count = 1, .gpu_ns = call->ticks};
+    if (host)
+        sums = (struct call_sums){.count = 1,
+                                  .bytes = call->bytes == BYTES_UNKNOWN ? 0 : call->bytes,
+                                  .time_ns = (uint64_t)dump_duration_ns(build->dump, call->ticks)};
+    return add_calls(build, call->stack, call->comm, call->call, sums);
+}
+
+/* ---- one dump -------------------------------------------------------------------------------- */
+
+static bool add_tables(struct build *build) {
+    for (uint32_t i = 0; i < build->dump->lane_count; i++)
+        if (build->dump->lanes[i].state && !add_lane(build, &build->dump->lanes[i]))
             return false;
-        bool enough_memory = true;
-        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));)
-            enough_memory = take_record(build, record);
-        record_cursor_end(&cursor);
-        if (!enough_memory)
-            return false;
-    }
-    return true;
+    return add_pending(build);
+}
+
+static void note_missing_launches(struct build *build) {
+    for (uint32_t i = 0; i < build->dump->lane_count; i++)
+        if (build->dump->lanes[i].state && build->dump->lanes[i].state->device == 1)
+            build->tree->gpu_partial |= dump_lane_lost(build->dump, i) > 0;
 }
 
 static bool add_dump(struct build *build, size_t d) {
@@ -392,26 +439,20 @@ static bool add_dump(struct build *build, size_t d) {
     if (build->table)
         memset(build->table, 0, build->table_size * sizeof *build->table);
     build->pairs = pass_pairs_new(request->symbols, request->skip, d);
-    bool enough_memory = build->pairs != NULL;
-    for (uint32_t i = 0; enough_memory && i < build->dump->lane_count; i++)
-        enough_memory = !build->dump->lanes[i].state || add_lane(build, &build->dump->lanes[i]);
-    enough_memory = enough_memory && add_pending(build);
+    bool limited = scope_is_limited(request->scope), gpu = dump_has_device_times(build->dump);
+    bool enough_memory = build->pairs && (limited || add_tables(build));
+    if (enough_memory && (limited || gpu))
+        enough_memory = recorded_calls(request->scope, build->dump, d, take_recorded_call, build);
     if (enough_memory && request->waits)
         enough_memory = add_waits(build);
     if (enough_memory && request->noise >= 1)
         enough_memory = add_records(build);
+    note_missing_launches(build);
     pass_pairs_free(build->pairs);
     return enough_memory;
 }
 
 /* ---- sums and order -------------------------------------------------------------------------- */
-
-static void add_sums(struct call_sums *sum, const struct call_sums *part) {
-    sum->count += part->count;
-    sum->bytes += part->bytes;
-    sum->time_ns += part->time_ns;
-    sum->wait_ns += part->wait_ns;
-}
 
 static bool add_op(struct call_node *node, const struct call_op *part) {
     size_t i = 0;
@@ -427,10 +468,15 @@ static bool add_op(struct call_node *node, const struct call_op *part) {
     return true;
 }
 
+uint64_t call_time_ns(const struct call_sums *sums) {
+    return sums->time_ns - sums->enqueue_ns + sums->gpu_ns;
+}
+
 static int compare_nodes(const void *a, const void *b) {
     const struct call_node *left = *(struct call_node *const *)a, *right = *(struct call_node *const *)b;
-    if (left->sums.time_ns != right->sums.time_ns)
-        return left->sums.time_ns > right->sums.time_ns ? -1 : 1;
+    uint64_t left_ns = call_time_ns(&left->sums), right_ns = call_time_ns(&right->sums);
+    if (left_ns != right_ns)
+        return left_ns > right_ns ? -1 : 1;
     return compare_frames(&left->frame, &right->frame);
 }
 
@@ -504,6 +550,7 @@ static bool finish(struct call_node *node) {
         return false;
     for (size_t i = 0; i < node->entry_count; i++) {
         struct call_entry *entry = &node->entries[i];
+        entry->sums.enqueue_ns = entry->sums.gpu_count > 0 ? entry->sums.time_ns : 0;
         if (entry->size_count > 0)
             qsort(entry->sizes, entry->size_count, sizeof *entry->sizes, compare_sizes);
         add_sums(&node->sums, &entry->sums);

@@ -4,8 +4,12 @@
  * Lives here: merging the call sites of all ranks into one tree, telling passes apart, pairing backward collectives
  * with the modules that caused them. Must not live here: names of addresses (symbols/), printing.
  *
- * Counts, bytes and times come from the dumps' tables of call sites, which hold every call, exactly; what is told
- * beside them (sizes and types of single calls, waits, single records) comes from the records that are still there.
+ * Counts, bytes and times come from the dumps' tables of call sites, which hold every call, exactly; of a part of the
+ * time, from the records that are still there. What is told beside them (sizes and types of single calls, times on
+ * GPUs, waits, single records) always comes from records.
+ *
+ * Calls of NCCL enqueue: their host time is not that of the operation. Where it ran on a GPU with times of its own,
+ * that time stands beside it.
  *
  * Backward collectives run in threads without Python frames, so nothing says which module they belong to. They are
  * paired with the collectives of the forward pass: same communicator, same size, latest first. A call site is moved as
@@ -20,8 +24,11 @@
 
 struct call_sums {
     uint64_t count, bytes;
-    uint64_t time_ns; /* host time, as summary's time_total */
-    uint64_t wait_ns; /* of it, on record: waiting for a later rank; 0 where no waits were given */
+    uint64_t time_ns;    /* host time, as summary's time_total: of NCCL's calls, of enqueueing */
+    uint64_t gpu_ns;     /* on GPUs, of the launches on record */
+    uint64_t gpu_count;  /* these launches; 0: none is on record */
+    uint64_t enqueue_ns; /* of time_ns: by calls whose operation has a time on GPUs */
+    uint64_t wait_ns;    /* on record: waiting for a later rank; 0 where no waits were given */
 };
 
 /* Calls of one size among those on record. */
@@ -80,22 +87,28 @@ struct call_node {
 struct call_tree {
     struct call_node *root; /* "Global" */
     bool passes;            /* some call is known to be of a pass */
+    bool enqueued;          /* some call is NCCL's */
+    bool gpu_partial;       /* records of launches were overwritten: their times on the GPU are not here */
     uint64_t without_stack; /* calls whose stack is not known */
     uint64_t sites_lost;    /* calls that found no room in a full table: in no node */
     uint64_t records_left_out;
 };
 
-/* Waits of call sites on record; analyse/site_waits.h. */
-struct site_waits;
+struct site_waits; /* analyse/site_waits.h */
+struct scope;      /* analyse/scope.h */
 
 struct call_tree_request {
     const struct job *job;
     const struct symbols *symbols; /* over job->dumps, with every stack looked up */
     const struct skip_list *skip;
     const struct filter *filter;
+    const struct scope *scope;      /* over the job's dumps; NULL or without limits: all calls, from the tables */
     const struct site_waits *waits; /* NULL = none */
     unsigned noise;                 /* 0 sums; 1 sizes and types, too; 2 every frame; 3 every record */
 };
+
+/* The time of operations: on GPUs where it is on record, else the host's. */
+uint64_t call_time_ns(const struct call_sums *sums);
 
 /* Returns false when memory is short; the caller frees with call_tree_free in every case. Nodes point into dumps and
  * symbols, which must outlive the tree. */

@@ -179,7 +179,18 @@ void scope_free(struct scope *scope) {
 }
 
 bool scope_is_empty(const struct scope *scope) {
-    return scope->limited && scope->from_ns >= scope->to_ns;
+    return scope_is_limited(scope) && scope->from_ns >= scope->to_ns;
+}
+
+void scope_keep_steps(const struct scope *scope, struct steps *steps) {
+    for (size_t d = 0; scope->limited && d < steps->rank_count; d++) {
+        struct rank_steps *rank = &steps->ranks[d];
+        size_t kept = 0;
+        for (size_t i = 0; i < rank->count; i++)
+            if (rank->steps[i].start_ns >= scope->spans[d].from_ns && rank->steps[i].start_ns < scope->spans[d].to_ns)
+                rank->steps[kept++] = rank->steps[i];
+        rank->count = kept;
+    }
 }
 
 /* ---- walking records ------------------------------------------------------------------------- */
@@ -216,7 +227,7 @@ static bool find_launches(struct scope_walk *walk) {
 }
 
 void scope_walk_begin(struct scope_walk *walk, const struct scope *scope, const struct dump *dump, size_t d) {
-    *walk = (struct scope_walk){.scope = scope && scope->limited ? scope : NULL, .dump = dump, .d = d};
+    *walk = (struct scope_walk){.scope = scope_is_limited(scope) ? scope : NULL, .dump = dump, .d = d};
     if (walk->scope && dump_has_device_times(dump))
         walk->no_memory = !find_launches(walk);
 }

@@ -41,8 +41,16 @@ bool scope_build(struct scope *scope, const struct job *job, const struct common
                  const struct filter *filter, const struct step_marker *marker);
 void scope_free(struct scope *scope);
 
+/* False where all of the job's time is meant: `scope` is NULL or has no limits. */
+static inline bool scope_is_limited(const struct scope *scope) {
+    return scope && scope->limited;
+}
+
 /* True where no moment of the job was left to look at: the steps do not exist, or the window lies outside. */
 bool scope_is_empty(const struct scope *scope);
+
+/* Drops the steps of each rank that do not begin in its window; numbers stay. */
+void scope_keep_steps(const struct scope *scope, struct steps *steps);
 
 /* ---- walking records ------------------------------------------------------------------------- */
 

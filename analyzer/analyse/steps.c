@@ -33,6 +33,7 @@ struct operation {
     uint32_t number; /* of a collective on its communicator, 0 = none */
     uint32_t op;     /* of the launch, where it ran on a GPU */
     uint16_t call;
+    bool counted;   /* the figures are about it */
     bool reduction; /* of all members, by all members */
 };
 
@@ -51,7 +52,8 @@ struct launch {
 struct walk {
     const struct common_clock *clock;
     const struct step_marker *marker;
-    struct filter filter; /* the anchor's */
+    const struct filter *counted; /* what the figures are about, NULL = all */
+    struct filter anchor;         /* of the marker */
     size_t dump;
     struct operation *operations;
     size_t operation_count, operation_room;
@@ -105,8 +107,17 @@ static uint64_t order_of(const struct record *record, const struct call_name *ca
     return (bytes < BYTES_ORDERED ? bytes : BYTES_ORDERED) << 16 | (h >> 48);
 }
 
+/* True when the figures are about it: steps are found from all operations. */
+static bool is_counted(const struct walk *w, const struct record *record, const struct call_name *call) {
+    const struct filter *counted = w->counted;
+    const struct dump_communicator *c =
+        counted && counted->comm ? dump_communicator(w->clock->dumps[w->dump], record->comm) : NULL;
+    return !counted || (filter_op(counted, call->name) &&
+                        (!counted->comm || (c && filter_comm(counted, c->definition->uid, c->name))));
+}
+
 static void add_operation(struct walk *w, const struct record *record, const struct call_name *call, int64_t enter,
-                          int64_t leave) {
+                          int64_t leave, bool counted) {
     const struct dump_communicator *c = dump_communicator(w->clock->dumps[w->dump], record->comm);
     if (w->operation_count == OPERATIONS_MAX || !GROW(w, operations, operation_count, operation_room))
         return;
@@ -119,6 +130,7 @@ static void add_operation(struct walk *w, const struct record *record, const str
         .number = record->flags & FLAG_COLLECTIVE && record->seq != SEQ_NONE ? record->seq : 0,
         .op = call->api == API_NCCL && record->tag > 0 ? (uint32_t)record->tag : record->op,
         .call = record->call,
+        .counted = counted,
         .reduction = call->call_class == CLASS_COLLECTIVE && call->flow == FLOW_ALL && record->redop != REDOP_NONE,
     };
 }
@@ -171,7 +183,8 @@ static void add_device_record(struct walk *w, const struct record *record, const
         w->device = true;
         if (!(record->flags & FLAG_CAPTURED) && GROW(w, launches, launch_count, launch_room))
             w->launches[w->launch_count++] = (struct launch){record->op, from, to};
-        add_part(w, from, to, call->call_class == CLASS_RECV ? PART_RECEIVE : PART_OTHER);
+        if (is_counted(w, record, call))
+            add_part(w, from, to, call->call_class == CLASS_RECV ? PART_RECEIVE : PART_OTHER);
     }
     w->last_ns = to > w->last_ns ? to : w->last_ns;
 }
@@ -185,18 +198,16 @@ static void add_host_record(struct walk *w, const struct record *record, const s
     if (!call)
         return;
     if (record->kind == RECORD_DONE) {
-        if (GROW(w, completions, completion_count, completion_room))
+        if (is_counted(w, record, call) && GROW(w, completions, completion_count, completion_room))
             w->completions[w->completion_count++] = (struct completion){t1, (record->flags & FLAG_RECV) != 0, 0};
         return;
     }
     if ((record->kind != RECORD_CALL && record->kind != RECORD_POST) || (record->flags & FLAG_RECEIVE_HALF))
         return;
-    if (is_operation(call)) {
-        add_operation(w, record, call, t0, t1);
-        if (w->marker->anchor && filter_op(&w->filter, call->name))
-            add_start(w, t0);
-    }
-    if (is_communication(call) && !(call->api == API_NCCL)) /* NCCL's calls only enqueue: the device tells */
+    bool counted = is_counted(w, record, call);
+    if (is_operation(call))
+        add_operation(w, record, call, t0, t1, counted);
+    if (counted && is_communication(call) && call->api != API_NCCL) /* NCCL's calls only enqueue: the device tells */
         add_part(w, t0, t1, kind_of(call));
 }
 
@@ -298,11 +309,29 @@ static void name_waits(struct walk *w) {
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
+/* A step begins where the function that the user names begins. */
+static void find_anchors(struct walk *w) {
+    for (size_t i = 0; w->marker->anchor && i < w->operation_count; i++)
+        if (filter_op(&w->anchor, dump_call(w->clock->dumps[w->dump], w->operations[i].call)->name))
+            add_start(w, w->operations[i].enter);
+}
+
+/* Where all members leave the anchor together, whoever came late. On a GPU the next launch may seem to begin before
+ * that by as much as two readings of its clock are off: it belongs to the new step all the same. */
+static int64_t step_start(const struct walk *w, size_t anchor) {
+    const struct operation *at = &w->operations[anchor], *next = at + 1;
+    int64_t off = w->device ? 2 * w->clock->device_error[w->dump] : 0;
+    bool early = anchor + 1 < w->operation_count && next->enter > at->enter && next->enter < at->leave &&
+                 at->leave - next->enter <= off;
+    return early ? next->enter : at->leave;
+}
+
 /* Periods are those of the order of the calls; steps go by where the operations ran. */
 static bool find_starts(struct walk *w, struct rank_steps *rank) {
     if (w->marker->pcontrol || w->marker->anchor) {
         move_to_device(w);
-        return true;
+        find_anchors(w);
+        return !w->no_memory;
     }
     uint64_t *symbols = malloc((2 * w->operation_count + 1) * sizeof *symbols), *order = symbols + w->operation_count;
     uint32_t *numbers = malloc((w->operation_count + 1) * sizeof *numbers);
@@ -326,7 +355,7 @@ static bool find_starts(struct walk *w, struct rank_steps *rank) {
     for (size_t i = 0; i < w->operation_count; i++)
         if (w->operations[i].symbol == step->anchor) {
             rank->anchor = dump_call(w->clock->dumps[w->dump], w->operations[i].call);
-            add_start(w, w->operations[i].leave); /* where all members leave together, whoever came late */
+            add_start(w, step_start(w, i));
         }
     return !w->no_memory;
 }
@@ -342,7 +371,7 @@ static uint64_t gradient_symbol(const struct walk *w) {
     for (size_t i = 0; i < w->operation_count; i++) {
         const struct operation *o = &w->operations[i];
         size_t k = 0;
-        if (!o->reduction)
+        if (!o->reduction || !o->counted)
             continue;
         while (k < count && sums[k].symbol != o->symbol)
             k++;
@@ -418,20 +447,26 @@ static void fill_step(const struct walk *w, struct step *step, struct cover *cov
         parts[i] = covered(&covers[i], step->start_ns, step->end_ns);
     step->comm_ns = parts[COVER_COMMUNICATION];
     step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
-    step->communication_alone_ns = w->device ? parts[COVER_EXPOSED] : parts[COVER_COMMUNICATION];
+    step->communication_alone_ns = !w->device   ? parts[COVER_COMMUNICATION]
+                                   : w->counted ? STEP_UNKNOWN /* what was waited for is not told apart by function */
+                                                : parts[COVER_EXPOSED];
     step->collective_alone_ns = w->device ? STEP_UNKNOWN : parts[COVER_NOT_RECEIVING];
     int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
     while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
         ++*operation;
     for (; *operation < w->operation_count && w->operations[*operation].enter < step->end_ns; ++*operation) {
         const struct operation *o = &w->operations[*operation];
+        if (!o->counted)
+            continue;
         step->operations++;
         if (first == STEP_UNKNOWN)
             first = o->enter;
         if (gradient && o->symbol == gradient)
             sync = o->enter;
     }
-    step->first_ns = first == STEP_UNKNOWN ? step->end_ns - step->start_ns : first - step->start_ns;
+    step->first_ns = first != STEP_UNKNOWN ? first - step->start_ns
+                     : w->counted          ? STEP_UNKNOWN
+                                           : step->end_ns - step->start_ns;
     step->sync_ns = sync == STEP_UNKNOWN || first == STEP_UNKNOWN || sync < first ? STEP_UNKNOWN : sync - first;
     step->tail_ns = sync == STEP_UNKNOWN ? STEP_UNKNOWN : step->end_ns - sync;
 }
@@ -513,21 +548,32 @@ static void number_steps(struct steps *steps) {
     }
 }
 
-bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker) {
+bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
+                         const struct filter *counted) {
     *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks), .rank_count = clock->dump_count};
     if (!steps->ranks)
         return false;
-    struct filter filter = {0};
-    bool done = !marker->anchor || filter_set_op(&filter, marker->anchor) == 0;
+    struct filter anchor = {0};
+    bool done = !marker->anchor || filter_set_op(&anchor, marker->anchor) == 0;
+    bool all = !counted || (!counted->op && !counted->comm);
     for (size_t d = 0; done && d < clock->dump_count; d++) {
-        struct walk walk = {.clock = clock, .marker = marker, .filter = filter, .dump = d, .last_ns = INT64_MIN};
+        struct walk walk = {.clock = clock,
+                            .marker = marker,
+                            .counted = all ? NULL : counted,
+                            .anchor = anchor,
+                            .dump = d,
+                            .last_ns = INT64_MIN};
         steps->ranks[d].dump = d;
         done = find_rank(&walk, &steps->ranks[d]);
     }
-    filter_free(&filter);
+    filter_free(&anchor);
     if (done)
         number_steps(steps);
     return done;
+}
+
+bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker) {
+    return steps_find_counting(steps, clock, marker, NULL);
 }
 
 void steps_free(struct steps *steps) {

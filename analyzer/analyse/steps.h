@@ -65,6 +65,10 @@ struct steps {
 /* Finds the steps of every dump of `clock`, which must outlive them. Returns false when memory is short; the caller
  * frees with steps_free in every case. */
 bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker);
+/* The same steps, with figures about the functions and communicators that `counted` lets pass: what is left out counts
+ * as nothing, so that the computation of a step is not known. */
+bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
+                         const struct filter *counted);
 void steps_free(struct steps *steps);
 
 #endif

@@ -34,17 +34,30 @@ struct worker {
     unsigned number;
     struct waits waits;
     struct links links;
+    struct waits shown; /* where `filter` is not NULL */
+    const struct filter *filter;
 };
+
+static bool is_shown(const struct worker *worker, const struct match_communicator *communicator, uint16_t call) {
+    const struct match_directory *directory = worker->analysis->directory;
+    return worker->filter && call != CALL_UNKNOWN && filter_op(worker->filter, directory->calls[call].name->name) &&
+           filter_comm(worker->filter, communicator->uid, communicator->name);
+}
 
 static void take_instance(void *state, const struct match_instance *instance) {
     struct worker *worker = state;
     waits_add(&worker->waits, instance);
+    if (is_shown(worker, instance->communicator, instance->call))
+        waits_add(&worker->shown, instance);
     replay_add_instance(worker->replay, worker->number, instance);
 }
 
 static void take_message(void *state, const struct match_message *message) {
     struct worker *worker = state;
     waits_add_message(&worker->waits, message);
+    const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
+    if (is_shown(worker, communicator, message->send.call) || is_shown(worker, communicator, message->receive.call))
+        waits_add_message(&worker->shown, message);
     links_add(&worker->links, message);
     replay_add_message(worker->replay, worker->number, message);
 }
@@ -63,23 +76,27 @@ static void take_record(void *state, const struct match_record *item) {
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 
-static bool walk(struct straggler_analysis *analysis, struct replay *replay, unsigned workers,
+static bool walk(struct straggler_analysis *analysis, struct replay *replay, const struct straggler_request *request,
                  struct match_sink *sink) {
     struct worker work[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
-    workers = match_workers(workers);
+    const struct filter *shown = request->shown;
+    unsigned workers = match_workers(request->workers);
     struct causes_build *build = causes_begin(analysis->clock, analysis->directory, workers);
     struct replay_build *again =
         replay_begin(analysis->clock, analysis->directory, analysis->cohorts.reference, workers);
-    bool done = build && again && waits_init(&analysis->waits, analysis->clock, analysis->directory);
+    bool done = build && again && waits_init(&analysis->waits, analysis->clock, analysis->directory) &&
+                (!shown || waits_init(&analysis->shown, analysis->clock, analysis->directory));
     for (unsigned w = 0; w < workers; w++) {
         work[w].analysis = analysis;
         work[w].causes = build;
         work[w].replay = again;
         work[w].number = w;
+        work[w].filter = shown;
         done = links_init(&work[w].links, analysis->clock, analysis->directory) && done;
         states[w] = &work[w];
-        done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory);
+        done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory) &&
+               (!shown || waits_init(&work[w].shown, analysis->clock, analysis->directory));
         if (done)
             work[w].waits.listener = causes_listener(build, w);
     }
@@ -91,10 +108,15 @@ static bool walk(struct straggler_analysis *analysis, struct replay *replay, uns
         if (done) {
             waits_finish(&work[w].waits);
             waits_merge(&analysis->waits, &work[w].waits);
+            if (shown) {
+                waits_finish(&work[w].shown);
+                waits_merge(&analysis->shown, &work[w].shown);
+            }
             links_finish(&work[w].links);
             links_merge(&analysis->links, &work[w].links);
         }
         waits_free(&work[w].waits);
+        waits_free(&work[w].shown);
         links_free(&work[w].links);
     }
     done = done && !analysis->no_memory && !analysis->waits.no_memory;
@@ -751,8 +773,8 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
     struct replay replay = {0};
-    bool done = links_init(&analysis->links, clock, directory) && prepare(analysis) &&
-                walk(analysis, &replay, request->workers, &sink);
+    bool done =
+        links_init(&analysis->links, clock, directory) && prepare(analysis) && walk(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis);
         done = judge(analysis) && ask_what_if(analysis, &replay);
@@ -777,6 +799,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->uneven);
     free(analysis->dump_lists);
     waits_free(&analysis->waits);
+    waits_free(&analysis->shown);
     links_free(&analysis->links);
     causes_free(&analysis->causes);
     if (analysis->directory)

@@ -22,6 +22,7 @@
 #include "analyzer/analyse/significance.h"
 #include "analyzer/analyse/waits.h"
 #include "analyzer/analyse/whatif.h"
+#include "analyzer/load/filter.h"
 #include "analyzer/symbols/site_labels.h"
 
 enum straggler_kind {
@@ -66,6 +67,7 @@ struct straggler_analysis {
     const struct match_directory *directory;
     struct match_totals totals;
     struct waits waits;             /* per dump: waits.ranks[] */
+    struct waits shown;             /* of them, those that request.shown lets pass; not there (ranks NULL) without it */
     struct causes causes;           /* per dump: causes.ranks[] */
     struct rank_times *times;       /* per dump */
     struct rank_launches *launches; /* per dump */
@@ -95,6 +97,8 @@ struct straggler_request {
     unsigned workers;
     bool limited; /* look only at what touches [from_ns, to_ns], common clock */
     int64_t from_ns, to_ns;
+    const struct filter *shown; /* waits in these functions on these communicators are summed up beside all others, on
+                                   which alone the judgement rests; NULL = no such sums */
     void (*progress)(void *context, unsigned permille); /* as in struct match_sink, or NULL */
     void *progress_context;
 };

@@ -5,6 +5,7 @@
  * Must not live here: where the calls come from (summary_tables.c, summary_records.c), anything that needs matched
  * calls or clocks of several processes; printing.
  */
+#include "analyzer/analyse/recorded_calls.h"
 #include "analyzer/analyse/summary_build.h"
 
 #include <stdio.h>
@@ -319,7 +320,7 @@ bool summary_counts(const struct summary_build *build, const struct dump_set *se
 }
 
 bool summary_add_time(struct summary_build *build, const struct dump *dump, const struct record *record) {
-    enum source source = summary_source(record);
+    enum source source = record_source(record);
     struct subject subject = subject_of(dump, record->call, record->comm);
     struct summary_entry key;
     int wanted = make_key(build, dump, &subject, record->call, source, record->bytes, record->stack, &key);

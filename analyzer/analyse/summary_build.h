@@ -70,10 +70,6 @@ bool summary_add_time(struct summary_build *build, const struct dump *dump, cons
 /* Begins the rows or records of another dump. Returns false when memory is short. */
 bool summary_enter(struct summary_build *build, const struct dump *dump, size_t d);
 
-/* Where the times of a record come from. */
-enum source summary_source(const struct record *record);
-/* True for records that stand for one timed call of an operation row. */
-bool summary_is_timed(const struct dump *dump, const struct record *record);
 /* A time of a record or row -> ns. */
 uint64_t summary_ns(const struct dump *dump, uint8_t source, uint64_t time);
 /* True when a dump is to be counted: no duplicate, and of a rank that the filter lets pass. */

@@ -6,6 +6,7 @@
  */
 #include <stdlib.h>
 
+#include "analyzer/analyse/recorded_calls.h"
 #include "analyzer/analyse/summary_build.h"
 #include "analyzer/load/rows.h"
 
@@ -101,7 +102,7 @@ static bool add_times(struct summary_build *build, const struct dump *dump, size
     bool enough_memory = summary_enter(build, dump, d);
     scope_walk_begin(&walk, NULL, dump, d);
     for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
-        enough_memory = !summary_is_timed(dump, record) || summary_add_time(build, dump, record);
+        enough_memory = !record_is_timed_call(dump, record) || summary_add_time(build, dump, record);
     scope_walk_end(&walk);
     return enough_memory && !walk.no_memory;
 }

@@ -15,7 +15,8 @@
 /* What is said beside the tree. */
 struct call_tree_context {
     unsigned noise;
-    bool waits; /* the tree has them */
+    bool waits;                /* the tree has them */
+    const struct scope *scope; /* the tree's */
     const char *run_id, *directory;
     const char *const *notes; /* of the symbols */
     size_t note_count;

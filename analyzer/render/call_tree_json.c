@@ -11,6 +11,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/export_table.h"
 #include "analyzer/render/summary_table.h"
+#include "analyzer/render/scope_text.h"
 
 /* ---- commtap.calls/1 ------------------------------------------------------------------------- */
 
@@ -22,9 +23,15 @@ static json_t *text_or_null(const char *text) {
     return text && *text ? escape_json(text) : json_null();
 }
 
+/* Time on GPUs and launches on record, null where there are none. */
+static json_t *gpu_time(const struct call_sums *sums) {
+    return sums->gpu_count ? json_real(microseconds(sums->gpu_ns)) : json_null();
+}
+
 static json_t *sums_to_json(const struct call_sums *sums, bool waits) {
-    json_t *object = json_pack("{s:I, s:I, s:f}", "count", (json_int_t)sums->count, "bytes", (json_int_t)sums->bytes,
-                               "time_us", microseconds(sums->time_ns));
+    json_t *object = json_pack("{s:I, s:I, s:f, s:o, s:I}", "count", (json_int_t)sums->count, "bytes",
+                               (json_int_t)sums->bytes, "time_us", microseconds(sums->time_ns), "gpu_time_us",
+                               gpu_time(sums), "gpu_count", (json_int_t)sums->gpu_count);
     if (object && waits)
         json_object_set_new(object, "wait_us", json_real(microseconds(sums->wait_ns)));
     return object;
@@ -39,6 +46,13 @@ static void add_count(json_t *object, const char *key, uint64_t value) {
                         json_integer(json_integer_value(json_object_get(object, key)) + (json_int_t)value));
 }
 
+static void add_gpu_time(json_t *object, const struct call_sums *sums) {
+    if (sums->gpu_count == 0)
+        return;
+    add_number(object, "gpu_time_us", microseconds(sums->gpu_ns));
+    add_count(object, "gpu_count", sums->gpu_count);
+}
+
 /* Names come from a dump: as keys they must be UTF-8, too. */
 static void add_to_op(json_t *ops, const struct call_op *op, bool waits) {
     json_t *name = escape_json(op->op);
@@ -50,6 +64,7 @@ static void add_to_op(json_t *ops, const struct call_op *op, bool waits) {
         add_count(sums, "count", op->sums.count);
         add_count(sums, "bytes", op->sums.bytes);
         add_number(sums, "time_us", microseconds(op->sums.time_ns));
+        add_gpu_time(sums, &op->sums);
         if (waits)
             add_number(sums, "wait_us", microseconds(op->sums.wait_ns));
     }
@@ -152,10 +167,11 @@ static json_t *node_to_json(const struct call_node *node, const struct call_tree
     for (size_t i = 0; i < node->child_count; i++)
         json_array_append_new(children, node_to_json(node->children[i], tree, context));
     json_t *object = json_pack(
-        "{s:o, s:o, s:o, s:s, s:I, s:f, s:I, s:o, s:o}", "name", escape_json(node->frame.name), "file",
+        "{s:o, s:o, s:o, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:o}", "name", escape_json(node->frame.name), "file",
         text_or_null(node->frame.file), "line", node->frame.line ? json_integer(node->frame.line) : json_null(), "kind",
         kind_name(node->frame.kind), "count", (json_int_t)node->sums.count, "time_us", microseconds(node->sums.time_ns),
-        "bytes", (json_int_t)node->sums.bytes, "ops", ops_to_json(node, PASSES, context->waits), "children", children);
+        "gpu_time_us", gpu_time(&node->sums), "gpu_count", (json_int_t)node->sums.gpu_count, "bytes",
+        (json_int_t)node->sums.bytes, "ops", ops_to_json(node, PASSES, context->waits), "children", children);
     if (!object)
         return NULL;
     if (context->waits)
@@ -170,15 +186,24 @@ static json_t *node_to_json(const struct call_node *node, const struct call_tree
     return object;
 }
 
+static json_t *coverage_to_json(const struct call_tree *tree, const struct scope *scope) {
+    json_t *coverage =
+        json_pack("{s:I, s:I, s:I}", "calls_without_stack", (json_int_t)tree->without_stack, "calls_lost",
+                  (json_int_t)tree->sites_lost, "records_left_out", (json_int_t)tree->records_left_out);
+    if (scope_is_limited(scope)) /* how many there were is known of the whole run only */
+        json_object_set_new(coverage, "calls_lost", json_null());
+    scope_add_to_json(coverage, scope);
+    return coverage;
+}
+
 json_t *call_tree_to_json(const struct call_tree *tree, const struct call_tree_context *context) {
     json_t *notes = json_array();
     for (size_t i = 0; i < context->note_count; i++)
         json_array_append_new(notes, escape_json(context->notes[i]));
-    return json_pack("{s:s, s:o, s:i, s:b, s:{s:I, s:I, s:I}, s:o, s:o}", "schema", "commtap.calls/1", "run_id",
+    return json_pack("{s:s, s:o, s:i, s:b, s:o, s:o, s:o}", "schema", "commtap.calls/1", "run_id",
                      escape_json(context->run_id), "noise", (int)context->noise, "passes_inferred", tree->passes,
-                     "coverage", "calls_without_stack", (json_int_t)tree->without_stack, "calls_lost",
-                     (json_int_t)tree->sites_lost, "records_left_out", (json_int_t)tree->records_left_out, "notes",
-                     notes, "root", node_to_json(tree->root, tree, context));
+                     "coverage", coverage_to_json(tree, context->scope), "notes", notes, "root",
+                     node_to_json(tree->root, tree, context));
 }
 
 /* ---- CommDebugMode --------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/export_table.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/scope_text.h"
 
 enum { LABEL = 512, WIDTH_MAX = 90, RANGES_SHOWN = 6 };
 
@@ -24,7 +25,7 @@ struct page {
     FILE *stream; /* NULL: only widths are noted */
     const struct call_tree_context *context;
     size_t width;
-    bool color;
+    bool color, enqueueing; /* times on GPUs are there: those of enqueueing stand beside them */
 };
 
 static void line(struct page *page, enum line_kind kind, size_t indent, const char *label, const struct call_sums *sums,
@@ -37,15 +38,18 @@ static void line(struct page *page, enum line_kind kind, size_t indent, const ch
             page->width = width;
         return;
     }
-    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT];
+    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT], enqueueing[UNITS_TEXT];
     fprintf(page->stream, "%*s%s", (int)indent, "", page->color ? looks[kind] : "");
     size_t used = indent + escape_text(page->stream, label);
     fputs(page->color ? "\033[0m" : "", page->stream);
     if (sums) {
-        units_time(time, sums->time_ns);
+        units_time(time, call_time_ns(sums));
         units_size(bytes, sums->bytes);
         units_time(wait, sums->wait_ns);
         fprintf(page->stream, "%*s  %9s  %10s", (int)(used < page->width ? page->width - used : 0), "", time, bytes);
+        units_time(enqueueing, sums->enqueue_ns);
+        if (page->enqueueing && sums->gpu_count > 0)
+            fprintf(page->stream, "  %9s enqueueing", enqueueing);
         if (page->context->waits)
             fprintf(page->stream, "  %9s waiting", wait);
     }
@@ -179,11 +183,26 @@ static void print_node(struct page *page, const struct call_node *node, size_t d
         print_node(page, node->children[i], depth + 1);
 }
 
+/* What the times of NCCL's calls are: they return before anything has moved. */
+static void print_clock_note(FILE *stream, const struct call_tree *tree) {
+    const struct call_sums *sums = &tree->root->sums;
+    if (sums->gpu_count > 0)
+        fprintf(stream,
+                "operations of NCCL: their time on the GPU (%" PRIu64
+                " launches%s), and the host's for enqueueing them\n",
+                sums->gpu_count, tree->gpu_partial ? "; the records of others are gone" : "");
+    else if (tree->enqueued)
+        fputs("times of NCCL's calls are the host's, for enqueueing: how long they ran on the GPU is not on record\n",
+              stream);
+}
+
 static void print_notes(const struct page *page, const struct call_tree *tree) {
     FILE *stream = page->stream;
     fputc('\n', stream);
     if (tree->root->sums.count == 0)
         fputs("no operation on record passes the filters\n", stream);
+    scope_print(stream, page->context->scope);
+    print_clock_note(stream, tree);
     if (tree->passes)
         fputs("passes are inferred from the stacks; backward calls marked as inferred stand where the forward calls of "
               "their size were made\n",
@@ -207,10 +226,13 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
 
 void call_tree_print_text(FILE *stream, const struct call_tree *tree, const struct call_tree_context *context,
                           bool color) {
-    struct page page = {.context = context, .color = color};
-    print_node(&page, tree->root, 0);
+    struct page page = {.context = context, .color = color, .enqueueing = tree->root->sums.gpu_count > 0};
+    if (tree->root->sums.count > 0) {
+        print_node(&page, tree->root, 0);
+        page.stream = stream;
+        print_node(&page, tree->root, 0);
+    }
     page.stream = stream;
-    print_node(&page, tree->root, 0);
     print_notes(&page, tree);
 }
 
@@ -244,7 +266,7 @@ static void add_frame(struct path *path, const char *name) {
 }
 
 static uint64_t weight_of(const struct call_sums *sums, enum call_weight weight) {
-    const uint64_t weights[] = {[WEIGHT_TIME] = sums->time_ns,
+    const uint64_t weights[] = {[WEIGHT_TIME] = call_time_ns(sums),
                                 [WEIGHT_WAIT] = sums->wait_ns,
                                 [WEIGHT_BYTES] = sums->bytes,
                                 [WEIGHT_COUNT] = sums->count};

@@ -15,7 +15,8 @@ static double mean_seconds(const struct step_row *row, int64_t sum_ns) {
     static struct cell NAME(const void *row) { return CELL; }
 #define MEAN(FIELD) (ROW->sum.FIELD == STEP_UNKNOWN ? cell_unknown() : cell_real(mean_seconds(ROW, ROW->sum.FIELD)))
 #define REST(FIELD)                                                                                                    \
-    (ROW->sum.FIELD == STEP_UNKNOWN ? cell_unknown() : cell_real(mean_seconds(ROW, ROW->sum.end_ns - ROW->sum.FIELD)))
+    (ROW->selected || ROW->sum.FIELD == STEP_UNKNOWN ? cell_unknown()                                                  \
+                                                     : cell_real(mean_seconds(ROW, ROW->sum.end_ns - ROW->sum.FIELD)))
 VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
 VALUE(host, ROW->host ? cell_text(ROW->host) : cell_unknown())
 VALUE(number, ROW->number >= 0 ? cell_integer(ROW->number) : cell_unknown())
@@ -88,8 +89,16 @@ static size_t place_of(const struct steps *steps, enum step_grouping grouping, s
     return first_of[rank] + (size_t)(step - steps->ranks[rank].steps);
 }
 
-struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter, uint32_t from,
-                           uint32_t to, enum step_grouping grouping, int64_t job_start_ns, size_t *count) {
+static bool is_wanted(const struct filter *filter, const struct step *step, int64_t job_start_ns) {
+    int64_t start = step->start_ns - job_start_ns;
+    if ((filter->has_from && start < filter->from_ns) || (filter->has_to && start >= filter->to_ns))
+        return false;
+    return !filter->has_steps ||
+           (step->number != NO_STEP && step->number >= filter->first_step && step->number <= filter->last_step);
+}
+
+struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter,
+                           enum step_grouping grouping, int64_t job_start_ns, size_t *count) {
     size_t all = 0, room;
     size_t *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
     for (size_t r = 0; first_of && r < steps->rank_count; r++) {
@@ -103,13 +112,13 @@ struct step_row *step_rows(const struct steps *steps, const struct job *job, con
         int32_t number = job->dumps[rank->dump]->header->rank;
         for (size_t i = 0; filter_rank(filter, number) && i < rank->count; i++) {
             const struct step *step = &rank->steps[i];
-            bool all_steps = from == 0 && to == UINT32_MAX;
-            if (!all_steps && (step->number == NO_STEP || step->number < from || step->number > to))
+            if (!is_wanted(filter, step, job_start_ns))
                 continue;
             struct step_row *row = &rows[place_of(steps, grouping, r, step, first_of)];
             row->rank = grouping == STEPS_BY_STEP ? RANK_UNKNOWN : number;
             row->host = grouping == STEPS_BY_STEP ? NULL : job->dumps[rank->dump]->host;
             row->number = grouping == STEPS_BY_RANK || step->number == NO_STEP ? -1 : (int64_t)step->number;
+            row->selected = filter->op || filter->comm;
             add_step(row, step, job_start_ns);
         }
     }

@@ -22,14 +22,15 @@ struct step_row {
     struct step sum;
     int64_t start_ns; /* the first's, since the job's start */
     int64_t longest_ns;
+    bool selected; /* the figures are about some operations only: the rest of a step is not known */
 };
 
 extern const struct column step_columns[];
 
-/* Rows of the steps numbered [from, to] on ranks that pass the filter, in order of rank, then number; steps without a
- * number count where `from` is 0 and `to` UINT32_MAX. `job_start_ns` is common time. NULL when memory is short; the
- * caller frees. */
-struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter, uint32_t from,
-                           uint32_t to, enum step_grouping grouping, int64_t job_start_ns, size_t *count);
+/* Rows of the steps that the filter lets pass (--rank, --step; --from, --to: steps that begin there), in order of rank,
+ * then number; steps without a number count where no numbers are asked for. `job_start_ns` is common time. NULL when
+ * memory is short; the caller frees. */
+struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter,
+                           enum step_grouping grouping, int64_t job_start_ns, size_t *count);
 
 #endif

@@ -93,18 +93,24 @@ static const char *end_name(enum rank_end end) {
     return names[end];
 }
 
-struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis) {
-    struct rank_row *rows = calloc(job->count, sizeof *rows);
+struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis,
+                           const struct filter *filter, size_t *count) {
+    bool some = analysis->shown.ranks != NULL;
+    const struct waits *waits = some ? &analysis->shown : &analysis->waits;
+    bool known = waits->judged + waits->messages > 0;
+    struct rank_row *rows = calloc(job->count + 1, sizeof *rows);
+    *count = 0;
     for (size_t d = 0; rows && d < job->count; d++)
-        rows[d] = (struct rank_row){
-            .rank = job->dumps[d]->header->rank,
-            .host = job->dumps[d]->host,
-            .times = &analysis->times[d],
-            .waits = analysis->waits.judged + analysis->waits.messages > 0 ? &analysis->waits.ranks[d] : NULL,
-            .causes = analysis->waits.judged + analysis->waits.messages > 0 ? &analysis->causes.ranks[d] : NULL,
-            .verdict = &analysis->ranks[d],
-            .end = end_name(job->ends[d]),
-        };
+        if (filter_rank(filter, job->dumps[d]->header->rank))
+            rows[(*count)++] = (struct rank_row){
+                .rank = job->dumps[d]->header->rank,
+                .host = job->dumps[d]->host,
+                .times = &analysis->times[d],
+                .waits = known ? &waits->ranks[d] : NULL,
+                .causes = known && !some ? &analysis->causes.ranks[d] : NULL,
+                .verdict = &analysis->ranks[d],
+                .end = end_name(job->ends[d]),
+            };
     return rows;
 }
 

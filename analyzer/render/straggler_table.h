@@ -16,7 +16,7 @@ struct rank_row {
     int32_t rank;
     const char *host;
     const struct rank_times *times;
-    const struct rank_causes *causes; /* NULL with `waits` */
+    const struct rank_causes *causes; /* NULL with `waits`, and where only some waits are shown */
     const struct rank_waits *waits;   /* NULL: nothing was matched, waits are unknown */
     const struct significance *verdict;
     const char *end; /* how it ended */
@@ -25,8 +25,10 @@ struct rank_row {
 /* Columns over struct rank_row; keys as in DESIGN's report.ranks, further ones after them. */
 extern const struct column rank_columns[];
 
-/* Rows of all ranks in their order. NULL when memory is short; the caller frees. */
-struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis);
+/* Rows of the ranks that the filter lets pass, in their order: *count of them. Waits are those of analysis->shown where
+ * only some were asked for. NULL when memory is short; the caller frees. */
+struct rank_row *rank_rows(const struct job *job, const struct straggler_analysis *analysis,
+                           const struct filter *filter, size_t *count);
 
 /* Columns over struct hot_site. */
 extern const struct column hot_site_columns[];
