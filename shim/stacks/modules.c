@@ -88,6 +88,10 @@ static uint64_t unloads_of(const struct dl_phdr_info *info, size_t size) {
 
 /* ---- gone ------------------------------------------------------------------------------------ */
 
+static void unloaded(void) {
+    __atomic_add_fetch(&modules_unloads, 1, __ATOMIC_RELEASE);
+}
+
 struct roll_call {
     bool present[MODULES];
     uint64_t unloads;
@@ -138,8 +142,18 @@ void modules_check(void) {
     __atomic_store_n(&checked_unload, roll.unloads, __ATOMIC_RELEASE);
 }
 
-void modules_unloaded(void) {
-    __atomic_add_fetch(&modules_unloads, 1, __ATOMIC_RELEASE);
+static int ask_unloads(struct dl_phdr_info *info, size_t size, void *data) {
+    *(uint64_t *)data = unloads_of(info, size);
+    return 1;
+}
+
+/* Most of what is closed stays loaded for others, and nothing need be forgotten. */
+void modules_closed(void) {
+    static uint64_t known; /* the dynamic linker's count at the last look */
+    uint64_t now = 0;
+    dl_iterate_phdr(ask_unloads, &now);
+    if (__atomic_exchange_n(&known, now, __ATOMIC_ACQ_REL) != now)
+        unloaded();
 }
 
 void modules_each_gone(uint32_t since, void (*visit)(const struct module *module, void *data), void *data) {
@@ -227,7 +241,7 @@ bool modules_find(uintptr_t address, struct module *found) {
     struct search search = {.address = address, .known = known_module(address)};
     dl_iterate_phdr(visit_object, &search);
     if (search.unloaded) { /* by a way that does not pass the hook */
-        modules_unloaded();
+        unloaded();
         modules_check();
         search = (struct search){.address = address, .known = known_module(address)};
         dl_iterate_phdr(visit_object, &search);

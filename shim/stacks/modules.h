@@ -34,8 +34,8 @@ bool modules_find(uintptr_t address, struct module *found);
 /* How many have been found so far: grows whenever code of another one shows on a stack. */
 uint32_t modules_count(void);
 
-/* A library may just have been unloaded (dlclose returned). */
-void modules_unloaded(void);
+/* dlclose has returned: a library may just have been unloaded. */
+void modules_closed(void);
 
 /* Looks which modules are gone and writes that down. */
 void modules_check(void);

@@ -17,6 +17,6 @@ __attribute__((visibility("default"))) int dlclose(void *handle) {
         __atomic_store_n(&real, found, __ATOMIC_RELAXED);
     }
     int result = found ? (int)found(handle) : -1;
-    modules_unloaded();
+    modules_closed();
     return result;
 }

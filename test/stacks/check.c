@@ -308,7 +308,7 @@ static void reload(const char *directory) {
         id_before = plugin_id;
         address_before = (void *)step;
         dlclose(handle);
-        modules_unloaded(); /* what the hook does */
+        modules_closed(); /* what the hook does */
     }
 }
 

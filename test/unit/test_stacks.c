@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,6 +297,23 @@ static void test_full_tables(void **state) {
     assert_int_equal(stack_take(self, 1, 0, 0), first);
 }
 
+static void test_closing_what_stays_loaded_forgets_nothing(void **state) {
+    (void)state;
+    void *first = dlopen("libBrokenLocale.so.1", RTLD_NOW), *second = dlopen("libBrokenLocale.so.1", RTLD_NOW);
+    if (!first) /* a part of glibc that nobody uses */
+        skip();
+    modules_closed();
+    uint32_t before = modules_unloads;
+    dlclose(second);
+    modules_closed();
+    assert_int_equal(modules_unloads, before);
+    dlclose(first);
+    modules_closed();
+    assert_int_equal(modules_unloads, before + 1);
+    modules_closed();
+    assert_int_equal(modules_unloads, before + 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damaged_tables_are_read_within_their_bounds),
@@ -306,6 +324,7 @@ int main(void) {
         cmocka_unit_test(test_depth_is_limited_and_marked),
         cmocka_unit_test(test_sources_follow_the_native_frames),
         cmocka_unit_test(test_full_tables),
+        cmocka_unit_test(test_closing_what_stays_loaded_forgets_nothing),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }
