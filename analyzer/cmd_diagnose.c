@@ -20,10 +20,6 @@ static int complain(const char *what, const char *value) {
     return EXIT_USAGE;
 }
 
-static const char *severity_of(enum verdict verdict) {
-    return verdict == VERDICT_OK ? "info" : verdict == VERDICT_UNKNOWN ? "warning" : "error";
-}
-
 static int check_options(const struct options *options, double *wait) {
     static const char *const severities[] = {"info", "warning", "error"};
     size_t position = 0;
@@ -45,8 +41,9 @@ static int check_options(const struct options *options, double *wait) {
 }
 
 /* EXIT_FINDINGS where --fail-on names the verdict, or a severity that it reaches. */
-static int exit_code(const struct options *options, enum verdict verdict) {
-    const char *what, *severity = severity_of(verdict);
+static int exit_code(const struct options *options, const struct diagnosis *diagnosis) {
+    enum verdict verdict = diagnosis->verdict;
+    const char *what, *severity = severity_name(diagnosis_severity(diagnosis));
     size_t position = 0;
     while ((what = option_next(options, "fail-on", &position)) != NULL)
         if (strcmp(what, verdict_name(verdict)) == 0 || strcmp(what, severity) == 0 ||
@@ -84,7 +81,7 @@ static int print(const struct options *options, struct watch *watch) {
         diagnosis_print(output.stream, &watch->diagnosis, output.color);
         print_next(output.stream, &watch->diagnosis, options->arguments[0]);
     }
-    return output_close(&output, done ? exit_code(options, watch->diagnosis.verdict) : input_no_memory());
+    return output_close(&output, done ? exit_code(options, &watch->diagnosis) : input_no_memory());
 }
 
 static int run(const struct options *options) {
@@ -121,7 +118,9 @@ const struct command command_diagnose = {
     .details =
         "Of a job that lives it looks twice, a second apart: if anything moved in between, it does not hang, but for\n"
         "ranks that stood still and wait for each other in a circle.\n"
-        "A job that was killed keeps the verdict it had while it hung.\n",
+        "A job that was killed keeps the verdict it had while it hung; where its waits were no older than usual, it is "
+        "ok\n"
+        "when its end is known (commtap run notes it), else the hang is a warning.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = diagnose_options,

@@ -317,7 +317,8 @@ static int add_diagnosis(struct session *session) {
                 break; /* `commtap diagnose` has the rest */
             snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", diagnosis.sentences[i]);
         }
-        findings_put_first(&session->findings, codes[diagnosis.verdict], text);
+        bool doubtful = diagnosis_severity(&diagnosis) == SEVERITY_WARNING;
+        findings_put_first(&session->findings, doubtful ? FINDING_MAYBE_HANG : codes[diagnosis.verdict], text);
     }
     diagnosis_free(&diagnosis);
     return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;

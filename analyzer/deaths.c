@@ -57,15 +57,37 @@ static bool find_dump(const struct job *job, const char *hex, size_t *dump) {
     return false;
 }
 
-bool deaths_read(const struct job *job, size_t *dump, struct death *death) {
-    char line[512];
-    if (job->count == 0 || !read_note(job, line, sizeof line))
+static void read_death(const struct job *job, const char *line, bool sure, struct job_end *end) {
+    const char *hex = value_of(line, sure ? "died" : "first");
+    if (!hex || !find_dump(job, hex, &end->dead))
+        return;
+    end->dead_known = true;
+    end->sure = sure;
+    end->signal = number_of(line, "signal", 64);
+    end->status = number_of(line, "status", 255);
+}
+
+static void read_end(const char *line, struct job_end *end) {
+    const char *when = value_of(line, "monotonic_ns"), *boot_id = value_of(line, "boot_id");
+    if (!when || !boot_id)
+        return;
+    long long ns = strtoll(when, NULL, 10);
+    if (ns <= 0 || ns >= INT64_MAX / 2)
+        return;
+    end->monotonic_ns = ns;
+    snprintf(end->boot_id, sizeof end->boot_id, "%.*s", (int)strcspn(boot_id, " "), boot_id);
+}
+
+bool deaths_read(const struct job *job, struct job_end *end) {
+    char text[1024], *rest = text, *line;
+    *end = (struct job_end){.signal = -1, .status = -1};
+    if (job->count == 0 || !read_note(job, text, sizeof text))
         return false;
-    line[strcspn(line, "\n")] = '\0';
-    const char *hex = value_of(line, "died");
-    if (!hex || !find_dump(job, hex, dump))
-        return false;
-    death->signal = number_of(line, "signal", 64);
-    death->status = number_of(line, "status", 255);
-    return true;
+    while ((line = strsep(&rest, "\n")) != NULL) { /* of several notes the first counts */
+        if (!end->dead_known && end->monotonic_ns == 0)
+            read_death(job, line, value_of(line, "died") != NULL, end);
+        if (end->monotonic_ns == 0 && strncmp(line, "ended ", strlen("ended ")) == 0)
+            read_end(line, end);
+    }
+    return end->dead_known || end->monotonic_ns > 0;
 }

@@ -99,14 +99,18 @@ bool process_is_that(int64_t pid, uint64_t start_realtime_ns) {
     return process_look(pid, &look) && !look.ending && started_when(look.started, start_realtime_ns);
 }
 
+bool process_boot_id(char *text, size_t size) {
+    if (!read_text("/proc/sys/kernel/random/boot_id", text, size))
+        return false;
+    text[strcspn(text, "\n")] = '\0';
+    return true;
+}
+
 enum process_state process_state(const struct dump *dump) {
     struct process_look look;
     char text[128];
     int64_t pid = dump->header->pid;
-    if (!read_text("/proc/sys/kernel/random/boot_id", text, sizeof text))
-        return PROCESS_ELSEWHERE;
-    text[strcspn(text, "\n")] = '\0';
-    if (strcmp(text, dump->boot_id) != 0)
+    if (!process_boot_id(text, sizeof text) || strcmp(text, dump->boot_id) != 0)
         return PROCESS_ELSEWHERE;
     if (pid <= 0 || pid > INT32_MAX || (kill((pid_t)pid, 0) != 0 && errno != EPERM))
         return PROCESS_GONE;

@@ -24,6 +24,9 @@ bool process_look(int64_t pid, struct process_look *look);
  * any more. Then *status is how it ended, as wait tells it. False also where the kernel cannot say (before 6.15). */
 bool process_was_reaped(int pidfd, int *status);
 
+/* This boot's id, as dumps have it. False where the kernel does not tell. */
+bool process_boot_id(char *text, size_t size);
+
 /* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
  * where there is none or it is about to end; elsewhere where the dump was written under another boot id. */
 enum process_state process_state(const struct dump *dump);

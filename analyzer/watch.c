@@ -138,9 +138,9 @@ static int judge(struct watch *watch, const struct options *options, const int32
                                        .moving = moving,
                                        .moving_count = moving_count,
                                        .labels = labels};
-    struct death death;
-    if (deaths_read(&watch->job, &request.dead, &death))
-        request.death = &death;
+    struct job_end end;
+    if (deaths_read(&watch->job, &end))
+        request.end = &end;
     if (code == EXIT_FINE)
         code = labels && diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
     site_labels_free(labels);
@@ -208,9 +208,9 @@ int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, s
     uint64_t *looks = calloc(job->count + 1, sizeof *looks);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
     struct diagnose_request request = {.states = states, .moving = moving, .labels = labels};
-    struct death death;
-    if (deaths_read(job, &request.dead, &death))
-        request.death = &death;
+    struct job_end end;
+    if (deaths_read(job, &end))
+        request.end = &end;
     bool done = states && looks && moving;
     if (done && may_live(job, states)) {
         for (size_t d = 0; d < job->count; d++)

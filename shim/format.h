@@ -745,9 +745,13 @@ struct epoch_definition {
 /* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank. */
 
 /* A text file commtap.<run id>.deaths, written by `commtap run` around a launcher when a process of its host that wrote
- * a dump ends without the dump saying so, without anybody having asked for it, and before all others. One line:
+ * a dump ends without the dump saying so. Of these lines, the first two exclude each other and come first:
  *     died=<16 hex of its dump> pid=<pid> realtime_ns=<when> [signal=<n> | status=<n>]
- * Without signal and status nobody saw how it ended. */
+ *     first=<16 hex of its dump> pid=<pid> realtime_ns=<when> [signal=<n> | status=<n>]
+ *     ended realtime_ns=<when> monotonic_ns=<when> boot_id=<of this host>
+ * died: before all others, of itself, and nobody had asked for it. first: before all others, which went the same way
+ * at the same moment: it may be why, or all were killed together. Without signal and status nobody saw how it ended.
+ * ended: when the first of them was seen to have ended. */
 
 #if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
 _Static_assert(sizeof(struct record) == 64, "a record is one cache line");

@@ -36,6 +36,7 @@ static const struct {
     [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
     [FINDING_DESYNC] = {SEVERITY_ERROR, "desync"},
     [FINDING_HANG] = {SEVERITY_ERROR, "hang"},
+    [FINDING_MAYBE_HANG] = {SEVERITY_WARNING, "maybe_hang"},
     [FINDING_DEADLOCK] = {SEVERITY_ERROR, "deadlock"},
     [FINDING_DEAD_RANK] = {SEVERITY_ERROR, "dead_rank"},
     [FINDING_MISSING_RANKS] = {SEVERITY_WARNING, "missing_ranks"},

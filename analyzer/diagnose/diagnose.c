@@ -24,6 +24,13 @@ const char *culprit_state_name(enum culprit_state state) {
     return names[state];
 }
 
+enum severity diagnosis_severity(const struct diagnosis *diagnosis) {
+    if (diagnosis->verdict == VERDICT_OK)
+        return SEVERITY_INFO;
+    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || diagnosis->standing.kind == STANDING_UNTOLD;
+    return doubtful ? SEVERITY_WARNING : SEVERITY_ERROR;
+}
+
 /* ---- who is waited for ----------------------------------------------------------------------- */
 
 static int compare_ranks(const void *a, const void *b) {
@@ -148,9 +155,14 @@ static bool is_blocked(const struct diagnosis *diagnosis, uint32_t party) {
     return diagnosis->blockage.parties[party].doing == DOING_BLOCKED && !diagnosis->blockage.parties[party].stopped;
 }
 
+/* The party that is known to have died before anybody else, NOBODY. Parties with a dump are numbered as the dumps. */
+static uint32_t certain_death(const struct job_end *end) {
+    return end && end->dead_known && end->sure ? (uint32_t)end->dead : NOBODY;
+}
+
 /* A death that was seen ends the job whether anybody waits for the dead one or not. */
 static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
-    return diagnosis->death && party == diagnosis->dead && diagnosis->blockage.parties[party].gone == GONE_DIED;
+    return certain_death(diagnosis->end) == party && diagnosis->blockage.parties[party].gone == GONE_DIED;
 }
 
 /* Marks the parties that are not blocked and that somebody who is waits for. */
@@ -298,11 +310,6 @@ static int compare_culprits(const void *a, const void *b) {
     return left->party < right->party ? -1 : left->party > right->party;
 }
 
-/* The party that is known to have died before anybody else, NOBODY. Parties with a dump are numbered as the dumps. */
-static uint32_t certain_death(const struct diagnose_request *request) {
-    return request->death ? (uint32_t)request->dead : NOBODY;
-}
-
 /* Which parties came on between two looks, or may have: of processes that cannot be asked there may be just a copy.
  * NULL when none is known to. *unknown is set where one is not known by its rank. */
 static bool *moving_parties(struct diagnosis *diagnosis, const struct diagnose_request *request, bool *unknown) {
@@ -333,26 +340,48 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
     bool unknown = false, *moving = moving_parties(diagnosis, request, &unknown);
     const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
                                                 .moving = moving,
-                                                .dead = certain_death(request)};
+                                                .dead = certain_death(request->end)};
     bool done = blockage_find(&diagnosis->blockage, &diagnosis->world, &circumstances);
     free(moving);
     return done && !diagnosis->no_memory;
 }
 
+/* Whether all that speaks against the job is that it was somewhere when it ended: ranks waited for others that were
+ * elsewhere, or had not begun. */
+static bool may_have_worked(const struct diagnosis *diagnosis) {
+    bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->blockage.count == 0;
+    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+        nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP;
+    return diagnosis->verdict == VERDICT_HANG || nobody_dead;
+}
+
+/* A job that nobody saw stand: does it look as if it had? */
+static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    if (request->settled || request->moving_count > 0 || diagnosis->blockage.any_alive || !may_have_worked(diagnosis))
+        return true;
+    if (!standing_find(&diagnosis->standing, &diagnosis->blockage, request->end))
+        return false;
+    if (diagnosis->standing.kind == STANDING_BRIEF) {
+        bool first_known = request->end && request->end->dead_known; /* of a sure one the verdict is another */
+        diagnosis->verdict = first_known ? VERDICT_UNKNOWN : VERDICT_OK;
+        diagnosis->culprit_count = 0;
+    }
+    return true;
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
-    *diagnosis = (struct diagnosis){
-        .verdict = VERDICT_UNKNOWN, .labels = request->labels, .death = request->death, .dead = request->dead};
+    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN, .labels = request->labels, .end = request->end};
     if (!world_build(&diagnosis->world, job, request->states) || !find_waits(diagnosis, request))
         return false;
     if (request->moving_count > 0)
         judge_those_that_stand(diagnosis);
-    else if (!judge(diagnosis))
+    else if (!judge(diagnosis) || !weigh(diagnosis, request))
         return false;
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
     say_all(diagnosis, request);
     diagnosis->labels = NULL;
-    diagnosis->death = NULL;
+    diagnosis->end = NULL;
     return !diagnosis->no_memory;
 }
 

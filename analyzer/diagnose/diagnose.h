@@ -10,7 +10,9 @@
 #define COMMTAP_DIAGNOSE_DIAGNOSE_H
 
 #include "analyzer/diagnose/desync.h"
+#include "analyzer/analyse/findings.h"
 #include "analyzer/diagnose/blockage.h"
+#include "analyzer/diagnose/standing.h"
 #include "analyzer/symbols/site_labels.h"
 
 enum verdict {
@@ -43,12 +45,12 @@ struct diagnosis {
     enum verdict verdict;
     struct world world;
     struct blockage blockage;
+    struct standing standing;                 /* of waits that may be a hang, where nobody saw them stand */
     struct mismatch mismatch;                 /* of a desync */
     char expected_site[128], other_site[128]; /* where its two sides made the call; empty: not known */
     struct site_labels *labels;               /* of the request, while it is judged */
-    const struct death *death;                /* ... of party `dead` */
-    size_t dead;
-    uint32_t *cycle; /* indices of waits, in the order of waiting; of a deadlock */
+    const struct job_end *end;                /* ... likewise */
+    uint32_t *cycle;                          /* indices of waits, in the order of waiting; of a deadlock */
     size_t cycle_count;
     struct culprit *culprits; /* by rank */
     size_t culprit_count;
@@ -64,8 +66,7 @@ struct diagnose_request {
     const int32_t *moving;            /* ranks that came on between two looks */
     size_t moving_count;
     struct site_labels *labels; /* names call sites by dump of the job and stack; NULL: leave them out */
-    const struct death *death;  /* of the job's dump `dead`, which died before all others; NULL: not known */
-    size_t dead;
+    const struct job_end *end;  /* what was noted of it; NULL: nothing */
 };
 
 /* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must
@@ -74,6 +75,8 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
 void diagnosis_free(struct diagnosis *diagnosis);
 
 const char *verdict_name(enum verdict verdict);
+/* Of what finding a report should speak, and how grave it is: a hang that may be none is a warning. */
+enum severity diagnosis_severity(const struct diagnosis *diagnosis);
 const char *culprit_state_name(enum culprit_state state);
 
 /* World ranks of a stalled collective's members that have come, or have not; ascending, written up to `capacity`.

@@ -202,15 +202,19 @@ void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, cha
     snprintf(text, size, "waits for %s%s", who, count == sizeof ranks / sizeof *ranks ? " ..." : "");
 }
 
+static void append_death(char *text, size_t size, const struct job_end *end) {
+    if (end->signal > 0)
+        append(text, size, ", of signal %d", end->signal);
+    else if (end->status >= 0)
+        append(text, size, ", with exit status %d", end->status);
+}
+
 static bool say_death(const struct diagnosis *diagnosis, struct culprit *culprit) {
-    const struct death *death = diagnosis->death;
-    if (!death || diagnosis->dead != culprit->party || culprit->state != CULPRIT_DEAD)
+    const struct job_end *end = diagnosis->end;
+    if (!end || !end->dead_known || !end->sure || end->dead != culprit->party || culprit->state != CULPRIT_DEAD)
         return false;
     snprintf(culprit->reason, sizeof culprit->reason, "was the first to die");
-    if (death->signal > 0)
-        append(culprit->reason, sizeof culprit->reason, ", of signal %d", death->signal);
-    else if (death->status >= 0)
-        append(culprit->reason, sizeof culprit->reason, ", with exit status %d", death->status);
+    append_death(culprit->reason, sizeof culprit->reason, end);
     return true;
 }
 
@@ -375,8 +379,8 @@ static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stall
         say(diagnosis, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who,
             one ? "waits" : "wait", stalled->missing);
     } else {
-        say(diagnosis, "%s: %s %s though all members have come: it does not move, which points at the transport.", what,
-            who, one ? "waits" : "wait");
+        say(diagnosis, "%s: %s %s though all members have come%s.", what, who, one ? "waits" : "wait",
+            diagnosis->standing.kind == STANDING_UNTOLD ? "" : ": it does not move, which points at the transport");
         if (say_who_is_through(diagnosis, stalled, ranks, missing, sizeof missing))
             say(diagnosis, "Through it on the GPU: %s.", missing);
     }
@@ -450,14 +454,77 @@ static void say_headline(struct diagnosis *diagnosis) {
     if (parties)
         say_parties(diagnosis, who, sizeof who, parties, diagnosis->culprit_count);
     bool many = diagnosis->culprit_count > 1;
+    const char *hang = diagnosis->standing.kind == STANDING_UNTOLD ? "hang, unless it was killed at work" : "hang";
     if (diagnosis->culprit_count == 0)
-        say(diagnosis, "hang: ranks are blocked, but nobody they wait for is missing.");
+        say(diagnosis, "%s: ranks are blocked, but nobody they wait for is missing.", hang);
     else if (diagnosis->verdict == VERDICT_DEAD_RANK)
         say(diagnosis, "dead rank: the job cannot go on without %s, which %s dead or left no dump.", who,
             many ? "are" : "is");
     else
-        say(diagnosis, "hang: the others wait for %s, which %s elsewhere.", who, many ? "are" : "is");
+        say(diagnosis, "%s: the others wait for %s, which %s elsewhere.", hang, who, many ? "are" : "is");
     free(parties);
+}
+
+static void append_duration(char *text, size_t size, int64_t ns) {
+    if (ns < 1000000)
+        append(text, size, "%.0f us", (double)ns / 1e3);
+    else if (ns < 1000000000)
+        append(text, size, "%.1f ms", (double)ns / 1e6);
+    else
+        append(text, size, "%.1f s", (double)ns / 1e9);
+}
+
+/* "the oldest wait, MPI_Allreduce on rank 3, was 3.1 ms old; such calls used to take up to 20.0 ms" */
+static void append_oldest(char *text, size_t size, const struct diagnosis *diagnosis) {
+    const struct standing *standing = &diagnosis->standing;
+    append(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
+           standing->call ? standing->call->name : "MPI_Init", diagnosis->world.parties[standing->party].rank);
+    append_duration(text, size, standing->age_ns);
+    append(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
+    if (standing->usual_ns < 0) {
+        append(text, size, "there were none before to compare it with");
+        return;
+    }
+    append(text, size, "such calls used to take up to ");
+    append_duration(text, size, standing->usual_ns);
+}
+
+/* What is known of the end of a job whose processes are gone. */
+static void say_end(struct diagnosis *diagnosis) {
+    char oldest[SENTENCE] = "";
+    if (diagnosis->standing.kind != STANDING_NONE)
+        append_oldest(oldest, sizeof oldest, diagnosis);
+    switch (diagnosis->standing.kind) {
+    case STANDING_LONG:
+        say(diagnosis, "The processes are gone: when they ended, %s.", oldest);
+        break;
+    case STANDING_UNTOLD:
+        say(diagnosis,
+            "The processes are gone, and nothing tells how long they went on after that: %s. If the job was making "
+            "progress when it ended, nobody is to blame.",
+            oldest);
+        break;
+    case STANDING_NONE:
+        say(diagnosis,
+            "The processes are gone: this is where they were when they ended. If the job was making progress "
+            "then, nobody is to blame.");
+        break;
+    case STANDING_BRIEF:
+        break;
+    }
+}
+
+/* A process that may be the reason why the launcher ended the others, or just the first in a row. */
+static void say_first_gone(struct diagnosis *diagnosis) {
+    const struct job_end *end = diagnosis->end;
+    char how[LIST] = "";
+    if (!end || !end->dead_known || end->sure)
+        return;
+    append_death(how, sizeof how, end);
+    say(diagnosis,
+        "The first process to end was that of rank %" PRId32 "%s, the others followed at once: either it is why they "
+        "were ended, or all were killed together.",
+        diagnosis->world.parties[end->dead].rank, how);
 }
 
 static void say_fine(struct diagnosis *diagnosis, const struct diagnose_request *request) {
@@ -468,6 +535,10 @@ static void say_fine(struct diagnosis *diagnosis, const struct diagnose_request 
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
         say(diagnosis, "ok: no hang: %s came on between two looks.", who);
+    } else if (diagnosis->standing.kind == STANDING_BRIEF) {
+        char oldest[SENTENCE] = "";
+        append_oldest(oldest, sizeof oldest, diagnosis);
+        say(diagnosis, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
     } else if (finished == dumps) {
         say(diagnosis, "ok: every rank on record has finalised.");
     } else {
@@ -486,10 +557,9 @@ static void say_moving(struct diagnosis *diagnosis, const struct diagnose_reques
 void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request) {
     switch (diagnosis->verdict) {
     case VERDICT_OK:
-        say_fine(diagnosis, request);
-        return;
     case VERDICT_UNKNOWN:
-        say(diagnosis, "unknown: nothing can be said.");
+        say_fine(diagnosis, request);
+        say_first_gone(diagnosis);
         return;
     case VERDICT_DESYNC:
         say_mismatch(diagnosis);
@@ -508,7 +578,6 @@ void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request
         break;
     }
     if (!request->settled && !diagnosis->blockage.any_alive)
-        say(diagnosis,
-            "The processes are gone: this is where they were when they ended. If the job was making progress "
-            "then, nobody is to blame.");
+        say_end(diagnosis);
+    say_first_gone(diagnosis);
 }

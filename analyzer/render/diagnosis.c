@@ -121,15 +121,31 @@ static json_t *mismatch_to_json(const struct diagnosis *diagnosis) {
         side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other, diagnosis->other_site));
 }
 
+/* Null where the job was seen to stand, or nobody waited. */
+static json_t *standing_to_json(const struct diagnosis *diagnosis) {
+    static const char *const kinds[] = {
+        [STANDING_LONG] = "long", [STANDING_BRIEF] = "brief", [STANDING_UNTOLD] = "untold"};
+    const struct standing *standing = &diagnosis->standing;
+    if (standing->kind == STANDING_NONE)
+        return json_null();
+    return json_pack("{s:s, s:o, s:o, s:f, s:o, s:b}", "kind", kinds[standing->kind], "rank",
+                     rank_of(diagnosis, standing->party), "op",
+                     standing->call ? escape_json(standing->call->name) : json_null(), "seconds",
+                     (double)standing->age_ns / 1e9, "usual_seconds",
+                     standing->usual_ns < 0 ? json_null() : json_real((double)standing->usual_ns / 1e9), "end_known",
+                     standing->end_known);
+}
+
 json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks) {
     json_t *text = json_array();
     for (size_t i = 0; text && i < diagnosis->sentence_count; i++)
         json_array_append_new(text, escape_json(diagnosis->sentences[i]));
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "commtap.diagnose/1", "verdict",
-                     verdict_name(diagnosis->verdict), "collectives", collectives_to_json(diagnosis), "cycle",
-                     cycle_to_json(diagnosis), "culprits", culprits_to_json(diagnosis), "run_id",
-                     escape_json(job->dumps[0]->run_id), "looks", (json_int_t)looks, "mismatch",
-                     mismatch_to_json(diagnosis), "text", text);
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "commtap.diagnose/1",
+                     "verdict", verdict_name(diagnosis->verdict), "severity",
+                     severity_name(diagnosis_severity(diagnosis)), "standing", standing_to_json(diagnosis),
+                     "collectives", collectives_to_json(diagnosis), "cycle", cycle_to_json(diagnosis), "culprits",
+                     culprits_to_json(diagnosis), "run_id", escape_json(job->dumps[0]->run_id), "looks",
+                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis), "text", text);
 }
 
 void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color) {

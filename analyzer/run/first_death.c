@@ -9,7 +9,8 @@
 
 enum { SIGNAL_BITS = 0x7f };
 
-bool status_is_asked_for(int status) {
+/* Somebody wanted it to end, as a rule the same who wanted the others to. */
+static bool is_asked_for(int status) {
     int number = status & SIGNAL_BITS;
     return number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
 }
@@ -50,14 +51,12 @@ static size_t only_crash(const struct ending *endings, size_t count) {
     return found;
 }
 
-size_t first_death(const struct ending *endings, size_t count) {
+size_t first_death(const struct ending *endings, size_t count, bool *sure) {
     size_t first = earliest(endings, count), crash = only_crash(endings, count);
-    if (first == count || endings[first].end == END_SAID || status_is_asked_for(endings[first].status))
+    *sure = false;
+    if (first == count || endings[first].end == END_SAID || is_asked_for(endings[first].status))
         return count;
-    if (endings[first].alone)
-        return first;
-    if (crash < count)
-        return crash;
     bool telling = endings[first].status != 0 && endings[first].status != SIGKILL;
-    return telling && !has_company(endings, count, first) ? first : count;
+    *sure = endings[first].alone || crash < count || (telling && !has_company(endings, count, first));
+    return crash < count && !endings[first].alone ? crash : first;
 }

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,9 @@ enum {
     RETRY_MS = 50,   /* a dump's header is filled shortly after it appears */
     SETTLE_MS = 300, /* launchers end the others of a job whose rank died within less */
     EVENT_SIGNAL = -1,
-    EVENT_CHANGE = -2
+    EVENT_CHANGE = -2,
+    SIGNAL_BITS = 0x7f, /* of a wait status */
+    CORE_BIT = 0x80
 };
 
 struct watched {
@@ -133,14 +136,8 @@ static void take_name(struct witness *witness, const char *name) {
 
 /* ---- deaths ---------------------------------------------------------------------------------- */
 
-static int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int without_core(int status) {
-    return status & ~0x80;
+    return status & ~CORE_BIT;
 }
 
 /* What is to be seen of a process that may have been reaped by now, and its pid taken by another. */
@@ -161,20 +158,39 @@ static enum end end_of(const struct witness *witness, const struct watched *watc
     return header.state & (STATE_EXITED | STATE_ABORTING) ? END_SAID : END_BAD;
 }
 
-static void write_death(const struct witness *witness, const struct watched *dead) {
-    char name[160], line[256], how[32] = "";
+static uint64_t clock_ns(clockid_t clock) {
     struct timespec now;
-    int status = dead->ending.status;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (status & 0x7f)
-        snprintf(how, sizeof how, " signal=%d", status & 0x7f);
+    clock_gettime(clock, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+/* `first`: who died before all others, NULL where that is not known; `sure`: of itself. */
+static void write_note(const struct witness *witness, const struct watched *first, bool sure) {
+    char name[160], text[512] = "", boot_id[64];
+    int status = first ? first->ending.status : 0;
+    if (first)
+        append(text, sizeof text, "%s=%s pid=%d realtime_ns=%" PRIu64, sure ? "died" : "first", first->hex,
+               (int)first->pid, witness->ended_realtime_ns);
+    if (status & SIGNAL_BITS)
+        append(text, sizeof text, " signal=%d", status & SIGNAL_BITS);
     else if (status)
-        snprintf(how, sizeof how, " status=%d", status >> 8 & 0xff);
-    int length = snprintf(line, sizeof line, "died=%s pid=%d realtime_ns=%" PRIu64 "%s\n", dead->hex, (int)dead->pid,
-                          (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec, how);
+        append(text, sizeof text, " status=%d", status >> 8 & 0xff);
+    append(text, sizeof text, "%sended realtime_ns=%" PRIu64 " monotonic_ns=%" PRIu64, first ? "\n" : "",
+           witness->ended_realtime_ns, witness->ended_monotonic_ns);
+    if (process_boot_id(boot_id, sizeof boot_id))
+        append(text, sizeof text, " boot_id=%s", boot_id);
+    append(text, sizeof text, "\n");
     snprintf(name, sizeof name, FORMAT_FILE_PREFIX "%.120s" FORMAT_DEATHS_SUFFIX, witness->run_id);
     int file = openat(witness->directory, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file >= 0 && write(file, line, (size_t)length) == length)
+    if (file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text))
         fsync(file);
     if (file >= 0)
         close(file);
@@ -219,7 +235,7 @@ static bool writes_a_dump(const struct witness *witness, pid_t command) {
 static bool launcher_is_killed(const struct witness *witness) {
     struct process_look launcher;
     return !writes_a_dump(witness, witness->command) && process_look(witness->command, &launcher) && launcher.ending &&
-           (launcher.status == 0 || launcher.status & 0x7f);
+           (launcher.status == 0 || launcher.status & SIGNAL_BITS);
 }
 
 /* A process on its way out closes its dump when it closes its connections to the launcher, which then ends the others:
@@ -237,16 +253,22 @@ static void take_close(struct witness *witness, const char *name) {
     }
 }
 
-/* The verdict on who died first is final: later deaths are consequences. */
+/* What is said of who died first is final: later deaths are consequences. */
 static void settle(struct witness *witness) {
+    bool sure = false;
     struct ending *endings = calloc(witness->count + 1, sizeof *endings);
     for (size_t i = 0; endings && i < witness->count; i++)
         endings[i] = witness->items[i].ending;
-    size_t first = endings ? first_death(endings, witness->count) : witness->count;
-    if (first < witness->count)
-        write_death(witness, &witness->items[first]);
+    size_t first = endings && !witness->asked ? first_death(endings, witness->count, &sure) : witness->count;
+    write_note(witness, first < witness->count ? &witness->items[first] : NULL, sure);
     free(endings);
     witness->over = true;
+}
+
+static void note_time(struct witness *witness) {
+    witness->ended_realtime_ns = clock_ns(CLOCK_REALTIME);
+    witness->ended_monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+    witness->settle_ms = (int64_t)(witness->ended_monotonic_ns / 1000000) + SETTLE_MS;
 }
 
 /* Notes how it ended. Where it was seen to be alone in that, it is the first; else those that follow tell more. */
@@ -262,12 +284,11 @@ static void take_death(struct witness *witness, size_t at) {
     dead->process = -2;
     if (witness->over || dead->ending.end == END_NONE)
         return;
-    if (launcher_is_killed(witness))
-        witness->over = true;
-    else if (dead->ending.alone || all_have_ended(witness))
+    if (witness->settle_ms == 0)
+        note_time(witness);
+    witness->asked |= launcher_is_killed(witness);
+    if (witness->asked || dead->ending.alone || all_have_ended(witness))
         settle(witness);
-    else if (witness->settle_ms == 0)
-        witness->settle_ms = now_ms() + SETTLE_MS;
 }
 
 static void take_changes(struct witness *witness) {
@@ -322,7 +343,7 @@ static int patience_ms(const struct witness *witness) {
     int patience = witness->waiting ? RETRY_MS : -1;
     if (witness->settle_ms == 0 || witness->over)
         return patience;
-    int64_t left = witness->settle_ms - now_ms();
+    int64_t left = witness->settle_ms - (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000);
     left = left > 0 ? left : 0;
     return patience < 0 || left < patience ? (int)left : patience;
 }
@@ -342,7 +363,7 @@ static int take_events(struct witness *witness, int patience, bool *readable) {
     }
     if (count == 0)
         attach_waiting(witness);
-    if (!witness->over && witness->settle_ms > 0 && now_ms() >= witness->settle_ms)
+    if (!witness->over && witness->settle_ms > 0 && patience_ms(witness) == 0)
         settle(witness);
     return count < 0 && errno == EINTR ? 0 : count;
 }
@@ -371,14 +392,14 @@ static void take_all(struct witness *witness) {
 
 void witness_told_to_end(struct witness *witness) {
     take_all(witness);
-    if (!witness->over)
+    if (!witness->over && witness->settle_ms > 0)
         settle(witness);
+    witness->asked = true;
 }
 
 void witness_finish(struct witness *witness, int status) {
     bool readable;
-    if (WIFSIGNALED(status) && !writes_a_dump(witness, witness->command))
-        witness->over = true;
+    witness->asked |= WIFSIGNALED(status) && !writes_a_dump(witness, witness->command);
     take_all(witness);
     while (!witness->over && witness->settle_ms > 0 && take_events(witness, patience_ms(witness), &readable) >= 0)
         ;

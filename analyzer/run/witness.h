@@ -27,7 +27,9 @@ struct witness {
     pid_t command;
     unsigned ends;     /* seen so far */
     int64_t settle_ms; /* when the first of those that were bad is judged, on CLOCK_MONOTONIC; 0: there was none */
-    bool over;         /* somebody was told to end, or deaths have been judged: later ones are consequences */
+    uint64_t ended_realtime_ns, ended_monotonic_ns; /* the first of these was seen; 0: there was none */
+    bool asked; /* somebody was told to end, or the launcher was killed: whatever ends now is a consequence */
+    bool over;  /* deaths have been judged: later ones are consequences */
 };
 
 /* Watches `directory` for dumps of `run_id` (both must outlive it; NULL: watches nothing). Call it before the command

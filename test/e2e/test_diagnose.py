@@ -190,9 +190,19 @@ def test_killed_rank(mpi, where):
     assert afterwards["collectives"] == result["collectives"]
 
 
+STAND = 1  # seconds that a hang is let stand before it is killed: far more than calls took before
+
+
+def notes(where):
+    """The lines that `commtap run` wrote of the job's end, by their first word."""
+    lines = [line for path in pathlib.Path(where).glob("*.deaths") for line in path.read_text().splitlines()]
+    return {line.split("=")[0].split()[0]: line for line in lines}
+
+
 def killed_under_run(mpi, where, rank, number):
     """A hang in which all wait for rank 1; one rank is killed, upon which the launcher ends the others."""
     with hanging(mpi, "skip", where, way="run") as process:
+        time.sleep(STAND)
         os.kill(process_of(where, rank), number)
         process.wait(timeout=60)
     return diagnose(where)
@@ -206,20 +216,26 @@ def test_crashed_rank_when_the_launcher_took_all_down(mpi, where):
 
 
 def test_killed_rank_when_the_launcher_took_all_down(mpi, where):
-    """MPICH's launcher answers SIGKILL by SIGKILL, and at once: where it was quicker nothing may be claimed."""
+    """MPICH's launcher answers SIGKILL by SIGKILL, and at once: where it was quicker it is said who went first, not that
+    it was the cause."""
     result = killed_under_run(mpi, where, 1, signal.SIGKILL)
-    noted = list(pathlib.Path(where).glob("*.deaths"))
-    assert noted or mpi == "mpich"
-    assert result["verdict"] == ("dead_rank" if noted else "hang")
-    assert states(result) == {1: "dead" if noted else "in_user_code"}
+    noted = notes(where)
+    sure = "died" in noted
+    assert sure or mpi == "mpich"
+    assert result["verdict"] == ("dead_rank" if sure else "hang")
+    assert states(result) == {1: "dead" if sure else "in_user_code"}
+    assert "signal=9" in noted["died" if sure else "first"]
+    if not sure:
+        assert "The first process to end was that of rank 1, of signal 9" in " ".join(result["text"])
 
 
 def test_a_job_ended_from_outside_has_no_dead_rank(mpi, where):
     with hanging(mpi, "skip", where, way="run"):
-        pass
+        time.sleep(STAND)
     result = diagnose(where)
-    assert result["verdict"] == "hang"
-    assert not list(pathlib.Path(where).glob("*.deaths"))
+    assert (result["verdict"], result["severity"]) == ("hang", "error")
+    assert result["standing"]["kind"] == "long" and result["standing"]["seconds"] >= STAND
+    assert set(notes(where)) == {"ended"}
 
 
 def test_lost_dump(mpi, where):
@@ -240,11 +256,17 @@ def test_finished_job(mpi, where):
 
 
 def test_the_report_begins_with_it(mpi, where):
-    with hanging(mpi, "chain", where):
-        pass
+    """As an error where it is known that the job stood; no dump tells when it was killed."""
+    with hanging(mpi, "chain", where, way="run"):
+        time.sleep(STAND)
     first = jobs.report(where)["findings"][0]
     assert (first["severity"], first["code"]) == ("error", "hang")
     assert "wait for rank 0" in first["text"]
+    for path in pathlib.Path(where).glob("*.deaths"):
+        path.unlink()
+    first = jobs.report(where)["findings"][0]
+    assert (first["severity"], first["code"]) == ("warning", "maybe_hang")
+    assert "wait for rank 0" in first["text"] and "killed at work" in first["text"]
 
 
 def test_killed_at_work_is_no_deadlock(mpi, tmp_path):
@@ -255,3 +277,15 @@ def test_killed_at_work_is_no_deadlock(mpi, tmp_path):
             time.sleep(0.05 * attempt)
         result = diagnose(where)
         assert result["verdict"] not in ("deadlock", "desync"), result["text"]
+        assert result["severity"] != "error", result["text"]
+
+
+@pytest.mark.parametrize("mode", ["busy", "moves"])
+def test_killed_at_work_is_no_hang(mpi, mode, tmp_path):
+    """Where the end of the job is known there is no doubt."""
+    for attempt in range(3):
+        where = tmp_path / str(attempt)
+        with hanging(mpi, mode, where, way="run"):
+            time.sleep(0.1 + 0.07 * attempt)
+        result = diagnose(where)
+        assert result["verdict"] == "ok", result["text"]

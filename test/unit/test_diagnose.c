@@ -359,16 +359,115 @@ static void waiting_for_ranks_that_move_is_no_hang(void **state) {
 static void the_first_that_died_is_to_blame(void **state) {
     (void)state;
     struct hand hand;
-    const struct death death = {.signal = 11, .status = -1};
+    const struct job_end end = {.dead_known = true, .dead = 2, .sure = true, .signal = 11, .status = -1};
     hand_make(&hand, 3);
     for (unsigned r = 0; r < 3; r++)
         hand.states[r] = PROCESS_GONE;
     hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 1, 0);
-    const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.death = &death, .dead = 2});
+    const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = &end});
     assert_int_equal(diagnosis->verdict, VERDICT_DEAD_RANK);
     assert_int_equal(diagnosis->culprit_count, 1);
     assert_int_equal(diagnosis->culprits[0].party, 2);
     assert_string_equal(diagnosis->culprits[0].reason, "was the first to die, of signal 11");
+    hand_free(&hand);
+}
+
+/* ---- killed, and nobody saw it stand --------------------------------------------------------- */
+
+#define MS UINT64_C(1000000)
+enum { HUNG_AT = 1000 /* ms */, CALL_MS = 20 };
+
+/* Ranks 0 and 1 wait in an Allreduce since HUNG_AT; 2 was last seen in a call `after_ms` later. A process needed up to
+ * CALL_MS for ten such calls before, and once a second. */
+static void hand_kill(struct hand *hand, unsigned after_ms, bool with_history) {
+    hand_make(hand, 3);
+    for (unsigned r = 0; r < 3; r++) {
+        struct operation_row *row = dump_builder_operation(hand->builders[r], 0);
+        row->call = BUILDER_ALLREDUCE;
+        row->source = SOURCE_HOST;
+        for (unsigned i = 0; i < 10 && with_history; i++)
+            dump_builder_count(row, 8, (i < 2 ? CALL_MS : 1) * MS);
+        if (with_history)
+            dump_builder_count(row, 8, 1000 * MS);
+        hand->states[r] = PROCESS_GONE;
+        dump_builder_header(hand->builders[r])->activated_ticks = (HUNG_AT - 100) * MS;
+        struct progress *p = dump_builder_contents(hand->builders[r], SECTION_PROGRESS, 0);
+        p->enqueued = with_history ? 11 + (r < 2) : r < 2;
+    }
+    for (unsigned r = 0; r < 2; r++) {
+        hand_call(hand, r, BUILDER_ALLREDUCE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, with_history ? 11 : 0);
+        hand->slots[r]->enter = HUNG_AT * MS;
+    }
+    hand->slots[2]->last_leave = (HUNG_AT + after_ms) * MS;
+}
+
+/* Judges it with the job's end noted at `end_ms` (0: not noted) on the host of that boot id. */
+static void expect_standing(unsigned after_ms, bool with_history, unsigned end_ms, const char *boot_id,
+                            enum verdict verdict, enum standing_kind kind) {
+    struct hand hand;
+    struct job_end end = {.signal = -1, .status = -1, .monotonic_ns = (int64_t)(end_ms * MS)};
+    hand_kill(&hand, after_ms, with_history);
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+    strcpy(end.boot_id, boot_id);
+    const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = end_ms ? &end : NULL});
+    assert_int_equal(diagnosis->verdict, verdict);
+    assert_int_equal(diagnosis->standing.kind, kind);
+    assert_int_equal(diagnosis->standing.usual_ns >= 0, with_history);
+    assert_int_equal(diagnosis_severity(diagnosis), verdict == VERDICT_OK     ? SEVERITY_INFO
+                                                    : kind == STANDING_UNTOLD ? SEVERITY_WARNING
+                                                                              : SEVERITY_ERROR);
+    assert_int_equal(diagnosis->culprit_count, verdict == VERDICT_OK ? 0 : 1);
+    hand_free(&hand);
+}
+
+static void a_job_killed_at_work(void **state) {
+    (void)state;
+    expect_standing(10, true, HUNG_AT + 30, "the boot", VERDICT_OK, STANDING_BRIEF);
+    expect_standing(10, true, HUNG_AT + 90, "the boot", VERDICT_OK, STANDING_BRIEF); /* whatever was usual */
+}
+
+static void a_job_that_stood_before_it_was_killed(void **state) {
+    (void)state;
+    expect_standing(10, true, HUNG_AT + 500, "the boot", VERDICT_HANG, STANDING_LONG);
+    expect_standing(500, true, 0, "", VERDICT_HANG, STANDING_LONG);
+    expect_standing(500, true, HUNG_AT + 10, "another boot", VERDICT_HANG, STANDING_LONG);
+}
+
+/* The dumps may have stopped telling when the hang began: the verdict is kept, but it is a warning. */
+static void a_job_whose_end_is_not_known(void **state) {
+    (void)state;
+    expect_standing(10, true, 0, "", VERDICT_HANG, STANDING_UNTOLD);
+    expect_standing(10, true, HUNG_AT + 30, "another boot", VERDICT_HANG, STANDING_UNTOLD);
+}
+
+/* All are in the first collective of the job: nothing says how long it may take. */
+static void a_first_collective_that_has_no_history(void **state) {
+    (void)state;
+    expect_standing(10, false, HUNG_AT + 500, "the boot", VERDICT_HANG, STANDING_UNTOLD);
+    expect_standing(10, false, HUNG_AT + 20000, "the boot", VERDICT_HANG, STANDING_LONG);
+}
+
+/* What happened once, a second long, is no measure; twice is. */
+static void the_longest_call_is_left_out(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_kill(&hand, 0, true);
+    const struct diagnosis *diagnosis = hand_judge(&hand, false);
+    assert_in_range(diagnosis->standing.usual_ns, CALL_MS * MS * 3 / 4, CALL_MS * MS * 5 / 4);
+    hand_free(&hand);
+}
+
+static void a_job_that_was_seen_to_stand_needs_no_age(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_kill(&hand, 10, true);
+    for (unsigned r = 0; r < 3; r++)
+        hand.states[r] = PROCESS_RUNS;
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->standing.kind, STANDING_NONE);
+    assert_int_equal(diagnosis_severity(diagnosis), SEVERITY_ERROR);
     hand_free(&hand);
 }
 
@@ -419,6 +518,12 @@ int main(void) {
         cmocka_unit_test(a_circle_beside_ranks_that_move),
         cmocka_unit_test(waiting_for_ranks_that_move_is_no_hang),
         cmocka_unit_test(the_first_that_died_is_to_blame),
+        cmocka_unit_test(a_job_killed_at_work),
+        cmocka_unit_test(a_job_that_stood_before_it_was_killed),
+        cmocka_unit_test(a_job_whose_end_is_not_known),
+        cmocka_unit_test(a_first_collective_that_has_no_history),
+        cmocka_unit_test(the_longest_call_is_left_out),
+        cmocka_unit_test(a_job_that_was_seen_to_stand_needs_no_age),
         cmocka_unit_test(the_shortest_cycle_is_found),
         cmocka_unit_test(any_is_released_by_one),
     };

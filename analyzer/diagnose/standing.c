@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of standing.h.
+ * Lives here: times. Must not live here: verdicts, sentences.
+ */
+#include "analyzer/diagnose/standing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/load/rows.h"
+
+enum { COMPARED_MOST = 64 };             /* processes whose tables are read */
+#define HEARTBEAT_NS INT64_C(2500000000) /* memory of GPUs is sampled every 2 s */
+
+/* ---- signs of life --------------------------------------------------------------------------- */
+
+struct life {
+    const char *boot_id;
+    int64_t last_ns;  /* CLOCK_MONOTONIC of its host */
+    int64_t slack_ns; /* the host lived at most that much longer; INT64_MAX not known */
+    uint32_t party;
+};
+
+/* Numbers of a damaged dump may be any. */
+static int64_t difference(int64_t later, int64_t earlier) {
+    int64_t result;
+    return __builtin_sub_overflow(later, earlier, &result) ? 0 : result;
+}
+
+static void newer(int64_t *last, int64_t ns) {
+    if (ns > *last)
+        *last = ns;
+}
+
+static void newer_ticks(uint64_t *last, uint64_t ticks) {
+    if (ticks > *last)
+        *last = ticks;
+}
+
+/* The newest record of a lane, NULL when it has none. */
+static const struct record *newest(const struct dump_lane *lane) {
+    for (uint64_t t = lane->end_ticket; lane->ring && t > lane->first_ticket; t--) {
+        const struct record *record = &lane->ring[(t - 1) & (lane->ring_records - 1)];
+        if (record->commit == t)
+            return record;
+    }
+    return NULL;
+}
+
+static uint64_t last_ticks(const struct dump *dump) {
+    const struct dump_header *header = dump->header;
+    uint64_t last = header->activated_ticks;
+    newer_ticks(&last, header->initialised_ticks);
+    newer_ticks(&last, header->finalise_ticks);
+    if (dump->anchor_count > 0)
+        newer_ticks(&last, dump->anchors[dump->anchor_count - 1].ticks);
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        if (dump->in_flight[i].tid == 0)
+            continue;
+        newer_ticks(&last, dump->in_flight[i].last_leave);
+        if (dump->in_flight[i].call)
+            newer_ticks(&last, dump->in_flight[i].enter);
+    }
+    for (uint32_t i = 0; i < dump->communicator_count; i++)
+        if (dump->communicators[i].progress)
+            newer_ticks(&last, dump->communicators[i].progress->last_enter);
+    for (uint32_t i = 0; i < dump->lane_count; i++) {
+        const struct record *record = newest(&dump->lanes[i]);
+        if (record && !record_is_device(record))
+            newer_ticks(&last, record->t1);
+    }
+    return last;
+}
+
+static struct life life_of(const struct dump *dump, uint32_t party) {
+    struct life life = {.boot_id = dump->boot_id, .party = party, .slack_ns = INT64_MAX};
+    life.last_ns = dump_monotonic_ns(dump, last_ticks(dump));
+    for (uint32_t i = 0; i < dump->lane_count; i++) {
+        const struct record *record = newest(&dump->lanes[i]);
+        if (record && record_is_device(record))
+            newer(&life.last_ns, (int64_t)record->t1);
+    }
+    for (uint32_t i = 0; i < dump->device_count; i++)
+        if (dump->devices[i].memory_samples > 1)
+            life.slack_ns = HEARTBEAT_NS;
+    return life;
+}
+
+static int compare_lives(const void *a, const void *b) {
+    const struct life *left = a, *right = b;
+    int order = strcmp(left->boot_id, right->boot_id);
+    return order ? order : left->party < right->party ? -1 : left->party > right->party;
+}
+
+static int compare_parties(const void *a, const void *b) {
+    const struct life *left = a, *right = b;
+    return left->party < right->party ? -1 : left->party > right->party;
+}
+
+/* Lives from `from` up to `to` are of one host. */
+static void share_life(struct life *lives, size_t from, size_t to, const struct job_end *end) {
+    struct life host = {.slack_ns = INT64_MAX};
+    for (size_t i = from; i < to; i++) {
+        newer(&host.last_ns, lives[i].last_ns);
+        host.slack_ns = lives[i].slack_ns < host.slack_ns ? lives[i].slack_ns : host.slack_ns;
+    }
+    if (end && end->monotonic_ns > 0 && strcmp(end->boot_id, lives[from].boot_id) == 0) {
+        newer(&host.last_ns, end->monotonic_ns);
+        host.slack_ns = 0;
+    }
+    for (size_t i = from; i < to; i++) {
+        lives[i].last_ns = host.last_ns;
+        lives[i].slack_ns = host.slack_ns;
+    }
+}
+
+/* Per dump of the job, what is known of its host. NULL when memory is short. */
+static struct life *find_lives(const struct world *world, const struct job_end *end) {
+    struct life *lives = malloc((world->dump_count + 1) * sizeof *lives);
+    if (!lives)
+        return NULL;
+    for (uint32_t p = 0; p < world->dump_count; p++)
+        lives[p] = life_of(world->parties[p].dump, p);
+    qsort(lives, world->dump_count, sizeof *lives, compare_lives);
+    for (size_t from = 0, to; from < world->dump_count; from = to) {
+        for (to = from + 1; to < world->dump_count && strcmp(lives[from].boot_id, lives[to].boot_id) == 0;)
+            to++;
+        share_life(lives, from, to, end);
+    }
+    qsort(lives, world->dump_count, sizeof *lives, compare_parties);
+    return lives;
+}
+
+/* ---- what is usual --------------------------------------------------------------------------- */
+
+/* Rows of work on a GPU are in ns, others in ticks. */
+static bool is_about(const struct operation_row *row, const struct dump *dump, const struct wait *wait) {
+    const struct call_name *call = dump_call(dump, row->call);
+    unsigned source = row->source & ~SOURCE_SIZE_CLASS;
+    bool device = source == SOURCE_GPU_EVENT || source == SOURCE_IN_KERNEL;
+    return call && strcmp(call->name, wait->call->name) == 0 && device == wait->device;
+}
+
+/* The second longest time of the calls that are waited in, in whatever communicator: what happened once may be the
+ * job's start. Histograms are coarse (a fifth); 0 where there were no two calls. */
+static int64_t second_longest_ns(const struct dump *dump, const struct wait *wait) {
+    uint64_t counts[HISTOGRAM_BUCKETS] = {0}, above = 0;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
+            const struct operation_row *row = &dump->lanes[lane].operations[i];
+            struct operation_row copy;
+            enum row_state state = operation_row_read(dump, row, &copy);
+            if ((state != ROW_STABLE && state != ROW_TORN) || !is_about(&copy, dump, wait))
+                continue;
+            for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++)
+                counts[b] += row->histogram[b];
+        }
+    for (unsigned b = HISTOGRAM_BUCKETS; b-- > 0;)
+        if ((above += counts[b]) >= 2)
+            return wait->device ? (int64_t)histogram_middle(b) : dump_duration_ns(dump, histogram_middle(b));
+    return 0;
+}
+
+/* The mean time between two collectives of the communicator that is waited in. */
+static int64_t between_collectives_ns(const struct world *world, const struct wait *wait) {
+    const struct membership *member =
+        wait->collective && wait->communicator ? world_membership(wait->communicator, wait->party) : NULL;
+    const struct dump_header *header = world->parties[wait->party].dump->header;
+    uint64_t start = header->initialised_ticks ? header->initialised_ticks : header->activated_ticks;
+    struct progress progress;
+    if (!member || !membership_progress(world, member, &progress) || progress.enqueued < 2 ||
+        progress.last_enter <= start)
+        return 0;
+    return dump_duration_ns(world->parties[wait->party].dump, (progress.last_enter - start) / progress.enqueued);
+}
+
+/* The most of both over those who wait, or as many of them as are looked at; -1 where there is nothing. */
+static int64_t find_usual(const struct blockage *waits) {
+    size_t step = waits->count / COMPARED_MOST + 1;
+    int64_t usual = -1;
+    for (size_t i = 0; i < waits->count; i += step) {
+        const struct wait *wait = &waits->items[i];
+        int64_t longest = second_longest_ns(waits->world->parties[wait->party].dump, wait);
+        int64_t between = between_collectives_ns(waits->world, wait);
+        newer(&usual, longest > 0 ? longest : -1);
+        newer(&usual, between > 0 ? between : -1);
+    }
+    return usual;
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+static void find_oldest(struct standing *standing, const struct blockage *waits, const struct life *lives) {
+    for (size_t i = 0; i < waits->count; i++) {
+        const struct wait *wait = &waits->items[i];
+        if (wait->enter == 0)
+            continue;
+        int64_t entered = dump_monotonic_ns(waits->world->parties[wait->party].dump, wait->enter);
+        int64_t age = difference(lives[wait->party].last_ns, entered);
+        if (standing->call && age <= standing->age_ns)
+            continue;
+        standing->call = wait->call;
+        standing->party = wait->party;
+        standing->age_ns = age;
+    }
+}
+
+/* Processes that have not come out of their Init: nothing was there before. */
+static void find_oldest_init(struct standing *standing, const struct blockage *waits, const struct life *lives) {
+    for (uint32_t p = 0; p < waits->world->dump_count; p++) {
+        const struct dump *dump = waits->world->parties[p].dump;
+        int64_t age = difference(lives[p].last_ns, dump_monotonic_ns(dump, dump->header->activated_ticks));
+        if (waits->parties[p].doing != DOING_INIT || age <= standing->age_ns)
+            continue;
+        standing->party = p;
+        standing->age_ns = age;
+    }
+}
+
+static enum standing_kind kind_of(const struct standing *standing, int64_t slack_ns) {
+    int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
+    int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
+    most = most > STANDING_LEAST_NS ? most : STANDING_LEAST_NS;
+    if (standing->age_ns > most)
+        return STANDING_LONG;
+    bool brief = usual >= 0 && slack_ns <= difference(most, standing->age_ns);
+    return brief ? STANDING_BRIEF : STANDING_UNTOLD;
+}
+
+bool standing_find(struct standing *standing, const struct blockage *waits, const struct job_end *end) {
+    struct life *lives = find_lives(waits->world, end);
+    *standing = (struct standing){.party = NOBODY, .usual_ns = -1};
+    if (!lives)
+        return false;
+    if (waits->count > 0)
+        find_oldest(standing, waits, lives);
+    else
+        find_oldest_init(standing, waits, lives);
+    if (standing->party != NOBODY) {
+        standing->usual_ns = find_usual(waits);
+        standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
+        standing->kind = kind_of(standing, lives[standing->party].slack_ns);
+    }
+    free(lives);
+    return true;
+}

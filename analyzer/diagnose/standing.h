@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How long the waits of a job that is gone had stood when it ended, compared with what was usual in this very job: a
+ * job killed at work is full of waits too.
+ * Lives here: the last sign of life of every host, the oldest wait, how long such calls took before.
+ * Must not live here: who waits for whom, verdicts.
+ *
+ * Dumps of killed processes do not tell when they were killed. What they last wrote is a lower bound: a wait that was
+ * old by then was old. That it was young when the job ended follows only where the end is known: from the note of
+ * `commtap run`, or nearly so from a GPU's memory, which is sampled every two seconds whatever the job does.
+ */
+#ifndef COMMTAP_DIAGNOSE_STANDING_H
+#define COMMTAP_DIAGNOSE_STANDING_H
+
+#include "analyzer/diagnose/blockage.h"
+
+enum standing_kind {
+    STANDING_NONE = 0, /* nobody waits; or not asked, since the job was seen to stand */
+    STANDING_LONG,     /* longer than such calls used to take */
+    STANDING_BRIEF,    /* not so, up to the end of the job */
+    STANDING_UNTOLD,   /* not so as far as the dumps tell, which may have stopped telling long before the end */
+};
+
+struct standing {
+    enum standing_kind kind;
+    const struct call_name *call; /* the oldest wait */
+    uint32_t party;               /* ... its process */
+    int64_t age_ns;               /* ... its length at the last sign of life of its host */
+    int64_t usual_ns;             /* what such calls took at least twice in a process before; -1 there were none */
+    bool end_known;               /* that was the end of the job, or near it */
+};
+
+/* How old waits have to be, in usual lengths, and at least, to be more than what happens at work. */
+#define STANDING_FEW           3
+#define STANDING_LEAST_NS      INT64_C(100000000)
+#define STANDING_UNCOMPARED_NS INT64_C(10000000000) /* ... where there is nothing to compare with */
+
+/* Judges the waits; `end` is what was noted of the job's end, NULL nothing. Returns false when memory is short. */
+bool standing_find(struct standing *standing, const struct blockage *waits, const struct job_end *end);
+
+#endif
