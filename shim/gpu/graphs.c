@@ -36,13 +36,25 @@ struct captured_graph {
     uint64_t capture_id;
     struct gpu_device *device;
     uint32_t launch_count;
-    uint32_t replay;      /* number of the last one launched; another one makes what is read of the last worthless */
-    uint32_t pending;     /* it has not been read */
-    uint32_t read;        /* launches read of it */
+    uint64_t replay;      /* the last one launched: see REPLAY_UNREAD */
     uint64_t captured_ns; /* when the last of them was captured */
     uint32_t seen;        /* its executable graphs are seen: nothing is left to sampling */
     struct captured_launch *chunks[LAUNCH_CHUNKS];
 };
+
+/* One word for a replay, so that a launch of it is either read by the harvester or counted as lost by the thread that
+ * begins the next one, never both: number of the replay in the high half, REPLAY_UNREAD until it is done with, launches
+ * read of it below. */
+#define REPLAY_ONE    (UINT64_C(1) << 32)
+#define REPLAY_UNREAD (UINT64_C(1) << 31)
+
+static uint32_t replay_number(uint64_t replay) {
+    return (uint32_t)(replay >> 32);
+}
+
+static uint32_t replay_read(uint64_t replay) {
+    return (uint32_t)(replay & (REPLAY_UNREAD - 1));
+}
 
 static struct captured_graph graphs[GRAPHS_MAX];
 static uint32_t graph_limit; /* places that have ever been used */
@@ -74,14 +86,18 @@ static uint32_t real_launches(const struct captured_graph *captured) {
     return count;
 }
 
-/* What the replay before has left, as far as it can be had now. */
-static void settle(struct captured_graph *captured) {
-    if (__atomic_load_n(&captured->pending, __ATOMIC_ACQUIRE))
+/* What the replay before has left, as far as it can be had now; what is read of its events after this is worthless.
+ * Returns the number of the next one. */
+static uint32_t settle(struct captured_graph *captured) {
+    if (__atomic_load_n(&captured->replay, __ATOMIC_ACQUIRE) & REPLAY_UNREAD)
         harvester_look_briefly();
-    uint32_t lost = __atomic_exchange_n(&captured->pending, 0, __ATOMIC_ACQ_REL);
-    __atomic_add_fetch(&captured->replay, 1, __ATOMIC_ACQ_REL);
-    if (lost)
-        count_untimed(real_launches(captured) - __atomic_load_n(&captured->read, __ATOMIC_RELAXED));
+    uint64_t before = __atomic_load_n(&captured->replay, __ATOMIC_ACQUIRE), next;
+    do
+        next = (uint64_t)(replay_number(before) + 1) * REPLAY_ONE;
+    while (!__atomic_compare_exchange_n(&captured->replay, &before, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    if (before & REPLAY_UNREAD)
+        count_untimed(real_launches(captured) - replay_read(before));
+    return replay_number(next);
 }
 
 /* ---- capture --------------------------------------------------------------------------------- */
@@ -109,7 +125,7 @@ static struct captured_graph *new_graph(struct gpu_device *device, const void *g
         captured->users = 1;
         captured->capture_id = capture_id;
         captured->device = device;
-        captured->launch_count = captured->pending = captured->read = captured->seen = 0;
+        captured->launch_count = captured->seen = 0;
         if (handle_map_set(&by_graph, (uintptr_t)graph, (uintptr_t)captured))
             return captured;
         release(captured);
@@ -232,7 +248,7 @@ static struct gpu_span *new_replay(struct captured_graph *captured, void *stream
     int capturing = GPU_CAPTURE_STATUS_ACTIVE; /* then it becomes a child graph and is not followed */
     if (gpu_driver.stream_is_capturing(stream, &capturing) != GPU_SUCCESS || capturing != GPU_CAPTURE_STATUS_NONE)
         return NULL;
-    settle(captured);
+    uint32_t number = settle(captured);
     struct gpu_device *device = gpu_device_of_stream(captured->device, stream);
     struct gpu_span *span = device && gpu_device_is_live(device) ? gpu_span_take(device) : NULL;
     if (!span) {
@@ -243,7 +259,7 @@ static struct gpu_span *new_replay(struct captured_graph *captured, void *stream
     span->started = 1;
     span->stream = stream;
     span->graph = captured;
-    span->replay = captured->replay;
+    span->replay = number;
     span->enqueued_ns = os_monotonic_ns();
     return span;
 }
@@ -256,12 +272,17 @@ struct gpu_span *graphs_before_launch(const void *executable, void *stream) {
     return span;
 }
 
+/* False where another thread has launched the graph meanwhile: the events will be a mixture of both. */
+static bool expect(const struct gpu_span *span) {
+    uint64_t begun = span->replay * REPLAY_ONE;
+    return __atomic_compare_exchange_n(&span->graph->replay, &begun, begun | REPLAY_UNREAD, false, __ATOMIC_RELEASE,
+                                       __ATOMIC_RELAXED);
+}
+
 void graphs_launched(struct gpu_span *span, bool succeeded) {
     int saved = errno;
     bool entered = GPU_STREAM_IS_SPECIAL(span->stream) && gpu_context_enter(span->device);
-    if (succeeded && gpu_driver.event_record(span->stop, span->stream) == GPU_SUCCESS) {
-        __atomic_store_n(&span->graph->read, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&span->graph->pending, 1, __ATOMIC_RELEASE);
+    if (succeeded && gpu_driver.event_record(span->stop, span->stream) == GPU_SUCCESS && expect(span)) {
         gpu_span_push(span);
     } else {
         if (succeeded)
@@ -272,41 +293,53 @@ void graphs_launched(struct gpu_span *span, bool succeeded) {
     errno = saved;
 }
 
-static bool is_current(const struct gpu_span *span) {
-    return __atomic_load_n(&span->graph->replay, __ATOMIC_ACQUIRE) == span->replay;
+static bool is_unread(const struct gpu_span *span, uint64_t replay) {
+    return replay_number(replay) == span->replay && replay & REPLAY_UNREAD;
 }
 
-/* True when the launch could be told; a replay that began meanwhile makes what was read a mixture of two. */
-static bool read_launch(const struct gpu_span *span, const struct captured_launch *launch) {
+/* Claims one launch of the replay: what was read before is its own then. False: the next replay may have begun. */
+static bool claim(const struct gpu_span *span) {
+    uint64_t replay = __atomic_load_n(&span->graph->replay, __ATOMIC_ACQUIRE);
+    while (is_unread(span, replay))
+        if (__atomic_compare_exchange_n(&span->graph->replay, &replay, replay + 1, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE))
+            return true;
+    return false;
+}
+
+static void read_launch(const struct gpu_span *span, const struct captured_launch *launch) {
     uint64_t t0, length;
-    if (!launch->timed || device_clock_length(launch->start, launch->stop, &length) != GPU_SUCCESS ||
-        device_clock_read(&span->graph->device->clock, launch->start, &t0) != GPU_SUCCESS || !is_current(span) ||
-        t0 + STALE_NS < span->enqueued_ns)
-        return false;
+    if (!launch->timed || launch->dropped || device_clock_length(launch->start, launch->stop, &length) != GPU_SUCCESS ||
+        device_clock_read(&span->graph->device->clock, launch->start, &t0) != GPU_SUCCESS ||
+        t0 + STALE_NS < span->enqueued_ns || !claim(span))
+        return;
     finish_operation(span->graph->device, &launch->launch, launch->epoch_bits, t0, t0 + length, FLAG_CAPTURED);
-    __atomic_add_fetch(&span->graph->read, 1, __ATOMIC_RELAXED);
-    return true;
+}
+
+/* Nothing more will be read of it: the rest is lost, unless the next replay's launcher has counted it already. */
+static void close_replay(const struct gpu_span *span) {
+    uint64_t replay = __atomic_load_n(&span->graph->replay, __ATOMIC_ACQUIRE);
+    while (is_unread(span, replay))
+        if (__atomic_compare_exchange_n(&span->graph->replay, &replay, replay & ~REPLAY_UNREAD, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE)) {
+            count_untimed(real_launches(span->graph) - replay_read(replay));
+            return;
+        }
 }
 
 int graphs_replayed(const struct gpu_span *span) {
     struct captured_graph *captured = span->graph;
-    uint32_t untimed = 0, yes = 1;
     if (!captured->device->clock.taken)
         return GPU_NOT_READY;
-    for (uint32_t i = 0; i < captured->launch_count && is_current(span); i++)
-        untimed += !read_launch(span, launch_at(captured, i)) && !launch_at(captured, i)->dropped;
-    /* The next replay may have begun after all: its launcher then counts what we did not read. */
-    if (is_current(span) &&
-        __atomic_compare_exchange_n(&captured->pending, &yes, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        count_untimed(untimed);
+    for (uint32_t i = 0;
+         i < captured->launch_count && is_unread(span, __atomic_load_n(&captured->replay, __ATOMIC_ACQUIRE)); i++)
+        read_launch(span, launch_at(captured, i));
+    close_replay(span);
     return GPU_SUCCESS;
 }
 
 void graphs_replay_lost(const struct gpu_span *span) {
-    uint32_t yes = 1;
-    if (is_current(span) &&
-        __atomic_compare_exchange_n(&span->graph->pending, &yes, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        count_untimed(real_launches(span->graph));
+    close_replay(span);
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

@@ -3,6 +3,7 @@
  * GPU timing over a driver that a test steps through: launches, pools, errors, graphs, waits, ends.
  * Must not live here: what only a driver that really runs can show (end-to-end tests on the stand-in).
  */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -499,6 +500,40 @@ static void test_unfinished_replays_are_counted(void **state) {
     assert_int_equal(losses()->replays_untimed, 10 * 2);
 }
 
+static void *harvest_until_stopped(void *stopped) {
+    while (!__atomic_load_n((bool *)stopped, __ATOMIC_ACQUIRE))
+        harvester_round();
+    return NULL;
+}
+
+/* The harvester reads a replay while the next one is launched: each launch is a record or a loss, never both. */
+static void test_no_replay_is_both_timed_and_counted(void **state) {
+    (void)state;
+    enum { REPLAYS = 5000 };
+    void *stream = fake_stream(0, 0);
+    pthread_t harvester;
+    bool stopped = false;
+    uint64_t timed = 0;
+    capture_two(stream, 1);
+    graphs_instantiated(&executables[0], graph);
+    assert_int_equal(pthread_create(&harvester, NULL, harvest_until_stopped, &stopped), 0);
+    for (unsigned i = 0; i < REPLAYS; i++) {
+        struct gpu_span *span = graphs_before_launch(&executables[0], stream);
+        if (!span)
+            continue; /* counted as a loss: no free span */
+        graphs_launched(span, true);
+        fake_replay(os_monotonic_ns(), 1000);
+        fake_run(stream, 1, os_monotonic_ns(), 0);
+    }
+    __atomic_store_n(&stopped, true, __ATOMIC_RELEASE);
+    pthread_join(harvester, NULL);
+    harvester_round();
+    while (next_record(RECORD_GPU))
+        timed++;
+    assert_int_equal(timed + losses()->replays_untimed, 2 * REPLAYS);
+    assert_true(timed > 0);
+}
+
 /* Nodes that this replay did not write are no times of it. */
 static void test_stale_nodes_are_not_believed(void **state) {
     (void)state;
@@ -755,6 +790,7 @@ int main(void) {
         PLAIN(test_thread_ends_with_the_process_at_any_moment),
         GRAPHS(test_each_replay_of_a_graph_is_timed),
         GRAPHS(test_unfinished_replays_are_counted),
+        GRAPHS(test_no_replay_is_both_timed_and_counted),
         GRAPHS(test_stale_nodes_are_not_believed),
         GRAPHS(test_captured_launch_of_several_streams_is_only_counted),
         GRAPHS(test_graph_handles_are_reused),
