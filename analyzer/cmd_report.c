@@ -9,10 +9,12 @@
 #include <string.h>
 
 #include "analyzer/analyse/summary.h"
+#include "analyzer/analyse/summary_transfers.h"
 #include "analyzer/analyse/advice.h"
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
+#include "analyzer/render/path_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
@@ -84,13 +86,14 @@ static bool print_json(FILE *stream, const struct report *report) {
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
     return json_print(stream,
-                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
+                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
                                 "job", job_to_json(report->session), "coverage", coverage_to_json(report->session),
                                 "losses", loss_list_to_json(&report->session->job.losses), "summary",
                                 table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
                                 stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count), "sites",
-                                table_to_json(&sites), "what_if", what_if_to_json(analysis), "findings",
-                                findings_to_json(&report->session->findings)));
+                                table_to_json(&sites), "critical_path",
+                                path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
+                                what_if_to_json(analysis), "findings", findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -155,6 +158,24 @@ static bool print_sites(const struct output *output, const struct report *report
         return false;
     if (count > shown)
         fprintf(output->stream, "... and %zu more: commtap calls --waits\n", count - shown);
+    return true;
+}
+
+/* Which calls the job's duration hangs on; nothing where ranks cannot be compared. */
+static bool print_path(const struct output *output, const struct report *report) {
+    const struct session *session = report->session;
+    const struct causes *causes = &session->analysis.causes;
+    if (session->job.count < 2 || causes->path_pieces == 0 || session->path.count == 0)
+        return true;
+    char length[UNITS_TEXT], heading[64 + UNITS_TEXT];
+    units_time(length, (uint64_t)(causes->to_ns - causes->from_ns));
+    snprintf(heading, sizeof heading, "Calls that the %s%s hang on (critical path)", causes->partial ? "last " : "",
+             length);
+    print_heading(output, heading);
+    if (!path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color))
+        return false;
+    if (session->path.count > SITES_SHOWN)
+        fprintf(output->stream, "... and %zu more: --format json\n", session->path.count - SITES_SHOWN);
     return true;
 }
 
@@ -270,7 +291,7 @@ static bool print_text(const struct output *output, const struct report *report)
         fputs("\nno operation on record passes the filters\n", output->stream);
     else if (!print_operations(output, report))
         return false;
-    if (!print_ranks(output, report) || !print_sites(output, report))
+    if (!print_ranks(output, report) || !print_sites(output, report) || !print_path(output, report))
         return false;
     if (what_if_matters(&session->analysis.what_if)) {
         print_heading(output, "What if");
@@ -348,6 +369,8 @@ static int show(const struct options *options, const struct session *session) {
                                : summary_build(&summary, &session->job.selected, filter, SUMMARY_BY_DEFAULT);
     if (!done)
         return input_no_memory();
+    if (!scope->limited && filter->rank_count == 0) /* they are of all of a collective's ranks, and of the whole run */
+        summary_add_transfers(&summary, &session->analysis.waits.transfers, &session->directory);
     struct report report = {.session = session, .summary = &summary, .directory = options->arguments[0]};
     report.ranks = rank_rows(&session->job, &session->analysis, filter, &report.rank_count);
     int code = report.ranks ? print(options, &report) : input_no_memory();

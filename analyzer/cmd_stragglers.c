@@ -10,6 +10,7 @@
 
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/path_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/what_if.h"
@@ -18,17 +19,18 @@
 static bool print_json(FILE *stream, const struct session *session, const struct table *ranks) {
     const struct straggler_analysis *analysis = &session->analysis;
     int64_t error = common_clock_worst_error(&session->clock);
-    return json_print(
-        stream,
-        json_pack("{s:s, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.stragglers/1",
-                  "window", scope_to_json(&session->scope), "run_id", escape_json(session->job.dumps[0]->run_id),
-                  "blocks", (json_int_t)analysis->blocks, "independent_blocks", analysis->independent_blocks,
-                  "window_seconds", seconds_of(analysis->window_ns), "clock_error_us",
-                  error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks",
-                  table_to_json(ranks), "stragglers",
-                  stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count), "suspects",
-                  stragglers_to_json(analysis, analysis->suspects, analysis->suspect_count), "what_if",
-                  what_if_to_json(analysis), "findings", findings_to_json(&session->findings)));
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+                                "commtap.stragglers/1", "window", scope_to_json(&session->scope), "run_id",
+                                escape_json(session->job.dumps[0]->run_id), "blocks", (json_int_t)analysis->blocks,
+                                "independent_blocks", analysis->independent_blocks, "window_seconds",
+                                seconds_of(analysis->window_ns), "clock_error_us",
+                                error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks",
+                                table_to_json(ranks), "stragglers",
+                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
+                                "suspects", stragglers_to_json(analysis, analysis->suspects, analysis->suspect_count),
+                                "critical_path", path_to_json(analysis, &session->path, session->start_ns), "what_if",
+                                what_if_to_json(analysis), "findings", findings_to_json(&session->findings)));
 }
 
 /* The findings that are about slow ranks, and who could not be looked at. */

@@ -11,6 +11,7 @@
 #include "analyzer/analyse/job.h"
 #include "analyzer/analyse/summary.h"
 #include "analyzer/analyse/summary_deepspeed.h"
+#include "analyzer/analyse/summary_transfers.h"
 #include "analyzer/call_sites.h"
 #include "analyzer/input.h"
 #include "analyzer/options.h"
@@ -131,6 +132,7 @@ struct part {
     const struct dump_set *set;
     const struct filter *filter;
     const struct scope *scope; /* where it has limits, `set` holds the dumps of its clock */
+    const struct job *job;
 };
 
 /* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
@@ -171,11 +173,25 @@ static int read_layout(struct layout *layout, const struct options *options) {
               stderr);
     else if (sort && !layout->sort)
         fprintf(stderr, "commtap summary: no column is called '%.64s' (see commtap summary --help)\n", sort);
+    else if (option_given(options, "transfers") && layout->by != SUMMARY_BY_DEFAULT)
+        fputs("commtap summary: --transfers goes with --by op,bytes,comm\n", stderr);
     else if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0)
         fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
     else
         return EXIT_FINE;
     return EXIT_USAGE;
+}
+
+/* What was left of the job's collectives once everybody had come. */
+static int add_transfers(struct summary *summary, const struct part *part) {
+    if (part->scope->limited || part->filter->rank_count > 0) {
+        fputs("commtap summary: --transfers is about all ranks and the whole run: not with --rank, --from, --to, "
+              "--step\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    bool done = summary_measure_transfers(summary, part->job->dumps, part->job->count, session_workers(part->options));
+    return done ? EXIT_FINE : input_no_memory();
 }
 
 static int summarise(const struct part *part, const struct layout *layout) {
@@ -184,9 +200,12 @@ static int summarise(const struct part *part, const struct layout *layout) {
                                             : build(&summary, part, layout->by, NULL);
     if (code != EXIT_FINE)
         return code;
-    code = !layout->sort || table_sort(summary.entries, sizeof *summary.entries, summary.count, layout->sort)
-               ? print(part->options, &summary, part->scope)
-               : input_no_memory();
+    if (option_given(part->options, "transfers"))
+        code = add_transfers(&summary, part);
+    if (code == EXIT_FINE)
+        code = !layout->sort || table_sort(summary.entries, sizeof *summary.entries, summary.count, layout->sort)
+                   ? print(part->options, &summary, part->scope)
+                   : input_no_memory();
     summary_free(&summary);
     return code;
 }
@@ -250,7 +269,8 @@ static int sum_up(const struct options *options, const struct selection *selecti
         const struct part part = {.options = options,
                                   .set = time.scope.limited ? &job.selected : set,
                                   .filter = &selection->filter,
-                                  .scope = &time.scope};
+                                  .scope = &time.scope,
+                                  .job = &job};
         if (time.scope.limited)
             say_other_jobs(&job);
         code = option_given(options, "compat") ? summarise_as_deepspeed(&part) : summarise(&part, layout);
@@ -286,6 +306,9 @@ static const struct option option_rows[] = {
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     {.name = "sort", .argument = "KEY", .doc = "column to sort by, by its JSON key, as in count or time_max_us"},
+    {.name = "transfers",
+     .doc =
+         "also what of the collectives was left once everybody had come, and the bandwidth of that: from the events"},
     {.name = "compat",
      .argument = "WHAT",
      .choices = "deepspeed",

@@ -26,7 +26,7 @@ static void show_progress(void *context, unsigned permille) {
     fflush(stderr);
 }
 
-static unsigned worker_count(const struct options *options) {
+unsigned session_workers(const struct options *options) {
     const char *text = option_text(options, "threads");
     long count = text ? strtol(text, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
@@ -37,7 +37,7 @@ static bool judge(struct session *session, const struct options *options) {
     bool terminal = isatty(STDERR_FILENO);
     const struct scope *scope = &session->scope;
     const struct filter *filter = &session->selection.filter;
-    struct straggler_request request = {.workers = worker_count(options),
+    struct straggler_request request = {.workers = session_workers(options),
                                         .limited = scope->limited,
                                         .from_ns = scope->from_ns,
                                         .to_ns = scope->to_ns,
@@ -54,8 +54,10 @@ static bool judge(struct session *session, const struct options *options) {
 static bool name_sites(struct session *session) {
     session->labels = site_labels_new(session->sites.symbols, &session->sites.skip);
     session->analysis.labels = session->labels;
-    return session->labels && !session->analysis.waits.sites.no_memory &&
-           hot_sites_build(&session->hot, &session->analysis.waits.sites, session->sites.symbols, session->labels);
+    return session->labels &&
+           hot_sites_build(&session->hot, &session->analysis.waits.sites, session->sites.symbols, session->labels) &&
+           path_sites_build(&session->path, &session->analysis.causes, &session->directory, session->sites.symbols,
+                            session->labels);
 }
 
 static int run_stages(struct session *session, const struct options *options) {
@@ -98,6 +100,7 @@ int session_open(struct session *session, const struct options *options) {
 void session_close(struct session *session) {
     findings_free(&session->findings);
     hot_sites_free(&session->hot);
+    path_sites_free(&session->path);
     site_labels_free(session->labels);
     call_sites_close(&session->sites);
     straggler_analysis_free(&session->analysis);

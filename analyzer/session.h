@@ -9,6 +9,7 @@
 
 #include "analyzer/analyse/findings.h"
 #include "analyzer/analyse/hot_sites.h"
+#include "analyzer/analyse/path_sites.h"
 #include "analyzer/call_sites.h"
 #include "analyzer/options.h"
 #include "analyzer/selection.h"
@@ -25,6 +26,7 @@ struct session {
     struct call_sites sites;
     struct site_labels *labels;
     struct hot_sites hot;
+    struct path_sites path;
     int64_t start_ns, end_ns; /* of the job, common clock */
 };
 
@@ -44,6 +46,9 @@ struct session {
  * who is to blame does not depend on who is shown. */
 int session_open(struct session *session, const struct options *options);
 void session_close(struct session *session);
+
+/* Worker threads to use: as many as --threads says, where the command has it, else one per processor. */
+unsigned session_workers(const struct options *options);
 
 /* EXIT_FINDINGS where --fail-on asks for it, else EXIT_FINE. */
 int session_verdict(const struct session *session, const struct options *options);

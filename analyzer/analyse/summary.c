@@ -376,6 +376,7 @@ static bool add_percentiles(struct summary_group *group) {
 static void add_rates(struct summary_group *group) {
     struct summary_entry *entry = &group->entry;
     entry->algbw_bytes_per_s = entry->busbw_bytes_per_s = -1;
+    entry->transfer_algbw_bytes_per_s = entry->transfer_busbw_bytes_per_s = -1;
     if (group->band_bytes == 0 || group->band_ns == 0)
         return;
     entry->algbw_bytes_per_s = (double)group->band_bytes * 1e9 / (double)group->band_ns;

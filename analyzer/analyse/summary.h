@@ -68,6 +68,12 @@ struct summary_entry {
     double algbw_bytes_per_s;
     double busbw_bytes_per_s; /* with each communicator's own size; < 0 also where that is unknown */
 
+    /* of the calls that were matched with all their partners' (summary_transfers.h): from when the last one that a
+       member needs had come until it left; 0 members: not known. Bandwidths as above, < 0 = none. */
+    uint64_t transfer_members;
+    int64_t transfer_ns, completion_ns;
+    double transfer_algbw_bytes_per_s, transfer_busbw_bytes_per_s;
+
     /* times of the calls, ascending: every one when percentiles is PERCENTILES_EXACT, else histogram buckets */
     struct summary_sample *samples;
     size_t sample_count;

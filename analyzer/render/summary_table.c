@@ -54,6 +54,17 @@ VALUE(algbw_gbps, entry->algbw_bytes_per_s >= 0 ? cell_real(entry->algbw_bytes_p
 VALUE(busbw_gbps, entry->busbw_bytes_per_s >= 0 ? cell_real(entry->busbw_bytes_per_s * 8 / 1e9) : cell_unknown())
 VALUE(algbw_gb, entry->algbw_bytes_per_s >= 0 ? cell_real(entry->algbw_bytes_per_s / 1e9) : cell_unknown())
 VALUE(busbw_gb, entry->busbw_bytes_per_s >= 0 ? cell_real(entry->busbw_bytes_per_s / 1e9) : cell_unknown())
+#define BANDWIDTH(FIELD, FACTOR) (entry->FIELD >= 0 ? cell_real(entry->FIELD * (FACTOR)) : cell_unknown())
+#define TRANSFERRED              (entry->transfer_members > 0)
+VALUE(transfer_count, TRANSFERRED ? cell_unsigned(entry->transfer_members) : cell_unknown())
+VALUE(transfer_avg,
+      TRANSFERRED ? cell_real((double)entry->transfer_ns / 1e3 / (double)entry->transfer_members) : cell_unknown())
+VALUE(transfer_seconds, TRANSFERRED ? cell_real((double)entry->transfer_ns / 1e9) : cell_unknown())
+VALUE(completion_seconds, TRANSFERRED ? cell_real((double)entry->completion_ns / 1e9) : cell_unknown())
+VALUE(transfer_algbw_gbps, BANDWIDTH(transfer_algbw_bytes_per_s, 8 / 1e9))
+VALUE(transfer_busbw_gbps, BANDWIDTH(transfer_busbw_bytes_per_s, 8 / 1e9))
+VALUE(transfer_algbw_gb, BANDWIDTH(transfer_algbw_bytes_per_s, 1 / 1e9))
+VALUE(transfer_busbw_gb, BANDWIDTH(transfer_busbw_bytes_per_s, 1 / 1e9))
 VALUE(source, text_or_unknown(source_name(entry->source)))
 VALUE(percentiles,
       RANKED ? cell_text(entry->percentiles == PERCENTILES_EXACT ? "exact" : "approximate") : cell_unknown())
@@ -87,6 +98,14 @@ const struct column summary_columns[] = {
     {"busbw_gbps", NULL, .value = busbw_gbps, .doc = "bus bandwidth, Gbit/s"},
     {"algbw_gb_per_s", "algbw", LOOK_GB_PER_S, .value = algbw_gb, .optional = true, .doc = "algorithm bandwidth, 1e9 bytes/s"},
     {"busbw_gb_per_s", "busbw", LOOK_GB_PER_S, .value = busbw_gb, .optional = true, .doc = "bus bandwidth, 1e9 bytes/s"},
+    {"transfer_count", NULL, .value = transfer_count, .doc = "calls matched with all of their partners'"},
+    {"transfer_seconds", NULL, .value = transfer_seconds, .doc = "of these, time after the last partner had come, summed"},
+    {"transfer_avg_us", "transfer", LOOK_MICROSECONDS, .value = transfer_avg, .optional = true, .doc = "the same per call"},
+    {"completion_seconds", NULL, .value = completion_seconds, .doc = "of these, N to N: time after the first one had left, summed"},
+    {"transfer_algbw_gbps", NULL, .value = transfer_algbw_gbps, .doc = "algorithm bandwidth of the transfer, Gbit/s"},
+    {"transfer_busbw_gbps", NULL, .value = transfer_busbw_gbps, .doc = "bus bandwidth of the transfer, Gbit/s"},
+    {"transfer_algbw_gb_per_s", NULL, .value = transfer_algbw_gb, .doc = "algorithm bandwidth of the transfer, 1e9 bytes/s"},
+    {"transfer_busbw_gb_per_s", "its busbw", LOOK_GB_PER_S, .value = transfer_busbw_gb, .optional = true, .doc = "bus bandwidth of the transfer, 1e9 bytes/s"},
     {"source", "source", .value = source, .left = true, .optional = true, .doc = "where the times come from"},
     {"percentiles", NULL, .value = percentiles, .doc = "exact, or approximate: from a histogram of 4 buckets per octave"},
     {"untimed", NULL, .value = untimed, .doc = "calls without a time: completion was not seen"},
