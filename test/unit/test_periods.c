@@ -207,7 +207,8 @@ static void one_operation_per_step_is_a_step(void **state) {
     free(s.symbols);
 }
 
-/* Of two collectives of one kind in each step, all ranks take the same one, whichever their records begin with. */
+/* Of two collectives of one kind in each step, all ranks take the same one, whichever their records begin and end with.
+ */
 static void ranks_agree_about_the_anchor(void **state) {
     (void)state;
     enum { STEPS = 50, IN_STEP = 3 };
@@ -218,16 +219,17 @@ static void ranks_agree_about_the_anchor(void **state) {
         numbers[i] = 7 + i;
         order[i] = i % IN_STEP == 0; /* less wanted */
     }
-    for (size_t skipped = 0; skipped < 2 * IN_STEP; skipped++) {
-        struct periods periods;
-        assert_true(
-            periods_find(&periods, symbols + skipped, order + skipped, numbers + skipped, STEPS * IN_STEP - skipped));
-        assert_true(periods.step < periods.count);
-        assert_int_equal(periods.levels[periods.step].length, IN_STEP);
-        if (skipped == 0)
-            anchor = periods.levels[periods.step].anchor;
-        assert_true(anchor != 100 && periods.levels[periods.step].anchor == anchor);
-    }
+    for (size_t skipped = 0; skipped < IN_STEP; skipped++)
+        for (size_t cut = 0; cut < IN_STEP; cut++) {
+            struct periods periods;
+            assert_true(periods_find(&periods, symbols + skipped, order + skipped, numbers + skipped,
+                                     STEPS * IN_STEP - skipped - cut));
+            assert_true(periods.step < periods.count);
+            assert_int_equal(periods.levels[periods.step].length, IN_STEP);
+            if (skipped == 0 && cut == 0)
+                anchor = periods.levels[periods.step].anchor;
+            assert_true(anchor != 100 && periods.levels[periods.step].anchor == anchor);
+        }
 }
 
 int main(void) {
