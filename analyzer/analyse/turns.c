@@ -13,6 +13,7 @@ enum {
     DEPTHS_MOST = 8,      /* 1, 4, 16 ... 4^7 ranks slow at once */
     PERIOD_MOST = 64,     /* collectives */
     DEPTH_FACTOR = 4,     /* the gaps of the next so many times as many say what noise does */
+    PHASES = 4,           /* of the run */
     BLOCK_ROWS_MIN = 2,   /* rows of a block; one where there are few */
     STANDS_OUT_SCALES = 2 /* excess of a row in which a rank is said to stand out; noise: exp(-3) */
 };
@@ -195,12 +196,24 @@ static double student_tail(double t, double freedom) {
     return 0.5 * erfc(z / sqrt(2));
 }
 
-/* Share of the blocks that count as independent of each other. */
-static double independent_share(const double *blocks, size_t count, double mean, double squares) {
-    double product = 0;
-    for (size_t b = 1; b < count; b++)
-        product += (blocks[b] - mean) * (blocks[b - 1] - mean);
-    double r = product / squares + 1 / (double)count; /* the estimate is low by about 1 / count */
+/* Share of the blocks that count as independent of each other. Each is seen against the mean of its part of the run:
+ * what happens in one phase of the job only is no reason to doubt it. */
+static double independent_share(const double *blocks, size_t count) {
+    double means[PHASES] = {0}, product = 0, squares = 0, before = 0;
+    size_t sizes[PHASES] = {0};
+    for (size_t b = 0; b < count; b++) {
+        means[b * PHASES / count] += blocks[b];
+        sizes[b * PHASES / count]++;
+    }
+    for (size_t b = 0; b < count; b++) {
+        size_t phase = b * PHASES / count;
+        double here = blocks[b] - means[phase] / (double)sizes[phase];
+        squares += here * here;
+        product += here * before; /* 0 to begin with */
+        before = here;
+    }
+    /* the estimate is low by about 1 / (blocks of a phase) */
+    double r = (squares > 0 ? product / squares : 0) + (double)PHASES / (double)count;
     r = r < 0 ? 0 : r > CORRELATION_MOST ? CORRELATION_MOST : r;
     return (1 - r) / (1 + r);
 }
@@ -222,7 +235,7 @@ static double chance_at(const struct work *work, size_t depth) {
         squares += (blocks[b] - mean) * (blocks[b] - mean);
     if (mean <= 0 || squares <= 0)
         return 1;
-    double share = independent_share(blocks, count, mean, squares), independent = share * (double)count;
+    double share = independent_share(blocks, count), independent = share * (double)count;
     if (independent < INDEPENDENT_MIN)
         return 1;
     for (size_t row = 0; row < rows; row++)
