@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyzer/analyse/findings_gpu.h"
+#include "analyzer/analyse/findings_links.h"
 #include "analyzer/analyse/findings_nccl.h"
 #include "analyzer/analyse/hot_sites.h"
 
@@ -32,6 +33,7 @@ static const struct {
     [FINDING_UNEVEN] = {SEVERITY_WARNING, "uneven"},
     [FINDING_ROTATING] = {SEVERITY_WARNING, "rotating"},
     [FINDING_SLOW_LINK] = {SEVERITY_WARNING, "slow_link"},
+    [FINDING_SLOW_GROUP] = {SEVERITY_WARNING, "slow_group"},
     [FINDING_TOO_SHORT] = {SEVERITY_INFO, "too_short"},
     [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
     [FINDING_DESYNC] = {SEVERITY_ERROR, "desync"},
@@ -157,7 +159,7 @@ static void say_dumps(char *text, size_t size, const struct common_clock *clock,
     free(ranks);
 }
 
-static void say_seconds(char *text, size_t size, int64_t ns) {
+void say_seconds(char *text, size_t size, int64_t ns) {
     double seconds = (double)ns / 1e9;
     if (seconds >= 100)
         snprintf(text, size, "%.0f s", seconds);
@@ -202,35 +204,6 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
         snprintf(text, size, "%s on %s", ranks, host);
 }
 
-/* Between whom, and what lies there: where to look. */
-static void say_link_ends(char *text, size_t size, const struct straggler_analysis *analysis,
-                          const struct slow_link *link) {
-    const struct common_clock *clock = analysis->clock;
-    if (link->scope == LINK_RANKS)
-        snprintf(text, size, "messages from rank %" PRId32 " (%.64s) to rank %" PRId32 " (%.64s)",
-                 clock->dumps[link->from]->header->rank, clock->hosts[clock->host_of[link->from]].name,
-                 clock->dumps[link->to]->header->rank, clock->hosts[clock->host_of[link->to]].name);
-    else if (link->scope == LINK_HOSTS)
-        snprintf(text, size, "messages %s host %.64s %s host %.64s", link->both ? "between" : "from",
-                 clock->hosts[link->from].name, link->both ? "and" : "to", clock->hosts[link->to].name);
-    else
-        snprintf(text, size, "messages between host %.64s and all other hosts", clock->hosts[link->from].name);
-}
-
-static void say_link(char *text, size_t size, const struct straggler_analysis *analysis,
-                     const struct straggler *straggler) {
-    const struct slow_link *link = &straggler->link;
-    char longer[32], ends[256], pairs[64] = "";
-    say_seconds(longer, sizeof longer, link->extra_ns);
-    say_link_ends(ends, sizeof ends, analysis, link);
-    if (link->scope != LINK_RANKS)
-        snprintf(pairs, sizeof pairs, " of %" PRIu64 " pairs of ranks", link->pairs);
-    snprintf(text, size,
-             "%s take %.2f times as long as between other pairs (judged on %" PRIu64
-             " messages%s; what was waited for took %s longer in all)",
-             ends, link->ratio, link->messages, pairs, longer);
-}
-
 static void say_turns(char *text, size_t size, const struct straggler_analysis *analysis,
                       const struct straggler *turns) {
     char longer[32], window[32], together[48] = "";
@@ -249,7 +222,7 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
                        size_t size) {
     char waited[32], longer[32], window[32], where[192];
     if (straggler->kind == STRAGGLER_LINK) {
-        say_link(text, size, analysis, straggler);
+        findings_say_link(text, size, analysis, straggler);
         return;
     }
     if (straggler->kind == STRAGGLER_ROTATING) {
@@ -288,18 +261,8 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= 1.005)
         snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
-    static const char *const advice[] = {
-        [LINK_RANKS] = "Neither rank is slow to its other partners: look at what lies between them.",
-        [LINK_HOSTS] = "Neither host is slow to its other partners: look at what lies between them.",
-        [LINK_HOST] = "The others are not slow among themselves: look at its network adapter, cable and switch port."};
-    if (straggler->kind == STRAGGLER_LINK && claimed)
-        findings_add(findings, FINDING_SLOW_LINK, "%s (confidence %.2f). %s", evidence,
-                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence, advice[straggler->link.scope]);
-    else if (straggler->kind == STRAGGLER_LINK)
-        findings_add(findings, FINDING_SUSPECT,
-                     "%s. That is a slow link, or how the network is laid out: no other way between them shows that "
-                     "they are near each other.",
-                     evidence);
+    if (straggler->kind == STRAGGLER_LINK)
+        findings_add_link(findings, straggler, evidence, gain, claimed);
     else if (straggler->kind == STRAGGLER_ROTATING)
         findings_add(findings, FINDING_ROTATING,
                      "another rank is slow each time (%s take turns): %s (confidence %.2f).%s No rank or host is to "
@@ -349,6 +312,7 @@ static void add_uneven(struct findings *findings, const struct straggler_analysi
 static void add_verdict(struct findings *findings, const struct straggler_analysis *analysis) {
     for (size_t i = 0; i < analysis->straggler_count; i++)
         add_straggler(findings, analysis, &analysis->stragglers[i], true);
+    findings_add_groups(findings, analysis);
     add_uneven(findings, analysis);
     for (size_t i = 0; i < analysis->suspect_count; i++)
         add_straggler(findings, analysis, &analysis->suspects[i], false);

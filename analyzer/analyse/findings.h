@@ -21,6 +21,7 @@ enum finding_code {
     FINDING_UNEVEN,
     FINDING_ROTATING,
     FINDING_SLOW_LINK,
+    FINDING_SLOW_GROUP,
     FINDING_TOO_SHORT,
     FINDING_NO_COLLECTIVES,
     FINDING_DESYNC,
@@ -89,6 +90,9 @@ const char *findings_what_if_site(const struct straggler_analysis *analysis, con
 
 /* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more", cut to `size`; ranks ascend, an unknown rank is "?". */
 void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count);
+
+/* "12.3 ms", "4.0 s". */
+void say_seconds(char *text, size_t size, int64_t ns);
 
 const char *severity_name(enum severity severity);
 /* Whether a finding is called that. */

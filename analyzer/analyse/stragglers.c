@@ -7,6 +7,7 @@
 #include "analyzer/analyse/stragglers.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/analyse/blocks.h"
 #include "analyzer/analyse/turns.h"
@@ -36,6 +37,7 @@ struct worker {
     struct links links;
     struct waits shown; /* where `filter` is not NULL */
     const struct filter *filter;
+    struct group_links groups;
 };
 
 static bool is_shown(const struct worker *worker, const struct match_communicator *communicator, uint16_t call) {
@@ -49,6 +51,7 @@ static void take_instance(void *state, const struct match_instance *instance) {
     waits_add(&worker->waits, instance);
     if (is_shown(worker, instance->communicator, instance->call))
         waits_add(&worker->shown, instance);
+    group_links_add(&worker->groups, instance);
     replay_add_instance(worker->replay, worker->number, instance);
 }
 
@@ -94,6 +97,7 @@ static bool walk(struct straggler_analysis *analysis, struct replay *replay, con
         work[w].number = w;
         work[w].filter = shown;
         done = links_init(&work[w].links, analysis->clock, analysis->directory) && done;
+        group_links_init(&work[w].groups, analysis->clock, analysis->directory);
         states[w] = &work[w];
         done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory) &&
                (!shown || waits_init(&work[w].shown, analysis->clock, analysis->directory));
@@ -114,10 +118,12 @@ static bool walk(struct straggler_analysis *analysis, struct replay *replay, con
             }
             links_finish(&work[w].links);
             links_merge(&analysis->links, &work[w].links);
+            group_links_merge(&analysis->groups, &work[w].groups);
         }
         waits_free(&work[w].waits);
         waits_free(&work[w].shown);
         links_free(&work[w].links);
+        group_links_free(&work[w].groups);
     }
     done = done && !analysis->no_memory && !analysis->waits.no_memory;
     if (!done) {
@@ -680,6 +686,23 @@ static bool name_links(struct verdicts *verdicts) {
     return !analysis->links.no_memory;
 }
 
+/* What only collectives show, where nothing that is named already explains it. */
+static bool name_groups(struct straggler_analysis *analysis, bool *explained) {
+    struct slow_group slow[SLOW_GROUPS_MOST];
+    memset(explained, 0, analysis->directory->dump_count * sizeof *explained);
+    for (size_t i = 0; i < analysis->straggler_count; i++) {
+        const struct straggler *named = &analysis->stragglers[i];
+        if (named->kind == STRAGGLER_ROLE || named->kind == STRAGGLER_ROTATING)
+            continue;
+        for (size_t d = 0; d < named->dump_count; d++)
+            explained[named->dumps[d]] = true;
+    }
+    size_t count = group_links_judge(&analysis->groups, explained, slow, SLOW_GROUPS_MOST);
+    for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / MATERIAL_SHARE + 1; i++)
+        analysis->slow_groups[analysis->slow_group_count++] = slow[i];
+    return !analysis->groups.no_memory;
+}
+
 static int compare_costs(const void *a, const void *b) {
     const struct straggler *left = a, *right = b;
     if (left->waited_for_ns != right->waited_for_ns)
@@ -703,7 +726,7 @@ static bool judge(struct straggler_analysis *analysis) {
     for (size_t c = 0; done && c < analysis->cohorts.count; c++)
         if (blocks[c].dump_count >= 2)
             done = name_cohort(&verdicts, &roles[c], &blocks[c]);
-    done = done && name_links(&verdicts);
+    done = done && name_links(&verdicts) && name_groups(analysis, explained);
     for (size_t c = 0; blocks && roles && c < analysis->cohorts.count; c++) {
         blocks_free(&blocks[c]);
         roles_free(&roles[c]);
@@ -725,8 +748,14 @@ static bool judge(struct straggler_analysis *analysis) {
 static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
                      const struct straggler *straggler) {
     const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
-    if (straggler->kind == STRAGGLER_LINK)
-        return what_if_link(replay, straggler->dumps[0], straggler->dumps[1], straggler->slowdown_ratio);
+    if (straggler->kind == STRAGGLER_LINK) {
+        const struct slow_link *link = &straggler->link;
+        const struct what_if_ends ends = {.host_of = link->scope == LINK_RANKS ? NULL : analysis->clock->host_of,
+                                          .from = link->from,
+                                          .to = link->to,
+                                          .both = link->both};
+        return what_if_link(replay, &ends, straggler->slowdown_ratio);
+    }
     struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
     if (straggler->kind ==
         STRAGGLER_ROTATING) { /* noise stays: only what is nearer to the slow turns than to the rest */
@@ -772,6 +801,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                               .limited = request->limited,
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
+    group_links_init(&analysis->groups, clock, directory);
     struct replay replay = {0};
     bool done =
         links_init(&analysis->links, clock, directory) && prepare(analysis) && walk(analysis, &replay, request, &sink);
@@ -801,6 +831,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     waits_free(&analysis->waits);
     waits_free(&analysis->shown);
     links_free(&analysis->links);
+    group_links_free(&analysis->groups);
     causes_free(&analysis->causes);
     if (analysis->directory)
         cohorts_free(&analysis->cohorts);

@@ -15,6 +15,7 @@
 
 #include "analyzer/analyse/causes.h"
 #include "analyzer/analyse/cohorts.h"
+#include "analyzer/analyse/group_links.h"
 #include "analyzer/analyse/launches.h"
 #include "analyzer/analyse/links.h"
 #include "analyzer/analyse/ranks.h"
@@ -24,6 +25,8 @@
 #include "analyzer/analyse/whatif.h"
 #include "analyzer/load/filter.h"
 #include "analyzer/symbols/site_labels.h"
+
+enum { SLOW_GROUPS_MOST = 8 };
 
 enum straggler_kind {
     STRAGGLER_RANK,
@@ -87,9 +90,12 @@ struct straggler_analysis {
     size_t suspect_count;
     struct straggler *uneven; /* when so many ranks are slow that it is how the work is dealt out */
     size_t uneven_count;
-    struct links links; /* private: until judged */
-    bool no_memory;     /* private: a worker ran out of it */
-    size_t *dump_lists; /* private: what stragglers[].dumps points into */
+    struct slow_group slow_groups[SLOW_GROUPS_MOST]; /* what slow communicators have in common, the costliest first */
+    size_t slow_group_count;
+    struct links links;        /* private: until judged */
+    struct group_links groups; /* private: likewise */
+    bool no_memory;            /* private: a worker ran out of it */
+    size_t *dump_lists;        /* private: what stragglers[].dumps points into */
 };
 
 /* How to run it. The result is the same for any number of workers. */

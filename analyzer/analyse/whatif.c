@@ -585,7 +585,14 @@ double what_if_mended(const struct replay *replay, const struct what_if_peers *p
     return faster;
 }
 
-double what_if_link(const struct replay *replay, size_t from, size_t to, double ratio) {
+static bool is_between(const struct what_if_ends *ends, uint32_t from, uint32_t to) {
+    uint32_t a = ends->host_of ? ends->host_of[from] : from, b = ends->host_of ? ends->host_of[to] : to;
+    if (ends->from == ends->to)
+        return (a == ends->from) != (b == ends->from);
+    return (a == ends->from && b == ends->to) || (ends->both && a == ends->to && b == ends->from);
+}
+
+double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio) {
     struct durations durations;
     if (!durations_copy(&durations, replay)) {
         durations_free(&durations);
@@ -594,7 +601,7 @@ double what_if_link(const struct replay *replay, size_t from, size_t to, double 
     for (size_t n = 0; n < replay->node_count; n++)
         for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++) {
             uint32_t link = replay->takes[t];
-            if (link == NOWHERE || replay->link_from[link] != from || replay->link_to[link] != to)
+            if (link == NOWHERE || !is_between(ends, replay->link_from[link], replay->link_to[link]))
                 continue;
             if (durations.tail[n] > 0)
                 durations.tail[n] = (int64_t)((double)durations.tail[n] / ratio);

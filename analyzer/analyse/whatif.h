@@ -64,7 +64,15 @@ struct what_if_mend {
 
 /* Time / time with these ranks' own work as long as the median of their peers', at least 1. Negative: no memory. */
 double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend);
-/* Time / time with messages from one dump to another `ratio` times as fast, at least 1. Negative: no memory. */
-double what_if_link(const struct replay *replay, size_t from, size_t to, double ratio);
+
+/* Whose messages. */
+struct what_if_ends {
+    const uint32_t *host_of; /* per dump, where the ends are hosts; NULL: they are dumps */
+    uint32_t from, to;       /* equal: between this one and all others */
+    bool both;               /* the way back, too */
+};
+
+/* Time / time with these messages `ratio` times as fast, at least 1. Negative: no memory. */
+double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio);
 
 #endif
