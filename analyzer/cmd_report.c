@@ -65,7 +65,7 @@ static json_t *coverage_to_json(const struct session *session) {
     const struct straggler_analysis *analysis = &session->analysis;
     const struct match_totals *totals = &analysis->totals;
     bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
-    return json_pack(
+    json_t *coverage = json_pack(
         "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
         seconds_between(known, session->start_ns, analysis->from_ns), "to_seconds",
         seconds_between(known, session->start_ns, analysis->to_ns), "matched_share",
@@ -74,6 +74,9 @@ static json_t *coverage_to_json(const struct session *session) {
         "collectives_mismatched", (json_int_t)totals->mismatches, "messages_matched", (json_int_t)totals->messages,
         "message_halves_alone", (json_int_t)totals->halves_alone, "message_halves_unmatchable",
         (json_int_t)totals->halves_unmatchable, "with_another_world", (json_int_t)totals->foreign);
+    if (coverage)
+        scope_add_to_json(coverage, &session->scope);
+    return coverage;
 }
 
 static struct table hot_sites_table(const struct session *session, size_t count) {

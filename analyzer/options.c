@@ -301,8 +301,12 @@ static void print_option(FILE *stream, const struct option *row) {
 static void print_columns(FILE *stream, const struct column *columns) {
     fputs("\ncolumns, by their name in csv and json:\n", stream);
     for (const struct column *column = columns; column->key; column++) {
-        print_left(stream, column->key);
-        print_wrapped(stream, column->doc ? column->doc : "", HELP_COLUMN, HELP_WIDTH);
+        if (column->doc) {
+            print_left(stream, column->key);
+            print_wrapped(stream, column->doc, HELP_COLUMN, HELP_WIDTH);
+        } else {
+            fprintf(stream, "  %s\n", column->key);
+        }
     }
 }
 

@@ -29,7 +29,8 @@ struct operation {
     uint64_t symbol;
     uint64_t order; /* how much it is wanted as an anchor; the same for its counterparts on other ranks */
     int64_t enter, leave;
-    uint64_t bytes;
+    uint64_t bytes, comm;
+    uint32_t seq;    /* on its communicator, SEQ_NONE where it is no collective */
     uint32_t number; /* of a collective on its communicator, 0 = none */
     uint32_t op;     /* of the launch, where it ran on a GPU */
     uint16_t call;
@@ -49,6 +50,13 @@ struct launch {
     int64_t from, to;
 };
 
+/* Where a step begins. */
+struct start {
+    int64_t at;
+    uint64_t comm; /* of the collective that begins it */
+    uint32_t seq;  /* its number there, the same on all members; SEQ_NONE: it is no collective */
+};
+
 struct walk {
     const struct common_clock *clock;
     const struct step_marker *marker;
@@ -63,7 +71,7 @@ struct walk {
     size_t completion_count, completion_room;
     struct launch *launches;
     size_t launch_count, launch_room;
-    int64_t *starts; /* of steps, by a marker or an anchor */
+    struct start *starts; /* of steps, by a marker or an anchor */
     size_t start_count, start_room;
     int64_t last_ns;
     bool device, no_memory;
@@ -127,6 +135,8 @@ static void add_operation(struct walk *w, const struct record *record, const str
         .enter = enter,
         .leave = leave,
         .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
+        .comm = c ? c->definition->uid : 0,
+        .seq = c && record->flags & FLAG_COLLECTIVE && !(record->flags & FLAG_STARTED) ? record->seq : SEQ_NONE,
         .number = record->flags & FLAG_COLLECTIVE && record->seq != SEQ_NONE ? record->seq : 0,
         .op = call->api == API_NCCL && record->tag > 0 ? (uint32_t)record->tag : record->op,
         .call = record->call,
@@ -140,9 +150,10 @@ static void add_part(struct walk *w, int64_t from, int64_t to, enum part_kind ki
         w->parts[w->part_count++] = (struct part){from, to, kind};
 }
 
-static void add_start(struct walk *w, int64_t at) {
+static void add_start(struct walk *w, int64_t at, const struct operation *anchor) {
     if (GROW(w, starts, start_count, start_room))
-        w->starts[w->start_count++] = at;
+        w->starts[w->start_count++] =
+            anchor ? (struct start){at, anchor->comm, anchor->seq} : (struct start){.at = at, .seq = SEQ_NONE};
 }
 
 static enum part_kind kind_of(const struct call_name *call) {
@@ -194,7 +205,7 @@ static void add_host_record(struct walk *w, const struct record *record, const s
     w->last_ns = t1 > w->last_ns ? t1 : w->last_ns;
     if (record->kind == RECORD_MARK && w->marker->pcontrol &&
         (w->marker->any_level ? record->tag >= MARK_LEVEL : w->marker->level == record->tag))
-        add_start(w, t0);
+        add_start(w, t0, NULL);
     if (!call)
         return;
     if (record->kind == RECORD_DONE) {
@@ -249,7 +260,7 @@ static int compare_launches(const void *a, const void *b) {
 }
 
 static int compare_starts(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    int64_t left = ((const struct start *)a)->at, right = ((const struct start *)b)->at;
     return (left > right) - (left < right);
 }
 
@@ -313,7 +324,7 @@ static void name_waits(struct walk *w) {
 static void find_anchors(struct walk *w) {
     for (size_t i = 0; w->marker->anchor && i < w->operation_count; i++)
         if (filter_op(&w->anchor, dump_call(w->clock->dumps[w->dump], w->operations[i].call)->name))
-            add_start(w, w->operations[i].enter);
+            add_start(w, w->operations[i].enter, &w->operations[i]);
 }
 
 /* Where all members leave the anchor together, whoever came late. On a GPU the next launch may seem to begin before
@@ -355,7 +366,7 @@ static bool find_starts(struct walk *w, struct rank_steps *rank) {
     for (size_t i = 0; i < w->operation_count; i++)
         if (w->operations[i].symbol == step->anchor) {
             rank->anchor = dump_call(w->clock->dumps[w->dump], w->operations[i].call);
-            add_start(w, step_start(w, i));
+            add_start(w, step_start(w, i), &w->operations[i]);
         }
     return !w->no_memory;
 }
@@ -482,10 +493,14 @@ static bool make_steps(struct walk *w, struct rank_steps *rank) {
     uint64_t gradient = gradient_symbol(w);
     size_t operation = 0;
     for (size_t i = 0; done && i + 1 < w->start_count; i++) {
-        if (w->starts[i + 1] <= w->starts[i])
+        if (w->starts[i + 1].at <= w->starts[i].at)
             continue;
         struct step *step = &rank->steps[rank->count++];
-        *step = (struct step){.number = NO_STEP, .start_ns = w->starts[i], .end_ns = w->starts[i + 1]};
+        *step = (struct step){.number = NO_STEP,
+                              .start_ns = w->starts[i].at,
+                              .end_ns = w->starts[i + 1].at,
+                              .comm = w->starts[i].comm,
+                              .seq = w->starts[i].seq};
         fill_step(w, step, covers, &operation, gradient);
     }
     for (size_t i = 0; i < COVERS; i++)
@@ -521,31 +536,66 @@ static int64_t middle_of(const struct step *step) {
     return step->start_ns + (step->end_ns - step->start_ns) / 2;
 }
 
-/* The rank with most steps gives the numbers; another's step has the number of the one its middle lies nearest to, at
- * most half a step away. */
-static void number_steps(struct steps *steps) {
+static int compare_collectives(const void *a, const void *b) {
+    const struct step *left = *(struct step *const *)a, *right = *(struct step *const *)b;
+    if (left->comm != right->comm)
+        return left->comm < right->comm ? -1 : 1;
+    return (left->seq > right->seq) - (left->seq < right->seq);
+}
+
+/* The reference's steps that collectives begin, by those. Returns how many. */
+static size_t sort_by_collective(const struct rank_steps *reference, struct step **sorted) {
+    size_t count = 0;
+    for (size_t i = 0; i < reference->count; i++)
+        if (reference->steps[i].seq != SEQ_NONE)
+            sorted[count++] = &reference->steps[i];
+    if (count > 0)
+        qsort(sorted, count, sizeof *sorted, compare_collectives);
+    return count;
+}
+
+static void number_rank(struct rank_steps *rank, const struct rank_steps *reference, struct step *const *sorted,
+                        size_t sorted_count) {
+    size_t at = 0;
+    for (size_t i = 0; i < rank->count; i++) {
+        struct step *step = &rank->steps[i];
+        struct step *const *same = step->seq != SEQ_NONE && sorted_count > 0
+                                       ? bsearch(&step, sorted, sorted_count, sizeof *sorted, compare_collectives)
+                                       : NULL;
+        if (same) {
+            step->number = (uint32_t)(*same - reference->steps);
+            continue;
+        }
+        int64_t middle = middle_of(step);
+        while (at + 1 < reference->count &&
+               llabs(middle_of(&reference->steps[at + 1]) - middle) < llabs(middle_of(&reference->steps[at]) - middle))
+            at++;
+        int64_t length = reference->steps[at].end_ns - reference->steps[at].start_ns;
+        if (llabs(middle_of(&reference->steps[at]) - middle) <= length / 2)
+            step->number = (uint32_t)at;
+    }
+}
+
+/* The rank with most steps gives the numbers. Another's step has the number of the one that the same collective begins;
+ * where there is none such, of the one its middle lies nearest to, at most half a step away. */
+static bool number_steps(struct steps *steps) {
     steps->reference = steps->rank_count;
     for (size_t r = 0; r < steps->rank_count; r++)
         if (steps->ranks[r].count > 0 &&
             (steps->reference == steps->rank_count || steps->ranks[r].count > steps->ranks[steps->reference].count))
             steps->reference = r;
     if (steps->reference == steps->rank_count)
-        return;
+        return true;
     const struct rank_steps *reference = &steps->ranks[steps->reference];
+    struct step **sorted = malloc(reference->count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    size_t count = sort_by_collective(reference, sorted);
     steps->count = (uint32_t)reference->count;
-    for (size_t r = 0; r < steps->rank_count; r++) {
-        size_t at = 0;
-        for (size_t i = 0; i < steps->ranks[r].count; i++) {
-            struct step *step = &steps->ranks[r].steps[i];
-            int64_t middle = middle_of(step);
-            while (at + 1 < reference->count && llabs(middle_of(&reference->steps[at + 1]) - middle) <
-                                                    llabs(middle_of(&reference->steps[at]) - middle))
-                at++;
-            int64_t length = reference->steps[at].end_ns - reference->steps[at].start_ns;
-            if (llabs(middle_of(&reference->steps[at]) - middle) <= length / 2)
-                step->number = (uint32_t)at;
-        }
-    }
+    for (size_t r = 0; r < steps->rank_count; r++)
+        number_rank(&steps->ranks[r], reference, sorted, count);
+    free(sorted);
+    return true;
 }
 
 bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
@@ -567,9 +617,7 @@ bool steps_find_counting(struct steps *steps, const struct common_clock *clock, 
         done = find_rank(&walk, &steps->ranks[d]);
     }
     filter_free(&anchor);
-    if (done)
-        number_steps(steps);
-    return done;
+    return done && number_steps(steps);
 }
 
 bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker) {

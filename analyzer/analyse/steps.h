@@ -37,6 +37,8 @@ struct step_marker {
 struct step {
     uint32_t number; /* the same on all ranks; NO_STEP: fits none of the reference's */
     int64_t start_ns, end_ns;
+    uint64_t comm; /* uid; with `seq` the collective that begins the step */
+    uint32_t seq;  /* SEQ_NONE: a marker or another operation does */
     uint32_t operations;
     int64_t comm_ns;  /* union of communication */
     int64_t first_ns; /* start to the first operation: interval */
