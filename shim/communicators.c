@@ -393,7 +393,13 @@ struct communicator *communicator_register_group(uintptr_t handle, const struct 
     return register_handle(handle, creation, 0, true, 0);
 }
 
+bool communicators_have_room(void) {
+    return free_list_has_any(&places);
+}
+
 struct communicator *communicator_register_unseen(uintptr_t handle) {
+    if (!communicators_have_room())
+        return NULL;
     struct creation unseen = {0};
     return register_handle(handle, &unseen, 0, true, COMMUNICATOR_UID_UNSURE);
 }

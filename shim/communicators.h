@@ -98,6 +98,10 @@ struct communicator *communicator_register_known(struct handle_map *map, uintptr
                                                  const struct communicator *facts, uint64_t parent_uid, uint16_t call,
                                                  bool may_be_world);
 
+/* False when no further one can be followed: those whose creation was seen are counted in the losses, and who meets one
+ * need not ask the library about it. */
+bool communicators_have_room(void);
+
 /* True when the library itself tells us of freed communicators. */
 bool communicators_are_watched(void);
 

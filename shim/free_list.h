@@ -7,6 +7,7 @@
 #ifndef COMMTAP_FREE_LIST_H
 #define COMMTAP_FREE_LIST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct free_list {
@@ -37,6 +38,12 @@ static inline void free_list_put(struct free_list *list, uint32_t number) {
         __atomic_store_n(&list->next[number - 1], (uint32_t)head, __ATOMIC_RELAXED);
     while (!__atomic_compare_exchange_n(&list->head, &head, ((head >> 32) + 1) << 32 | number, true, __ATOMIC_RELEASE,
                                         __ATOMIC_RELAXED));
+}
+
+/* False while all are in use, as far as other threads let one tell. */
+static inline bool free_list_has_any(const struct free_list *list) {
+    return (uint32_t)__atomic_load_n(&list->head, __ATOMIC_RELAXED) ||
+           __atomic_load_n(&list->fresh, __ATOMIC_RELAXED) < list->capacity;
 }
 
 /* How many numbers have ever been handed out: entries above were never touched. */

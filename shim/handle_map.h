@@ -11,8 +11,9 @@
 
 #include "shim/os.h"
 
-#define HANDLE_MAP_SIZE 8192u
-#define HANDLE_FREED    1u /* no library has a handle 1 */
+#define HANDLE_MAP_SIZE  8192u
+#define HANDLE_MAP_REACH 128u /* entries looked at: a map full of freed ones costs a miss no more than that */
+#define HANDLE_FREED     1u   /* no library has a handle 1 */
 
 struct handle_map {
     struct handle_entry {
@@ -27,7 +28,7 @@ static inline uint32_t handle_slot(uintptr_t handle) {
 
 static inline struct handle_entry *handle_map_entry(struct handle_map *map, uintptr_t handle) {
     uint32_t at = handle_slot(handle);
-    for (uint32_t i = 0; i < HANDLE_MAP_SIZE; i++) {
+    for (uint32_t i = 0; i < HANDLE_MAP_REACH; i++) {
         struct handle_entry *entry = &map->entries[(at + i) & (HANDLE_MAP_SIZE - 1)];
         uintptr_t key = __atomic_load_n(&entry->handle, __ATOMIC_ACQUIRE);
         if (likely(key == handle))
@@ -44,7 +45,7 @@ static inline uintptr_t handle_map_get(struct handle_map *map, uintptr_t handle)
     return entry ? __atomic_load_n(&entry->value, __ATOMIC_ACQUIRE) : 0;
 }
 
-/* Sets or replaces. False when the map is full. */
+/* Sets or replaces. False when there is no room in reach. */
 static inline bool handle_map_set(struct handle_map *map, uintptr_t handle, uintptr_t value) {
     struct handle_entry *entry = handle_map_entry(map, handle);
     if (entry) {
@@ -52,7 +53,7 @@ static inline bool handle_map_set(struct handle_map *map, uintptr_t handle, uint
         return true;
     }
     uint32_t at = handle_slot(handle);
-    for (uint32_t i = 0; i < HANDLE_MAP_SIZE; i++) {
+    for (uint32_t i = 0; i < HANDLE_MAP_REACH; i++) {
         entry = &map->entries[(at + i) & (HANDLE_MAP_SIZE - 1)];
         uintptr_t key = __atomic_load_n(&entry->handle, __ATOMIC_RELAXED);
         if (key > HANDLE_FREED ||

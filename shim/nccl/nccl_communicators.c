@@ -147,6 +147,8 @@ void nccl_register(const struct nccl_creation *creation) {
 }
 
 struct communicator *nccl_register_unseen(uintptr_t handle, const void *function) {
+    if (!communicators_have_room())
+        return NULL;
     int saved = errno;
     struct nccl_creation unseen = {
         .uid = hash_combine(hash_combine(recorder.header->world_id, handle), (uint64_t)recorder.header->pid),

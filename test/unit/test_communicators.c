@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The places of the communicators that a process follows: given back, counted where there are none, found quickly.
+ * Lives here: one activated process with a made-up library. Must not live here: what a communicator is (test/e2e).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "shim/communicators.h"
+#include "shim/mpi/mpi_library.h"
+#include "shim/nccl/nccl_communicators.h"
+#include "shim/nccl/nccl_copies.h"
+#include "shim/resolve.h"
+
+/* The wrappers interpose, so they are not part of this program; nor is the search for real functions. */
+any_function nccl_entry(unsigned index, unsigned entry) {
+    (void)index, (void)entry;
+    return NULL;
+}
+void *resolve_next(const char *name) {
+    (void)name;
+    return NULL;
+}
+void *resolve_in_callers_library(const char *name, const void *caller) {
+    (void)name, (void)caller;
+    return NULL;
+}
+void *resolve_in_any_library(const char *name) {
+    (void)name;
+    return NULL;
+}
+void *resolve_handle(const char *path) {
+    (void)path;
+    return NULL;
+}
+void *resolve_by_handle(void *handle, const char *name) {
+    (void)handle, (void)name;
+    return NULL;
+}
+void *resolve_name(const char *name, const void *caller) {
+    (void)name, (void)caller;
+    return NULL;
+}
+void *resolve_in_provider(const char *name) {
+    (void)name;
+    return NULL;
+}
+const char *resolve_provider_path(void) {
+    return "";
+}
+bool resolve_place(const void *address, struct resolve_place *place) {
+    place->base = (const void *)((uintptr_t)address & ~(uintptr_t)0xffff); /* libraries of 64 KiB */
+    strcpy(place->path, "library");
+    return address != NULL;
+}
+void *resolve_in_loaded(const char *library, const char *name) {
+    (void)library, (void)name;
+    return NULL;
+}
+
+static char directory[] = "/tmp/commtap-unit-XXXXXX";
+
+static int activate(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(directory));
+    setenv("COMMTAP_DIR", directory, 1);
+    return recorder_activate() && communicators_open() ? 0 : -1;
+}
+
+static int remove_files(void **state) {
+    (void)state;
+    char command[64];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    return system(command);
+}
+
+static struct communicator *make_communicator(uintptr_t handle) {
+    struct communicator facts = {.uid = handle, .size = 2, .nccl = {.device = -1, .copy = -1}};
+    return communicator_register_known(&handle_maps->nccl, handle, &facts, 0, 0, false);
+}
+
+static unsigned groups_held;
+
+static int two(uintptr_t comm, int *value) {
+    (void)comm;
+    *value = 2;
+    return 0;
+}
+
+static int zero(uintptr_t comm, int *value) {
+    (void)comm;
+    *value = 0;
+    return 0;
+}
+
+static int one(uintptr_t comm, int *value) {
+    (void)comm;
+    *value = 1;
+    return 0;
+}
+
+static int give_group(uintptr_t comm, uintptr_t *group) {
+    (void)comm;
+    groups_held++;
+    *group = 7;
+    return 0;
+}
+
+static int refuse_group(uintptr_t comm, uintptr_t *group) {
+    (void)comm, (void)group;
+    return 5;
+}
+
+static int take_group(uintptr_t *group) {
+    groups_held--;
+    *group = 0;
+    return 0;
+}
+
+/* An intercommunicator whose remote group cannot be had, again and again. */
+static void what_cannot_be_registered_keeps_no_place(void **state) {
+    (void)state;
+    const struct mpi_library before = mpi_library;
+    struct creation creation = {0};
+    mpi_library.Comm_size = mpi_library.Comm_remote_size = mpi_library.Group_size = two;
+    mpi_library.Comm_rank = zero;
+    mpi_library.Comm_test_inter = one;
+    mpi_library.Comm_group = give_group;
+    mpi_library.Comm_remote_group = refuse_group;
+    mpi_library.Group_free = take_group;
+    for (uintptr_t i = 0; i < 10000; i++)
+        assert_null(communicator_register(0x1000 + i, &creation, 0));
+    assert_int_equal(groups_held, 0);
+    assert_int_equal(recorder.header->losses.communicators_untracked, 0);
+    mpi_library.Comm_remote_group = give_group;
+    for (uintptr_t i = 0; i < 5000; i++) {
+        assert_non_null(communicator_register(0x1000 + i, &creation, 0));
+        communicator_forget(&handle_maps->communicators, 0x1000 + i);
+    }
+    assert_int_equal(groups_held, 0);
+    assert_int_equal(recorder.header->losses.communicators_untracked, 0);
+    mpi_library = before;
+}
+
+/* Beyond what can be followed: each is counted once, its operations cost no look at the library, and places that are
+ * given back serve again, however many handles there have been. */
+static void communicators_beyond_the_pool_are_counted_once(void **state) {
+    (void)state;
+    enum { MADE = 5000, FOLLOWED = 4096, TIMES = 20000 };
+    uint64_t *untracked = &recorder.header->losses.communicators_untracked;
+    uintptr_t first = 0x10000000, at = first;
+    unsigned followed = 0;
+    for (int i = 0; i < TIMES; i++, at += 0x940) { /* as an allocator hands them out */
+        followed += make_communicator(at) != NULL;
+        communicator_forget(&handle_maps->nccl, at);
+    }
+    assert_int_equal(followed, TIMES);
+    assert_int_equal(*untracked, 0);
+    followed = 0;
+    for (int i = 0; i < MADE; i++)
+        followed += make_communicator(first + (uintptr_t)i * 0x940) != NULL;
+    assert_int_equal(followed, FOLLOWED);
+    assert_false(communicators_have_room());
+    uint64_t before = *untracked;
+    for (int i = 0; i < 1000; i++)
+        assert_null(nccl_register_unseen(at + (uintptr_t)i, NULL));
+    assert_int_equal(*untracked, before);
+    communicator_forget(&handle_maps->nccl, first);
+    assert_true(communicators_have_room());
+    assert_non_null(make_communicator(at));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_registered_keeps_no_place),
+        cmocka_unit_test(communicators_beyond_the_pool_are_counted_once),
+    };
+    return cmocka_run_group_tests_name("communicators", tests, activate, remove_files);
+}
