@@ -574,7 +574,8 @@ static uint64_t collectives_of(const struct rank_bins *bins) {
     return count;
 }
 
-/* The cost is what the slowest ranks of all collectives take beyond noise; those waited who were not slow. */
+/* Mended, the next ones would be the last: the cost is the slowest's lead. It matters where what noise does not explain
+ * of it does. */
 static void claim_turns(struct verdicts *verdicts, const struct turns_input *input, const struct turns *turns) {
     struct straggler_analysis *analysis = verdicts->analysis;
     const struct blocks *blocks = verdicts->blocks;
@@ -586,7 +587,7 @@ static void claim_turns(struct verdicts *verdicts, const struct turns_input *inp
                                   .persistence = turns->most,
                                   .slowest = turns->most,
                                   .confidence = turns->confidence,
-                                  .extra_ns = (int64_t)(turns->extra_ns * (double)count),
+                                  .extra_ns = (int64_t)(turns->lead_ns * (double)count),
                                   .parts = turns->rows,
                                   .part_collectives = turns->width,
                                   .stood_out = turns->stood_out};
@@ -600,7 +601,7 @@ static void claim_turns(struct verdicts *verdicts, const struct turns_input *inp
         straggler.waited_for_ns = add_ns(straggler.waited_for_ns, analysis->waits.ranks[dump].waited_for_ns);
     }
     int64_t gain = straggler.extra_ns, least = window / MATERIAL_SHARE + 1;
-    if (straggler.dump_count == 0 || straggler.extra_ns < least || comm < least)
+    if (straggler.dump_count == 0 || turns->extra_ns * (double)count < (double)least || gain < least || comm < least)
         return;
     straggler.host = analysis->clock->host_of[straggler.dumps[0]];
     straggler.what_if_speedup = gain < window ? (double)window / (double)(window - gain) : 1;

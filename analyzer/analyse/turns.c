@@ -35,7 +35,7 @@ struct place {
 
 /* What is kept of a row and a depth. */
 struct excess {
-    double ns, scale;
+    double ns, lead, scale;
     bool rare; /* noise goes so far in one row of 1 / RARE at most */
 };
 
@@ -168,7 +168,7 @@ static struct excess excess_of(const struct place *places, size_t count, size_t 
     double gaps = (double)(end - depth), lead = places[0].above - places[depth].above;
     /* The largest of `depth` exponential values beyond a multiple of a mean that was estimated from `gaps` of them. */
     double chance = scale > 0 ? (double)depth * pow(1 + lead / scale / gaps, -gaps) : 1;
-    return (struct excess){lead - expected, scale, chance <= RARE};
+    return (struct excess){lead - expected, lead, scale, chance <= RARE};
 }
 
 static void find_excess(struct work *work) {
@@ -277,7 +277,7 @@ static bool is_spread(const struct turns_table *table, const double *cost) {
 
 /* The rows in which a rank stands out. */
 static void count_turns(struct work *work, size_t depth, struct turns *turns) {
-    double self = 0, medians = 0;
+    double self = 0, medians = 0, lead = 0;
     uint32_t most = 0;
     turns->stood_out = 0;
     for (size_t c = 0; c < work->table->columns; c++)
@@ -292,7 +292,9 @@ static void count_turns(struct work *work, size_t depth, struct turns *turns) {
         most = turns->turns_of[column] > most ? turns->turns_of[column] : most;
         self += work->row_median[row] + work->slowest[row].above;
         medians += work->row_median[row];
+        lead += excess.lead;
     }
+    turns->lead_ns = lead / (double)work->table->rows / turns->width;
     turns->ratio = medians > 0 ? self / medians : 1;
     turns->most = turns->stood_out > 0 ? (double)most / (double)turns->stood_out : 0;
 }

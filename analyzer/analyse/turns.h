@@ -40,13 +40,14 @@ struct turns_table {
 };
 
 struct turns {
-    double confidence;  /* as in significance.h, at least CONFIDENCE_CLAIM; 0 where nobody takes turns */
-    double extra_ns;    /* the excess of the mean collective */
-    unsigned width;     /* collectives that were taken together */
-    size_t rows;        /* of so many */
-    size_t stood_out;   /* rows in which a rank stands out */
-    double ratio;       /* in these, its self time / median of its role */
-    double most;        /* share of these in which the same rank is the slowest, of the rank with most */
+    double confidence; /* as in significance.h, at least CONFIDENCE_CLAIM; 0 where nobody takes turns */
+    double lead_ns;    /* per collective, how far the slowest lies above the next ones in rows in which it stands out */
+    double extra_ns;   /* the excess of the mean collective */
+    unsigned width;    /* collectives that were taken together */
+    size_t rows;       /* of so many */
+    size_t stood_out;  /* rows in which a rank stands out */
+    double ratio;      /* in these, its self time / median of its role */
+    double most;       /* share of these in which the same rank is the slowest, of the rank with most */
     uint32_t *turns_of; /* per column: number of these in which it is the slowest */
 };
 

@@ -38,6 +38,20 @@ def test_planted_rank_is_named(mpi, way, position, where):
     assert f"rank {slow}" in jobs.commtap("stragglers", where).stdout
 
 
+def test_ranks_that_take_turns_are_no_stragglers(where):
+    jobs.run("openmpi", 4, [jobs.program("openmpi", "train"), "--steps", str(STEPS), "--turns-ms", str(SLOW_MS)], where)
+    result = jobs.report(where)
+    assert [(s["kind"], s["rank"], s["ranks"]) for s in result["stragglers"]] == [("rotating", None, [0, 1, 2, 3])]
+    turns = result["stragglers"][0]
+    assert turns["confidence"] >= 0.9
+    assert turns["persistence"] < 0.5  # of one rank
+    assert turns["slowdown_ratio"] > 2
+    assert turns["imposed_wait_seconds"] > 0.5 * STEPS * 3 * SLOW_MS / 1000
+    assert turns["what_if_speedup"] > 1.5
+    assert [f["code"] for f in result["findings"] if f["code"] in ("straggler", "uneven", "rotating")] == ["rotating"]
+    assert "ranks 0-3 take turns" in " ".join(jobs.commtap("stragglers", where).stdout.split())
+
+
 def test_nobody_is_named_where_nobody_is_slow(tmp_path):
     """One job after the other: two at a time would slow ranks of each other down, really."""
     named = {}

@@ -4,10 +4,11 @@
  * Lives here: the training loop, as a user would write it. Must not live here: anything
  * that knows of commtap.
  *
- *   train [--steps N] [--slow-rank R] [--slow-ms M]
+ *   train [--steps N] [--slow-rank R] [--slow-ms M] [--turns-ms T]
  *
  * Each rank draws its own samples of y = sin(x0) + x1 * x2, computes the gradient of a 3-32-1 network on its share of
- * the batch, averages it over the ranks (MPI_Allreduce) and takes a step. A slow rank sleeps M ms in every step.
+ * the batch, averages it over the ranks (MPI_Allreduce) and takes a step. A slow rank sleeps M ms in every step;
+ * with --turns-ms, another rank in each step sleeps T ms, as if its part of the data were longer.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ struct options {
     int steps;
     int slow_rank;
     int slow_ms;
+    int turns_ms;
 };
 
 /* One step of all ranks together; the mean squared error before it. */
@@ -38,14 +40,17 @@ static struct options parse(int argc, char **argv) {
     const struct {
         const char *name;
         int *value;
-    } known[] = {{"--steps", &options.steps}, {"--slow-rank", &options.slow_rank}, {"--slow-ms", &options.slow_ms}};
+    } known[] = {{"--steps", &options.steps},
+                 {"--slow-rank", &options.slow_rank},
+                 {"--slow-ms", &options.slow_ms},
+                 {"--turns-ms", &options.turns_ms}};
     for (int i = 1; i < argc; i++) {
         int *value = NULL;
         for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
             if (strcmp(argv[i], known[k].name) == 0)
                 value = known[k].value;
         if (!value || i + 1 == argc) {
-            fprintf(stderr, "usage: train [--steps N] [--slow-rank R] [--slow-ms M]\n");
+            fprintf(stderr, "usage: train [--steps N] [--slow-rank R] [--slow-ms M] [--turns-ms T]\n");
             exit(2);
         }
         *value = atoi(argv[++i]);
@@ -73,6 +78,8 @@ int main(int argc, char **argv) {
         sleep_ms(5); /* reading the next batch */
         if (rank == options.slow_rank)
             sleep_ms(options.slow_ms);
+        if (options.turns_ms > 0 && rank == step % ranks)
+            sleep_ms(options.turns_ms);
         loss = train_step(&model, x, y, ranks);
         if (rank == 0 && (step % 50 == 0 || step + 1 == options.steps))
             printf("step %4d  loss %.6f\n", step, loss);

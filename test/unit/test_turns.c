@@ -205,6 +205,7 @@ static void what_it_costs_is_said(void **state) {
     assert_true(turns.ratio > 1.45 && turns.ratio < 1.55);
     /* half of 4 ms, less what noise costs anyway */
     assert_true(turns.extra_ns > 0.8 * 2e6 && turns.extra_ns <= 2e6);
+    assert_true(turns.lead_ns > 0.9 * 2e6 && turns.lead_ns <= 2e6);
     assert_true(turns.most > 1.0 / 16 && turns.most < 0.25);
     for (size_t c = 0; c < 16; c++)
         sum += turns.turns_of[c];
