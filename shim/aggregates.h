@@ -79,7 +79,7 @@ static inline struct operation_row *operations_find(struct lane *lane, uint64_t 
     return operations_insert(lane, key, bytes);
 }
 
-/* Counts one timed, successful call in a row of an exclusive lane. */
+/* Counts one timed, successful call in a row of an exclusive lane, between row_begin and row_end. */
 static inline void operation_count(struct operation_row *row, uint64_t bytes, uint64_t time) {
     row->count++;
     row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
@@ -118,93 +118,55 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
     row_end(&row->version, before);
 }
 
-/* The same for a plain call, without a sample in memory. False: it needs operations_add. */
-static inline bool operations_add_plain(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
-                                        uint64_t bytes, uint64_t time) {
-    uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
-    const struct row_table *table = lane->operations;
-    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
-    if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
-        return false;
-    uint64_t before = row_begin(&row->version);
-    operation_count(row, bytes, time);
-    row_end(&row->version, before);
-    return true;
-}
-
-/* The same for a non-blocking operation seen complete. */
-static inline bool operations_add_posted(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
-                                         uint64_t bytes, uint64_t time, uint64_t posting, bool posted_size) {
-    uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
-    const struct row_table *table = lane->operations;
-    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
-    if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
-        return false;
-    uint64_t before = row_begin(&row->version);
-    operation_count(row, bytes, time);
-    row->posting_total += posting;
-    row->posted_size += posted_size;
-    row_end(&row->version, before);
-    return true;
-}
-
-/* The same for an operation of which only the enqueueing is known. */
-static inline bool operations_add_untimed(struct lane *lane, uint16_t call, uint8_t peer_class, uint32_t comm,
-                                          uint64_t bytes, uint64_t posting) {
-    uint64_t key = operation_key(call, SOURCE_HOST, peer_class, comm_and_epoch(comm));
-    const struct row_table *table = lane->operations;
-    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
-    if (unlikely(row->bytes != bytes || row_key(&row->call) != key || !row->version || lane->shared))
-        return false;
-    uint64_t before = row_begin(&row->version);
-    row->count++;
-    row->untimed++;
-    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
-    row->posting_total += posting;
-    row_end(&row->version, before);
-    return true;
-}
-
-/* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. */
-static inline void peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call, uint16_t direction,
-                             uint64_t bytes, uint64_t time, uint64_t wait) {
+/* The row of messages with `peer`; NULL (counted) when there is no room. */
+static inline struct peer_row *peers_find(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call,
+                                          uint16_t direction) {
     uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
     const struct row_table *table = lane->peers;
     struct peer_row *row = (struct peer_row *)table->rows + (row_hash(key, call * 4u + direction) & table->mask);
     if (unlikely(row_key(&row->comm_epoch) != key || row->call != call || row->direction != direction || !row->version))
         row = peers_insert(lane, key, call, direction);
-    if (unlikely(!row || lane->shared)) {
-        if (row)
-            peer_add_shared(row, bytes, time, wait);
-        return;
-    }
-    uint64_t version = row->version;
-    __atomic_store_n(&row->version, version + 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return row;
+}
+
+/* Counts one message in a row of an exclusive lane. */
+static inline void peer_count(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
+    uint64_t before = row_begin(&row->version);
     row->count++;
     row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
     row->time_total += time;
     if (time > row->time_max)
         row->time_max = time;
     row->wait_total += wait;
-    __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
+    row_end(&row->version, before);
 }
 
-/* One call from a call site. `time` as for operations, 0 when there is none. */
-static inline void sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call, uint64_t bytes,
-                             uint64_t time) {
+/* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. Returns the
+ * row where further ones may be counted by peer_count, else NULL. */
+static inline struct peer_row *peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call,
+                                         uint16_t direction, uint64_t bytes, uint64_t time, uint64_t wait) {
+    struct peer_row *row = peers_find(lane, comm, peer, call, direction);
+    if (likely(row && !lane->shared)) {
+        peer_count(row, bytes, time, wait);
+        return row;
+    }
+    if (row)
+        peer_add_shared(row, bytes, time, wait);
+    return NULL;
+}
+
+/* The row of calls from a call site; NULL (counted) when there is no room. Not while stacks are off. */
+static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call) {
     const struct row_table *table = lane->sites;
-    if (!table)
-        return;
     uint64_t key = (uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32;
     struct site_row *row = (struct site_row *)table->rows + (row_hash(key, call) & table->mask);
     if (unlikely(row_key(&row->stack) != key || row->call != call || !row->version))
         row = sites_insert(lane, key, call);
-    if (unlikely(!row || lane->shared)) {
-        if (row)
-            site_add_shared(row, bytes, time);
-        return;
-    }
+    return row;
+}
+
+/* Counts one call in a row of an exclusive lane. */
+static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t time) {
     uint64_t before = row_begin(&row->version);
     row->count++;
     row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
@@ -212,6 +174,20 @@ static inline void sites_add(struct lane *lane, uint32_t stack, uint32_t comm, u
     if (time > row->time_max)
         row->time_max = time;
     row_end(&row->version, before);
+}
+
+/* One call from a call site. `time` as for operations, 0 when there is none. Returns the row where further ones may be
+ * counted by site_count, else NULL. */
+static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
+                                         uint64_t bytes, uint64_t time) {
+    struct site_row *row = lane->sites ? sites_find(lane, stack, comm, call) : NULL;
+    if (likely(row && !lane->shared)) {
+        site_count(row, bytes, time);
+        return row;
+    }
+    if (row)
+        site_add_shared(row, bytes, time);
+    return NULL;
 }
 
 #endif

@@ -16,6 +16,7 @@
 #include "shim/call.h"
 #include "shim/communicators.h"
 #include "shim/recorder.h"
+#include "shim/shapes.h"
 #include "shim/stacks/stacks.h"
 #include "shim/verbose.h"
 
@@ -27,6 +28,8 @@ struct call_frame {
     const struct call *call;
     uintptr_t *a; /* arguments; handlers may replace an ignored status by one of ours */
     struct communicator *comm;
+    struct shape *shape; /* NULL: not seen before, or not worth remembering */
+    uintptr_t pc;        /* where it returns to */
     uint64_t t0, t1;
     uint64_t bytes;
     uint32_t seq;
@@ -72,16 +75,44 @@ static inline void frame_set_comm(struct call_frame *f, struct communicator *com
     f->comm_index = comm ? comm->index : COMM_NONE;
 }
 
+_Static_assert(offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes) == SHAPE_FACTS,
+               "a frame's facts lie together");
+
 /* A frame of a call that has neither communicator nor bytes yet. */
 static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
     static const struct call_frame fresh = {
         .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
-    memcpy(&f->bytes, &fresh.bytes, offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes));
+    memcpy(&f->bytes, &fresh.bytes, SHAPE_FACTS);
     f->self = self;
     f->call = call;
     f->a = a;
     f->comm = NULL;
+    f->shape = NULL;
     f->id = call->id;
+}
+
+/* A frame of a call like an earlier one: its facts are there. */
+static inline void begin_frame_again(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self,
+                                     struct shape *shape) {
+    memcpy(&f->bytes, shape->facts, SHAPE_FACTS);
+    f->self = self;
+    f->call = call;
+    f->a = a;
+    f->comm = shape->comm;
+    f->shape = shape;
+}
+
+/* The facts of this call are complete, and follow from what a shape is of: they need not be found again. Before
+ * anything that differs from call to call is put in. */
+static inline void remember_frame(struct call_frame *f, uint64_t signature) {
+    if (f->bytes == BYTES_UNKNOWN)
+        return;
+    f->shape = shape_make(f->self, f->call, f->a, f->pc, f->stack);
+    if (!f->shape)
+        return;
+    memcpy(f->shape->facts, &f->bytes, SHAPE_FACTS);
+    f->shape->comm = f->comm;
+    f->shape->signature = signature;
 }
 
 /* Tells the dump what the thread is about to do; f->t0 is read. */
@@ -134,12 +165,13 @@ static inline void record_frame(const struct call_frame *f, enum record_kind kin
 
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
+    struct lane *lane = f->self->lane;
     uint64_t time = f->t1 - f->t0;
-    if (f->self->lane->sites)
-        sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, time);
-    if (likely(!received_bytes && !f->failed && !(f->flags & FLAG_BYTES_POSTED)) &&
-        operations_add_plain(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, time))
+    count_site(lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, time);
+    if (likely(!received_bytes && !f->failed) && shape_counts(f->shape, f->bytes)) {
+        shape_count(f->shape, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
         return;
+    }
     const struct operation_sample sample = {
         .call = f->id,
         .peer_class = f->peer_class,
@@ -150,7 +182,8 @@ static inline void aggregate_frame(const struct call_frame *f, uint64_t received
         .failed = f->failed,
         .posted_size = (f->flags & FLAG_BYTES_POSTED) != 0,
     };
-    operations_add(f->self->lane, &sample);
+    operations_add(lane, &sample);
+    shape_learn(f->shape, lane, &sample);
 }
 
 /* Both, for a call that is complete. */

@@ -11,6 +11,7 @@
 #include "shim/free_list.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/os.h"
+#include "shim/shapes.h"
 
 #define POOL            4096u
 #define RUNS_LONG       1024u /* an irregular member list longer than this is written by few ranks only */
@@ -235,6 +236,7 @@ static void give_back(struct communicator *c) {
 
 /* The end of a communicator that the dump knows. */
 static void retire(struct communicator *c) {
+    shapes_forget();
     define_freed(c);
     give_back_progress(c->progress);
     give_back(c);
@@ -320,6 +322,7 @@ static struct communicator *publish(struct communicator *c, struct handle_map *m
     define(c, &m->local, parent_uid, call);
     if (c->kind == COMMUNICATOR_INTER && !(c->flags & COMMUNICATOR_FOREIGN))
         define_remote(c, &m->remote);
+    shapes_forget(); /* one that went unseen may have had the handle */
     if (handle_map_set(map, handle, (uintptr_t)c))
         return c;
     count_loss(&recorder.header->losses.communicators_untracked);
@@ -452,6 +455,7 @@ struct communicator *communicator_register_known(struct handle_map *map, uintptr
     c->progress = take_progress(c);
     define_known(c, &m, may_be_world && is_like_world(c), parent_uid, call);
     communicator_forget(map, handle); /* a handle that was freed unseen and handed out again */
+    shapes_forget();
     if (handle_map_set(map, handle, (uintptr_t)c))
         return c;
     count_loss(&recorder.header->losses.communicators_untracked);

@@ -16,6 +16,8 @@
 #define likely(x)   __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* What the constructor runs lies together: a page of code that only it needs is a page fault in every process. */
 #define AT_START __attribute__((section(".text.startup")))
 

@@ -12,6 +12,7 @@
 #include "shim/fork_page.h"
 #include "shim/identity.h"
 #include "shim/nccl/nccl_groups.h"
+#include "shim/shapes.h"
 #include "shim/stacks/nvtx.h"
 #include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
@@ -122,6 +123,7 @@ static void release_thread(struct thread *thread) {
     if (thread->scratch)
         os_unmap(thread->scratch, thread->scratch_bytes);
     stacks_release(thread);
+    shapes_release(thread);
     os_unmap(thread, sizeof *thread);
 }
 
@@ -170,6 +172,7 @@ struct thread *recorder_attach(void) {
         __atomic_fetch_add(&self->lane->state->threads, 1, __ATOMIC_RELAXED);
         self->generation = *recorder_armed;
         stacks_attach(self);
+        shapes_attach(self);
         this_thread = self;
         if (have_thread_key)
             os_pthread_setspecific(thread_key, self);

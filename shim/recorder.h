@@ -53,6 +53,7 @@ struct thread {
     size_t scratch_bytes;
     uint64_t wait_ticks;         /* length of the Wait or Test call being left */
     struct stack_memory *stacks; /* stacks/stacks.c; NULL: this thread has no stacks */
+    struct shape *shapes;        /* shapes.h; NULL: it remembers none */
     struct call_frame *call;     /* NCCL's call under way; of interest only while `outer` is set */
     struct nccl_group *group;    /* operations of the thread's open NCCL group; NULL before its first one */
     bool pooled;

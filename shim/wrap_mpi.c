@@ -146,7 +146,7 @@ void frame_find_unseen(struct call_frame *f) {
         frame_set_comm(f, communicator_register_unseen(mpi_handle(argument(f, f->call->comm))));
 }
 
-/* What is done before and after the real function, by kind. Switches and not a table of pointers: each pointer would be
+/* What is done before and after the real function, by kind. A list and not a table of pointers: each pointer would be
  * a relocation in every process below a preload. */
 #define MPI_HANDLERS(X)                                                                                                \
     X(KIND_PLAIN, plain_before, plain_after)                                                                           \
@@ -206,60 +206,44 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_FILE_IO, independent_before, independent_after)                                                             \
     X(KIND_FILE_IO_REQUEST, independent_request_before, independent_request_after)
 
-static inline void handle_before(struct call_frame *f) {
-    switch (f->call->kind) {
-#define X(kind, before, after)                                                                                         \
-    case kind:                                                                                                         \
-        before(f);                                                                                                     \
-        break;
-        MPI_HANDLERS(X)
-#undef X
-    }
-}
-
-static inline void handle_after(struct call_frame *f) {
-    switch (f->call->kind) {
-#define X(kind, before, after)                                                                                         \
-    case kind:                                                                                                         \
-        after(f);                                                                                                      \
-        break;
-        MPI_HANDLERS(X)
-#undef X
-    }
-}
-
 /* ---- in and out ------------------------------------------------------------------------------ */
 
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
  * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
-static any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const uintptr_t *frame,
-                          uintptr_t sp) {
+static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a,
+                                        const uintptr_t *frame, uintptr_t sp, enum call_kind kind,
+                                        void (*before)(struct call_frame *)) {
     const struct call *call = &commtap_calls[index];
-    const void *caller = (const void *)frame[1];
     any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
     struct thread *self = recorder_thread();
     f->self = NULL;
     if (unlikely(!real))
-        real = resolve_call(index, profiling, caller);
-    if (unlikely(!self) && !(self = wake(call, caller)))
+        real = resolve_call(index, profiling, (const void *)frame[1]);
+    if (unlikely(!self) && !(self = wake(call, (const void *)frame[1])))
         return real;
-    if (unlikely(!recorder.ready) && call->kind != KIND_INIT)
+    if (unlikely(!recorder.ready) && kind != KIND_INIT)
         return real;
     /* Calls that the library makes itself are part of the outer one. A stack not deeper than the outer one's means that
      * an exception or longjmp has left it without our seeing it. */
     if (sp < self->outer)
         return real;
     self->outer = sp;
-    begin_frame(f, call, a, self);
+    uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
+    struct shape *shape = kind_has_shape(kind) ? shape_find(self, call, a, frame[1], stack) : NULL;
+    if (likely(shape))
+        begin_frame_again(f, call, a, self, shape);
+    else
+        begin_frame(f, call, a, self);
+    f->pc = frame[1];
+    f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];
-    f->stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
-    handle_before(f);
+    before(f);
     publish_in_flight(f);
     return real;
 }
 
-static void leave(struct call_frame *f, uintptr_t result) {
+static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*after)(struct call_frame *)) {
     struct thread *self = f->self;
     f->t1 = ticks();
     __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
@@ -269,30 +253,44 @@ static void leave(struct call_frame *f, uintptr_t result) {
         f->flags |= FLAG_FAILED;
         f->result = (uint8_t)result;
     }
-    handle_after(f);
+    after(f);
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
         anchors_take(&recorder.anchors);
     self->outer = 0;
 }
 
+/* Each kind goes in and out by functions of its own. */
+#define X(kind, before, after)                                                                                         \
+    static any_function enter_##kind(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a,               \
+                                     const uintptr_t *frame, uintptr_t sp) {                                           \
+        return enter(f, index, profiling, a, frame, sp, kind, before);                                                 \
+    }                                                                                                                  \
+    static void leave_##kind(struct call_frame *f, uintptr_t result) {                                                 \
+        leave(f, result, after);                                                                                       \
+    }
+MPI_HANDLERS(X)
+#undef X
+
 /* ---- the wrappers ---------------------------------------------------------------------------- */
 
-#define THROUGH(index, arity, profiling)                                                                               \
-    uintptr_t a[] = {V##arity};                                                                                        \
+/* The word before the first argument is what a row's position 0, "has none", finds. */
+#define THROUGH(index, arity, kind, profiling)                                                                         \
+    uintptr_t words[] = {0, V##arity}, *a = words + 1;                                                                 \
     struct call_frame f;                                                                                               \
-    any_function real = enter(&f, index, profiling, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());  \
+    any_function real =                                                                                                \
+        enter_##kind(&f, index, profiling, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());           \
     uintptr_t result = real(A##arity);                                                                                 \
     if (f.self)                                                                                                        \
-        leave(&f, result);                                                                                             \
+        leave_##kind(&f, result);                                                                                      \
     return result;
 
 /* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */
 #define CALL(id, name, arity, kind, ...)                                                                               \
     EXPORTED uintptr_t name(P##arity);                                                                                 \
     EXPORTED uintptr_t P##name(P##arity);                                                                              \
-    uintptr_t name(P##arity){THROUGH(INDEX_##name, arity, false)} uintptr_t P##name(P##arity) {                        \
+    uintptr_t name(P##arity){THROUGH(INDEX_##name, arity, kind, false)} uintptr_t P##name(P##arity) {                  \
         if (resolve_caller_is_fortran(__builtin_return_address(0))) {                                                  \
-            THROUGH(INDEX_##name, arity, true)                                                                         \
+            THROUGH(INDEX_##name, arity, kind, true)                                                                   \
         }                                                                                                              \
         uintptr_t a[] = {V##arity};                                                                                    \
         (void)a;                                                                                                       \
@@ -312,6 +310,7 @@ static void begin_epoch(void) {
         return;
     }
     recorder.epoch_bits += 1u << 24;
+    shapes_forget(); /* all rows are new ones now */
     struct epoch_definition *d = definitions_reserve(&recorder.definitions, sizeof *d);
     if (!d)
         return;

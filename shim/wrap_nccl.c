@@ -54,8 +54,8 @@ static void plain_after(struct call_frame *f) {
     emit_call(f);
 }
 
-/* What is done before and after the real function, by kind. Switches and not a table of pointers: each pointer would be
- * a relocation in every process below a preload. */
+/* What is done before and after the real function, by kind. A list and not a table of pointers: each pointer would
+ * be a relocation in every process below a preload. */
 #define NCCL_HANDLERS(X)                                                                                               \
     X(KIND_NCCL_PLAIN, plain_before, plain_after)                                                                      \
     X(KIND_NCCL_UNIQUE_ID, nothing, plain_after)                                                                       \
@@ -76,28 +76,6 @@ static void plain_after(struct call_frame *f) {
     X(KIND_NCCL_REVOKE, nccl_revoke_before, plain_after)                                                               \
     X(KIND_NCCL_ASYNC_ERROR, nccl_async_error_before, nccl_async_error_after)
 
-static inline void handle_before(struct call_frame *f) {
-    switch (f->call->kind) {
-#define X(kind, before, after)                                                                                         \
-    case kind:                                                                                                         \
-        before(f);                                                                                                     \
-        break;
-        NCCL_HANDLERS(X)
-#undef X
-    }
-}
-
-static inline void handle_after(struct call_frame *f) {
-    switch (f->call->kind) {
-#define X(kind, before, after)                                                                                         \
-    case kind:                                                                                                         \
-        after(f);                                                                                                      \
-        break;
-        NCCL_HANDLERS(X)
-#undef X
-    }
-}
-
 /* ---- in and out ------------------------------------------------------------------------------ */
 
 static any_function find_function(const struct call *call, unsigned index, unsigned entry, const uintptr_t *a,
@@ -109,8 +87,9 @@ static any_function find_function(const struct call *call, unsigned index, unsig
 
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
  * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
-static any_function enter(struct call_frame *f, unsigned index, unsigned entry, uintptr_t *a, const uintptr_t *frame,
-                          uintptr_t sp) {
+static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, unsigned entry, uintptr_t *a,
+                                        const uintptr_t *frame, uintptr_t sp, enum call_kind kind,
+                                        void (*before)(struct call_frame *)) {
     const struct call *call = &commtap_calls[index];
     any_function real = entry == NCCL_BY_CALLER ? nccl_global_functions[index] : nccl_functions[entry][index];
     struct thread *self = recorder_thread();
@@ -126,18 +105,24 @@ static any_function enter(struct call_frame *f, unsigned index, unsigned entry, 
     if (sp < self->outer)
         return real;
     self->outer = sp;
-    begin_frame(f, call, a, self);
+    uint32_t stack = stack_here(self, frame, sp);
+    struct shape *shape = nccl_kind_has_shape(kind) ? shape_find(self, call, a, frame[1], stack) : NULL;
+    if (likely(shape))
+        begin_frame_again(f, call, a, self, shape);
+    else
+        begin_frame(f, call, a, self);
+    f->pc = frame[1];
+    f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];
-    f->stack = stack_here(self, frame, sp);
     f->function = (void *)real;
-    handle_before(f);
+    before(f);
     self->call = f;
     f->t0 = ticks(); /* last: recording a start event is not the library's time */
     publish_in_flight(f);
     return real;
 }
 
-static void leave(struct call_frame *f, uintptr_t result) {
+static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*after)(struct call_frame *)) {
     struct thread *self = f->self;
     f->t1 = ticks();
     __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
@@ -148,12 +133,24 @@ static void leave(struct call_frame *f, uintptr_t result) {
         f->flags |= f->failed ? FLAG_FAILED : 0;
         f->result = (uint8_t)result;
     }
-    handle_after(f);
+    after(f);
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
         anchors_take(&recorder.anchors);
     self->outer = 0;
     self->call = NULL;
 }
+
+/* Each kind goes in and out by functions of its own. */
+#define X(kind, before, after)                                                                                         \
+    static any_function enter_##kind(struct call_frame *f, unsigned index, unsigned entry, uintptr_t *a,               \
+                                     const uintptr_t *frame, uintptr_t sp) {                                           \
+        return enter(f, index, entry, a, frame, sp, kind, before);                                                     \
+    }                                                                                                                  \
+    static void leave_##kind(struct call_frame *f, uintptr_t result) {                                                 \
+        leave(f, result, after);                                                                                       \
+    }
+NCCL_HANDLERS(X)
+#undef X
 
 /* ---- the wrappers ---------------------------------------------------------------------------- */
 
@@ -165,27 +162,28 @@ static void leave(struct call_frame *f, uintptr_t result) {
 #define IDA4 a[0], a[1], a3, a[3]
 #define IDA5 IDA4, a[4]
 
-/* `how` is empty, or ID. */
-#define THROUGH(index, entry, how, arity)                                                                              \
-    uintptr_t a[] = {how##V##arity};                                                                                   \
+/* `how` is empty, or ID. The word before the first argument is what a row's position 0, "has none", finds. */
+#define THROUGH(index, entry, how, arity, kind)                                                                        \
+    uintptr_t words[] = {0, how##V##arity}, *a = words + 1;                                                            \
     struct call_frame f;                                                                                               \
-    any_function real = enter(&f, index, entry, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());      \
+    any_function real =                                                                                                \
+        enter_##kind(&f, index, entry, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());               \
     uintptr_t result = ((uintptr_t(*)(how##P##arity))real)(how##A##arity);                                             \
     if (f.self)                                                                                                        \
-        leave(&f, result);                                                                                             \
+        leave_##kind(&f, result);                                                                                      \
     return result;
 
-#define ENTRY_OF_COPY(name, copy, how, arity)                                                                          \
+#define ENTRY_OF_COPY(name, copy, how, arity, kind)                                                                    \
     static uintptr_t name##_of_##copy(how##P##arity) {                                                                 \
-        THROUGH(INDEX_##name, copy, how, arity)                                                                        \
+        THROUGH(INDEX_##name, copy, how, arity, kind)                                                                  \
     }
 
 /* The exported entry, one for each copy of the library, and the list of them all. */
-#define ENTRIES(name, how, arity)                                                                                      \
+#define ENTRIES(name, how, arity, kind)                                                                                \
     EXPORTED uintptr_t name(how##P##arity);                                                                            \
-    uintptr_t name(how##P##arity){THROUGH(INDEX_##name, NCCL_BY_CALLER, how, arity)} ENTRY_OF_COPY(                    \
-        name, 0, how, arity) ENTRY_OF_COPY(name, 1, how, arity) ENTRY_OF_COPY(name, 2, how, arity)                     \
-        ENTRY_OF_COPY(name, 3, how, arity) static any_function entry_of_##name(unsigned entry) {                       \
+    uintptr_t name(how##P##arity){THROUGH(INDEX_##name, NCCL_BY_CALLER, how, arity, kind)} ENTRY_OF_COPY(              \
+        name, 0, how, arity, kind) ENTRY_OF_COPY(name, 1, how, arity, kind) ENTRY_OF_COPY(name, 2, how, arity, kind)   \
+        ENTRY_OF_COPY(name, 3, how, arity, kind) static any_function entry_of_##name(unsigned entry) {                 \
         switch (entry) {                                                                                               \
         case 0:                                                                                                        \
             return (any_function)name##_of_0;                                                                          \
@@ -201,8 +199,8 @@ static void leave(struct call_frame *f, uintptr_t result) {
     }
 
 #define CALL(...)
-#define NCCL(id, name, arity, kind, ...)          ENTRIES(name, , arity)
-#define NCCL_BY_VALUE(id, name, arity, kind, ...) ENTRIES(name, ID, arity)
+#define NCCL(id, name, arity, kind, ...)          ENTRIES(name, , arity, kind)
+#define NCCL_BY_VALUE(id, name, arity, kind, ...) ENTRIES(name, ID, arity, kind)
 #include "shim/calls.def"
 #undef CALL
 

@@ -10,6 +10,7 @@
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/os.h"
+#include "shim/shapes.h"
 
 struct handle_map *mpi_types;
 
@@ -52,6 +53,7 @@ static uint64_t type_size(uintptr_t argument, bool ask) {
 
 void mpi_bytes_forget_type(uintptr_t handle) {
     handle_map_remove(mpi_types, handle);
+    shapes_forget();
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -37,21 +37,6 @@ static void number_collective(struct call_frame *f) {
     f->seq = collective_enter(f->comm, f->call->id, f->t0);
 }
 
-void collective_before(struct call_frame *f) {
-    const struct call *call = f->call;
-    frame_set_comm(f, frame_find_comm(f));
-    if (call->root)
-        find_root(f);
-    if (call->redop)
-        f->redop = (uint8_t)mpi_abi_redop(mpi_handle(argument(f, call->redop)));
-    if (f->peer == PEER_NULL || !mpi_bytes_quick(call, f->a, &f->bytes, &f->dtype)) {
-        f->bytes = bytes_of(f, false);
-        f->t0 = ticks(); /* adding up the counts of thousands of ranks is not the library's time */
-    }
-    if (likely(f->comm))
-        number_collective(f);
-}
-
 /* What all ranks must agree on: the function, large counts or not; the root, a predefined reduction, the size where one
  * size rules. Not counts and datatypes: these may differ between ranks as long as they describe the same data. On an
  * intercommunicator the two sides, and bystanders, pass different things, on a file each rank its own size. */
@@ -70,6 +55,29 @@ static uint64_t signature(const struct call_frame *f) {
     return h;
 }
 
+/* What follows from the arguments. */
+static void find_facts(struct call_frame *f) {
+    const struct call *call = f->call;
+    frame_set_comm(f, frame_find_comm(f));
+    if (call->root)
+        find_root(f);
+    if (call->redop)
+        f->redop = (uint8_t)mpi_abi_redop(mpi_handle(argument(f, call->redop)));
+    if (f->peer == PEER_NULL || !mpi_bytes_quick(call, f->a, &f->bytes, &f->dtype)) {
+        f->bytes = bytes_of(f, false);
+        f->t0 = ticks(); /* adding up the counts of thousands of ranks is not the library's time */
+    }
+    if (f->comm && call_has_shape(call))
+        remember_frame(f, signature(f));
+}
+
+void collective_before(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        find_facts(f);
+    if (likely(f->comm))
+        number_collective(f);
+}
+
 /* After the call succeeded: an unknown communicator gets its number, unknown sizes may be asked for. */
 static void settle(struct call_frame *f) {
     if (unlikely(!f->comm)) {
@@ -84,7 +92,7 @@ static void settle(struct call_frame *f) {
     if (unlikely(f->bytes == BYTES_UNKNOWN))
         f->bytes = bytes_of(f, true);
     if (likely(f->comm))
-        collective_hash(f->comm, signature(f));
+        collective_hash(f->comm, likely(f->shape) ? f->shape->signature : signature(f));
 }
 
 void collective_after(struct call_frame *f) {

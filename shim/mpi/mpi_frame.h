@@ -28,6 +28,34 @@ static inline struct communicator *frame_find_comm(const struct call_frame *f) {
     return call->file ? file_find(argument(f, call->file)) : NULL;
 }
 
+/* Calls whose facts follow from single arguments, so that they are worth remembering (shapes.h): no lists of counts, no
+ * two partners, no objects that come and go with the call. */
+static inline bool kind_has_shape(enum call_kind kind) {
+    switch (kind) {
+    case KIND_COLLECTIVE:
+    case KIND_ICOLLECTIVE:
+    case KIND_SEND:
+    case KIND_RECV:
+    case KIND_ISEND:
+    case KIND_IRECV:
+    case KIND_WAIT:
+    case KIND_WAITALL:
+    case KIND_WAITANY:
+    case KIND_WAITSOME:
+    case KIND_TEST:
+    case KIND_TESTALL:
+    case KIND_TESTANY:
+    case KIND_TESTSOME:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static inline bool call_has_shape(const struct call *call) {
+    return kind_has_shape((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N;
+}
+
 /* After success: a communicator we never saw being made is registered now. */
 void frame_find_unseen(struct call_frame *f);
 

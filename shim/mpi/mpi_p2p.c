@@ -29,10 +29,10 @@ static void find_bytes(struct call_frame *f) {
 
 /* ---- destinations and sources ---------------------------------------------------------------- */
 
+/* But for the tag. */
 static void set_destination(struct call_frame *f) {
     int32_t peer = (int32_t)argument(f, f->call->peer);
     f->peer = peer == mpi_abi.proc_null ? PEER_NULL : peer;
-    f->tag = (int32_t)argument(f, f->call->tag);
     f->peer_class = class_of(f, f->peer);
     f->flags |= FLAG_SEND;
     if (f->call->bits & CALL_SYNCHRONOUS)
@@ -104,15 +104,24 @@ static void take_received(struct call_frame *f) {
 
 static void add_peer(const struct call_frame *f, uint16_t direction) {
     if (!f->quiet && !f->failed && f->peer >= 0)
-        peers_add(f->self->lane, f->comm_index, f->peer, f->call->id, direction, f->bytes, f->t1 - f->t0, 0);
+        count_peer(f->self->lane, f->shape, f->comm_index, f->peer, f->call->id, direction, f->bytes, f->t1 - f->t0, 0);
 }
 
 /* ---- blocking -------------------------------------------------------------------------------- */
 
-void send_before(struct call_frame *f) {
+/* What follows from a send's arguments. */
+static void find_send(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
     find_bytes(f);
+    if (f->comm && call_has_shape(f->call))
+        remember_frame(f, 0);
+}
+
+void send_before(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        find_send(f);
+    f->tag = (int32_t)argument(f, f->call->tag);
     if (f->comm && f->peer >= 0)
         f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
 }
@@ -132,14 +141,29 @@ void send_after(struct call_frame *f) {
     add_peer(f, FLAG_SEND);
 }
 
-void recv_before(struct call_frame *f) {
+/* What follows from a receive's arguments. One from anybody differs from the next. */
+static void find_receive(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_source(f, f->call->peer, f->call->tag);
-    f->op = next_op();
     find_bytes(f);
+    if (f->comm && !(f->flags & FLAG_WILDCARD) && call_has_shape(f->call))
+        remember_frame(f, 0);
+}
+
+static inline void begin_receive(struct call_frame *f) {
+    f->tag = tag_argument(f, f->call->tag);
+    if (unlikely(f->tag == TAG_ANY)) /* shapes do not tell tags apart */
+        f->shape = NULL;
+    if (unlikely(!f->shape))
+        find_receive(f);
     f->seq = receive_ordinal(f, f->peer, f->tag);
     if (f->flags & FLAG_WILDCARD)
         want_status(f);
+}
+
+void recv_before(struct call_frame *f) {
+    begin_receive(f);
+    f->op = next_op();
 }
 
 void recv_after(struct call_frame *f) {
@@ -157,6 +181,7 @@ void sendrecv_before(struct call_frame *f) {
     f->ordinal = receive_ordinal(f, source, tag);
     f->flags = 0;
     set_destination(f);
+    f->tag = (int32_t)argument(f, f->call->tag);
     f->op = next_op();
     find_bytes(f);
     if (f->comm && f->peer >= 0)
@@ -210,9 +235,9 @@ void isend_after(struct call_frame *f) {
         operation_posted(f, REQUEST_SEND);
 }
 
+/* Its `op` is given when it is posted. */
 void irecv_before(struct call_frame *f) {
-    recv_before(f);
-    f->op = 0; /* given when it is posted */
+    begin_receive(f);
 }
 
 void irecv_after(struct call_frame *f) {
@@ -246,6 +271,7 @@ void isendrecv_after(struct call_frame *f) {
 void send_init_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
+    f->tag = (int32_t)argument(f, f->call->tag);
     find_bytes(f);
 }
 

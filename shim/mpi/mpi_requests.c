@@ -77,8 +77,10 @@ static void aggregate_done(struct thread *self, const struct pending *e, const s
     uint16_t call = p->starting_call ? p->starting_call : e->call;
     uint64_t time = c->timed ? c->t1 - e->t0 : 0;
     bool posted_size = (e->flags & FLAG_BYTES_POSTED) != 0;
-    if (!c->timed || !operations_add_posted(self->lane, call, p->peer_class, e->comm, e->bytes, time, e->posting_ticks,
-                                            posted_size)) {
+    struct shape *shape = shape_again(self, p->shape, p->shape_serial);
+    if (likely(c->timed) && shape_counts(shape, e->bytes)) {
+        shape_count(shape, time, e->posting_ticks, posted_size);
+    } else {
         const struct operation_sample sample = {.call = call,
                                                 .peer_class = p->peer_class,
                                                 .comm = e->comm,
@@ -87,12 +89,12 @@ static void aggregate_done(struct thread *self, const struct pending *e, const s
                                                 .posting = e->posting_ticks,
                                                 .posted_size = posted_size};
         operations_add(self->lane, &sample);
+        shape_learn(shape, self->lane, &sample);
     }
-    if (self->lane->sites)
-        sites_add(self->lane, e->stack, e->comm, call, e->bytes, time);
+    count_site(self->lane, shape, e->stack, e->comm, call, e->bytes, time);
     if (p->traits & (REQUEST_SEND | REQUEST_RECEIVE) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
-        peers_add(self->lane, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV, e->bytes, time,
-                  c->wait);
+        count_peer(self->lane, shape, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV,
+                   e->bytes, time, c->wait);
 }
 
 /* The communicator, unless it was freed and its place taken by another. */
@@ -165,6 +167,8 @@ static inline void fill_entry(struct pending *e, struct request_private *p, cons
     p->traits = traits;
     p->starting_call = 0;
     p->peer_class = f->peer_class;
+    p->shape = f->shape ? shape_index(f->self, f->shape) : 0;
+    p->shape_serial = f->shape ? f->shape->serial : 0;
     if (unlikely(traits & REQUEST_CREATES)) {
         p->output = argument(f, f->call->output);
         p->ordinal = f->ordinal;
@@ -181,8 +185,7 @@ static void aggregate_untracked(const struct call_frame *f) {
                                             .time = UINT64_MAX,
                                             .posting = f->t1 - f->t0};
     operations_add(f->self->lane, &sample);
-    if (f->self->lane->sites)
-        sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, 0);
+    count_site(f->self->lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, 0);
 }
 
 static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
@@ -336,6 +339,8 @@ static void want_statuses(struct call_frame *f, void *room) {
 }
 
 void wait_before(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        remember_frame(f, 0);
     count_up(&requests.waits);
     f->n = 1;
     f->handle = mpi_handle_at(argument(f, f->call->request), 0);
@@ -369,6 +374,8 @@ static void tell_list(struct call_frame *f) {
 }
 
 void waits_before(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        remember_frame(f, 0);
     count_up(&requests.waits);
     uint32_t n = request_count(f);
     bool any = __atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED) != 0;

@@ -51,28 +51,46 @@ uint32_t nccl_next_op(void) {
     return __atomic_add_fetch(&recorder.next_op, 1, __ATOMIC_RELAXED);
 }
 
-static void find_facts(struct call_frame *f) {
-    const struct call *call = f->call;
-    frame_set_comm(f, nccl_communicator_find(argument(f, call->comm)));
-    f->stream = (void *)argument(f, call->stream);
-    f->bytes = nccl_bytes(call, f->a, f->comm ? f->comm->size : 0);
-    if (call->type && (uint32_t)argument(f, call->type) < NCCL_DATATYPES)
-        f->dtype = nccl_datatypes[(uint32_t)argument(f, call->type)].code;
-    if (call->redop && (uint32_t)argument(f, call->redop) < NCCL_REDOPS)
-        f->redop = nccl_redops[(uint32_t)argument(f, call->redop)];
-    f->op = nccl_next_op();
-    f->span = NULL;
-    f->kernel = NULL;
-    if (f->comm && unlikely(f->comm->nccl.launching))
-        nccl_drop_launching(f->comm);
-}
-
 static void find_root(struct call_frame *f) {
     f->peer = (int32_t)argument(f, f->call->root);
     if (f->comm && f->peer == f->comm->rank) {
         f->flags |= FLAG_ROOT;
         f->peer_class = PEER_CLASS_ROOT;
     }
+}
+
+static void find_partner(struct call_frame *f) {
+    f->peer = (int32_t)argument(f, f->call->peer);
+    f->peer_class = f->comm && f->peer == f->comm->rank ? PEER_CLASS_SELF : PEER_CLASS_RANK;
+}
+
+/* What follows from the arguments. */
+static void find_facts(struct call_frame *f) {
+    const struct call *call = f->call;
+    frame_set_comm(f, nccl_communicator_find(argument(f, call->comm)));
+    f->bytes = nccl_bytes(call, f->a, f->comm ? f->comm->size : 0);
+    if (call->type && (uint32_t)argument(f, call->type) < NCCL_DATATYPES)
+        f->dtype = nccl_datatypes[(uint32_t)argument(f, call->type)].code;
+    if (call->redop && (uint32_t)argument(f, call->redop) < NCCL_REDOPS)
+        f->redop = nccl_redops[(uint32_t)argument(f, call->redop)];
+    if (call->root)
+        find_root(f);
+    if (call->peer)
+        find_partner(f);
+    if (f->comm && nccl_kind_has_shape((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N)
+        remember_frame(f, nccl_signature(f));
+}
+
+/* Before an operation: its facts, and what every one has for itself. */
+static void begin_operation(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        find_facts(f);
+    f->stream = (void *)argument(f, f->call->stream);
+    f->op = nccl_next_op();
+    f->span = NULL;
+    f->kernel = NULL;
+    if (f->comm && unlikely(f->comm->nccl.launching))
+        nccl_drop_launching(f->comm);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -155,17 +173,18 @@ static void begin_launch(struct call_frame *f) {
 /* The host's time is that of the enqueueing call. In a group it has none: the call only gathers, the end launches. */
 static void aggregate_posted(const struct call_frame *f) {
     uint64_t posting = f->t1 - f->t0;
-    if (f->self->lane->sites)
-        sites_add(f->self->lane, f->stack, f->comm_index, f->id, f->bytes, posting);
+    struct lane *lane = f->self->lane;
+    count_site(lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, posting);
     if (f->flags & (FLAG_SEND | FLAG_RECV))
-        peers_add(f->self->lane, f->comm_index, f->peer, f->id, f->flags & (FLAG_SEND | FLAG_RECV), f->bytes, 0, 0);
+        count_peer(lane, f->shape, f->comm_index, f->peer, f->id, f->flags & (FLAG_SEND | FLAG_RECV), f->bytes, 0, 0);
     bool timed = !group_is_open(f->self);
-    if (likely(timed && !f->failed) &&
-        operations_add_posted(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, posting, posting, false))
+    if (likely(!f->failed) && shape_counts(f->shape, f->bytes)) {
+        if (timed)
+            shape_count(f->shape, posting, posting, false);
+        else
+            shape_count_untimed(f->shape, posting);
         return;
-    if (likely(!timed && !f->failed) &&
-        operations_add_untimed(f->self->lane, f->id, f->peer_class, f->comm_index, f->bytes, posting))
-        return;
+    }
     const struct operation_sample sample = {.call = f->id,
                                             .peer_class = f->peer_class,
                                             .comm = f->comm_index,
@@ -173,7 +192,8 @@ static void aggregate_posted(const struct call_frame *f) {
                                             .time = timed ? posting : UINT64_MAX,
                                             .posting = posting,
                                             .failed = f->failed};
-    operations_add(f->self->lane, &sample);
+    operations_add(lane, &sample);
+    shape_learn(f->shape, lane, &sample);
 }
 
 /* Without times of the GPU nobody else prints the operation. */
@@ -252,9 +272,7 @@ static void number_collective(struct call_frame *f) {
 }
 
 void nccl_collective_before(struct call_frame *f) {
-    find_facts(f);
-    if (f->call->root)
-        find_root(f);
+    begin_operation(f);
     if (unlikely(!f->comm))
         return;
     if (group_is_open(f->self) && f->comm->size != 1)
@@ -278,21 +296,15 @@ void nccl_collective_after(struct call_frame *f) {
             number_collective(f);
     }
     if (likely(!f->failed && f->comm && !gone))
-        collective_hash(f->comm, nccl_signature(f));
+        collective_hash(f->comm, likely(f->shape) ? f->shape->signature : nccl_signature(f));
     operation_after(f);
 }
 
 /* ---- point to point, one-sided --------------------------------------------------------------- */
 
-static void find_partner(struct call_frame *f) {
-    f->peer = (int32_t)argument(f, f->call->peer);
-    f->peer_class = f->comm && f->peer == f->comm->rank ? PEER_CLASS_SELF : PEER_CLASS_RANK;
-}
-
 void nccl_p2p_before(struct call_frame *f) {
     bool send = f->call->kind == KIND_NCCL_SEND;
-    find_facts(f);
-    find_partner(f);
+    begin_operation(f);
     f->flags |= send ? FLAG_SEND : FLAG_RECV;
     begin_launch(f);
 }
@@ -309,9 +321,7 @@ void nccl_p2p_after(struct call_frame *f) {
 }
 
 void nccl_rma_before(struct call_frame *f) {
-    find_facts(f);
-    if (f->call->peer)
-        find_partner(f);
+    begin_operation(f);
     f->flags |= FLAG_UNMATCHED;
     begin_launch(f);
 }

@@ -20,6 +20,11 @@ uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks)
 /* What all ranks of a communicator must agree on for one collective (pure). */
 uint64_t nccl_signature(const struct call_frame *f);
 
+/* Calls whose facts follow from single arguments, so that they are worth remembering (shapes.h). */
+static inline bool nccl_kind_has_shape(enum call_kind kind) {
+    return kind == KIND_NCCL_COLLECTIVE || kind == KIND_NCCL_SEND || kind == KIND_NCCL_RECV;
+}
+
 /* The process-wide number of the next operation. */
 uint32_t nccl_next_op(void);
 

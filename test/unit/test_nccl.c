@@ -219,7 +219,7 @@ static void failed_calls_leave_the_next_tenant_alone(void **state) {
     knobs_read(&recorder.knobs);
     assert_true(recorder_activate() && communicators_open());
     struct communicator *c = make_communicator(0x1000);
-    uintptr_t a[] = {0, 0, 4, 7, 0, 0x1000, 0};
+    uintptr_t words[] = {0, 0, 0, 4, 7, 0, 0x1000, 0}, *a = words + 1;
     struct call_frame f;
     begin_frame(&f, &commtap_calls[INDEX_ncclAllReduce], a, recorder_thread());
     nccl_collective_before(&f);
