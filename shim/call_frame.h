@@ -138,6 +138,10 @@ _Static_assert(offsetof(struct call_frame, id) - offsetof(struct call_frame, com
                    offsetof(struct pending, call) - offsetof(struct pending, comm) == RECORD_FACTS,
                "frames and entries hold a record's facts in a record's order");
 
+#define RECORD_TAIL (sizeof(struct record) - offsetof(struct record, call))
+_Static_assert(offsetof(struct call_frame, result) + 1 - offsetof(struct call_frame, id) == RECORD_TAIL,
+               "frames hold a record's last fields in a record's order");
+
 static inline void fill_record(struct record *r, const struct call_frame *f, enum record_kind kind) {
     r->t0 = f->t0;
     r->t1 = f->t1;
@@ -145,22 +149,19 @@ static inline void fill_record(struct record *r, const struct call_frame *f, enu
     r->seq = f->seq;
     r->op = f->op;
     memcpy(&r->comm, &f->comm_index, RECORD_FACTS); /* long known: a wide load need not wait for narrow stores */
-    r->call = f->id;
-    r->flags = f->flags;
+    memcpy(&r->call, &f->id, RECORD_TAIL);
     r->kind = (uint8_t)kind;
-    r->dtype = f->dtype;
-    r->redop = f->redop;
-    r->result = f->result;
 }
 
 /* The ring's share of a finished call. */
 static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
     uint64_t ticket;
-    struct record *r = ring_begin(f->self->lane, &ticket);
+    struct lane *lane = f->self->lane;
+    struct record *r = ring_begin(lane, &ticket);
     if (unlikely(!r))
         return;
     fill_record(r, f, kind);
-    ring_end(f->self->lane, r, ticket);
+    ring_end(lane, r, ticket);
 }
 
 /* The aggregates' share of a finished blocking call. */

@@ -149,11 +149,15 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket);
 
 /* The slot for the next record, marked as being written. */
 static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
-    if (unlikely(lane->shared))
-        return ring_claim_shared(lane, ticket);
+    if (unlikely(lane->shared)) {
+        uint64_t claimed; /* of its own: a caller's ticket whose address is known to nobody stays in a register */
+        struct record *record = ring_claim_shared(lane, &claimed);
+        *ticket = claimed;
+        return record;
+    }
     uint64_t next = lane->head;
     struct record *record = &lane->ring[next & lane->mask];
-    if (next > lane->mask && record->t0 >= lane->keep_from)
+    if (next > lane->mask && unlikely(record->t0 >= lane->keep_from))
         windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
     __atomic_store_n(&record->commit, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);

@@ -32,11 +32,6 @@ static uint64_t bytes_of(const struct call_frame *f, bool ask) {
     return mpi_bytes(f->call, f->a, f->comm, f->root, ask);
 }
 
-static void number_collective(struct call_frame *f) {
-    f->flags |= FLAG_COLLECTIVE;
-    f->seq = collective_enter(f->comm, f->call->id, f->t0);
-}
-
 /* What all ranks must agree on: the function, large counts or not; the root, a predefined reduction, the size where one
  * size rules. Not counts and datatypes: these may differ between ranks as long as they describe the same data. On an
  * intercommunicator the two sides, and bystanders, pass different things, on a file each rank its own size. */
@@ -55,8 +50,7 @@ static uint64_t signature(const struct call_frame *f) {
     return h;
 }
 
-/* What follows from the arguments. */
-static void find_facts(struct call_frame *f) {
+void collective_find_facts(struct call_frame *f) {
     const struct call *call = f->call;
     frame_set_comm(f, frame_find_comm(f));
     if (call->root)
@@ -69,13 +63,6 @@ static void find_facts(struct call_frame *f) {
     }
     if (f->comm && call_has_shape(call))
         remember_frame(f, signature(f));
-}
-
-void collective_before(struct call_frame *f) {
-    if (unlikely(!f->shape))
-        find_facts(f);
-    if (likely(f->comm))
-        number_collective(f);
 }
 
 /* After the call succeeded: an unknown communicator gets its number, unknown sizes may be asked for. */
@@ -95,7 +82,7 @@ static void settle(struct call_frame *f) {
         collective_hash(f->comm, likely(f->shape) ? f->shape->signature : signature(f));
 }
 
-void collective_after(struct call_frame *f) {
+void collective_settle_after(struct call_frame *f) {
     if (likely(!f->failed)) {
         settle(f);
         if (likely(f->comm))

@@ -8,8 +8,34 @@
 
 #include "shim/mpi/mpi_frame.h"
 
-void collective_before(struct call_frame *f);
-void collective_after(struct call_frame *f);
+/* What follows from the arguments. */
+void collective_find_facts(struct call_frame *f);
+
+static inline void number_collective(struct call_frame *f) {
+    f->flags |= FLAG_COLLECTIVE;
+    f->seq = collective_enter(f->comm, f->call->id, f->t0);
+}
+
+static inline void collective_before(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        collective_find_facts(f);
+    if (likely(f->comm))
+        number_collective(f);
+}
+
+/* The end of one of which not all was known before, or that failed. */
+void collective_settle_after(struct call_frame *f);
+
+static inline void collective_after(struct call_frame *f) {
+    if (unlikely(!f->shape || f->failed)) {
+        collective_settle_after(f);
+        return;
+    }
+    collective_hash(f->comm, f->shape->signature);
+    collective_complete(f->comm);
+    emit_call(f);
+}
+
 void icollective_after(struct call_frame *f);
 void collective_init_after(struct call_frame *f);
 void comm_create_before(struct call_frame *f);

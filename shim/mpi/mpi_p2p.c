@@ -5,12 +5,6 @@
  */
 #include "shim/mpi/mpi_p2p.h"
 
-#include "shim/mpi/ordinals.h"
-
-static uint32_t next_op(void) {
-    return count_up(&recorder.next_op) + 1;
-}
-
 static uint8_t class_of(const struct call_frame *f, int32_t peer) {
     if (peer == PEER_NULL)
         return PEER_CLASS_NULL;
@@ -39,27 +33,9 @@ static void set_destination(struct call_frame *f) {
         f->flags |= FLAG_SYNCHRONOUS;
 }
 
-/* A receive's number in its channel. Behind a wildcard nobody can tell at posting which message it will get. */
-static uint32_t receive_ordinal(struct call_frame *f, int32_t peer, int32_t tag) {
-    if (!f->comm || peer == PEER_NULL)
-        return SEQ_NONE;
-    if (peer == PEER_ANY || tag == TAG_ANY)
-        f->comm->wildcards = 1;
-    if (f->comm->wildcards) {
-        f->flags |= FLAG_ORDINAL_UNKNOWN;
-        return SEQ_NONE;
-    }
-    return ordinal_next(f->comm_index, peer, tag, false);
-}
-
 static int32_t source_argument(const struct call_frame *f, uint8_t position) {
     int32_t peer = (int32_t)argument(f, position);
     return peer == mpi_abi.any_source ? PEER_ANY : peer == mpi_abi.proc_null ? PEER_NULL : peer;
-}
-
-static int32_t tag_argument(const struct call_frame *f, uint8_t position) {
-    int32_t tag = (int32_t)argument(f, position);
-    return tag == mpi_abi.any_tag ? TAG_ANY : tag;
 }
 
 static void set_source(struct call_frame *f, uint8_t peer, uint8_t tag) {
@@ -69,12 +45,6 @@ static void set_source(struct call_frame *f, uint8_t peer, uint8_t tag) {
     f->flags |= FLAG_RECV;
     if (f->peer == PEER_ANY || (f->tag == TAG_ANY && f->peer != PEER_NULL))
         f->flags |= FLAG_WILDCARD;
-}
-
-/* Only a status tells what a wildcard matched: an ignored one is replaced by ours. */
-static void want_status(struct call_frame *f) {
-    if (f->call->status && argument(f, f->call->status) == mpi_abi.status_ignore)
-        f->a[f->call->status - 1] = (uintptr_t)f->status;
 }
 
 static void take_source(struct call_frame *f, const void *status) {
@@ -109,21 +79,12 @@ static void add_peer(const struct call_frame *f, uint16_t direction) {
 
 /* ---- blocking -------------------------------------------------------------------------------- */
 
-/* What follows from a send's arguments. */
-static void find_send(struct call_frame *f) {
+void send_find_facts(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
     find_bytes(f);
     if (f->comm && call_has_shape(f->call))
         remember_frame(f, 0);
-}
-
-void send_before(struct call_frame *f) {
-    if (unlikely(!f->shape))
-        find_send(f);
-    f->tag = (int32_t)argument(f, f->call->tag);
-    if (f->comm && f->peer >= 0)
-        f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
 }
 
 static void settle_bytes(struct call_frame *f) {
@@ -141,29 +102,13 @@ void send_after(struct call_frame *f) {
     add_peer(f, FLAG_SEND);
 }
 
-/* What follows from a receive's arguments. One from anybody differs from the next. */
-static void find_receive(struct call_frame *f) {
+/* One from anybody differs from the next: it has no shape. */
+void receive_find_facts(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_source(f, f->call->peer, f->call->tag);
     find_bytes(f);
     if (f->comm && !(f->flags & FLAG_WILDCARD) && call_has_shape(f->call))
         remember_frame(f, 0);
-}
-
-static inline void begin_receive(struct call_frame *f) {
-    f->tag = tag_argument(f, f->call->tag);
-    if (unlikely(f->tag == TAG_ANY)) /* shapes do not tell tags apart */
-        f->shape = NULL;
-    if (unlikely(!f->shape))
-        find_receive(f);
-    f->seq = receive_ordinal(f, f->peer, f->tag);
-    if (f->flags & FLAG_WILDCARD)
-        want_status(f);
-}
-
-void recv_before(struct call_frame *f) {
-    begin_receive(f);
-    f->op = next_op();
 }
 
 void recv_after(struct call_frame *f) {
@@ -227,7 +172,7 @@ void sendrecv_after(struct call_frame *f) {
 
 /* ---- non-blocking and persistent ------------------------------------------------------------- */
 
-void isend_after(struct call_frame *f) {
+void isend_settle_after(struct call_frame *f) {
     settle_bytes(f);
     if (f->failed)
         emit_call(f);
@@ -235,12 +180,7 @@ void isend_after(struct call_frame *f) {
         operation_posted(f, REQUEST_SEND);
 }
 
-/* Its `op` is given when it is posted. */
-void irecv_before(struct call_frame *f) {
-    begin_receive(f);
-}
-
-void irecv_after(struct call_frame *f) {
+void irecv_settle_after(struct call_frame *f) {
     settle_bytes(f);
     if (f->failed)
         emit_call(f);

@@ -7,16 +7,87 @@
 #define COMMTAP_MPI_P2P_H
 
 #include "shim/mpi/mpi_frame.h"
+#include "shim/mpi/ordinals.h"
 
-void send_before(struct call_frame *f);
+/* What follows from the arguments of a send, of a receive. */
+void send_find_facts(struct call_frame *f);
+void receive_find_facts(struct call_frame *f);
+
+static inline uint32_t next_op(void) {
+    return count_up(&recorder.next_op) + 1;
+}
+
+static inline int32_t tag_argument(const struct call_frame *f, uint8_t position) {
+    int32_t tag = (int32_t)argument(f, position);
+    return tag == mpi_abi.any_tag ? TAG_ANY : tag;
+}
+
+/* Only a status tells what a wildcard matched: an ignored one is replaced by ours. */
+static inline void want_status(struct call_frame *f) {
+    if (f->call->status && argument(f, f->call->status) == mpi_abi.status_ignore)
+        f->a[f->call->status - 1] = (uintptr_t)f->status;
+}
+
+/* A receive's number in its channel. Behind a wildcard nobody can tell at posting which message it will get. */
+static inline uint32_t receive_ordinal(struct call_frame *f, int32_t peer, int32_t tag) {
+    if (!f->comm || peer == PEER_NULL)
+        return SEQ_NONE;
+    if (peer == PEER_ANY || tag == TAG_ANY)
+        f->comm->wildcards = 1;
+    if (f->comm->wildcards) {
+        f->flags |= FLAG_ORDINAL_UNKNOWN;
+        return SEQ_NONE;
+    }
+    return ordinal_next(f->comm_index, peer, tag, false);
+}
+
+static inline void send_before(struct call_frame *f) {
+    if (unlikely(!f->shape))
+        send_find_facts(f);
+    f->tag = (int32_t)argument(f, f->call->tag);
+    if (likely(f->comm && f->peer >= 0))
+        f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
+}
+
+/* Its `op` is given when it is posted. */
+static inline void irecv_before(struct call_frame *f) {
+    f->tag = tag_argument(f, f->call->tag);
+    if (unlikely(f->tag == TAG_ANY)) /* shapes do not tell tags apart */
+        f->shape = NULL;
+    if (unlikely(!f->shape))
+        receive_find_facts(f);
+    f->seq = receive_ordinal(f, f->peer, f->tag);
+    if (unlikely(f->flags & FLAG_WILDCARD))
+        want_status(f);
+}
+
+static inline void recv_before(struct call_frame *f) {
+    irecv_before(f);
+    f->op = next_op();
+}
+
+/* The end of a posting call of which not all was known before, or that failed. */
+void isend_settle_after(struct call_frame *f);
+void irecv_settle_after(struct call_frame *f);
+
+static inline void isend_after(struct call_frame *f) {
+    if (likely(f->shape && !f->failed))
+        operation_posted(f, REQUEST_SEND);
+    else
+        isend_settle_after(f);
+}
+
+static inline void irecv_after(struct call_frame *f) {
+    if (likely(f->shape && !f->failed))
+        operation_posted(f, REQUEST_RECEIVE);
+    else
+        irecv_settle_after(f);
+}
+
 void send_after(struct call_frame *f);
-void recv_before(struct call_frame *f);
 void recv_after(struct call_frame *f);
 void sendrecv_before(struct call_frame *f);
 void sendrecv_after(struct call_frame *f);
-void isend_after(struct call_frame *f);
-void irecv_before(struct call_frame *f);
-void irecv_after(struct call_frame *f);
 void isendrecv_before(struct call_frame *f);
 void isendrecv_after(struct call_frame *f);
 void send_init_before(struct call_frame *f);

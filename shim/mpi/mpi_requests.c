@@ -52,9 +52,10 @@ static void take_status(struct pending *e, const struct request_private *p, cons
     e->flags &= (uint16_t)~FLAG_BYTES_POSTED;
 }
 
-static void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind) {
+static inline void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind) {
     uint64_t ticket;
-    struct record *r = ring_begin(self->lane, &ticket);
+    struct lane *lane = self->lane;
+    struct record *r = ring_begin(lane, &ticket);
     if (unlikely(!r))
         return;
     r->t0 = e->t0;
@@ -69,11 +70,11 @@ static void record_entry(struct thread *self, const struct pending *e, uint64_t 
     r->dtype = e->dtype;
     r->redop = e->redop;
     r->result = 0;
-    ring_end(self->lane, r, ticket);
+    ring_end(lane, r, ticket);
 }
 
-static void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
-                           const struct completion *c) {
+static inline void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
+                                  const struct completion *c) {
     uint16_t call = p->starting_call ? p->starting_call : e->call;
     uint64_t time = c->timed ? c->t1 - e->t0 : 0;
     bool posted_size = (e->flags & FLAG_BYTES_POSTED) != 0;
@@ -108,8 +109,8 @@ static void finish_creation(const struct pending *e, const struct request_privat
 }
 
 /* Everything a completed operation leaves in the dump. */
-static inline void account(struct thread *self, struct pending *e, struct request_private *p,
-                           const struct completion *c) {
+static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct request_private *p,
+                                  const struct completion *c) {
     if (p->traits & REQUEST_RECEIVE) {
         if (e->peer == PEER_NULL)
             e->bytes = 0;
@@ -129,7 +130,8 @@ static inline void account(struct thread *self, struct pending *e, struct reques
 }
 
 /* An entry that this thread has claimed is complete: records it and lets it go. */
-static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle, const struct completion *c) {
+static ALWAYS_INLINE void complete_claimed(struct thread *self, uint32_t index, uintptr_t handle,
+                                           const struct completion *c) {
     struct pending *e = request_entry(index);
     if (e->persistent && !e->active) {
         request_publish(index, handle);
@@ -143,6 +145,12 @@ static void complete_entry(struct thread *self, uint32_t index, uintptr_t handle
     }
     e->active = 0;
     request_publish(index, handle);
+}
+
+/* The same where it is rare. */
+static __attribute__((noinline)) void complete_entry(struct thread *self, uint32_t index, uintptr_t handle,
+                                                     const struct completion *c) {
+    complete_claimed(self, index, handle, c);
 }
 
 /* ---- posting --------------------------------------------------------------------------------- */
@@ -188,24 +196,28 @@ static void aggregate_untracked(const struct call_frame *f) {
     count_site(f->self->lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, 0);
 }
 
-static uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
+/* `handle` is given out again while the entry `stale` holds it: what that stood for is complete. */
+static __attribute__((noinline)) void complete_stale(struct call_frame *f, uintptr_t handle, uint32_t stale) {
+    struct pending *e = request_entry(stale);
+    uint64_t posted = e->t0 + e->posting_ticks; /* another thread's posting may end after this one's began */
+    struct completion c = {.t1 = posted > f->t0 ? posted : f->t0, .timed = true};
+    if (f->flags & FLAG_SEND)
+        request_learn_shared(handle, stale);
+    if (e->persistent)
+        request_release(stale);
+    else
+        complete_entry(f->self, stale, handle, &c);
+}
+
+static inline uint32_t take_entry(struct call_frame *f, uintptr_t handle) {
     uint32_t stale, index = request_take(handle, &stale);
-    if (unlikely(stale != REQUEST_NO_ENTRY)) {
-        struct pending *e = request_entry(stale);
-        uint64_t posted = e->t0 + e->posting_ticks; /* another thread's posting may end after this one's began */
-        struct completion c = {.t1 = posted > f->t0 ? posted : f->t0, .timed = true};
-        if (f->flags & FLAG_SEND)
-            request_learn_shared(handle, stale);
-        if (e->persistent)
-            request_release(stale);
-        else
-            complete_entry(f->self, stale, handle, &c);
-    }
+    if (unlikely(stale != REQUEST_NO_ENTRY))
+        complete_stale(f, handle, stale);
     return index;
 }
 
 /* Complete when posted: there is nothing to follow. */
-static void finish_at_once(struct call_frame *f, uint16_t traits) {
+static __attribute__((noinline)) void finish_at_once(struct call_frame *f, uint16_t traits) {
     struct pending e;
     struct request_private p;
     struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
@@ -218,7 +230,7 @@ void operation_posted(struct call_frame *f, uint16_t traits) {
     if (f->quiet && !(traits & REQUEST_CREATES))
         return;
     f->op = count_up(&recorder.next_op) + 1;
-    if (!f->quiet)
+    if (likely(!f->quiet))
         record_frame(f, RECORD_POST);
     if (is_null(handle) || (traits & REQUEST_SEND && request_is_shared(handle))) {
         finish_at_once(f, traits);
@@ -357,19 +369,22 @@ static uint32_t op_of(uintptr_t handle) {
     return likely(index != REQUEST_NO_ENTRY) ? request_entry(index)->op : 0;
 }
 
-/* What a list of requests is, should the call never return: first, last, how many. */
-static void tell_list(struct call_frame *f) {
-    uint32_t first = 0, last = f->n, live = 0;
-    while (first < last && is_null(f->handles[first]))
-        first++;
-    while (last > first && is_null(f->handles[last - 1]))
-        last--;
-    for (uint32_t i = first; i < last; i++)
-        live += !is_null(f->handles[i]);
+/* Copies a list of requests, and tells what it is, should the call never return: first, last, how many. */
+static inline void copy_list(struct call_frame *f, uintptr_t list) {
+    uintptr_t first = 0, last = 0;
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < f->n; i++) {
+        uintptr_t handle = f->handles[i] = mpi_handle_at(list, i);
+        if (is_null(handle))
+            continue;
+        last = handle;
+        if (live++ == 0)
+            first = handle;
+    }
     if (!live)
         return;
-    f->op = op_of(f->handles[first]);
-    f->seq = op_of(f->handles[last - 1]);
+    f->op = op_of(first);
+    f->seq = op_of(last);
     f->tag = (int32_t)live;
 }
 
@@ -384,9 +399,7 @@ void waits_before(struct call_frame *f) {
     char *room = thread_scratch(f->self, handles + statuses + 64);
     f->n = room ? n : 0;
     f->handles = (uintptr_t *)room;
-    for (uint32_t i = 0; i < f->n; i++)
-        f->handles[i] = mpi_handle_at(argument(f, f->call->request), i);
-    tell_list(f);
+    copy_list(f, argument(f, f->call->request));
     if (any && room)
         want_statuses(f, room + handles);
     if (n > 16)
@@ -448,7 +461,7 @@ static void complete_requests(struct call_frame *f, const struct completed *done
             continue;
         if (statuses)
             c.status = statuses + (size_t)(done->statuses_by_order ? k : i) * mpi_abi.status_bytes;
-        complete_entry(f->self, index, f->handles[i], &c);
+        complete_claimed(f->self, index, f->handles[i], &c);
     }
 }
 

@@ -88,8 +88,10 @@ static inline uint32_t request_home(uintptr_t handle) {
 }
 
 static inline bool request_claim_key(uintptr_t *key, uintptr_t expected) {
-    if (unlikely(recorder.multithreaded))
-        return __atomic_compare_exchange_n(key, &expected, REQUEST_BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    if (unlikely(recorder.multithreaded)) {
+        uintptr_t seen = expected;
+        return __atomic_compare_exchange_n(key, &seen, REQUEST_BUSY, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+    }
     if (*key != expected)
         return false;
     *key = REQUEST_BUSY;

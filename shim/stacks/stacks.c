@@ -257,7 +257,7 @@ static __attribute__((noinline)) void catch_up(struct stack_memory *memory, uint
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
-uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
     struct stack_memory *memory = self->stacks;
     uint64_t keys[SOURCES] = {0, 0};
     if (unlikely(!memory))
@@ -277,6 +277,24 @@ uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t f
     if (likely(memo->keys[0] == keys[0] && memo->keys[1] == keys[1]))
         return memo->id;
     return compose(self, memo, keys);
+}
+
+static inline bool is_awake(unsigned source) {
+    return __atomic_load_n(awake[source], __ATOMIC_RELAXED) != 0;
+}
+
+/* The commonest case without a detour: native frames alone, where they were remembered first. With one address per
+ * stack (STACK_SITE) no memo has this `sp`. */
+uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
+    struct stack_memory *memory = self->stacks;
+    if (unlikely(!memory || memory->unloads != __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE) || is_awake(0) ||
+                 is_awake(1)))
+        return take_slowly(self, pc, sp, fp);
+    const struct memo *memo = memo_at(memory, set_of(pc, sp) * WAYS);
+    if (likely(memo->pc == pc && memo->sp == sp && memo->fp == fp && !(memo->keys[0] | memo->keys[1]) &&
+               is_unchanged(memo)))
+        return memo->id;
+    return take_slowly(self, pc, sp, fp);
 }
 
 void stacks_attach(struct thread *self) {
