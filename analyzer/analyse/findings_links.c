@@ -42,9 +42,10 @@ void findings_say_link(char *text, size_t size, const struct straggler_analysis 
     if (link->scope != LINK_RANKS)
         snprintf(pairs, sizeof pairs, " of %" PRIu64 " pairs of ranks", link->pairs);
     snprintf(text, size,
-             "%s take %.2f times as long as between other pairs (judged on %" PRIu64
-             " messages%s; what was waited for took %s longer in all)",
-             ends, link->ratio, link->messages, pairs, longer);
+             "%s%s take %.2f times as long as between other pairs (judged on %" PRIu64
+             " %s%s; what was waited for took %s longer in all)",
+             link->steps ? "of NCCL's transfers over the network, " : "", ends, link->ratio, link->messages,
+             link->steps ? "steps of its proxies" : "messages", pairs, longer);
 }
 
 void findings_add_link(struct findings *findings, const struct straggler *straggler, const char *evidence,
@@ -57,10 +58,10 @@ void findings_add_link(struct findings *findings, const struct straggler *stragg
         findings_add(findings, FINDING_SLOW_LINK, "%s (confidence %.2f). %s%s", evidence, shown(straggler->confidence),
                      advice[straggler->link.scope], gain);
     else
-        findings_add(findings, FINDING_SUSPECT,
-                     "%s. That is a slow link, or how the network is laid out: no other way between them shows that "
-                     "they are near each other.",
-                     evidence);
+        findings_add(findings, FINDING_SUSPECT, "%s. That is a slow link, or %s", evidence,
+                     straggler->link.alone ? "one of its two ends: they have no other partners to tell by."
+                                           : "how the network is laid out: no other way between them shows that they "
+                                             "are near each other.");
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */

@@ -165,10 +165,12 @@ static double confidence_of(double effect, double between, double error, size_t 
 static bool add_cost(const struct judging *j, const struct link_measure *measure, double ratio,
                      struct slow_link *link) {
     double extra = measure->typical * (1 - 1 / ratio);
-    double slow = log_bins_above(measure->bins, measure->count, measure->typical / ratio * SLOW_RATIO);
+    double slow =
+        measure->bins ? log_bins_above(measure->bins, measure->count, measure->typical / ratio * SLOW_RATIO) : NAN;
     link->persistence = (link->persistence * (double)link->messages + slow * measure->count) /
                         (double)(link->messages + measure->count);
     link->messages += measure->count;
+    link->steps = measure->steps;
     link->pairs++;
     link->extra_ns += (int64_t)(extra * measure->weight);
     return extra > (double)common_clock_error(j->clock, measure->from, measure->to);
@@ -359,6 +361,11 @@ static void name_host_pairs(struct judging *j) {
 
 /* ---- ranks --------------------------------------------------------------------------------------------------- */
 
+/* How far pairs lie apart: less what their ranks have in common with others, and all in all. */
+struct spreads {
+    double own, apart;
+};
+
 static void level_ranks(struct judging *j) {
     level(j, j->cells, j->count, from_host_group, true, NULL);
     level(j, j->cells, j->count, to_host_group, true, NULL);
@@ -366,29 +373,34 @@ static void level_ranks(struct judging *j) {
     level(j, j->cells, j->count, receiver_group, false, NULL);
 }
 
-/* Whether a pair of ranks is slow beyond chance, the clocks' error and what its neighbours have. */
-static bool is_slow_link(const struct judging *j, const struct cell *cell, double between, struct slow_link *link) {
-    double effect = cell->residual < cell->apart ? cell->residual : cell->apart;
-    if (cell->alone || cell->named || !cell->measure->accused || effect < log(LINK_RATIO))
+/* Whether a pair of ranks is slow beyond chance, the clocks' error and what its neighbours have. What has no neighbours
+ * is only suspected. */
+static bool is_slow_link(const struct judging *j, const struct cell *cell, const struct spreads *spreads,
+                         struct slow_link *link) {
+    double effect = cell->residual < cell->apart && !cell->alone ? cell->residual : cell->apart;
+    if (cell->named || !cell->measure->accused || effect < log(LINK_RATIO))
         return false;
-    *link = (struct slow_link){.scope = LINK_RANKS,
-                               .from = cell->from,
-                               .to = cell->to,
-                               .ratio = exp(effect),
-                               .confidence = confidence_of(effect, between, cell->error, j->tests)};
+    *link = (struct slow_link){
+        .scope = LINK_RANKS, .from = cell->from, .to = cell->to, .alone = cell->alone, .ratio = exp(effect)};
+    link->confidence = confidence_of(effect, cell->alone ? spreads->apart : spreads->own, cell->error, j->tests);
     if (cell->from_host != cell->to_host)
         link->layout = root_of(j->near, cell->from_host) != root_of(j->near, cell->to_host);
     return link->confidence >= CONFIDENCE_CLAIM && add_cost(j, cell->measure, link->ratio, link);
 }
 
 /* Of the pairs within hosts, or of those between hosts. */
-static void name_ranks(struct judging *j, bool between_hosts, double between) {
+static void name_ranks(struct judging *j, bool between_hosts, double own) {
     size_t before = j->found_count, pairs = 0;
+    for (size_t i = 0; i < j->count; i++)
+        if ((j->cells[i].from_host != j->cells[i].to_host) == between_hosts)
+            j->scratch[pairs++] = fabs(j->cells[i].apart);
+    if (pairs == 0)
+        return;
+    struct spreads spreads = {own, pairs < LINK_PAIRS_MIN ? INFINITY : spread_of(j->scratch, pairs, LEVELLED)};
     for (size_t i = 0; i < j->count; i++) {
         if ((j->cells[i].from_host != j->cells[i].to_host) != between_hosts)
             continue;
-        pairs++;
-        j->found_count += is_slow_link(j, &j->cells[i], between, &j->found[j->found_count]);
+        j->found_count += is_slow_link(j, &j->cells[i], &spreads, &j->found[j->found_count]);
     }
     size_t allowed = pairs / FLAGGED_SHARE > 2 ? pairs / FLAGGED_SHARE : 2; /* both directions of one */
     if (j->found_count - before > allowed)

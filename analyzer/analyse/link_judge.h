@@ -30,11 +30,12 @@ struct link_measure {
     uint32_t from, to;    /* indices of dumps */
     uint32_t size;        /* what is compared has this in common: kind of figure and size of message */
     uint32_t count;       /* messages judged */
-    const uint32_t *bins; /* log bins of what they take */
+    const uint32_t *bins; /* log bins of what they take; NULL: only the sum is known */
     double typical;       /* ns that they take, comparable within a size */
     double error;         /* sd of its ln */
     double weight;        /* messages of the whole run that others waited for: each costs what it takes longer */
     bool accused;         /* they were really waited for */
+    bool steps;           /* of NCCL's proxies, not messages */
 };
 
 enum link_scope {
@@ -47,12 +48,14 @@ struct slow_link {
     enum link_scope scope;
     uint32_t from, to;  /* indices of dumps or of hosts; LINK_HOST: equal */
     bool layout;        /* it may be how the network is laid out: suspected only */
+    bool alone;         /* LINK_RANKS: it may be one of the ends, which have no other partner: suspected only */
     bool both;          /* LINK_HOSTS: both ways */
+    bool steps;         /* judged on steps of NCCL's proxies, not messages */
     uint64_t messages;  /* that it was judged on */
     uint64_t pairs;     /* of ranks */
     double ratio;       /* its messages' time against that of comparable pairs, >= LINK_RATIO */
     double confidence;  /* corrected for the number of pairs and sizes */
-    double persistence; /* share of its messages that take longer than SLOW_RATIO times what is usual */
+    double persistence; /* share of its messages that take longer than SLOW_RATIO times what is usual; NAN: unknown */
     int64_t extra_ns;   /* that all messages that were waited for took longer */
 };
 

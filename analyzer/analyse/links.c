@@ -7,9 +7,12 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/analyse/link_transfers.h"
+
 enum {
     ROOM_FIRST = 64,
-    CORRELATED = 4, /* messages follow each other closely: so many are worth one */
+    CORRELATED = 4,    /* messages follow each other closely: so many are worth one */
+    STEPS_AT_ONCE = 8, /* steps of a channel that NCCL has under way (NCCL_STEPS) */
 };
 
 /* ---- gathering ----------------------------------------------------------------------------------------------- */
@@ -154,29 +157,56 @@ static struct link_measure measure_exchanged(const struct exchange_pair *pair) {
                                  .accused = pair->low_alone >= EXCHANGE_ENDS_MIN && 2 * pair->low_alone >= pair->low};
 }
 
-static struct link_measure *list_measures(const struct links *links, const struct exchange_pair *pairs,
-                                          size_t pair_count, size_t *count) {
-    struct link_measure *measures = calloc(links->used + pair_count + 1, sizeof *measures);
+static struct link_measure measure_transfer(const struct link_transfer *transfer) {
+    double steps_at_once = STEPS_AT_ONCE * (transfer->channels ? transfer->channels : 1);
+    return (struct link_measure){
+        .from = transfer->from,
+        .to = transfer->to,
+        .size = 2 * LOG_BINS + transfer->size,
+        .count = transfer->steps < UINT32_MAX ? (uint32_t)transfer->steps : UINT32_MAX,
+        .typical = (double)transfer->wire_ns / (double)transfer->steps,
+        .error = 1 / sqrt((double)transfer->operations / CORRELATED), /* as if they spread like an exponential */
+        .weight = (double)transfer->steps / steps_at_once,
+        .accused = true,
+        .steps = true};
+}
+
+/* What was gathered of messages whose completion others share, and what NCCL's proxies say. */
+struct gathered {
+    struct exchange_pair *pairs;
+    struct link_transfer *transfers;
+    size_t pair_count, transfer_count;
+};
+
+static struct link_measure *list_measures(const struct links *links, const struct gathered *gathered, size_t *count) {
+    struct link_measure *measures =
+        calloc(links->used + gathered->pair_count + gathered->transfer_count + 1, sizeof *measures);
     *count = 0;
     for (size_t i = 0; measures && i < links->room; i++)
         if (links->cells[i].count >= LINK_MESSAGES_MIN)
             measures[(*count)++] = measure_blocking(&links->cells[i]);
     if (measures)
         qsort(measures, *count, sizeof *measures, compare_measures);
-    for (size_t i = 0; measures && i < pair_count; i++)
-        measures[(*count)++] = measure_exchanged(&pairs[i]);
+    for (size_t i = 0; measures && i < gathered->pair_count; i++)
+        measures[(*count)++] = measure_exchanged(&gathered->pairs[i]);
+    for (size_t i = 0; measures && i < gathered->transfer_count; i++)
+        if (gathered->transfers[i].operations >= LINK_MESSAGES_MIN)
+            measures[(*count)++] = measure_transfer(&gathered->transfers[i]);
     return measures;
 }
 
 size_t links_judge(struct links *links, struct slow_link *found, size_t most) {
-    size_t pair_count = 0, count = 0, kept = 0;
+    struct gathered gathered = {0};
+    size_t count = 0, kept = 0;
     if (links->overflow || links->no_memory)
         return 0;
-    struct exchange_pair *pairs = exchanges_pairs(&links->exchanges, LINK_MESSAGES_MIN, &pair_count);
-    struct link_measure *measures = list_measures(links, pairs, pair_count, &count);
+    gathered.pairs = exchanges_pairs(&links->exchanges, LINK_MESSAGES_MIN, &gathered.pair_count);
+    gathered.transfers = link_transfers_list(links->directory, &gathered.transfer_count, &links->no_memory);
+    struct link_measure *measures = list_measures(links, &gathered, &count);
     kept = measures ? link_judge(links->clock, measures, count, found, most) : SIZE_MAX;
     links->no_memory |= links->exchanges.no_memory || kept == SIZE_MAX;
-    free(pairs);
+    free(gathered.pairs);
+    free(gathered.transfers);
     free(measures);
     return links->no_memory ? 0 : kept;
 }

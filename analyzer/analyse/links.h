@@ -6,8 +6,9 @@
  *
  * Between blocking calls a transfer lasts from when both sides are there until the receive returns; its median over a
  * pair's messages of one size is compared with that of other pairs. What else is known only to be over when a call
- * returns that may have waited for several is judged by exchanges.h. Pairs whose sender has no other receiver, or whose
- * receiver has no other sender, cannot be told from them and are never named.
+ * returns that may have waited for several is judged by exchanges.h; NCCL's transfers by its proxies' own times
+ * (link_transfers.h). Pairs whose sender has no other receiver, or whose receiver has no other sender, cannot be told
+ * from them and are only suspected.
  */
 #ifndef COMMTAP_ANALYSE_LINKS_H
 #define COMMTAP_ANALYSE_LINKS_H

@@ -678,7 +678,7 @@ static bool name_links(struct verdicts *verdicts) {
                                       .confidence = slow[i].confidence,
                                       .what_if_speedup = 1,
                                       .link = slow[i]};
-        if (slow[i].layout)
+        if (slow[i].layout || slow[i].alone)
             analysis->suspects[analysis->suspect_count++] = straggler;
         else
             analysis->stragglers[analysis->straggler_count++] = straggler;

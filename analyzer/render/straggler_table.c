@@ -6,6 +6,7 @@
  */
 #include "analyzer/render/straggler_table.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -168,14 +169,14 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     bool one = straggler->kind == STRAGGLER_RANK;
     bool compared = straggler->kind != STRAGGLER_ROTATING && straggler->kind != STRAGGLER_LINK;
     bool a_link = straggler->kind == STRAGGLER_LINK;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "kind",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "kind",
                      kinds[straggler->kind], "rank", one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(),
                      "ranks", ranks, "host", host, "hosts", hosts, "link", link_to_json(analysis, straggler),
                      "imposed_wait_seconds", seconds_of(straggler->imposed_ns), "waited_for_seconds",
                      seconds_of(straggler->waited_for_ns), "slowdown_ratio", straggler->slowdown_ratio, "persistence",
-                     straggler->persistence, "confidence", straggler->confidence, "what_if_speedup",
-                     straggler->what_if_speedup, "evidence", escape_json(evidence),
-                     "others_longer_in_communication_seconds",
+                     isnan(straggler->persistence) ? json_null() : json_real(straggler->persistence), "confidence",
+                     straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",
+                     escape_json(evidence), "others_longer_in_communication_seconds",
                      compared ? json_real(seconds_of(straggler->others_comm_ns)) : json_null(), "site",
                      site ? escape_json(site) : json_null(), "link_scope",
                      a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",

@@ -61,7 +61,7 @@ static const struct network even = {.seed = 1,
 /* What the calls are to the analyzer. */
 static const struct call_name names[] = {{.call_class = CLASS_RECV}, {.call_class = CLASS_SENDRECV}};
 static struct match_call calls[] = {{.name = &names[0]}, {.name = &names[1]}};
-static const struct match_directory directory = {.dump_count = RANKS, .calls = calls, .call_count = 2};
+static const struct match_directory directory = {.calls = calls, .call_count = 2}; /* no dump has transfer rows */
 
 struct hand {
     struct common_clock clock;
@@ -371,6 +371,87 @@ static void layouts_and_even_exchanges_name_nobody(void **state) {
     assert_true(alarms * 100 <= jobs);
 }
 
+/* ---- NCCL's proxies -------------------------------------------------------------------------- */
+
+/* A row for every neighbour of every rank; `rings`: of the next one only. */
+struct proxies {
+    struct dump dumps[RANKS], *list[RANKS];
+    struct transfer_row rows[RANKS][WAYS + 1];
+    struct match_place places[RANKS][1], *place_lists[RANKS];
+    uint32_t numbers[RANKS];
+    struct match_communicator world;
+    struct match_directory directory;
+};
+
+static void make_proxies(struct proxies *p, int from, int to, bool ring) {
+    uint64_t random = 9;
+    memset(p, 0, sizeof *p);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        p->numbers[r] = r;
+        p->list[r] = &p->dumps[r];
+        p->places[r][0] = (struct match_place){0, r};
+        p->place_lists[r] = p->places[r];
+        p->dumps[r] = (struct dump){.transfers = p->rows[r], .transfer_count = WAYS + 1, .communicator_count = 1};
+        for (unsigned w = 0; w < WAYS; w++) {
+            if (ring && w > 0)
+                continue;
+            unsigned peer = ring ? (r + 1) % RANKS : neighbour(r, w);
+            double step = 40000 * exp(0.03 * scene_gauss(&random));
+            bool slow = (int)r == from && (int)peer == to;
+            p->rows[r][w] = (struct transfer_row){.version = 2,
+                                                  .peer = (int32_t)peer,
+                                                  .sends = 1,
+                                                  .channels = 2,
+                                                  .operations = 2000,
+                                                  .steps = 64000,
+                                                  .bytes = 64000 * UINT64_C(524288),
+                                                  .wait_gpu = 1000000000000, /* counts for nothing */
+                                                  .wait_wire = (uint64_t)(64000 * step * (slow ? 2 : 1))};
+        }
+        p->rows[r][WAYS] = p->rows[r][0]; /* what is received, slow everywhere and at random */
+        p->rows[r][WAYS].sends = 0;
+        p->rows[r][WAYS].wait_wire *= 1 + scene_random(&random) % 10;
+    }
+    p->world = (struct match_communicator){
+        .size = RANKS, .first_size = RANKS, .dump_count = RANKS, .dump_of = p->numbers, .rank_of = p->numbers};
+    p->directory = (struct match_directory){.dumps = p->list,
+                                            .dump_count = RANKS,
+                                            .communicators = &p->world,
+                                            .communicator_count = 1,
+                                            .calls = calls,
+                                            .call_count = 2,
+                                            .places = p->place_lists};
+}
+
+static size_t judge_proxies(int from, int to, bool ring, struct slow_link *found) {
+    static struct proxies proxies;
+    struct hand hand;
+    struct links links;
+    make_clock(&hand, &even);
+    make_proxies(&proxies, from, to, ring);
+    assert_true(links_init(&links, &hand.clock, &proxies.directory));
+    links_finish(&links);
+    size_t count = links_judge(&links, found, 4);
+    links_free(&links);
+    return count;
+}
+
+static void transfers_of_proxies_tell_of_links(void **state) {
+    (void)state;
+    struct slow_link found[4];
+    assert_int_equal(judge_proxies(-1, -1, false, found), 0);
+    assert_int_equal(judge_proxies(-1, -1, true, found), 0);
+    assert_int_equal(judge_proxies(5, 9, false, found), 1);
+    assert_true(found[0].from == 5 && found[0].to == 9 && found[0].steps && !found[0].alone && !found[0].layout);
+    assert_int_equal(found[0].messages, 64000);
+    assert_true(found[0].ratio > 1.8 && found[0].ratio < 2.2);
+    assert_true(isnan(found[0].persistence));
+    int64_t longer = INT64_C(64000) / 16 * 40000; /* two channels, eight steps at once */
+    assert_true(found[0].extra_ns > longer * 3 / 4 && found[0].extra_ns < longer * 5 / 4);
+    assert_int_equal(judge_proxies(3, 4, true, found), 1); /* in a ring nobody has another partner */
+    assert_true(found[0].from == 3 && found[0].to == 4 && found[0].alone);
+}
+
 static void too_little_names_nothing(void **state) {
     (void)state;
     struct slow_link found[4];
@@ -426,6 +507,7 @@ int main(void) {
         cmocka_unit_test(a_pair_of_hosts_is_named_once),
         cmocka_unit_test(a_slow_link_is_named_where_calls_wait_for_several),
         cmocka_unit_test(layouts_and_even_exchanges_name_nobody),
+        cmocka_unit_test(transfers_of_proxies_tell_of_links),
         cmocka_unit_test(too_little_names_nothing),
         cmocka_unit_test(parts_add_up),
     };
