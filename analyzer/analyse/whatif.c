@@ -11,9 +11,11 @@
 
 enum {
     DELAY_RATIO = 4,  /* where work is named, a transfer this many times the usual has waited for something unnamed */
+    QUANTILES = 128,  /* of the parts of the run, by length */
     SITE_SHARE = 100, /* work beyond the peers' of at least one hundredth of the time is worth a replay */
 };
 
+#define SITE_RATIO    1.05  /* from here on a rank takes longer than its peers */
 #define SHARE_LEAST   1.005 /* below this slowdown there is nothing to share out */
 #define SPEEDUP_LEAST 1.005
 
@@ -286,6 +288,240 @@ static bool measure_slowdown(struct what_if *what_if, const struct replay *repla
     return done;
 }
 
+/* ---- somebody mended ------------------------------------------------------------------------- */
+
+/* What of a node is its rank's own work. */
+static int64_t own_work(const struct replay *replay, size_t node) {
+    return add_ns(replay->work_ns[node], replay->nodes[node].kind == REPLAY_WORK ? replay->tail_ns[node] : 0);
+}
+
+static void scale_node(struct durations *durations, const struct replay *replay, size_t node, double factor) {
+    durations->work[node] = (int64_t)((double)durations->work[node] * factor);
+    if (replay->nodes[node].kind == REPLAY_WORK)
+        durations->tail[node] = (int64_t)((double)durations->tail[node] * factor);
+}
+
+static bool is_mended(const struct what_if_mend *mend, size_t dump) {
+    for (size_t i = 0; i < mend->count; i++)
+        if (mend->dumps[i] == dump)
+            return true;
+    return false;
+}
+
+/* Own work of one rank in one part of the run. */
+struct stretch {
+    uint32_t part, peers, dump;
+    int64_t own_ns, usual_ns; /* usual: what it is to be, negative: as it is */
+};
+
+struct stretches {
+    struct stretch *items;
+    size_t count;
+};
+
+static uint32_t part_of(const struct replay *replay, size_t node, const struct what_if_mend *mend) {
+    return replay->nodes[node].segment / (mend->collectives > 0 ? mend->collectives : 1);
+}
+
+static int compare_parts(const void *a, const void *b) {
+    const struct stretch *left = a, *right = b;
+    if (left->part != right->part)
+        return left->part < right->part ? -1 : 1;
+    if (left->peers != right->peers)
+        return left->peers < right->peers ? -1 : 1;
+    return (left->dump > right->dump) - (left->dump < right->dump);
+}
+
+static int compare_lengths(const void *a, const void *b) {
+    const struct stretch *left = a, *right = b;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    if (left->own_ns != right->own_ns)
+        return left->own_ns < right->own_ns ? -1 : 1;
+    return (left->part > right->part) - (left->part < right->part);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const struct stretch *left = a, *right = b;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    return (left->part > right->part) - (left->part < right->part);
+}
+
+static bool list_stretches(struct stretches *stretches, const struct replay *replay, const uint32_t *peers,
+                           const struct what_if_mend *mend) {
+    stretches->count = 0;
+    for (size_t d = 0; d < replay->dump_count; d++)
+        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
+            uint32_t part = part_of(replay, n, mend);
+            if (n == replay->first[d] || stretches->items[stretches->count - 1].part != part)
+                stretches->items[stretches->count++] =
+                    (struct stretch){.part = part, .peers = peers[d], .dump = (uint32_t)d, .usual_ns = -1};
+            struct stretch *stretch = &stretches->items[stretches->count - 1];
+            stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n));
+        }
+    return stretches->count > 0;
+}
+
+/* Parts in which a rank stands out come down to the median of all of its peers. */
+static void cut_peaks(struct stretches *stretches, const struct what_if_mend *mend, int64_t *scratch) {
+    struct stretch *items = stretches->items;
+    qsort(items, stretches->count, sizeof *items, compare_parts);
+    for (size_t i = 0; i < stretches->count;) {
+        size_t end = i;
+        for (; end < stretches->count && items[end].part == items[i].part && items[end].peers == items[i].peers; end++)
+            scratch[end - i] = items[end].own_ns;
+        int64_t usual = median(scratch, end - i);
+        for (; i < end; i++)
+            if (items[i].peers != NOWHERE && (double)items[i].own_ns > mend->now_and_then * (double)usual &&
+                is_mended(mend, items[i].dump))
+                items[i].usual_ns = usual;
+    }
+}
+
+/* One dump's stretches, the shortest first. */
+struct ranked {
+    size_t first, count;
+    bool mended;
+};
+
+/* What the peers that are not to be mended usually take, from their shortest parts to their longest: usual[q] is the
+ * median of their own quantiles. Returns false where there are none. */
+static bool usual_quantiles(int64_t usual[QUANTILES], const struct stretches *stretches, const struct ranked *ranked,
+                            size_t dumps, uint32_t peers, int64_t *scratch) {
+    for (size_t q = 0; q < QUANTILES; q++) {
+        size_t others = 0;
+        for (size_t d = 0; d < dumps; d++)
+            if (ranked[d].count > 0 && !ranked[d].mended && stretches->items[ranked[d].first].peers == peers)
+                scratch[others++] =
+                    stretches->items[ranked[d].first + (2 * q + 1) * ranked[d].count / (2 * QUANTILES)].own_ns;
+        if (others == 0)
+            return false;
+        usual[q] = median(scratch, others);
+    }
+    return true;
+}
+
+/* Every part takes what the peers' part of the same place among all parts, by length, takes: the rank is then as fast
+ * as they are, and as steady. Returns whether everybody who is to be mended has peers who are not. */
+static bool match_lengths(struct stretches *stretches, const struct replay *replay, const struct what_if_mend *mend,
+                          struct ranked *ranked, int64_t *scratch) {
+    int64_t usual[QUANTILES];
+    uint32_t peers = NOWHERE;
+    bool found = true;
+    memset(ranked, 0, replay->dump_count * sizeof *ranked);
+    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_lengths);
+    for (size_t i = stretches->count; i-- > 0;) {
+        struct ranked *dump = &ranked[stretches->items[i].dump];
+        dump->first = i;
+        dump->count++;
+    }
+    for (size_t i = 0; i < mend->count; i++)
+        ranked[mend->dumps[i]].mended = true;
+    for (size_t d = 0; found && d < replay->dump_count; d++) {
+        if (!ranked[d].mended || ranked[d].count == 0)
+            continue;
+        struct stretch *items = stretches->items + ranked[d].first;
+        found = items->peers != NOWHERE &&
+                (items->peers == peers ||
+                 usual_quantiles(usual, stretches, ranked, replay->dump_count, items->peers, scratch));
+        peers = items->peers;
+        for (size_t k = 0; found && k < ranked[d].count; k++)
+            items[k].usual_ns = usual[(2 * k + 1) * QUANTILES / (2 * ranked[d].count)];
+    }
+    return found;
+}
+
+static void mend_stretches(struct durations *durations, const struct replay *replay, struct stretches *stretches,
+                           const struct what_if_mend *mend) {
+    size_t at = 0;
+    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_places);
+    for (size_t d = 0; d < replay->dump_count; d++)
+        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
+            uint32_t part = part_of(replay, n, mend);
+            while (stretches->items[at].dump != d || stretches->items[at].part != part)
+                at++;
+            const struct stretch *stretch = &stretches->items[at];
+            if (stretch->usual_ns >= 0 && stretch->own_ns > 0)
+                scale_node(durations, replay, n, (double)stretch->usual_ns / (double)stretch->own_ns);
+        }
+}
+
+/* What mending needs room for. */
+struct mending {
+    struct durations durations;
+    struct stretches stretches;
+    struct ranked *ranked;
+    int64_t *scratch;
+};
+
+static bool mending_begin(struct mending *mending, const struct replay *replay) {
+    size_t room = (replay->node_count > replay->dump_count ? replay->node_count : replay->dump_count) + 1;
+    *mending = (struct mending){.stretches.items = malloc(room * sizeof *mending->stretches.items),
+                                .ranked = malloc(room * sizeof *mending->ranked),
+                                .scratch = malloc(room * sizeof *mending->scratch)};
+    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->ranked &&
+           mending->scratch;
+}
+
+static void mending_end(struct mending *mending) {
+    free(mending->stretches.items);
+    free(mending->ranked);
+    free(mending->scratch);
+    durations_free(&mending->durations);
+}
+
+static void mend_ranks(struct mending *m, const struct replay *replay, const struct what_if_peers *peers,
+                       const struct what_if_mend *mend) {
+    bool found = list_stretches(&m->stretches, replay, peers->roles, mend);
+    if (found && mend->now_and_then > 0)
+        cut_peaks(&m->stretches, mend, m->scratch);
+    else if (found && !match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch)) /* a whole role */
+        found = list_stretches(&m->stretches, replay, peers->cohorts, mend) &&
+                match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch);
+    if (found)
+        mend_stretches(&m->durations, replay, &m->stretches, mend);
+}
+
+double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend) {
+    struct mending mending;
+    double faster = -1;
+    if (mending_begin(&mending, replay)) {
+        mend_ranks(&mending, replay, peers, mend);
+        faster = speedup(replay, &mending.durations);
+    }
+    mending_end(&mending);
+    return faster;
+}
+
+static bool is_between(const struct what_if_ends *ends, uint32_t from, uint32_t to) {
+    uint32_t a = ends->host_of ? ends->host_of[from] : from, b = ends->host_of ? ends->host_of[to] : to;
+    if (ends->from == ends->to)
+        return (a == ends->from) != (b == ends->from);
+    return (a == ends->from && b == ends->to) || (ends->both && a == ends->to && b == ends->from);
+}
+
+double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio) {
+    struct durations durations;
+    if (!durations_copy(&durations, replay)) {
+        durations_free(&durations);
+        return -1;
+    }
+    for (size_t n = 0; n < replay->node_count; n++)
+        for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++) {
+            uint32_t link = replay->takes[t];
+            if (link == NOWHERE || replay->link_from[link] == NOWHERE ||
+                !is_between(ends, replay->link_from[link], replay->link_to[link]))
+                continue;
+            if (durations.tail[n] > 0)
+                durations.tail[n] = (int64_t)((double)durations.tail[n] / ratio);
+            break;
+        }
+    double faster = speedup(replay, &durations);
+    durations_free(&durations);
+    return faster;
+}
+
 /* ---- call sites ------------------------------------------------------------------------------ */
 
 /* One rank's work before one kind of call. */
@@ -293,7 +529,7 @@ struct site_work {
     uint32_t group, role, dump;
     uint32_t count;
     int64_t ns, mean_ns, usual_ns; /* usual: the median of the peers' means */
-    uint32_t node;                 /* the first */
+    uint32_t begin;                /* of its nodes in the group's list */
 };
 
 struct site_list {
@@ -327,7 +563,7 @@ static bool list_sites(struct site_list *list, const struct replay *replay, cons
                 dump++;
             if (list->count == begin || list->items[list->count - 1].dump != dump)
                 list->items[list->count++] =
-                    (struct site_work){.group = g, .role = roles[dump], .dump = (uint32_t)dump, .node = node};
+                    (struct site_work){.group = g, .role = roles[dump], .dump = (uint32_t)dump, .begin = i};
             struct site_work *work = &list->items[list->count - 1];
             work->count++;
             work->ns = add_ns(work->ns, replay->work_ns[node]);
@@ -355,7 +591,9 @@ static void find_usual(struct site_list *list) {
 }
 
 static int64_t extra_of(const struct site_work *work) {
-    return work->mean_ns > work->usual_ns ? work->ns - work->usual_ns * (int64_t)work->count : 0;
+    if ((double)work->mean_ns <= SITE_RATIO * (double)work->usual_ns)
+        return 0;
+    return work->ns - work->usual_ns * (int64_t)work->count;
 }
 
 /* Candidates: the kinds of calls before which most is lost. */
@@ -387,28 +625,44 @@ static size_t find_candidates(const struct site_list *list, struct candidate *be
     return count;
 }
 
-/* Scales the work of those above the usual. Returns false when memory is short. */
+/* Every piece of work of those who take longer takes what their peers' takes. */
+static bool mend_work(struct mending *m, const struct replay *replay, const struct groups *groups,
+                      const struct site_work *works, size_t count) {
+    size_t *longer = malloc((count + 1) * sizeof *longer);
+    struct what_if_mend mend = {.dumps = longer};
+    if (!longer)
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        if (extra_of(&works[k]) > 0)
+            longer[mend.count++] = works[k].dump;
+        for (uint32_t i = works[k].begin; i < works[k].begin + works[k].count; i++)
+            m->stretches.items[m->stretches.count++] = (struct stretch){.part = groups->list[i],
+                                                                        .peers = works[k].role,
+                                                                        .dump = works[k].dump,
+                                                                        .own_ns = replay->work_ns[groups->list[i]],
+                                                                        .usual_ns = -1};
+    }
+    match_lengths(&m->stretches, replay, &mend, m->ranked, m->scratch);
+    for (size_t i = 0; i < m->stretches.count; i++)
+        if (m->stretches.items[i].usual_ns >= 0)
+            m->durations.work[m->stretches.items[i].part] = m->stretches.items[i].usual_ns;
+    free(longer);
+    return true;
+}
+
 static bool mend_site(struct what_if_site *site, const struct replay *replay, const struct groups *groups,
                       const struct site_list *list, const struct candidate *candidate) {
-    struct durations mended;
-    bool done = durations_copy(&mended, replay);
-    for (size_t k = candidate->first; done && k < candidate->end; k++) {
-        const struct site_work *work = &list->items[k];
-        if (extra_of(work) == 0)
-            continue;
-        double factor = (double)work->usual_ns / (double)work->mean_ns;
-        for (size_t n = replay->first[work->dump]; n < replay->first[work->dump + 1]; n++)
-            if (groups->of[n] == work->group)
-                mended.work[n] = (int64_t)((double)mended.work[n] * factor);
-    }
+    struct mending mending;
+    bool done = mending_begin(&mending, replay) &&
+                mend_work(&mending, replay, groups, list->items + candidate->first, candidate->end - candidate->first);
     const struct site_work *worst = &list->items[candidate->worst];
-    const struct replay_node *node = &replay->nodes[worst->node];
+    const struct replay_node *node = &replay->nodes[groups->list[worst->begin]];
     *site = (struct what_if_site){.dump = worst->dump,
                                   .stack = node->stack,
                                   .call = node->call,
                                   .extra_ns = candidate->extra_ns,
-                                  .speedup = done ? speedup(replay, &mended) : -1};
-    durations_free(&mended);
+                                  .speedup = done ? speedup(replay, &mending.durations) : -1};
+    mending_end(&mending);
     return site->speedup > 0;
 }
 
@@ -449,165 +703,4 @@ bool what_if_measure(struct what_if *what_if, const struct replay *replay, const
                                 .partial = replay->partial};
     what_if->known = replay->linked > 0;
     return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->roles));
-}
-
-/* ---- somebody mended ------------------------------------------------------------------------- */
-
-/* What of a node is its rank's own work. */
-static int64_t own_work(const struct replay *replay, size_t node) {
-    return add_ns(replay->work_ns[node], replay->nodes[node].kind == REPLAY_WORK ? replay->tail_ns[node] : 0);
-}
-
-static void scale_node(struct durations *durations, const struct replay *replay, size_t node, double factor) {
-    durations->work[node] = (int64_t)((double)durations->work[node] * factor);
-    if (replay->nodes[node].kind == REPLAY_WORK)
-        durations->tail[node] = (int64_t)((double)durations->tail[node] * factor);
-}
-
-static bool is_mended(const struct what_if_mend *mend, size_t dump) {
-    for (size_t i = 0; i < mend->count; i++)
-        if (mend->dumps[i] == dump)
-            return true;
-    return false;
-}
-
-/* Own work of one rank in one segment; where all of the run counts, there is one segment. */
-struct stretch {
-    uint32_t segment, peers, dump;
-    int64_t own_ns, usual_ns;
-    bool mended;
-};
-
-static uint32_t segment_of(const struct replay *replay, size_t node, const struct what_if_mend *mend) {
-    if (mend->now_and_then == 0)
-        return 0;
-    return replay->nodes[node].segment / (mend->collectives > 0 ? mend->collectives : 1);
-}
-
-struct stretches {
-    struct stretch *items; /* by segment, peers, own work; by dump and segment once judged */
-    size_t count;
-};
-
-static int compare_stretches(const void *a, const void *b) {
-    const struct stretch *left = a, *right = b;
-    if (left->segment != right->segment)
-        return left->segment < right->segment ? -1 : 1;
-    if (left->peers != right->peers)
-        return left->peers < right->peers ? -1 : 1;
-    if (left->own_ns != right->own_ns)
-        return left->own_ns < right->own_ns ? -1 : 1;
-    return (left->dump > right->dump) - (left->dump < right->dump);
-}
-
-static int compare_places(const void *a, const void *b) {
-    const struct stretch *left = a, *right = b;
-    if (left->dump != right->dump)
-        return left->dump < right->dump ? -1 : 1;
-    return (left->segment > right->segment) - (left->segment < right->segment);
-}
-
-static bool list_stretches(struct stretches *stretches, const struct replay *replay, const uint32_t *peers,
-                           const struct what_if_mend *mend) {
-    stretches->items = malloc((replay->node_count + 1) * sizeof *stretches->items);
-    for (size_t d = 0; stretches->items && d < replay->dump_count; d++)
-        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
-            uint32_t segment = segment_of(replay, n, mend);
-            if (n == replay->first[d] || stretches->items[stretches->count - 1].segment != segment)
-                stretches->items[stretches->count++] = (struct stretch){
-                    .segment = segment, .peers = peers[d], .dump = (uint32_t)d, .mended = is_mended(mend, d)};
-            struct stretch *stretch = &stretches->items[stretches->count - 1];
-            stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n));
-        }
-    return stretches->items != NULL;
-}
-
-/* The median of the peers that are not to be mended; where several take turns at being slow, of all. Returns whether
- * there were such peers for everybody who is to be mended. */
-static bool judge_stretches(struct stretches *stretches, bool now_and_then, int64_t *scratch) {
-    bool found = true;
-    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_stretches);
-    for (size_t i = 0; i < stretches->count;) {
-        size_t end = i, others = 0;
-        bool any = false;
-        for (; end < stretches->count && stretches->items[end].segment == stretches->items[i].segment &&
-               stretches->items[end].peers == stretches->items[i].peers;
-             end++) {
-            any |= stretches->items[end].mended;
-            if (now_and_then || !stretches->items[end].mended)
-                scratch[others++] = stretches->items[end].own_ns;
-        }
-        bool known = others > (now_and_then ? 1 : 0) && stretches->items[i].peers != NOWHERE;
-        found &= known || !any || now_and_then;
-        int64_t usual = known ? median(scratch, others) : INT64_MAX;
-        for (; i < end; i++)
-            stretches->items[i].usual_ns = usual;
-    }
-    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_places);
-    return found;
-}
-
-static void mend_stretches(struct durations *durations, const struct replay *replay, const struct stretches *stretches,
-                           const struct what_if_mend *mend) {
-    bool now_and_then = mend->now_and_then > 0;
-    double least = now_and_then ? mend->now_and_then : 1;
-    size_t at = 0;
-    for (size_t d = 0; d < replay->dump_count; d++)
-        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
-            uint32_t segment = segment_of(replay, n, mend);
-            while (stretches->items[at].dump != d || stretches->items[at].segment != segment)
-                at++;
-            const struct stretch *stretch = &stretches->items[at];
-            if (stretch->mended && stretch->usual_ns > 0 && stretch->usual_ns < INT64_MAX &&
-                (double)stretch->own_ns > least * (double)stretch->usual_ns)
-                scale_node(durations, replay, n, (double)stretch->usual_ns / (double)stretch->own_ns);
-        }
-}
-
-double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend) {
-    const uint32_t *groups[] = {peers->roles, peers->cohorts};
-    struct stretches stretches = {0};
-    struct durations durations;
-    int64_t *scratch = malloc((replay->node_count + 1) * sizeof *scratch);
-    bool done = durations_copy(&durations, replay) && scratch, found = false;
-    for (size_t k = 0; done && !found && k < 2; k++) {
-        free(stretches.items);
-        stretches = (struct stretches){0};
-        done = list_stretches(&stretches, replay, groups[k], mend);
-        found = done && judge_stretches(&stretches, mend->now_and_then > 0, scratch);
-    }
-    if (found)
-        mend_stretches(&durations, replay, &stretches, mend);
-    double faster = done ? speedup(replay, &durations) : -1;
-    free(stretches.items);
-    free(scratch);
-    durations_free(&durations);
-    return faster;
-}
-
-static bool is_between(const struct what_if_ends *ends, uint32_t from, uint32_t to) {
-    uint32_t a = ends->host_of ? ends->host_of[from] : from, b = ends->host_of ? ends->host_of[to] : to;
-    if (ends->from == ends->to)
-        return (a == ends->from) != (b == ends->from);
-    return (a == ends->from && b == ends->to) || (ends->both && a == ends->to && b == ends->from);
-}
-
-double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio) {
-    struct durations durations;
-    if (!durations_copy(&durations, replay)) {
-        durations_free(&durations);
-        return -1;
-    }
-    for (size_t n = 0; n < replay->node_count; n++)
-        for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++) {
-            uint32_t link = replay->takes[t];
-            if (link == NOWHERE || !is_between(ends, replay->link_from[link], replay->link_to[link]))
-                continue;
-            if (durations.tail[n] > 0)
-                durations.tail[n] = (int64_t)((double)durations.tail[n] / ratio);
-            break;
-        }
-    double faster = speedup(replay, &durations);
-    durations_free(&durations);
-    return faster;
 }

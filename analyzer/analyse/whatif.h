@@ -57,12 +57,14 @@ bool what_if_measure(struct what_if *what_if, const struct replay *replay, const
 struct what_if_mend {
     const size_t *dumps;
     size_t count;
-    double now_and_then; /* 0: their work is scaled to the median of their peers'. Else only parts of the run in which a
-                            rank takes more than this many times the median of all are mended, down to the median; */
-    unsigned collectives; /* such a part has so many segments (replay.h); 0 is 1 */
+    unsigned collectives; /* the run is looked at in parts of so many segments (replay.h); 0 is 1 */
+    double now_and_then;  /* 0: their own work becomes that of their peers: their k-th shortest part takes what the
+                             median of the peers takes for theirs. Else only parts in which a rank takes more than this
+                             many times the median of all peers are mended, down to that median. */
 };
 
-/* Time / time with these ranks' own work as long as the median of their peers', at least 1. Negative: no memory. */
+/* Time / time with these ranks mended, at least 1. Peers are the ranks of the role that are not to be mended or, where
+ * a whole role is, the others of the cohort; where there are none, 1. Negative: no memory. */
 double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend);
 
 /* Whose messages. */
