@@ -112,9 +112,10 @@ void replay_drop(struct replay_build *build) {
     free(build);
 }
 
+/* Never 0; the order counts. */
 static uint32_t mix(uint32_t hash, uint64_t value) {
-    uint64_t h = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(h ^ h >> 32);
+    uint64_t h = (hash * UINT64_C(0xbf58476d1ce4e5b9) ^ value ^ value << 23) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(h ^ h >> 32) | 1;
 }
 
 static uint8_t size_class(uint64_t bytes) {

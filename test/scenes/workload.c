@@ -291,7 +291,7 @@ struct stage *workload_play(const struct workload *w) {
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
-static bool is_planted(const struct workload *w, const struct straggler *straggler) {
+bool workload_planted(const struct workload *w, const struct straggler *straggler) {
     if (w->plant == PLANT_HOST)
         return straggler->kind == STRAGGLER_HOST && host_of(w, (unsigned)straggler->dumps[0]) == w->who;
     if (w->plant == PLANT_ROLE)
@@ -319,7 +319,7 @@ static void count(const struct workload *w, const struct straggler_analysis *ana
     bool rotating = false;
     for (size_t i = 0; i < analysis->straggler_count; i++) {
         rotating |= analysis->stragglers[i].kind == STRAGGLER_ROTATING;
-        *(is_planted(w, &analysis->stragglers[i]) ? &right : &wrong) += 1;
+        *(workload_planted(w, &analysis->stragglers[i]) ? &right : &wrong) += 1;
     }
     result->jobs++;
     result->rotating += rotating;

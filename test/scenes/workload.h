@@ -70,6 +70,9 @@ struct workload_result {
     unsigned uneven;      /* jobs in which many ranks are called unevenly loaded */
 };
 
+/* Whether it is what was planted that is named. */
+bool workload_planted(const struct workload *workload, const struct straggler *straggler);
+
 /* Plays `jobs` jobs with seeds from `first_seed` on through the whole analysis. */
 struct workload_result workload_try(const struct workload *workload, unsigned jobs, uint64_t first_seed);
 

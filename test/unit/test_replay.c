@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The job once more with other durations: what waits for what, and how much faster it would be.
+ * Lives here: small worlds with integer answers, what holds of any world, mending against jobs played without the
+ * plant. Must not live here: single waits (test_analyse_waits.c), who is named (test_workloads.c).
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/analyse/cohorts.h"
+#include "analyzer/analyse/whatif.h"
+#include "test/scenes/mended.h"
+#include "test/scenes/scene.h"
+#include "test/unit/job_builder.h"
+
+struct worker {
+    struct replay_build *build;
+    unsigned number;
+};
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    const struct worker *worker = state;
+    replay_add_instance(worker->build, worker->number, instance);
+}
+
+static void take_message(void *state, const struct match_message *message) {
+    const struct worker *worker = state;
+    replay_add_message(worker->build, worker->number, message);
+}
+
+static void take_record(void *state, const struct match_record *record) {
+    const struct worker *worker = state;
+    replay_add_record(worker->build, worker->number, record);
+}
+
+static struct replay walk(const struct common_clock *clock, const struct match_directory *directory, unsigned workers) {
+    const struct match_sink sink = {.instance = take_instance, .record = take_record, .message = take_message};
+    struct worker work[4];
+    void *states[4];
+    struct match_totals totals;
+    struct cohorts cohorts;
+    struct replay replay;
+    assert_true(cohorts_choose(&cohorts, directory));
+    struct replay_build *build = replay_begin(clock, directory, cohorts.reference, workers);
+    assert_non_null(build);
+    for (unsigned w = 0; w < workers; w++) {
+        work[w] = (struct worker){build, w};
+        states[w] = &work[w];
+    }
+    assert_true(match_run(clock, directory, &sink, states, workers, &totals));
+    assert_true(replay_finish(&replay, build));
+    cohorts_free(&cohorts);
+    return replay;
+}
+
+static int64_t unchanged(const struct replay *replay) {
+    return replay_run(replay, replay->work_ns, replay->tail_ns);
+}
+
+/* Opens the job, and makes its graph with one worker and with four: they say the same. */
+static struct replay replay_of(struct hand_job *job, unsigned with_dump) {
+    hand_job_open(job, with_dump);
+    struct replay replay = walk(&job->clock, &job->directory, 1), again = walk(&job->clock, &job->directory, 4);
+    assert_int_equal(replay.node_count, again.node_count);
+    assert_memory_equal(replay.work_ns, again.work_ns, replay.node_count * sizeof *replay.work_ns);
+    assert_memory_equal(replay.tail_ns, again.tail_ns, replay.node_count * sizeof *replay.tail_ns);
+    assert_int_equal(unchanged(&replay), replay.to_ns - replay.from_ns);
+    assert_int_equal(unchanged(&again), unchanged(&replay));
+    replay_free(&again);
+    return replay;
+}
+
+static void done(struct hand_job *job, struct replay *replay) {
+    replay_free(replay);
+    hand_job_free(job);
+}
+
+/* All ranks are each other's peers. */
+static const uint32_t one_role[64] = {0};
+static const struct what_if_peers all_peers = {one_role, one_role};
+
+static double mend(const struct replay *replay, size_t dump) {
+    return what_if_mended(replay, &all_peers, &(struct what_if_mend){.dumps = &dump, .count = 1});
+}
+
+static bool near(double a, double b) {
+    return fabs(a - b) < 1e-9;
+}
+
+/* Nothing but this node's own work or tail is changed; returns how long all of it takes then. */
+static int64_t with_work(const struct replay *replay, size_t node, int64_t work_ns) {
+    int64_t kept = replay->work_ns[node];
+    replay->work_ns[node] = work_ns;
+    int64_t time = unchanged(replay);
+    replay->work_ns[node] = kept;
+    return time;
+}
+
+static void barrier(struct hand_job *job, unsigned rank, uint32_t seq, uint64_t enter, uint64_t leave) {
+    dump_builder_collective(job->builders[rank], 0, BUILDER_BARRIER, 0, seq, 0, enter, leave);
+}
+
+static void send(struct hand_job *job, unsigned from, unsigned to, uint32_t ordinal, uint64_t enter, uint64_t leave) {
+    dump_builder_p2p(job->builders[from], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)to, 0, ordinal, 8, enter, leave);
+}
+
+static void receive(struct hand_job *job, unsigned from, unsigned to, uint32_t ordinal, uint64_t enter,
+                    uint64_t leave) {
+    dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, 0, ordinal, 8, enter, leave);
+}
+
+/* Rank 2 takes 400 before the second barrier where the others take 100; before the third all take 100. */
+static void make_late_rank(struct hand_job *job) {
+    hand_job_make(job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        barrier(job, r, 0, 90, 100);
+        barrier(job, r, 1, r == 2 ? 500 : 200, 510);
+        barrier(job, r, 2, 610, 620);
+    }
+}
+
+static void a_slow_rank_is_all_there_is_to_gain(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct what_if what_if;
+    make_late_rank(&job);
+    struct replay replay = replay_of(&job, 3);
+    assert_int_equal(replay.wall_ns, 530);
+    assert_int_equal(replay.linked, 9);
+    assert_int_equal(replay.work_ns[1], 100);
+    assert_int_equal(replay.work_ns[7], 400);
+    assert_int_equal(replay.tail_ns[1], 10); /* its wait from 200 to 500 is none of it */
+    assert_int_equal(with_work(&replay, 7, 150), 280);
+    assert_int_equal(with_work(&replay, 7, 50), 230);  /* the others take 100 */
+    assert_int_equal(with_work(&replay, 1, 350), 530); /* rank 0 has 300 to spare */
+    assert_int_equal(with_work(&replay, 1, 450), 580);
+    /* six stretches before a barrier, 900 in all: 150 each; then 10 + 150 + 10 + 150 + 10 */
+    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_true(what_if.known && !what_if.partial);
+    assert_true(near(what_if.slowdown, 530.0 / 330));
+    assert_int_equal(what_if.worst_workers, 1);
+    assert_true(near(what_if.worst_workers_share, 1));
+    assert_true(near(mend(&replay, 2), 530.0 / 230));
+    assert_true(near(mend(&replay, 0), 1));
+    /* before this call: its pieces become those of the others */
+    assert_int_equal(what_if.site_count, 1);
+    assert_int_equal(what_if.sites[0].dump, 2);
+    assert_int_equal(what_if.sites[0].extra_ns, 300);
+    assert_true(near(what_if.sites[0].speedup, 530.0 / 230));
+    done(&job, &replay);
+}
+
+static void mending_nobody_gains_nothing(void **state) {
+    (void)state;
+    struct hand_job job;
+    make_late_rank(&job);
+    struct replay replay = replay_of(&job, 3);
+    assert_true(what_if_mended(&replay, &all_peers, &(struct what_if_mend){0}) == 1);
+    assert_true(what_if_link(&replay, 0, 1, 2) == 1); /* there are no messages */
+    /* all of them at once: nobody is left to compare with */
+    static const size_t everybody[] = {0, 1, 2};
+    assert_true(what_if_mended(&replay, &all_peers, &(struct what_if_mend){.dumps = everybody, .count = 3}) == 1);
+    done(&job, &replay);
+}
+
+/* A whole role is compared with the other role of its cohort. */
+static void a_role_is_mended_to_the_others(void **state) {
+    (void)state;
+    static const uint32_t roles[] = {0, 0, 1}, cohort[] = {0, 0, 0};
+    static const size_t last = 2;
+    struct hand_job job;
+    make_late_rank(&job);
+    struct replay replay = replay_of(&job, 3);
+    const struct what_if_peers peers = {roles, cohort};
+    assert_true(near(what_if_mended(&replay, &peers, &(struct what_if_mend){.dumps = &last, .count = 1}), 530.0 / 230));
+    done(&job, &replay);
+}
+
+/* Rank 0 is slow in the second stretch, rank 1 in the third: of each, what stands out is cut. */
+static void turns_are_mended_where_they_stand_out(void **state) {
+    (void)state;
+    static const size_t both[] = {0, 1};
+    struct hand_job job;
+    hand_job_make(&job, 4, (struct dump_plan){0});
+    for (unsigned r = 0; r < 4; r++) {
+        barrier(&job, r, 0, 90, 100);
+        barrier(&job, r, 1, r == 0 ? 300 : 200, 310);
+        barrier(&job, r, 2, r == 1 ? 510 : 410, 520);
+        barrier(&job, r, 3, r == 1 ? 640 : 620, 650); /* 120 against 100 is no turn */
+    }
+    struct replay replay = replay_of(&job, 4);
+    assert_int_equal(replay.wall_ns, 560);
+    struct what_if_mend turns = {.dumps = both, .count = 2, .now_and_then = 1.5};
+    assert_true(near(what_if_mended(&replay, &all_peers, &turns), 560.0 / 360));
+    turns.count = 1;
+    assert_true(near(what_if_mended(&replay, &all_peers, &turns), 560.0 / 460));
+    done(&job, &replay);
+}
+
+/* Sends of this size never wait: the receiver's lateness is not the sender's. */
+static void a_buffered_send_waits_for_nobody(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    send(&job, 0, 1, 0, 100, 110); /* left before the receive came: buffered */
+    receive(&job, 0, 1, 0, 200, 210);
+    send(&job, 0, 1, 1, 1000, 1010); /* the receiver waits: late sender */
+    receive(&job, 0, 1, 1, 300, 1020);
+    send(&job, 0, 1, 2, 1110, 1120);
+    receive(&job, 0, 1, 2, 1120, 1130);
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.wall_ns, 1030);
+    /* the second send after 90 instead of 890: at 200, the receive at 300 does not wait; 1020 -> 320, 1130 -> 430 */
+    assert_int_equal(with_work(&replay, 1, 90), 430 - 100);
+    /* the second receive 800 later, at 1100 and until 1120; the senders do not care: 1230 is the end */
+    assert_int_equal(with_work(&replay, 4, 890), 1230 - 100);
+    done(&job, &replay);
+}
+
+/* A send that waited for its receiver does so in the replay, in both directions of change. */
+static void a_rendezvous_waits_for_its_receiver(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    barrier(&job, 0, 0, 0, 10);
+    barrier(&job, 1, 0, 0, 10);
+    send(&job, 0, 1, 0, 100, 510);
+    receive(&job, 0, 1, 0, 500, 510);
+    barrier(&job, 0, 1, 600, 620);
+    barrier(&job, 1, 1, 610, 620);
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.tail_ns[1], 10);
+    assert_int_equal(with_work(&replay, 4, 50), 220); /* there at 60, sent at 100: both at 110, then 100 and 10 */
+    assert_int_equal(with_work(&replay, 4, 590), 720);
+    /* 590 of work become the 180 of rank 0: 149 and 30. There at 159, rank 0 sends until 169, comes at 259 */
+    assert_true(near(mend(&replay, 1), 620.0 / 269));
+    done(&job, &replay);
+}
+
+static uint32_t post(struct hand_job *job, unsigned rank, uint16_t call, uint16_t flag, unsigned peer, uint32_t op,
+                     uint64_t at) {
+    dump_builder_record(job->builders[rank], 0,
+                        &(struct record){.t0 = at,
+                                         .t1 = at + 1,
+                                         .bytes = 8,
+                                         .op = op,
+                                         .peer = (int32_t)peer,
+                                         .tag = 0,
+                                         .call = call,
+                                         .flags = flag,
+                                         .kind = RECORD_POST});
+    return op;
+}
+
+static void complete(struct hand_job *job, unsigned rank, uint16_t call, uint16_t flag, unsigned peer, uint32_t op,
+                     uint64_t posted, uint64_t seen) {
+    dump_builder_record(job->builders[rank], 0,
+                        &(struct record){.t0 = posted,
+                                         .t1 = seen,
+                                         .bytes = 8,
+                                         .op = op,
+                                         .peer = (int32_t)peer,
+                                         .tag = 0,
+                                         .call = call,
+                                         .flags = flag,
+                                         .kind = RECORD_DONE});
+}
+
+/* Rank 1 waits in one Waitall for two receives; both are seen complete when the later one is. */
+static void a_wait_needs_the_last_of_what_ends_in_it(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++)
+        barrier(&job, r, 0, 0, 10);
+    send(&job, 0, 1, 0, 200, 201);
+    send(&job, 2, 1, 0, 700, 701);
+    post(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, 1, 20);
+    post(&job, 1, BUILDER_IRECV, FLAG_RECV, 2, 2, 21);
+    complete(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, 1, 20, 710);
+    complete(&job, 1, BUILDER_IRECV, FLAG_RECV, 2, 2, 21, 710);
+    dump_builder_plain(job.builders[1], 0, BUILDER_WAITALL, 100, 710);
+    struct replay replay = replay_of(&job, 3);
+    assert_int_equal(replay.wall_ns, 710);
+    size_t wait = replay.first[2] - 1, late = replay.first[3] - 1;
+    assert_int_equal(replay.nodes[wait].kind, REPLAY_WAIT);
+    assert_int_equal(replay.tail_ns[wait], 10);
+    assert_int_equal(replay.takes_first[wait + 1] - replay.takes_first[wait], 2);
+    assert_int_equal(with_work(&replay, late, 90), 210); /* sent at 100; rank 0's at 200 is the last now */
+    assert_int_equal(with_work(&replay, late, 790), 810);
+    assert_true(near(mend(&replay, 2), 710.0 / 210));
+    done(&job, &replay);
+}
+
+/* From the root: nobody but those who receive waits. To the root: only the root does. */
+static void roots_are_waited_for_and_wait(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        struct record *bcast =
+            dump_builder_collective(job.builders[r], 0, BUILDER_BCAST, 0, 0, 8, r == 0 ? 500 : 100, r == 0 ? 505 : 510);
+        bcast->peer = 0;
+        struct record *reduce = dump_builder_collective(job.builders[r], 0, BUILDER_REDUCE, 0, 1, 8, r == 2 ? 900 : 600,
+                                                        r == 1   ? 905
+                                                        : r == 2 ? 902
+                                                                 : 605);
+        reduce->peer = 1;
+    }
+    struct replay replay = replay_of(&job, 3);
+    assert_int_equal(replay.takes_first[1] - replay.takes_first[0], 0); /* the root of the broadcast */
+    assert_int_equal(replay.tail_ns[0], 5);
+    assert_int_equal(replay.tail_ns[2], 10);                    /* rank 1, from 500 */
+    assert_int_equal(replay.tail_ns[3], 5);                     /* rank 1 as the root of the reduction, from 900 */
+    assert_int_equal(replay.tail_ns[1], 5);                     /* rank 0 only sends */
+    assert_int_equal(with_work(&replay, 5, 95), 605 - 100 + 5); /* 510 + 95; rank 1 comes at 600 itself: 605, + 5 */
+    done(&job, &replay);
+}
+
+/* Clocks may show an end before the beginning that it needs. The recorded times come out all the same. */
+static void wrong_clocks_change_nothing(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned k = 0; k < 4; k++) {
+        barrier(&job, 0, k, 100 + 100 * k, 110 + 100 * k);
+        barrier(&job, 1, k, 130 + 100 * k, 140 + 100 * k); /* entered after rank 0 has left */
+    }
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.untied, 0);
+    assert_int_equal(replay.tail_ns[0], -20);
+    assert_int_equal(replay.tail_ns[4], 10);
+    done(&job, &replay);
+}
+
+/* Each receives first what the other sends only afterwards: such a job cannot have run. */
+static void a_circle_is_untied(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        receive(&job, 1 - r, r, 0, 100, 110 + r);
+        send(&job, r, 1 - r, 0, 200, 210);
+    }
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.untied, 1);
+    assert_int_equal(replay.wall_ns, 110);
+    done(&job, &replay);
+}
+
+/* Polls that follow each other closely are one wait. */
+static void polling_is_waiting(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_call(job.builders[r], 240, CLASS_TEST, FLOW_NONE, BUSBW_NONE, 0, "MPI_Test");
+        barrier(&job, r, 0, 0, 10);
+    }
+    send(&job, 0, 1, 0, 1000, 1001);
+    post(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, 1, 20);
+    for (uint64_t t = 100; t < 1010; t += 100)
+        dump_builder_plain(job.builders[1], 0, 240, t, t + 1);
+    complete(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, 1, 20, 1100);
+    dump_builder_plain(job.builders[1], 0, 240, 1099, 1101);
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.first[2] - replay.first[1], 3);
+    assert_int_equal(replay.wall_ns, 1101);
+    assert_int_equal(with_work(&replay, 1, 190), 301); /* sent at 200 */
+    done(&job, &replay);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static void a_link_is_mended_by_its_transfers(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    barrier(&job, 0, 0, 0, 10);
+    barrier(&job, 1, 0, 0, 10);
+    for (uint32_t k = 0; k < 3; k++) {
+        send(&job, 0, 1, k, 20 + 100 * k, 21 + 100 * k);
+        receive(&job, 0, 1, k, 15 + 100 * k, 100 + 100 * k); /* 80 after the send */
+    }
+    barrier(&job, 0, 1, 310, 320);
+    barrier(&job, 1, 1, 310, 320);
+    struct replay replay = replay_of(&job, 2);
+    /* four times as fast: 20 for each. Rank 1 receives at 40, 140, 240, and comes 10 later: rank 0 at 310 is the last.
+     */
+    assert_true(near(what_if_link(&replay, 0, 1, 4), 1));
+    size_t last = replay.first[1] - 1;
+    replay.work_ns[last] -= 60; /* rank 0 at 250, rank 1 at 310, mended at 250 */
+    assert_true(near(what_if_link(&replay, 0, 1, 4), 320.0 / 260));
+    assert_true(near(what_if_link(&replay, 1, 0, 4), 1));
+    done(&job, &replay);
+}
+
+/* ---- any world ------------------------------------------------------------------------------- */
+
+static void replaying_gives_what_was_recorded(void **state) {
+    (void)state;
+    for (int kind = 0; kind < WORKLOADS; kind++) {
+        struct workload w = workload_standard((enum workload_kind)kind);
+        w.steps = 20;
+        w.plant = PLANT_RANK;
+        w.who = 2;
+        w.factor = 1.3;
+        w.outliers = 0.01;
+        w.seed = 77;
+        struct stage *stage = workload_play(&w);
+        struct dump **dumps = stage_open(stage);
+        struct common_clock clock;
+        struct match_directory directory;
+        assert_true(common_clock_build(&clock, dumps, w.ranks));
+        assert_true(match_directory_build(&directory, dumps, w.ranks));
+        struct replay one = walk(&clock, &directory, 1), four = walk(&clock, &directory, 4);
+        struct what_if said, again;
+        assert_true(one.linked > one.node_count / 2);
+        assert_int_equal(one.untied, 0);
+        assert_int_equal(unchanged(&one), one.to_ns - one.from_ns);
+        assert_true(what_if_measure(&said, &one, &all_peers) && what_if_measure(&again, &four, &all_peers));
+        assert_true(said.slowdown >= 1.02 && said.slowdown < 1.6);
+        assert_memory_equal(&said, &again, sizeof said);
+        replay_free(&one);
+        replay_free(&four);
+        match_directory_free(&directory);
+        common_clock_free(&clock);
+        stage_free(stage);
+    }
+}
+
+/* A rank that joins in the middle, ranks without dumps, rings that wrapped at different moments. */
+static void torn_worlds_replay_what_is_there(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct workload w = workload_standard((enum workload_kind)(seed % WORKLOADS));
+        w.steps = 60;
+        w.seed = seed;
+        w.ring_records = 64;
+        struct stage *stage = workload_play(&w);
+        struct dump **dumps = stage_open(stage);
+        struct common_clock clock;
+        struct match_directory directory;
+        unsigned some = 2 + (unsigned)seed % 5;
+        assert_true(common_clock_build(&clock, dumps, some));
+        assert_true(match_directory_build(&directory, dumps, some));
+        struct replay replay = walk(&clock, &directory, 2);
+        if (replay.node_count > 0)
+            assert_int_equal(unchanged(&replay), replay.wall_ns);
+        struct what_if said;
+        assert_true(what_if_prepare(&replay) && what_if_measure(&said, &replay, &all_peers));
+        assert_true(said.slowdown >= 1);
+        replay_free(&replay);
+        match_directory_free(&directory);
+        common_clock_free(&clock);
+        stage_free(stage);
+    }
+}
+
+/* ---- the truth ------------------------------------------------------------------------------- */
+
+static void mended_is_what_the_job_takes_without_the_plant(void **state) {
+    (void)state;
+    static const struct {
+        enum plant plant;
+        unsigned who;
+    } plants[] = {{PLANT_RANK, 3}, {PLANT_HOST, 1}, {PLANT_ROLE, 1}, {PLANT_ROTATING, 0}};
+    for (size_t p = 0; p < sizeof plants / sizeof *plants; p++)
+        for (int kind = 0; kind < WORKLOADS; kind++) {
+            struct workload w = workload_standard((enum workload_kind)kind);
+            if (plants[p].plant == PLANT_ROLE && w.kind != WORKLOAD_PIPELINE)
+                continue;
+            w.ranks = plants[p].plant == PLANT_HOST || plants[p].plant == PLANT_ROTATING ? 16 : 8;
+            w.ranks_per_host = 4;
+            w.plant = plants[p].plant;
+            w.who = plants[p].who;
+            w.factor = 1.5;
+            w.seed = 31;
+            struct mended mended = mended_try(&w);
+            if (mended.said < mended.really / 1.05 || mended.said > mended.really * 1.05)
+                print_message("plant %d, %s: %.3f, said %.3f\n", (int)p, workload_name(w.kind), mended.really,
+                              mended.said);
+            assert_true(mended.really > 1.15);
+            assert_true(mended.said > mended.really / 1.1 && mended.said < mended.really * 1.1);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_rank_is_all_there_is_to_gain),
+        cmocka_unit_test(mending_nobody_gains_nothing),
+        cmocka_unit_test(a_role_is_mended_to_the_others),
+        cmocka_unit_test(turns_are_mended_where_they_stand_out),
+        cmocka_unit_test(a_buffered_send_waits_for_nobody),
+        cmocka_unit_test(a_rendezvous_waits_for_its_receiver),
+        cmocka_unit_test(a_wait_needs_the_last_of_what_ends_in_it),
+        cmocka_unit_test(roots_are_waited_for_and_wait),
+        cmocka_unit_test(wrong_clocks_change_nothing),
+        cmocka_unit_test(a_circle_is_untied),
+        cmocka_unit_test(polling_is_waiting),
+        cmocka_unit_test(a_link_is_mended_by_its_transfers),
+        cmocka_unit_test(replaying_gives_what_was_recorded),
+        cmocka_unit_test(torn_worlds_replay_what_is_there),
+        cmocka_unit_test(mended_is_what_the_job_takes_without_the_plant),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
