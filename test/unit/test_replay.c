@@ -89,6 +89,10 @@ static double mend(const struct replay *replay, size_t dump) {
     return what_if_mended(replay, &all_peers, &(struct what_if_mend){.dumps = &dump, .count = 1});
 }
 
+static double link_mended(const struct replay *replay, uint32_t from, uint32_t to, double ratio) {
+    return what_if_link(replay, &(struct what_if_ends){.from = from, .to = to}, ratio);
+}
+
 static bool near(double a, double b) {
     return fabs(a - b) < 1e-9;
 }
@@ -162,7 +166,7 @@ static void mending_nobody_gains_nothing(void **state) {
     make_late_rank(&job);
     struct replay replay = replay_of(&job, 3);
     assert_true(what_if_mended(&replay, &all_peers, &(struct what_if_mend){0}) == 1);
-    assert_true(what_if_link(&replay, 0, 1, 2) == 1); /* there are no messages */
+    assert_true(link_mended(&replay, 0, 1, 2) == 1); /* there are no messages */
     /* all of them at once: nobody is left to compare with */
     static const size_t everybody[] = {0, 1, 2};
     assert_true(what_if_mended(&replay, &all_peers, &(struct what_if_mend){.dumps = everybody, .count = 3}) == 1);
@@ -393,11 +397,19 @@ static void a_link_is_mended_by_its_transfers(void **state) {
     struct replay replay = replay_of(&job, 2);
     /* four times as fast: 20 for each. Rank 1 receives at 40, 140, 240, and comes 10 later: rank 0 at 310 is the last.
      */
-    assert_true(near(what_if_link(&replay, 0, 1, 4), 1));
+    assert_true(near(link_mended(&replay, 0, 1, 4), 1));
     size_t last = replay.first[1] - 1;
     replay.work_ns[last] -= 60; /* rank 0 at 250, rank 1 at 310, mended at 250 */
-    assert_true(near(what_if_link(&replay, 0, 1, 4), 320.0 / 260));
-    assert_true(near(what_if_link(&replay, 1, 0, 4), 1));
+    assert_true(near(link_mended(&replay, 0, 1, 4), 320.0 / 260));
+    assert_true(near(link_mended(&replay, 1, 0, 4), 1));
+    /* the same between their hosts; and between one host and all others */
+    static const uint32_t host_of[] = {4, 5};
+    struct what_if_ends hosts = {.host_of = host_of, .from = 5, .to = 4};
+    assert_true(near(what_if_link(&replay, &hosts, 4), 1));
+    hosts.both = true;
+    assert_true(near(what_if_link(&replay, &hosts, 4), 320.0 / 260));
+    hosts = (struct what_if_ends){.host_of = host_of, .from = 5, .to = 5};
+    assert_true(near(what_if_link(&replay, &hosts, 4), 320.0 / 260));
     done(&job, &replay);
 }
 
