@@ -28,6 +28,7 @@ __asm__(".symver os_pthread_attr_setstacksize,pthread_attr_setstacksize@" OLD_GL
 #define POLL_MAX          256u /* launches of one stream taken in one round */
 #define WAIT_FOR_ROUND_NS 20000000u
 #define WAIT_BRIEFLY_NS   20000u
+#define WAIT_AT_RESET_NS  100000000u /* of what itself takes longer */
 
 /* Launches of one stream, oldest first: they finish in this order. */
 struct stream_list {
@@ -201,13 +202,29 @@ bool harvester_round(void) {
     return any;
 }
 
+/* A device that has come up only just: without an anchor nothing of it has a time. */
+static void wait_for_first_anchors(void) {
+    uint64_t begin = os_monotonic_ns(), now = begin;
+    for (uint32_t i = 0; i < gpu_device_limit() && !gpu.kernel; i++) {
+        struct gpu_device *device = &gpu.devices[i];
+        while (gpu_device_is_live(device) && !device->clock.taken && now - begin < WAIT_FOR_ROUND_NS) {
+            device->clock.due_ns = 0;
+            finish_housekeeping(device, now);
+            sched_yield();
+            now = os_monotonic_ns();
+        }
+    }
+}
+
 /* From a thread of the job: a query would end a capture that another one has under way. `last`: there may be no later
  * look, and what has run needs an anchor to have a time. */
 static void look_relaxed(bool last) {
     int mode = GPU_CAPTURE_MODE_RELAXED;
     bool changed = gpu_driver.capture_mode(&mode) == GPU_SUCCESS;
-    if (last)
+    if (last) {
         keep_house();
+        wait_for_first_anchors();
+    }
     look_at_all();
     if (changed)
         gpu_driver.capture_mode(&mode);
@@ -245,7 +262,7 @@ static void lose_unfinished(const struct gpu_device *device) {
 }
 
 void harvester_quiesce(struct gpu_device *device) {
-    bool mine = take_place(WAIT_FOR_ROUND_NS);
+    bool mine = take_place(WAIT_AT_RESET_NS);
     if (mine)
         look_relaxed(true);
     gpu_device_drop(device); /* without the place: the harvester loses what it finds of it */
