@@ -92,6 +92,33 @@ def test_counts(runs):
     assert ("operation", "ncclAllReduce") not in alone
 
 
+def test_call_sites_and_filters(tmp_path):
+    """Two real jobs of 4 ranks and 60 steps, two collectives a step; in the second one rank comes late to the first."""
+    def sites(*options):
+        document = json.loads(diff("--format", "json", *options, tmp_path / "even", tmp_path / "late").stdout)
+        return {row["site"].partition(":")[0] + row["op"] + str(row["site"])[-4:]: row
+                for row in document["rows"] if row["kind"] == "site"}, document
+    for name, late in (("even", []), ("late", ["--slow-rank", "1", "--slow-ms", "10"])):
+        jobs.run("openmpi", 4, [jobs.program("openmpi", "train"), "--steps", "60", *late], tmp_path / name)
+    found, document = sites()
+    reductions = sorted((row for row in found.values() if row["op"] == "MPI_Allreduce"), key=lambda row: row["site"])
+    assert [(row["count_a"], row["count_b"]) for row in reductions] == [(240, 240)] * 2
+    assert all("train.c:" in row["site"] for row in reductions)
+    assert reductions[0]["verdict"] == "slower" and reductions[0]["ratio"] > 2 and reductions[0]["confidence"] > 0.9
+    assert {row["kind"] for row in document["rows"]} == {"step", "operation", "site"}
+    # what is left out is in no row, and steps are of all operations
+    found, document = sites("--op", "bcast", "--rank", "0,2")
+    assert [(row["op"], row["count_a"], row["count_b"]) for row in found.values()] == [("MPI_Bcast", 2, 2)]
+    assert {row["kind"] for row in document["rows"]} == {"operation", "site"}
+    found, document = sites("--step", "10-19", "--rank", "3")
+    assert [(row["op"], row["count_a"], row["count_b"]) for row in found.values()] == [("MPI_Allreduce", 10, 10)] * 2
+    steps = [row for row in document["rows"] if row["kind"] == "step"]
+    assert [(row["count_a"], row["count_b"]) for row in steps] == [(10, 10)]
+    assert document["a"]["source"] == "records" and document["a"]["window"]["steps"] == [10, 19]
+    found, document = sites("--comm", "nobody")
+    assert document["rows"] == []
+
+
 def test_no_false_alarms(tmp_path):
     """40 pairs of equal runs with much noise, 2 of which may at most be called different."""
     alarms = 0

@@ -285,6 +285,33 @@ static void record(struct made *made, uint32_t lane, uint32_t stack, uint32_t se
     dump_builder_collective(made->builders[0], lane, BUILDER_ALLREDUCE, 0, seq, bytes, at, at + 5)->stack = stack;
 }
 
+/* A framework makes communicators wherever it first needs one: that is no part of the forward pass. */
+static void setup_is_of_no_pass(void **state) {
+    static const uint16_t setup[] = {BUILDER_INIT, BUILDER_COMM_DUP, BUILDER_FILE_WRITE_ALL};
+    struct made made;
+    (void)state;
+    begin(&made);
+    STACK(&made, 0, 1, native(0, TORCH, WORK), native(0, PYTHON, EVAL), python(3, 9, false), python(1, 17, true));
+    STACK(&made, 0, 2, native(0, TORCH, WORK), native(0, TORCH, ENGINE));
+    for (size_t i = 0; i < sizeof setup / sizeof *setup; i++) {
+        calls(&made, 0, 1, setup[i], 1, 0, 10);
+        calls(&made, 0, 2, setup[i], 1, 0, 10);
+    }
+    calls(&made, 0, 1, BUILDER_ALLREDUCE, 4, 4, 100);
+    calls(&made, 0, 2, BUILDER_WAIT, 4, 4, 100);
+    open_dumps(&made);
+    build(&made, 0, NULL);
+    const struct call_node *root = made.tree.root;
+    assert_int_equal(root->op_count, 5);
+    for (size_t i = 0; i < root->op_count; i++) {
+        enum pass expected = strcmp(root->ops[i].op, "MPI_Allreduce") == 0 ? PASS_FORWARD
+                             : strcmp(root->ops[i].op, "MPI_Wait") == 0    ? PASS_BACKWARD
+                                                                           : PASS_NONE;
+        assert_int_equal(root->ops[i].pass, expected);
+    }
+    end(&made);
+}
+
 static void passes_are_told_by_the_stack_and_paired_by_size(void **state) {
     struct made made;
     (void)state;
@@ -480,6 +507,7 @@ int main(void) {
         cmocka_unit_test(ranks_are_merged_and_counts_are_inclusive),
         cmocka_unit_test(python_frames_take_the_place_of_the_interpreter),
         cmocka_unit_test(plumbing_is_what_the_list_says),
+        cmocka_unit_test(setup_is_of_no_pass),
         cmocka_unit_test(passes_are_told_by_the_stack_and_paired_by_size),
         cmocka_unit_test(forms_say_the_same),
         cmocka_unit_test(labels_merge_sites_over_ranks),

@@ -158,6 +158,32 @@ static void rank_lists(void **state) {
     assert_true(filter_rank(&filter, 99));
 }
 
+static void moments_and_steps(void **state) {
+    (void)state;
+    struct filter filter = {0};
+    assert_false(filter_is_timed(&filter));
+    assert_int_equal(filter_set_from(&filter, "1.25"), 0);
+    assert_int_equal(filter_set_to(&filter, "0.000000001"), 0);
+    assert_int_equal(filter.from_ns, 1250000000);
+    assert_int_equal(filter.to_ns, 1);
+    assert_int_equal(filter_set_steps(&filter, "7"), 0);
+    assert_int_equal(filter.first_step, 7);
+    assert_int_equal(filter.last_step, 7);
+    assert_int_equal(filter_set_steps(&filter, "3-9"), 0);
+    assert_int_equal(filter.last_step, 9);
+    assert_true(filter_is_timed(&filter));
+    static const char *const seconds[] = {"", "-1", "1e3", "1.2.3", ".5", "1s", "1234567890", "nan"};
+    static const char *const steps[] = {"", "-1", "x", "3-", "5-3", "1-2-3", "1,2", "99999999999"};
+    for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+        assert_int_equal(filter_set_from(&filter, seconds[i]), -1);
+        assert_int_equal(filter_set_to(&filter, seconds[i]), -1);
+    }
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
+        assert_int_equal(filter_set_steps(&filter, steps[i]), -1);
+    assert_int_equal(filter.from_ns, 1250000000); /* what was set stays */
+    assert_int_equal(filter.first_step, 3);
+}
+
 static void function_globs(void **state) {
     (void)state;
     static const struct {
@@ -247,6 +273,7 @@ int main(void) {
         cmocka_unit_test(help_names_every_option),
         cmocka_unit_test(near_names_are_found_far_ones_are_not),
         cmocka_unit_test(rank_lists),
+        cmocka_unit_test(moments_and_steps),
         cmocka_unit_test(function_globs),
         cmocka_unit_test(communicators_by_uid_or_name),
         cmocka_unit_test(a_full_disk_fails),
