@@ -112,13 +112,13 @@ static void steps_are_each_ranks_own(void **state) {
     (void)state;
     struct told told;
     make(&told, (struct dump_plan){0});
-    play(&told, 60 * US); /* more than half of what is between two calls */
+    play(&told, 120 * US); /* more than half a step: the same collective tells which step it is */
     assert_int_equal(filter_set_steps(&told.filter, "4-6"), 0);
     look(&told);
     assert_int_equal(records_of(&told, 0), 6);
     assert_int_equal(records_of(&told, 1), 6);
-    assert_int_equal(told.scope.spans[1].from_ns - told.scope.spans[0].from_ns, 60 * US);
-    assert_int_equal(told.scope.to_ns - told.scope.from_ns, 6 * EVERY + 60 * US);
+    assert_int_equal(told.scope.spans[1].from_ns - told.scope.spans[0].from_ns, 120 * US);
+    assert_int_equal(told.scope.to_ns - told.scope.from_ns, 6 * EVERY + 120 * US);
     assert_int_equal(told.scope.ranks_without_step, 0);
     assert_in_range(told.scope.step_count, CALLS / 2 - 1, CALLS / 2);
     assert_int_equal(filter_set_steps(&told.filter, "400"), 0);
