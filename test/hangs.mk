@@ -11,7 +11,7 @@ HANGS := $(BUILD)/test/bench/hangs
 bench-hangs: $(HANGS)
 	@$(HANGS) $(RANKS)
 
-$(HANGS): $(BUILD)/test/bench/hangs.o $(patsubst %.c,$(BUILD)/%.o,test/scenes/hang.c test/scenes/scene.c \
+$(HANGS): $(BUILD)/test/bench/hangs.o $(patsubst %.c,$(BUILD)/%.o,test/scenes/hang.c test/scenes/hang_nccl.c test/scenes/scene.c \
     test/unit/dump_builder.c) $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
 	$(CC) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@
 

@@ -160,12 +160,17 @@ static bool same_function(const char *a, const char *b) {
            (strncmp(a, "nccl", 4) == 0 && strcasecmp(a, b) == 0);
 }
 
+/* MPI's ranks may describe the same data by different types; NCCL's may not. */
+static bool types_clash(const struct signature *a, const struct signature *b) {
+    return a->dtype != b->dtype && strncmp(a->call->name, "nccl", 4) == 0;
+}
+
 static bool agree(const struct signature *a, const struct signature *b) {
     if (!a->call || !b->call)
         return true; /* cannot tell */
     if (!same_function(a->call->name, b->call->name) || a->root != b->root)
         return false;
-    if (a->recorded && b->recorded && a->redop != b->redop)
+    if (a->recorded && b->recorded && (a->redop != b->redop || types_clash(a, b)))
         return false;
     return a->bytes == b->bytes || a->bytes == BYTES_UNKNOWN || b->bytes == BYTES_UNKNOWN || !one_size_rules(a->call);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "analyzer/analyse/findings.h"
+#include "analyzer/load/code_names.h"
 
 enum { LIST = 160, SENTENCE = 1024, STALLED_SAID = 4, WAITS_SAID = 6, CULPRITS_SAID = 8 };
 
@@ -253,8 +254,9 @@ void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
              state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
 }
 
-static void append_signature(char *text, size_t size, const struct diagnosis *diagnosis,
-                             const struct signature *signature) {
+/* `other`: of the other side; types and reductions are said where they differ. */
+static void append_signature(char *text, size_t size, const struct signature *signature,
+                             const struct signature *other) {
     if (!signature->call) {
         append(text, size, "something else (no longer on record)");
         return;
@@ -269,16 +271,25 @@ static void append_signature(char *text, size_t size, const struct diagnosis *di
         append(text, size, "%sroot %" PRId32, open, signature->root);
         open = ", ";
     }
+    bool both = signature->recorded && other->recorded;
+    const char *type = datatype_name(signature->dtype), *reduction = redop_name(signature->redop);
+    if (both && type && signature->dtype != other->dtype) {
+        append(text, size, "%s%s", open, type);
+        open = ", ";
+    }
+    if (both && reduction && signature->redop != other->redop) {
+        append(text, size, "%s%s", open, reduction);
+        open = ", ";
+    }
     if (open[0] == ',')
         append(text, size, ")");
-    (void)diagnosis;
 }
 
 void say_mismatch_of(const struct diagnosis *diagnosis, struct culprit *culprit, bool other) {
     const struct mismatch *mismatch = &diagnosis->mismatch;
     snprintf(culprit->reason, sizeof culprit->reason, "called ");
-    append_signature(culprit->reason, sizeof culprit->reason, diagnosis,
-                     other ? &mismatch->other : &mismatch->expected);
+    append_signature(culprit->reason, sizeof culprit->reason, other ? &mismatch->other : &mismatch->expected,
+                     other ? &mismatch->expected : &mismatch->other);
     if (mismatch->from_seq == mismatch->to_seq)
         append(culprit->reason, sizeof culprit->reason, " as #%" PRIu64, mismatch->from_seq);
     append_communicator(culprit->reason, sizeof culprit->reason, mismatch->communicator);
@@ -308,9 +319,9 @@ static void say_mismatch(struct diagnosis *diagnosis) {
         append(text, sizeof text, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
     append_communicator(text, sizeof text, m->communicator);
     append(text, sizeof text, ": %s called ", ours);
-    append_signature(text, sizeof text, diagnosis, &m->expected);
+    append_signature(text, sizeof text, &m->expected, &m->other);
     append(text, sizeof text, "%s, %s called ", diagnosis->expected_site, theirs);
-    append_signature(text, sizeof text, diagnosis, &m->other);
+    append_signature(text, sizeof text, &m->other, &m->expected);
     append(text, sizeof text, "%s", diagnosis->other_site);
     say(diagnosis, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
 }

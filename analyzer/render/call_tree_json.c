@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "analyzer/render/call_tree.h"
+#include "analyzer/load/code_names.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/export_table.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/scope_text.h"
 

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzer/load/code_names.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/export_table.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/scope_text.h"
 

@@ -6,6 +6,7 @@
  */
 #include "analyzer/render/export_table.h"
 
+#include "analyzer/load/code_names.h"
 #include "analyzer/render/summary_table.h"
 
 #define NAME_OF(NAMES, CODE)                                                                                           \
@@ -15,40 +16,6 @@ static const char *const kind_names[] = {
     [RECORD_CALL] = "call",     [RECORD_POST] = "post",       [RECORD_DONE] = "done",     [RECORD_GPU] = "gpu",
     [RECORD_KERNEL] = "kernel", [RECORD_PROXY] = "proxy",     [RECORD_GROUP] = "group",   [RECORD_MARK] = "mark",
     [RECORD_THREAD] = "thread", [RECORD_EXPOSED] = "exposed", [RECORD_MEMORY] = "memory",
-};
-static const char *const datatype_names[DATATYPE_CODES] = {
-    [DATATYPE_OTHER] = "other",
-    [DATATYPE_BYTE] = "byte",
-    [DATATYPE_CHAR] = "char",
-    [DATATYPE_INT] = "int",
-    [DATATYPE_UNSIGNED] = "unsigned",
-    [DATATYPE_LONG] = "long",
-    [DATATYPE_UNSIGNED_LONG] = "unsigned long",
-    [DATATYPE_FLOAT] = "float",
-    [DATATYPE_DOUBLE] = "double",
-    [DATATYPE_INT8] = "int8",
-    [DATATYPE_UINT8] = "uint8",
-    [DATATYPE_INT16] = "int16",
-    [DATATYPE_UINT16] = "uint16",
-    [DATATYPE_INT32] = "int32",
-    [DATATYPE_UINT32] = "uint32",
-    [DATATYPE_INT64] = "int64",
-    [DATATYPE_UINT64] = "uint64",
-    [DATATYPE_HALF] = "half",
-    [DATATYPE_BFLOAT16] = "bfloat16",
-    [DATATYPE_FP8_E4M3] = "fp8_e4m3",
-    [DATATYPE_FP8_E5M2] = "fp8_e5m2",
-};
-
-const char *datatype_name(uint8_t code) {
-    return code < DATATYPE_CODES ? datatype_names[code] : NULL;
-}
-
-static const char *const redop_names[REDOP_CODES] = {
-    [REDOP_MAX] = "max",         [REDOP_MIN] = "min",     [REDOP_SUM] = "sum",       [REDOP_PROD] = "prod",
-    [REDOP_LAND] = "land",       [REDOP_BAND] = "band",   [REDOP_LOR] = "lor",       [REDOP_BOR] = "bor",
-    [REDOP_LXOR] = "lxor",       [REDOP_BXOR] = "bxor",   [REDOP_MINLOC] = "minloc", [REDOP_MAXLOC] = "maxloc",
-    [REDOP_REPLACE] = "replace", [REDOP_NO_OP] = "no_op", [REDOP_AVG] = "avg",
 };
 static const char *const peer_class_names[] = {
     [PEER_CLASS_NONE] = "none", [PEER_CLASS_RANK] = "rank", [PEER_CLASS_SELF] = "self",
@@ -60,6 +27,10 @@ static const char *const communicator_kind_names[] = {
     [COMMUNICATOR_WINDOW] = "window",
     [COMMUNICATOR_FILE] = "file",
 };
+
+static struct cell name_or_unknown(const char *name) {
+    return name ? cell_text(name) : cell_unknown();
+}
 
 static struct cell world_rank(const struct dump_communicator *communicator, int32_t peer) {
     int32_t rank = dump_peer_rank(communicator, peer);
@@ -129,8 +100,8 @@ VALUE(bytes, bytes_cell(row->record->bytes))
 VALUE(start, cell_integer(realtime_ns(row, row->record->t0)))
 VALUE(end, cell_integer(realtime_ns(row, row->record->t1)))
 VALUE(duration, row->record->t1 >= row->record->t0 ? cell_integer(duration_ns(row)) : cell_unknown())
-VALUE(datatype, NAME_OF(datatype_names, row->record->dtype))
-VALUE(redop, NAME_OF(redop_names, row->record->redop))
+VALUE(datatype, name_or_unknown(datatype_name(row->record->dtype)))
+VALUE(redop, name_or_unknown(redop_name(row->record->redop)))
 VALUE(result, row->record->flags &FLAG_FAILED ? cell_unsigned(row->record->result) : cell_unknown())
 
 #define FLAG(NAME, BIT) VALUE(NAME, cell_switch((row->record->flags & (BIT)) != 0))

@@ -29,9 +29,6 @@ struct export_table {
     const struct column *columns;
 };
 
-/* "float", "int32"...; NULL for an unknown code. */
-const char *datatype_name(uint8_t code);
-
 extern const struct export_table export_records, export_operations, export_peers, export_communicators;
 
 #endif

@@ -18,7 +18,9 @@ static double now(void) {
 }
 
 int main(int argc, char **argv) {
-    static const enum fault faults[] = {FAULT_STOP, FAULT_RING, FAULT_OPERATION, FAULT_WILDCARD};
+    static const enum fault faults[] = {FAULT_STOP,      FAULT_RING,        FAULT_OPERATION,      FAULT_WILDCARD,
+                                        FAULT_NCCL_STOP, FAULT_NCCL_STREAM, FAULT_NCCL_TRANSPORT, FAULT_NCCL_OPERATION,
+                                        FAULT_NCCL_SWAP, FAULT_MIXED_CIRCLE};
     unsigned ranks = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 16384;
     int wrong = 0;
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
@@ -33,7 +35,7 @@ int main(int argc, char **argv) {
                     diagnose(&diagnosis, &job, &(struct diagnose_request){.states = made.states, .settled = true});
         double judged = now() - begun;
         bool right = done && diagnosis.verdict == made.verdict;
-        printf("%-10s %u ranks: %s (%s), opened in %.2f s, judged in %.2f s\n", fault_name(faults[i]), ranks,
+        printf("%-14s %u ranks: %s (%s), opened in %.2f s, judged in %.2f s\n", fault_name(faults[i]), ranks,
                verdict_name(diagnosis.verdict), right ? "right" : "WRONG", opened, judged);
         wrong += !right || opened + judged >= 10;
         diagnosis_free(&diagnosis);

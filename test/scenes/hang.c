@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "test/scenes/hang_nccl.h"
 #include "test/scenes/scene.h"
 
 enum { COMMUNICATORS = 4, LARGE = 1 << 20, SMALL = 64, HASHES = 64 };
@@ -55,8 +56,11 @@ static void fail(const char *what) {
 }
 
 const char *fault_name(enum fault fault) {
-    static const char *const names[] = {"none", "stop", "die",  "no dump",   "skip",       "operation", "count",
-                                        "root", "swap", "ring", "send ring", "no message", "wildcard"};
+    static const char *const names[] = {
+        "none",       "stop",       "die",          "no dump",     "skip",           "operation",  "count",
+        "root",       "swap",       "ring",         "send ring",   "no message",     "wildcard",   "NCCL none",
+        "NCCL stop",  "NCCL die",   "NCCL no dump", "NCCL stream", "NCCL transport", "NCCL skip",  "NCCL operation",
+        "NCCL count", "NCCL dtype", "NCCL root",    "NCCL swap",   "mixed circle",   "mixed chain"};
     return names[fault];
 }
 
@@ -188,6 +192,8 @@ static void add_fault(struct play *play) {
         add_step(play, guilty, halt);
         blame(play, guilty);
         play->job->verdict = play->scene->fault == FAULT_STOP ? VERDICT_HANG : VERDICT_DEAD_RANK;
+        play->job->dies = play->scene->fault == FAULT_DIE;
+        play->job->lost = play->scene->fault == FAULT_NO_DUMP;
         break;
     case FAULT_SKIP: /* and goes on to another one on the same communicator */
         a.call = BUILDER_ALLREDUCE, a.bytes = 48;
@@ -242,8 +248,7 @@ static void add_fault(struct play *play) {
         blame(play, guilty);
         play->job->verdict = VERDICT_HANG;
         break;
-    case FAULT_NONE:
-    case FAULTS:
+    default:
         play->job->verdict = VERDICT_OK;
         break;
     }
@@ -507,18 +512,13 @@ static void write_end(struct play *play, unsigned rank) {
     write_in_flight(play, rank);
 }
 
-static bool left_no_dump(const struct play *play, unsigned rank) {
-    return play->scene->fault == FAULT_NO_DUMP && play->job->guilty[rank];
-}
-
 static double seconds_now(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-static void open_dumps(struct play *play) {
-    struct hang_job *job = play->job;
+static void open_dumps(struct hang_job *job) {
     job->dumps = calloc(job->ranks, sizeof *job->dumps);
     job->states = calloc(job->ranks, sizeof *job->states);
     job->set = (struct dump_set){.directory = "made up", .duplicate = calloc(job->ranks, sizeof(bool))};
@@ -527,11 +527,12 @@ static void open_dumps(struct play *play) {
     double begun = seconds_now();
     for (unsigned r = 0; r < job->ranks; r++) {
         size_t bytes;
-        if (r < sizeof job->guilty && left_no_dump(play, r))
+        bool guilty = r < sizeof job->guilty && job->guilty[r];
+        if (guilty && job->lost)
             continue;
         const void *data = dump_builder_data(job->builders[r], &bytes);
         job->states[job->set.count] = PROCESS_RUNS;
-        if (play->scene->fault == FAULT_DIE && r < sizeof job->guilty && job->guilty[r])
+        if (guilty && job->dies)
             job->states[job->set.count] = PROCESS_GONE;
         if (!(job->dumps[job->set.count++] = dump_open_buffer("hang", data, bytes)))
             fail("no memory");
@@ -553,10 +554,9 @@ static void settle_truth(struct play *play) {
             job->seq = (uint32_t)play->actors[r].numbers[current(play, r)->comm] - 1;
 }
 
-void hang_open(struct hang_job *job, const struct hang_scene *scene) {
+static void play_mpi(struct hang_job *job, const struct hang_scene *scene) {
     static struct play play;
     play = (struct play){.scene = scene, .job = job, .random = scene->seed * 2654435761u + 17};
-    *job = (struct hang_job){.ranks = scene->ranks};
     job->builders = calloc(scene->ranks, sizeof *job->builders);
     play.actors = calloc(scene->ranks, sizeof *play.actors);
     if (!job->builders || !play.actors)
@@ -584,8 +584,16 @@ void hang_open(struct hang_job *job, const struct hang_scene *scene) {
         write_end(&play, r);
         free(play.actors[r].steps);
     }
-    open_dumps(&play);
     free(play.actors);
+}
+
+void hang_open(struct hang_job *job, const struct hang_scene *scene) {
+    *job = (struct hang_job){.ranks = scene->ranks, .seq = SEQ_NONE};
+    if (scene->fault >= FAULT_NCCL_NONE)
+        hang_nccl_play(job, scene);
+    else
+        play_mpi(job, scene);
+    open_dumps(job);
 }
 
 void hang_close(struct hang_job *job) {

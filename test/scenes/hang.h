@@ -25,6 +25,21 @@ enum fault {
     FAULT_SEND_RING,  /* ... send what is never buffered before they receive */
     FAULT_NO_MESSAGE, /* a rank waits for a message that the sender, which is in a collective with it, never sends */
     FAULT_WILDCARD,   /* receives from anybody; all wait for it but the one at work, which would send */
+    /* of jobs whose collectives run on GPUs, in streams (hang_nccl.c) */
+    FAULT_NCCL_NONE,      /* the program runs to its end */
+    FAULT_NCCL_STOP,      /* a rank's host stays in its own code */
+    FAULT_NCCL_DIE,       /* its process is dead */
+    FAULT_NCCL_NO_DUMP,   /* ... and it left no dump */
+    FAULT_NCCL_STREAM,    /* what lies on its stream before a collective never ends */
+    FAULT_NCCL_TRANSPORT, /* a collective that all GPUs began never ends */
+    FAULT_NCCL_SKIP,      /* it leaves out a collective */
+    FAULT_NCCL_OPERATION, /* it calls another one */
+    FAULT_NCCL_COUNT,     /* with another count */
+    FAULT_NCCL_DTYPE,     /* with another type of the same size */
+    FAULT_NCCL_ROOT,      /* with another root */
+    FAULT_NCCL_SWAP,      /* two communicators on one stream in the other order than everybody else */
+    FAULT_MIXED_CIRCLE,   /* its host waits for a message of one whose GPU waits for it in a collective */
+    FAULT_MIXED_CHAIN,    /* all others wait for it in a barrier, its GPU for one that stays in its own code */
     FAULTS
 };
 
@@ -46,10 +61,14 @@ struct hang_job {
     double open_seconds;        /* spent opening the dumps */
     /* the truth */
     enum verdict verdict;
-    bool guilty[64]; /* by rank, where ranks <= 64: who is to blame; of a ring, its members */
-    bool in_circle;  /* the guilty are exactly the deadlock's circle; otherwise they are among it */
-    uint32_t seq;    /* of a desync: number of the first collective that differs, SEQ_NONE */
-    uint64_t uid;    /* ... and its communicator */
+    bool guilty[64];          /* by rank, where ranks <= 64: who is to blame; of a ring, its members */
+    bool dies;                /* the guilty one's process is dead */
+    bool lost;                /* ... and it left no dump */
+    enum culprit_state state; /* of the guilty one, where `stated` */
+    bool stated;
+    bool in_circle; /* the guilty are exactly the deadlock's circle; otherwise they are among it */
+    uint32_t seq;   /* of a desync: number of the first collective that differs, SEQ_NONE */
+    uint64_t uid;   /* ... and its communicator */
 };
 
 /* Plays a scene and opens its dumps. Ends the program when memory is short. */

@@ -250,6 +250,8 @@ void dump_builder_standard_calls(struct dump_builder *builder) {
         {BUILDER_COMM_DUP, CLASS_COMMUNICATOR, FLOW_ALL, BUSBW_NONE, 0, "MPI_Comm_dup"},
         {BUILDER_FILE_WRITE_ALL, CLASS_FILE, FLOW_ALL, BUSBW_NONE, 0, "MPI_File_write_all"},
         {BUILDER_NCCL_ALL_REDUCE, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ALLREDUCE, 1, "ncclAllReduce"},
+        {BUILDER_NCCL_BROADCAST, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_ONE, 1, "ncclBroadcast"},
+        {BUILDER_NCCL_ALL_GATHER, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_SHARE, 1, "ncclAllGather"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
         dump_builder_call(builder, rows[i].id, rows[i].call_class, rows[i].flow, rows[i].busbw, rows[i].nonblocking,

@@ -36,6 +36,8 @@ enum builder_call {
     BUILDER_COMM_DUP = 300,
     BUILDER_FILE_WRITE_ALL = 500,
     BUILDER_NCCL_ALL_REDUCE = 2001,
+    BUILDER_NCCL_BROADCAST = 2003,
+    BUILDER_NCCL_ALL_GATHER = 2005,
 };
 
 /* Sizes of the parts. 0 means the default in brackets; capacities other than ring_records are rounded up to whole

@@ -47,18 +47,20 @@ static void say_wrong(const struct hang_scene *scene, const struct diagnosis *di
         fprintf(stderr, "    %s\n", diagnosis->sentences[i]);
 }
 
-/* The guilty ranks are named and, where they are all the circle, nobody else. */
+/* The guilty ranks are named and, where they are all the circle, nobody else. Where the truth has it, as what they
+ * are; of a job that was killed as a whole, nobody was seen dead. */
 static bool names_the_guilty(const struct hang_job *job, const struct diagnosis *diagnosis) {
-    bool named[64] = {false}, some = false;
-    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+    bool named[64] = {false};
+    for (size_t i = 0; i < diagnosis->culprit_count; i++) {
         named[diagnosis->world.parties[diagnosis->culprits[i].party].rank] = true;
+        if (job->stated && diagnosis->culprits[i].state != job->state)
+            return false;
+    }
     bool exact = job->verdict != VERDICT_DEADLOCK || job->in_circle;
-    for (unsigned r = 0; r < job->ranks; r++) {
+    for (unsigned r = 0; r < job->ranks; r++)
         if (job->guilty[r] ? !named[r] : named[r] && exact)
             return false;
-        some |= named[r];
-    }
-    return some || job->verdict == VERDICT_OK;
+    return true;
 }
 
 static bool names_the_collective(const struct hang_job *job, const struct diagnosis *diagnosis) {
@@ -81,7 +83,7 @@ static unsigned try_scene(const struct hang_scene *scene) {
         say_wrong(scene, &judged.diagnosis, what);
     wrong += what != NULL;
     judged_free(&judged);
-    if (scene->fault != FAULT_DIE) { /* killed as a whole: who was dead before is not known then */
+    if (!job.dies) { /* killed as a whole: who was dead before is not known then */
         enum process_state *gone = calloc(job.ranks, sizeof *gone);
         judge(&judged, &job.set, gone, false);
         if (judged.diagnosis.verdict != job.verdict || !names_the_guilty(&job, &judged.diagnosis)) {
@@ -113,7 +115,8 @@ static void every_single_fault_is_found(void **state) {
 
 static void many_ranks(void **state) {
     (void)state;
-    static const enum fault faults[] = {FAULT_STOP, FAULT_RING};
+    static const enum fault faults[] = {FAULT_STOP,         FAULT_RING,      FAULT_NCCL_STREAM, FAULT_NCCL_TRANSPORT,
+                                        FAULT_MIXED_CIRCLE, FAULT_NCCL_SWAP, FAULT_NCCL_DTYPE};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         struct hang_job job;
         struct judged judged;
