@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/diagnose/phrases.h"
 #include "analyzer/diagnose/sentences.h"
 
 enum { CYCLE_MOST = 4096 };

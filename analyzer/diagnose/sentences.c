@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A diagnosis in words.
- * Lives here: how it is said.
+ * Implementation of sentences.h.
+ * Lives here: what is said, in which order, and how much of it.
  * Must not live here: judging; layout.
  */
 #include "analyzer/diagnose/sentences.h"
@@ -13,17 +13,9 @@
 #include <string.h>
 
 #include "analyzer/analyse/findings.h"
-#include "analyzer/load/code_names.h"
+#include "analyzer/diagnose/phrases.h"
 
 enum { LIST = 160, SENTENCE = 1024, STALLED_SAID = 4, WAITS_SAID = 6, CULPRITS_SAID = 8 };
-
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *format, ...) {
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
-}
 
 __attribute__((format(printf, 2, 3))) static void say(struct diagnosis *diagnosis, const char *format, ...) {
     char text[SENTENCE];
@@ -43,260 +35,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct diagnosis *diagnosi
     diagnosis->sentences[diagnosis->sentence_count++] = copy;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
-
-static void append_communicator(char *text, size_t size, const struct shared_communicator *communicator) {
-    if (!communicator)
-        return;
-    if (communicator->name[0])
-        append(text, size, " on %.64s", communicator->name);
-    else
-        append(text, size, " on communicator %016" PRIx64, communicator->uid);
-}
-
-/* A partner by its world rank where it is known, else by its rank in the communicator. */
-static void append_partner(char *text, size_t size, const struct diagnosis *diagnosis, const char *role, int32_t peer,
-                           uint32_t party) {
-    if (peer == PEER_ANY)
-        append(text, size, "%s any", role);
-    else if (peer == PEER_NULL)
-        append(text, size, "%s none", role);
-    else if (party != NOBODY && diagnosis->world.parties[party].rank >= 0)
-        append(text, size, "%s %" PRId32, role, diagnosis->world.parties[party].rank);
-    else
-        append(text, size, "%s %" PRId32 " of the communicator", role, peer);
-}
-
-static void append_tag(char *text, size_t size, int32_t tag) {
-    if (tag == TAG_ANY)
-        append(text, size, ", any tag");
-    else if (tag != TAG_NONE)
-        append(text, size, ", tag %" PRId32, tag);
-}
-
-/* "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
-static void describe_wait(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size) {
-    snprintf(text, size, "%.40s", wait->call->name);
-    if (wait->collective && wait->seq != SEQ_NONE) {
-        append(text, size, " #%" PRIu32, wait->seq);
-    } else if (wait->call->call_class == CLASS_WAIT && wait->requests != 1) {
-        if (wait->requests > 0)
-            append(text, size, " of %" PRIu32 " requests", wait->requests);
-    } else if (wait->peer != PEER_NONE) {
-        bool receives = wait->call->call_class == CLASS_RECV || wait->call->call_class == CLASS_PROBE;
-        append(text, size, "(");
-        append_partner(text, size, diagnosis,
-                       receives                               ? "source"
-                       : wait->call->call_class == CLASS_WAIT ? "partner"
-                                                              : "destination",
-                       wait->peer, wait->peer_party);
-        append_tag(text, size, wait->tag);
-        append(text, size, ")");
-    }
-    append_communicator(text, size, wait->communicator);
-    if (wait->device)
-        append(text, size, ", on its GPU");
-}
-
-static void append_since(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
-    const struct dump *dump = diagnosis->world.parties[party].dump;
-    uint64_t since = diagnosis->blockage.parties[party].since;
-    if (dump && since > dump->header->activated_ticks && dump->header->activated_ticks > 0)
-        append(text, size, " since %.1f s after its start",
-               (double)dump_duration_ns(dump, since - dump->header->activated_ticks) / 1e9);
-}
-
-/* " at train_step (train.py:42)" where the call site is on record. */
-static void append_site(char *text, size_t size, const struct diagnosis *diagnosis, uint32_t party, uint32_t stack) {
-    if (diagnosis->labels && stack != STACK_NONE && party < diagnosis->world.dump_count)
-        append(text, size, " at %.120s", site_label(diagnosis->labels, party, stack));
-}
-
-void say_sites(struct diagnosis *diagnosis) {
-    const struct mismatch *m = &diagnosis->mismatch;
-    append_site(diagnosis->expected_site, sizeof diagnosis->expected_site, diagnosis, m->expected_party,
-                m->expected.call ? m->expected.stack : STACK_NONE);
-    append_site(diagnosis->other_site, sizeof diagnosis->other_site, diagnosis, m->other_party,
-                m->other.call ? m->other.stack : STACK_NONE);
-}
-
-/* The newest call on record; NULL when there is none. */
-static const struct record *last_call(const struct dump *dump) {
-    const struct record *last = NULL;
-    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
-        const struct dump_lane *l = &dump->lanes[lane];
-        for (uint64_t t = l->end_ticket; l->ring && !l->state->device && t > l->first_ticket; t--) {
-            const struct record *r = &l->ring[(t - 1) & (l->ring_records - 1)];
-            if (r->commit != t || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
-                continue;
-            if (!last || r->t1 > last->t1)
-                last = r;
-            break;
-        }
-    }
-    return last;
-}
-
-/* ", after MPI_Allreduce at train_step (train.py:42)" */
-static void append_last_call(char *text, size_t size, const struct diagnosis *diagnosis, uint32_t party) {
-    const struct dump *dump = diagnosis->world.parties[party].dump;
-    const struct record *last = dump ? last_call(dump) : NULL;
-    const struct call_name *call = last ? dump_call(dump, last->call) : NULL;
-    if (!call)
-        return;
-    append(text, size, ", after %.40s", call->name);
-    append_site(text, size, diagnosis, party, last->stack);
-}
-
-/* The call site of a wait; work on a GPU was called from where its collective was. */
-static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *wait) {
-    const struct membership *member = wait->device ? world_membership(wait->communicator, wait->party) : NULL;
-    return member ? signature_of(&diagnosis->world, member, wait->seq).stack : wait->stack;
-}
-
-void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
-    const struct party_state *state = &diagnosis->blockage.parties[party];
-    const struct wait *wait = state->doing == DOING_BLOCKED ? &diagnosis->blockage.items[state->first_wait] : NULL;
-    text[0] = '\0';
-    switch (state->doing) {
-    case DOING_BLOCKED:
-        describe_wait(diagnosis, wait, text, size);
-        append_site(text, size, diagnosis, party, stack_of(diagnosis, wait));
-        break;
-    case DOING_CALL:
-        snprintf(text, size, "%.40s", state->call->name);
-        append_site(text, size, diagnosis, party, state->stack);
-        break;
-    case DOING_POLL:
-        snprintf(text, size, "user code, asking with %.40s", state->call->name);
-        append_site(text, size, diagnosis, party, state->stack);
-        break;
-    case DOING_INIT:
-        snprintf(text, size, "MPI_Init");
-        break;
-    case DOING_FINALIZE:
-        snprintf(text, size, "MPI_Finalize");
-        break;
-    case DOING_FINISHED:
-        snprintf(text, size, "after MPI_Finalize");
-        break;
-    case DOING_USER_CODE:
-        snprintf(text, size, "user code");
-        append_since(diagnosis, party, text, size);
-        append_last_call(text, size, diagnosis, party);
-        break;
-    case DOING_GONE:
-    case DOING_UNKNOWN:
-        break;
-    }
-}
-
-void say_wait_of(const struct diagnosis *diagnosis, const struct wait *wait, char *text, size_t size) {
-    int32_t ranks[16];
-    char who[LIST];
-    size_t count = wait_targets(diagnosis, wait, ranks, sizeof ranks / sizeof *ranks);
-    if (count == 0) {
-        snprintf(text, size, "waits");
-        return;
-    }
-    say_ranks(who, sizeof who, ranks, count);
-    snprintf(text, size, "waits for %s%s", who, count == sizeof ranks / sizeof *ranks ? " ..." : "");
-}
-
-static void append_death(char *text, size_t size, const struct job_end *end) {
-    if (end->signal > 0)
-        append(text, size, ", of signal %d", end->signal);
-    else if (end->status >= 0)
-        append(text, size, ", with exit status %d", end->status);
-}
-
-static bool say_death(const struct diagnosis *diagnosis, struct culprit *culprit) {
-    const struct job_end *end = diagnosis->end;
-    if (!end || !end->dead_known || !end->sure || end->dead != culprit->party || culprit->state != CULPRIT_DEAD)
-        return false;
-    snprintf(culprit->reason, sizeof culprit->reason, "was the first to die");
-    append_death(culprit->reason, sizeof culprit->reason, end);
-    return true;
-}
-
-void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
-    const struct party_state *state = &diagnosis->blockage.parties[culprit->party];
-    const struct party *party = &diagnosis->world.parties[culprit->party];
-    const char *reason = "";
-    if (say_death(diagnosis, culprit))
-        return;
-    switch (culprit->state) {
-    case CULPRIT_NO_DUMP:
-        reason = "left no dump: it never started, was not recorded, or its dump was not collected";
-        break;
-    case CULPRIT_DEAD:
-        reason = state->gone == GONE_ABORTED  ? "called MPI_Abort"
-                 : state->gone == GONE_EXITED ? "exited without MPI_Finalize"
-                                              : "its process is dead: killed or crashed";
-        break;
-    case CULPRIT_FINALISED:
-        reason = "had finished: it came to MPI_Finalize without it";
-        break;
-    case CULPRIT_BLOCKED:
-        reason = state->doing == DOING_CALL        ? "called it too, but has not come out of the call"
-                 : state->doing == DOING_USER_CODE ? "called it too, but its GPU has not begun it: what lies before it "
-                                                     "on the stream does not end"
-                                                   : "is blocked";
-        break;
-    default:
-        reason = state->doing == DOING_POLL       ? "asks for something again and again"
-                 : state->doing == DOING_CALL     ? "is in another call"
-                 : state->doing == DOING_INIT     ? "has not come out of MPI_Init"
-                 : party->process == PROCESS_RUNS ? "alive in its own code"
-                                                  : "was in its own code when last seen, alive or already dead";
-    }
-    snprintf(culprit->reason, sizeof culprit->reason, "%s",
-             state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
-}
-
-/* `other`: of the other side; types and reductions are said where they differ. */
-static void append_signature(char *text, size_t size, const struct signature *signature,
-                             const struct signature *other) {
-    if (!signature->call) {
-        append(text, size, "something else (no longer on record)");
-        return;
-    }
-    append(text, size, "%.40s", signature->call->name);
-    const char *open = "(";
-    if (signature->bytes != BYTES_UNKNOWN && signature->bytes > 0) {
-        append(text, size, "%s%" PRIu64 " bytes", open, signature->bytes);
-        open = ", ";
-    }
-    if (signature->root >= 0) {
-        append(text, size, "%sroot %" PRId32, open, signature->root);
-        open = ", ";
-    }
-    bool both = signature->recorded && other->recorded;
-    const char *type = datatype_name(signature->dtype), *reduction = redop_name(signature->redop);
-    if (both && type && signature->dtype != other->dtype) {
-        append(text, size, "%s%s", open, type);
-        open = ", ";
-    }
-    if (both && reduction && signature->redop != other->redop) {
-        append(text, size, "%s%s", open, reduction);
-        open = ", ";
-    }
-    if (open[0] == ',')
-        append(text, size, ")");
-}
-
-void say_mismatch_of(const struct diagnosis *diagnosis, struct culprit *culprit, bool other) {
-    const struct mismatch *mismatch = &diagnosis->mismatch;
-    snprintf(culprit->reason, sizeof culprit->reason, "called ");
-    append_signature(culprit->reason, sizeof culprit->reason, other ? &mismatch->other : &mismatch->expected,
-                     other ? &mismatch->expected : &mismatch->other);
-    if (mismatch->from_seq == mismatch->to_seq)
-        append(culprit->reason, sizeof culprit->reason, " as #%" PRIu64, mismatch->from_seq);
-    append_communicator(culprit->reason, sizeof culprit->reason, mismatch->communicator);
-}
-
-/* ---- the paragraph --------------------------------------------------------------------------- */
-
 static void say_parties(const struct diagnosis *diagnosis, char *text, size_t size, const uint32_t *parties,
                         size_t count) {
     int32_t *ranks = malloc((count + 1) * sizeof *ranks);
@@ -314,15 +52,15 @@ static void say_mismatch(struct diagnosis *diagnosis) {
     char ours[LIST], theirs[LIST], text[SENTENCE] = "";
     say_parties(diagnosis, ours, sizeof ours, m->parties, m->expected_count);
     say_parties(diagnosis, theirs, sizeof theirs, m->parties + m->expected_count, m->other_count);
-    append(text, sizeof text, "the ranks disagree about collective #%" PRIu64, m->from_seq);
+    phrase(text, sizeof text, "the ranks disagree about collective #%" PRIu64, m->from_seq);
     if (m->to_seq > m->from_seq)
-        append(text, sizeof text, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
-    append_communicator(text, sizeof text, m->communicator);
-    append(text, sizeof text, ": %s called ", ours);
-    append_signature(text, sizeof text, &m->expected, &m->other);
-    append(text, sizeof text, "%s, %s called ", diagnosis->expected_site, theirs);
-    append_signature(text, sizeof text, &m->other, &m->expected);
-    append(text, sizeof text, "%s", diagnosis->other_site);
+        phrase(text, sizeof text, " or one up to #%" PRIu64 " (the records of it are overwritten)", m->to_seq);
+    phrase_communicator(text, sizeof text, m->communicator);
+    phrase(text, sizeof text, ": %s called ", ours);
+    phrase_signature(text, sizeof text, &m->expected, &m->other);
+    phrase(text, sizeof text, "%s, %s called ", diagnosis->expected_site, theirs);
+    phrase_signature(text, sizeof text, &m->other, &m->expected);
+    phrase(text, sizeof text, "%s", diagnosis->other_site);
     say(diagnosis, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
 }
 
@@ -332,12 +70,12 @@ static void say_cycle(struct diagnosis *diagnosis) {
         const struct wait *wait = &diagnosis->blockage.items[diagnosis->cycle[i]];
         char what[LIST], reason[LIST];
         if (i == WAITS_SAID) {
-            append(text, sizeof text, "; and %zu more", diagnosis->cycle_count - i);
+            phrase(text, sizeof text, "; and %zu more", diagnosis->cycle_count - i);
             break;
         }
-        describe_wait(diagnosis, wait, what, sizeof what);
+        phrase_wait(diagnosis, wait, what, sizeof what);
         say_wait_of(diagnosis, wait, reason, sizeof reason);
-        append(text, sizeof text, "%srank %" PRId32 " in %s %s", i ? "; " : "",
+        phrase(text, sizeof text, "%srank %" PRId32 " in %s %s", i ? "; " : "",
                diagnosis->world.parties[wait->party].rank, what, reason);
     }
     say(diagnosis, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
@@ -380,7 +118,7 @@ static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stall
     say_ranks(who, sizeof who, ranks, count);
     bool one = count == 1;
     snprintf(what, sizeof what, "%.40s #%" PRIu32, stalled->call->name, stalled->seq);
-    append_communicator(what, sizeof what, stalled->communicator);
+    phrase_communicator(what, sizeof what, stalled->communicator);
     count = stalled_ranks(diagnosis, stalled, true, ranks, most);
     if (count > 0) {
         say_ranks(missing, sizeof missing, ranks, count);
@@ -431,7 +169,7 @@ static void say_other_waits(struct diagnosis *diagnosis) {
             continue;
         }
         said++;
-        describe_wait(diagnosis, wait, what, sizeof what);
+        phrase_wait(diagnosis, wait, what, sizeof what);
         say_wait_of(diagnosis, wait, reason, sizeof reason);
         say(diagnosis, "rank %" PRId32 " in %s %s.", diagnosis->world.parties[wait->party].rank, what, reason);
     }
@@ -476,28 +214,19 @@ static void say_headline(struct diagnosis *diagnosis) {
     free(parties);
 }
 
-static void append_duration(char *text, size_t size, int64_t ns) {
-    if (ns < 1000000)
-        append(text, size, "%.0f us", (double)ns / 1e3);
-    else if (ns < 1000000000)
-        append(text, size, "%.1f ms", (double)ns / 1e6);
-    else
-        append(text, size, "%.1f s", (double)ns / 1e9);
-}
-
 /* "the oldest wait, MPI_Allreduce on rank 3, was 3.1 ms old; such calls used to take up to 20.0 ms" */
 static void append_oldest(char *text, size_t size, const struct diagnosis *diagnosis) {
     const struct standing *standing = &diagnosis->standing;
-    append(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
+    phrase(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
            standing->call ? standing->call->name : "MPI_Init", diagnosis->world.parties[standing->party].rank);
-    append_duration(text, size, standing->age_ns);
-    append(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
+    phrase_duration(text, size, standing->age_ns);
+    phrase(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
     if (standing->usual_ns < 0) {
-        append(text, size, "there were none before to compare it with");
+        phrase(text, size, "there were none before to compare it with");
         return;
     }
-    append(text, size, "such calls used to take up to ");
-    append_duration(text, size, standing->usual_ns);
+    phrase(text, size, "such calls used to take up to ");
+    phrase_duration(text, size, standing->usual_ns);
 }
 
 /* What is known of the end of a job whose processes are gone. */
@@ -531,7 +260,7 @@ static void say_first_gone(struct diagnosis *diagnosis) {
     char how[LIST] = "";
     if (!end || !end->dead_known || end->sure)
         return;
-    append_death(how, sizeof how, end);
+    phrase_death(how, sizeof how, end);
     say(diagnosis,
         "The first process to end was that of rank %" PRId32 "%s, the others followed at once: either it is why they "
         "were ended, or all were killed together.",

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collectives that are waited in.
+ * Lives here: who has come, who is missing, whom a member waits for.
+ * Must not live here: messages, GPU work, verdicts.
+ */
+#include "analyzer/diagnose/blockage_build.h"
+
+#include <stdlib.h>
+
+bool stalled_misses(const struct world *world, const struct stalled *stalled, const struct membership *member) {
+    if (stalled->device) {
+        struct progress progress;
+        return !membership_progress(world, member, &progress) || progress.started <= stalled->seq;
+    }
+    return membership_enqueued(world, member) <= stalled->seq;
+}
+
+bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank) {
+    return !stalled->rooted || side != stalled->root_side || (int32_t)rank == stalled->root_rank;
+}
+
+/* Somebody who has not come. */
+static void add_missing(struct builder *b, struct stalled *stalled, unsigned side, uint32_t party) {
+    struct graph *graph = &b->waits->graph;
+    if (stalled->missing++ == 0) {
+        stalled->all = graph_node(graph, false);
+        stalled->any = graph_node(graph, true);
+    }
+    bool inter = stalled->communicator->kind == COMMUNICATOR_INTER;
+    if (inter && stalled->all_of[side] == GRAPH_NO_NODE)
+        stalled->all_of[side] = graph_node(graph, false);
+    stalled->unknown += party == NOBODY;
+    uint32_t node = party == NOBODY ? b->free_node : party;
+    graph_wait(graph, stalled->all, node);
+    graph_wait(graph, stalled->any, node);
+    if (inter)
+        graph_wait(graph, stalled->all_of[side], node);
+}
+
+/* Marks who has come, by side and rank, and makes nodes for those who have not. */
+static void find_missing(struct builder *b, struct stalled *stalled) {
+    struct shared_communicator *communicator = stalled->communicator;
+    for (unsigned side = 0; side < 2; side++) {
+        const uint32_t *members = world_members(b->world, communicator, side);
+        uint8_t *came = calloc((size_t)communicator->side_size[side] + 1, 1);
+        if (!members || !came) {
+            b->no_memory = true;
+            free(came);
+            return;
+        }
+        for (uint32_t i = 0; i < communicator->present_count; i++)
+            if (communicator->present[i].side == side &&
+                (uint32_t)communicator->present[i].rank < communicator->side_size[side] &&
+                !stalled_misses(b->world, stalled, &communicator->present[i]))
+                came[communicator->present[i].rank] = 1;
+        for (uint32_t rank = 0; rank < communicator->side_size[side]; rank++)
+            if (!came[rank] && stalled_expects(stalled, side, rank))
+                add_missing(b, stalled, side, members[rank]);
+        free(came);
+    }
+}
+
+static size_t hash_of(const struct builder *b, const struct shared_communicator *communicator, uint32_t seq) {
+    return (size_t)((communicator->uid ^ seq * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 20) &
+           (b->index_size - 1);
+}
+
+static bool grow_index(struct builder *b) {
+    size_t size = b->index_size ? 2 * b->index_size : 1024;
+    uint32_t *index = calloc(size, sizeof *index);
+    if (!index)
+        return false;
+    free(b->index);
+    b->index = index;
+    b->index_size = size;
+    for (size_t i = 0; i < b->waits->stalled_count; i++) {
+        const struct stalled *stalled = &b->waits->stalled[i];
+        size_t at = hash_of(b, stalled->communicator, stalled->seq);
+        while (index[at])
+            at = (at + 1) & (size - 1);
+        index[at] = (uint32_t)i + 1;
+    }
+    return true;
+}
+
+/* Both what the root passes and what the others name tells which of the groups it is in. */
+static void find_root(struct stalled *stalled, const struct operation *o, const struct membership *me) {
+    bool root = o->flags & FLAG_ROOT;
+    if (!me || (o->call->flow != FLOW_FROM_ROOT && o->call->flow != FLOW_TO_ROOT) || (!root && o->peer < 0))
+        return;
+    stalled->rooted = true;
+    stalled->root_side = root ? me->side : me->side == 0;
+    stalled->root_rank = root ? me->rank : o->peer;
+}
+
+struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
+                             const struct call_name *call, bool device, const struct operation *o) {
+    struct blockage *waits = b->waits;
+    if (2 * (waits->stalled_count + 1) > b->index_size && !grow_index(b)) {
+        b->no_memory = true;
+        return NULL;
+    }
+    size_t at = hash_of(b, communicator, seq);
+    for (; b->index[at]; at = (at + 1) & (b->index_size - 1)) {
+        struct stalled *stalled = &waits->stalled[b->index[at] - 1];
+        if (stalled->communicator == communicator && stalled->seq == seq)
+            return stalled;
+    }
+    if (waits->stalled_count == b->stalled_room) {
+        size_t room = b->stalled_room ? 2 * b->stalled_room : 64;
+        struct stalled *items = realloc(waits->stalled, room * sizeof *items);
+        if (!items) {
+            b->no_memory = true;
+            return NULL;
+        }
+        waits->stalled = items;
+        b->stalled_room = room;
+    }
+    struct stalled *stalled = &waits->stalled[waits->stalled_count++];
+    *stalled = (struct stalled){.communicator = communicator,
+                                .seq = seq,
+                                .call = call,
+                                .device = device,
+                                .all = GRAPH_NO_NODE,
+                                .any = GRAPH_NO_NODE,
+                                .all_of = {GRAPH_NO_NODE, GRAPH_NO_NODE}};
+    if (communicator->kind == COMMUNICATOR_INTER && o)
+        find_root(stalled, o, world_membership(communicator, o->party));
+    b->index[at] = (uint32_t)waits->stalled_count;
+    find_missing(b, stalled);
+    return stalled;
+}
+
+/* A group waits for the other one, or for the root there. What the library makes it wait for besides nobody knows. */
+static uint32_t wait_between_groups(struct builder *b, const struct operation *o,
+                                    const struct shared_communicator *communicator, const struct stalled *stalled) {
+    const struct membership *me = world_membership(communicator, o->party);
+    bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
+    bool everybody = o->call->flow == FLOW_ALL || o->call->flow == (root ? FLOW_TO_ROOT : FLOW_FROM_ROOT);
+    uint32_t others = me ? stalled->all_of[me->side == 0] : GRAPH_NO_NODE;
+    if (everybody && !started && others != GRAPH_NO_NODE)
+        return others;
+    return o->maybe_over ? b->free_node : stalled->any;
+}
+
+/* Nobody knows how a library passes data on: whoever sits in a rooted collective with its root there may wait for any
+ * one of those missing, and all are needed only where everybody depends on everybody. */
+uint32_t wait_in_collective(struct builder *b, const struct operation *o) {
+    struct shared_communicator *communicator = world_communicator(b->world, o->party, o->local);
+    if (!communicator || o->seq == SEQ_NONE)
+        return b->free_node;
+    bool bystander = communicator->kind == COMMUNICATOR_INTER && o->peer == PEER_NULL;
+    struct stalled *stalled = bystander ? NULL : find_stalled(b, communicator, o->seq, o->call, false, o);
+    if (!stalled || stalled->missing == 0)
+        return b->free_node;
+    if (communicator->kind == COMMUNICATOR_INTER && o->call->call_class == CLASS_COLLECTIVE)
+        return wait_between_groups(b, o, communicator, stalled);
+    bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
+    bool everybody = o->call->flow == FLOW_ALL || o->call->call_class == CLASS_COMMUNICATOR ||
+                     (o->call->flow == FLOW_TO_ROOT && root);
+    if (everybody && !started && communicator->kind != COMMUNICATOR_FILE && communicator->kind != COMMUNICATOR_WINDOW)
+        return stalled->all;
+    if (o->call->flow == FLOW_FROM_ROOT && !root && o->peer >= 0) {
+        uint32_t from = world_peer(b->world, o->party, o->local, o->peer);
+        for (uint32_t i = 0; from != NOBODY && i < communicator->present_count; i++)
+            if (communicator->present[i].party == from && stalled_misses(b->world, stalled, &communicator->present[i]))
+                return from;
+        if (from != NOBODY && !b->world->parties[from].dump)
+            return from;
+    }
+    return o->maybe_over ? b->free_node : stalled->any;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * GPU work that does not end.
+ * Lives here: which collective a GPU sits in.
+ * Must not live here: what lies on streams besides: nobody sees that.
+ */
+#include "analyzer/diagnose/blockage_build.h"
+
+#include <stdlib.h>
+
+#include "analyzer/diagnose/desync.h"
+
+/* How far the GPUs of a communicator's members came. */
+struct reach {
+    bool known;
+    uint64_t least_enqueued, most_completed;
+};
+
+/* NULL when memory is short. */
+static const struct reach *reach_of(struct builder *b, const struct shared_communicator *communicator) {
+    if (!b->reach && !(b->reach = calloc((size_t)b->world->communicator_count + 1, sizeof *b->reach))) {
+        b->no_memory = true;
+        return NULL;
+    }
+    struct reach *reach = &b->reach[communicator - b->world->communicators];
+    if (reach->known)
+        return reach;
+    *reach = (struct reach){.known = true, .least_enqueued = UINT64_MAX};
+    for (uint32_t i = 0; i < communicator->present_count; i++) {
+        struct progress progress;
+        uint64_t enqueued = membership_enqueued(b->world, &communicator->present[i]);
+        reach->least_enqueued = enqueued < reach->least_enqueued ? enqueued : reach->least_enqueued;
+        if (membership_progress(b->world, &communicator->present[i], &progress) &&
+            progress.completed > reach->most_completed)
+            reach->most_completed = progress.completed;
+    }
+    return reach;
+}
+
+void free_reach(struct builder *b) {
+    free(b->reach);
+    b->reach = NULL;
+}
+
+/* The oldest operation that the GPU has begun and not ended. Where nothing tells when GPU work begins and ends, those
+ * ahead of the last member wait for it. A process that died could not note any more what its GPU ended just then: what
+ * ended on another member had ended there. */
+static bool unfinished(struct builder *b, const struct shared_communicator *communicator, const struct membership *me,
+                       const struct progress *mine, uint32_t *seq) {
+    const struct party *party = &b->world->parties[me->party];
+    uint32_t timing = party->dump->header->gpu_timing;
+    const struct reach *reach = reach_of(b, communicator);
+    if (!reach)
+        return false;
+    if (timing == GPU_TIMING_EVENTS || timing == GPU_TIMING_KERNEL) {
+        bool ended_elsewhere = reach->most_completed > mine->completed;
+        *seq = (uint32_t)mine->completed;
+        return mine->started > mine->completed && !(party->process == PROCESS_GONE && ended_elsewhere);
+    }
+    *seq = (uint32_t)reach->least_enqueued;
+    return mine->enqueued > reach->least_enqueued;
+}
+
+/* The first member found in it names it: the last call on its communicator where that is the one, else what is on
+ * record. */
+static void add_device_wait(struct builder *b, struct shared_communicator *communicator, const struct membership *me,
+                            const struct call_name *last, const struct progress *mine, uint32_t seq) {
+    size_t known = b->waits->stalled_count;
+    struct wait *wait = add_wait(b, me->party);
+    struct stalled *stalled = find_stalled(b, communicator, seq, last, true, NULL);
+    if (!wait || !stalled)
+        return;
+    if (b->waits->stalled_count > known && mine->enqueued != (uint64_t)seq + 1) {
+        struct signature signature = signature_of(b->world, me, seq);
+        stalled->call = signature.call ? signature.call : last;
+    }
+    wait->call = stalled->call;
+    wait->communicator = communicator;
+    wait->collective = wait->device = true;
+    wait->seq = seq;
+    wait->enter = mine->last_enter;
+    wait->node = stalled->missing ? stalled->all : b->free_node;
+}
+
+void add_device_waits(struct builder *b, uint32_t p) {
+    const struct dump *dump = b->world->parties[p].dump;
+    for (uint32_t local = 0; local < dump->communicator_count; local++) {
+        struct shared_communicator *communicator = world_communicator(b->world, p, local);
+        struct progress mine;
+        uint32_t seq;
+        if (!communicator || !dump->communicators[local].progress)
+            continue;
+        const struct membership me = {.party = p, .local = local};
+        if (!membership_progress(b->world, &me, &mine) || mine.enqueued == 0 || mine.last_call > UINT16_MAX)
+            continue;
+        const struct call_name *call = dump_call(dump, (uint16_t)mine.last_call);
+        if (call && call->api == API_NCCL && unfinished(b, communicator, &me, &mine, &seq))
+            add_device_wait(b, communicator, &me, call, &mine, seq);
+    }
+    if (b->waits->parties[p].wait_count > 0)
+        b->waits->parties[p].doing = DOING_BLOCKED;
+}
