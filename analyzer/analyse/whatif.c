@@ -87,26 +87,46 @@ struct group_slot {
     uint32_t number; /* + 1; 0 = free */
 };
 
+struct group_table {
+    struct group_slot *slots;
+    size_t size;
+};
+
+static struct group_slot *find_group(const struct group_table *table, uint64_t key) {
+    size_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (table->size - 1);
+    while (table->slots[at].number != 0 && table->slots[at].key != key)
+        at = (at + 1) & (table->size - 1);
+    return &table->slots[at];
+}
+
+static bool grow_groups(struct group_table *table) {
+    struct group_table larger = {.size = table->size ? 2 * table->size : 256};
+    larger.slots = calloc(larger.size, sizeof *larger.slots);
+    for (size_t i = 0; larger.slots && i < table->size; i++)
+        if (table->slots[i].number != 0)
+            *find_group(&larger, table->slots[i].key) = table->slots[i];
+    free(table->slots);
+    *table = larger;
+    return larger.slots != NULL;
+}
+
 /* Numbers groups in the order of their first nodes. Returns false when memory is short. */
 static bool number_groups(struct groups *groups, const struct replay *replay, group_key *key_of) {
-    size_t size = 64;
-    while (size < 2 * replay->node_count)
-        size *= 2;
-    struct group_slot *slots = calloc(size, sizeof *slots);
-    for (size_t n = 0; slots && n < replay->node_count; n++) {
+    struct group_table table = {0};
+    bool done = true;
+    for (size_t n = 0; done && n < replay->node_count; n++) {
         uint64_t key;
         groups->of[n] = NOWHERE;
         if (!key_of(replay, n, &key))
             continue;
-        size_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (size - 1);
-        while (slots[at].number != 0 && slots[at].key != key)
-            at = (at + 1) & (size - 1);
-        if (slots[at].number == 0)
-            slots[at] = (struct group_slot){key, ++groups->count};
-        groups->of[n] = slots[at].number - 1;
+        done = 2 * groups->count < table.size || grow_groups(&table);
+        struct group_slot *slot = done ? find_group(&table, key) : NULL;
+        if (slot && slot->number == 0)
+            *slot = (struct group_slot){key, ++groups->count};
+        groups->of[n] = slot ? slot->number - 1 : NOWHERE;
     }
-    free(slots);
-    return slots != NULL;
+    free(table.slots);
+    return done;
 }
 
 static bool groups_make(struct groups *groups, const struct replay *replay, group_key *key_of) {
@@ -175,7 +195,7 @@ static bool cut_transfers(struct replay *replay, const bool *named) {
         for (size_t i = 0; i < count; i++)
             scratch[i] = replay->tail_ns[nodes[i]];
         int64_t most = median(scratch, count);
-        most = most < INT64_MAX / DELAY_RATIO ? most * DELAY_RATIO : most;
+        most = most > 0 && most < NS_MOST / DELAY_RATIO ? most * DELAY_RATIO : most;
         for (size_t i = 0; i < count; i++)
             if (named[replay->nodes[nodes[i]].flow] && replay->tail_ns[nodes[i]] > most)
                 replay->tail_ns[nodes[i]] = most;
@@ -247,7 +267,8 @@ static struct excess *worst_first(const struct replay *replay, const struct dura
         struct excess *excess = &excesses[(*ranks)++];
         excess->dump = d;
         for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++)
-            excess->ns = add_ns(excess->ns, replay->work_ns[n] - ideal->work[n] + replay->tail_ns[n] - ideal->tail[n]);
+            excess->ns =
+                add_ns(excess->ns, add_ns(replay->work_ns[n] - ideal->work[n], replay->tail_ns[n] - ideal->tail[n]));
     }
     if (excesses)
         qsort(excesses, *ranks, sizeof *excesses, compare_excesses);
@@ -593,7 +614,8 @@ static void find_usual(struct site_list *list) {
 static int64_t extra_of(const struct site_work *work) {
     if ((double)work->mean_ns <= SITE_RATIO * (double)work->usual_ns)
         return 0;
-    return work->ns - work->usual_ns * (int64_t)work->count;
+    double extra = (double)(work->mean_ns - work->usual_ns) * work->count;
+    return extra < (double)NS_MOST ? (int64_t)extra : NS_MOST;
 }
 
 /* Candidates: the kinds of calls before which most is lost. */
