@@ -156,7 +156,81 @@ static int compare_waits(const void *a, const void *b) {
         return left->rank < right->rank ? -1 : 1;
     if (left->cause != right->cause)
         return left->cause < right->cause ? -1 : 1;
-    return (left->length > right->length) - (left->length < right->length);
+    if (left->length != right->length)
+        return left->length < right->length ? -1 : 1;
+    return (left->imposed > right->imposed) - (left->imposed < right->imposed);
+}
+
+/* A wait's place in time and in the array. */
+struct place {
+    uint64_t time;
+    uint32_t index;
+};
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+/* Sorts by time, digit by digit from the lowest. Returns where the result is: `places` or `scratch`. */
+static struct place *sort_places(struct place *places, struct place *scratch, size_t count, uint64_t latest) {
+    for (unsigned shift = 0; shift < 64 && latest >> shift > 0; shift += DIGIT_BITS) {
+        size_t starts[DIGITS] = {0}, at = 0;
+        for (size_t i = 0; i < count; i++)
+            starts[places[i].time >> shift & (DIGITS - 1)]++;
+        for (size_t d = 0; d < DIGITS; d++) {
+            size_t these = starts[d];
+            starts[d] = at;
+            at += these;
+        }
+        for (size_t i = 0; i < count; i++)
+            scratch[starts[places[i].time >> shift & (DIGITS - 1)]++] = places[i];
+        struct place *sorted = scratch;
+        scratch = places;
+        places = sorted;
+    }
+    return places;
+}
+
+/* Brings waits to their places, cycle by cycle. */
+static void permute(struct wait *waits, struct place *places, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct wait first = waits[i];
+        size_t at = i;
+        for (size_t from = places[i].index; from != i; from = places[at].index) {
+            waits[at] = waits[from];
+            places[at].index = (uint32_t)at;
+            at = from;
+        }
+        waits[at] = first;
+        places[at].index = (uint32_t)at;
+    }
+}
+
+/* What is at one time is mostly of one collective, and in its order already. */
+static void sort_ties(struct wait *waits, size_t count) {
+    for (size_t from = 0, to; from < count; from = to) {
+        bool sorted = true;
+        for (to = from + 1; to < count && waits[to].until == waits[from].until; to++)
+            sorted = sorted && compare_waits(&waits[to - 1], &waits[to]) <= 0;
+        if (!sorted)
+            qsort(waits + from, to - from, sizeof *waits, compare_waits);
+    }
+}
+
+static bool sort_waits(struct wait *waits, size_t count) {
+    struct place *places = malloc((count + 1) * sizeof *places), *scratch = malloc((count + 1) * sizeof *scratch);
+    if (places && scratch) {
+        int64_t first = INT64_MAX, last = INT64_MIN;
+        for (size_t i = 0; i < count; i++) {
+            first = waits[i].until < first ? waits[i].until : first;
+            last = waits[i].until > last ? waits[i].until : last;
+        }
+        for (size_t i = 0; i < count; i++)
+            places[i] = (struct place){(uint64_t)(waits[i].until - first), (uint32_t)i};
+        permute(waits, sort_places(places, scratch, count, count > 0 ? (uint64_t)(last - first) : 0), count);
+        sort_ties(waits, count);
+    }
+    bool done = places && scratch;
+    free(places);
+    free(scratch);
+    return done;
 }
 
 /* What a rank spends in a call waiting is not what it takes for it. */
@@ -171,8 +245,8 @@ static void note_waited(struct rank_history *history, const struct wait *wait) {
 /* Sorts, and leaves the waits alone, each knowing when its two ranks had met last. */
 static bool go_forwards(struct causes_build *c) {
     size_t kept = 0;
-    if (c->wait_count > 1)
-        qsort(c->waits, c->wait_count, sizeof *c->waits, compare_waits);
+    if (!sort_waits(c->waits, c->wait_count))
+        return false;
     for (size_t i = 0; i < c->wait_count; i++) {
         struct wait wait = c->waits[i];
         if (wait.rank == NOWHERE) {
