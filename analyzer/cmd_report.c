@@ -93,8 +93,9 @@ static bool print_json(FILE *stream, const struct report *report) {
                                 "job", job_to_json(report->session), "coverage", coverage_to_json(report->session),
                                 "losses", loss_list_to_json(&report->session->job.losses), "summary",
                                 table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
-                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count), "sites",
-                                table_to_json(&sites), "critical_path",
+                                stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
+                                                   analysis->straggler_count),
+                                "sites", table_to_json(&sites), "critical_path",
                                 path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
                                 what_if_to_json(analysis), "findings", findings_to_json(&report->session->findings)));
 }
@@ -271,12 +272,15 @@ static void print_coverage(const struct output *output, const struct session *se
     loss_list_print(output->stream, &session->job.losses, "  ");
 }
 
-static void print_nobody(const struct output *output, const struct straggler_analysis *analysis) {
+static void print_nobody(const struct output *output, const struct session *session) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    char judged_on[COVERAGE_TEXT];
+    coverage_say(judged_on, sizeof judged_on, &session->findings.coverage, EVIDENCE_EVENTS);
     if (analysis->straggler_count + analysis->suspect_count + analysis->uneven_count > 0)
         return;
     if (analysis->judgement == JUDGED)
-        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)\n",
-                analysis->blocks);
+        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)%s\n",
+                analysis->blocks, judged_on);
     else if (analysis->judgement == JUDGED_ALONE)
         fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
 }
@@ -286,7 +290,7 @@ static bool print_text(const struct output *output, const struct report *report)
     scope_print(output->stream, &session->scope);
     findings_print(output->stream, &session->findings, output->color);
     if (!scope_is_empty(&session->scope))
-        print_nobody(output, &session->analysis);
+        print_nobody(output, session);
     print_job(output, session);
     if (scope_is_empty(&session->scope))
         return true;

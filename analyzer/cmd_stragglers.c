@@ -19,18 +19,20 @@
 static bool print_json(FILE *stream, const struct session *session, const struct table *ranks) {
     const struct straggler_analysis *analysis = &session->analysis;
     int64_t error = common_clock_worst_error(&session->clock);
-    return json_print(stream,
-                      json_pack("{s:s, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-                                "commtap.stragglers/1", "window", scope_to_json(&session->scope), "run_id",
-                                escape_json(session->job.dumps[0]->run_id), "blocks", (json_int_t)analysis->blocks,
-                                "independent_blocks", analysis->independent_blocks, "window_seconds",
-                                seconds_of(analysis->window_ns), "clock_error_us",
-                                error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks",
-                                table_to_json(ranks), "stragglers",
-                                stragglers_to_json(analysis, analysis->stragglers, analysis->straggler_count),
-                                "suspects", stragglers_to_json(analysis, analysis->suspects, analysis->suspect_count),
-                                "critical_path", path_to_json(analysis, &session->path, session->start_ns), "what_if",
-                                what_if_to_json(analysis), "findings", findings_to_json(&session->findings)));
+    return json_print(
+        stream,
+        json_pack(
+            "{s:s, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.stragglers/1",
+            "window", scope_to_json(&session->scope), "run_id", escape_json(session->job.dumps[0]->run_id), "blocks",
+            (json_int_t)analysis->blocks, "independent_blocks", analysis->independent_blocks, "window_seconds",
+            seconds_of(analysis->window_ns), "clock_error_us",
+            error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks", table_to_json(ranks),
+            "stragglers",
+            stragglers_to_json(analysis, &session->findings.coverage, analysis->stragglers, analysis->straggler_count),
+            "suspects",
+            stragglers_to_json(analysis, &session->findings.coverage, analysis->suspects, analysis->suspect_count),
+            "critical_path", path_to_json(analysis, &session->path, session->start_ns), "what_if",
+            what_if_to_json(analysis), "findings", findings_to_json(&session->findings)));
 }
 
 /* The findings that are about slow ranks, and who could not be looked at. */
@@ -45,11 +47,12 @@ static void print_verdict(const struct output *output, const struct session *ses
                                output->color);
                 any |= c > 0;
             }
-    if (!any)
-        fputs(session->analysis.judgement == JUDGED_ALONE
-                  ? "one rank with a dump: there is no other to compare it with\n"
-                  : "nobody makes the others wait beyond chance\n",
-              output->stream);
+    char judged_on[COVERAGE_TEXT];
+    coverage_say(judged_on, sizeof judged_on, &session->findings.coverage, EVIDENCE_EVENTS);
+    if (!any && session->analysis.judgement == JUDGED_ALONE)
+        fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
+    else if (!any)
+        fprintf(output->stream, "nobody makes the others wait beyond chance%s\n", judged_on);
     fputc('\n', output->stream);
 }
 

@@ -26,49 +26,50 @@ const char *severity_name(enum severity severity) {
 
 static const struct {
     enum severity severity;
+    enum evidence evidence;
     const char *name;
 } codes[] = {
-    [FINDING_STRAGGLER] = {SEVERITY_WARNING, "straggler"},
-    [FINDING_SUSPECT] = {SEVERITY_INFO, "suspect"},
-    [FINDING_UNEVEN] = {SEVERITY_WARNING, "uneven"},
-    [FINDING_ROTATING] = {SEVERITY_WARNING, "rotating"},
-    [FINDING_SLOW_LINK] = {SEVERITY_WARNING, "slow_link"},
-    [FINDING_SLOW_GROUP] = {SEVERITY_WARNING, "slow_group"},
-    [FINDING_TOO_SHORT] = {SEVERITY_INFO, "too_short"},
-    [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, "no_collectives"},
-    [FINDING_DESYNC] = {SEVERITY_ERROR, "desync"},
-    [FINDING_HANG] = {SEVERITY_ERROR, "hang"},
-    [FINDING_MAYBE_HANG] = {SEVERITY_WARNING, "maybe_hang"},
-    [FINDING_DEADLOCK] = {SEVERITY_ERROR, "deadlock"},
-    [FINDING_DEAD_RANK] = {SEVERITY_ERROR, "dead_rank"},
-    [FINDING_MISSING_RANKS] = {SEVERITY_WARNING, "missing_ranks"},
-    [FINDING_UNCOLLECTED] = {SEVERITY_WARNING, "uncollected"},
-    [FINDING_UNUSABLE_FILES] = {SEVERITY_WARNING, "unusable_files"},
-    [FINDING_DAMAGED_FILES] = {SEVERITY_INFO, "damaged_files"},
-    [FINDING_DUPLICATES] = {SEVERITY_WARNING, "duplicates"},
-    [FINDING_SEVERAL_RUNS] = {SEVERITY_INFO, "several_runs"},
-    [FINDING_SEVERAL_GENERATIONS] = {SEVERITY_INFO, "several_generations"},
-    [FINDING_SEVERAL_WORLDS] = {SEVERITY_INFO, "several_worlds"},
-    [FINDING_SWITCHED_OFF] = {SEVERITY_WARNING, "switched_off"},
-    [FINDING_EVENTS_LOST] = {SEVERITY_INFO, "events_lost"},
-    [FINDING_UNMATCHED] = {SEVERITY_INFO, "unmatched"},
-    [FINDING_CLOCKS] = {SEVERITY_INFO, "clocks"},
-    [FINDING_UNSEEN_CALLS] = {SEVERITY_WARNING, "unseen_calls"},
-    [FINDING_GPU_UNTIMED] = {SEVERITY_INFO, "gpu_untimed"},
-    [FINDING_HOST_BOUND] = {SEVERITY_INFO, "host_bound"},
-    [FINDING_EXPOSED] = {SEVERITY_INFO, "exposed"},
-    [FINDING_DEVICE_MEMORY] = {SEVERITY_INFO, "device_memory"},
-    [FINDING_STEP_INTERVAL] = {SEVERITY_INFO, "step_interval"},
-    [FINDING_STEP_COMMUNICATION] = {SEVERITY_INFO, "step_communication"},
-    [FINDING_STEP_RECEIVE] = {SEVERITY_INFO, "step_receive"},
-    [FINDING_STEP_COLLECTIVE] = {SEVERITY_INFO, "step_collective"},
-    [FINDING_GIVEN_UP] = {SEVERITY_ERROR, "given_up"},
-    [FINDING_NCCL_ERROR] = {SEVERITY_WARNING, "nccl_error"},
-    [FINDING_ABORTED] = {SEVERITY_ERROR, "aborted"},
-    [FINDING_HANG_INIT] = {SEVERITY_ERROR, "hang_init"},
-    [FINDING_KILLED] = {SEVERITY_ERROR, "killed"},
-    [FINDING_NO_FINALIZE] = {SEVERITY_WARNING, "no_finalize"},
-    [FINDING_RUNNING] = {SEVERITY_INFO, "running"},
+    [FINDING_STRAGGLER] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "straggler"},
+    [FINDING_SUSPECT] = {SEVERITY_INFO, EVIDENCE_EVENTS, "suspect"},
+    [FINDING_UNEVEN] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "uneven"},
+    [FINDING_ROTATING] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "rotating"},
+    [FINDING_SLOW_LINK] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "slow_link"},
+    [FINDING_SLOW_GROUP] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "slow_group"},
+    [FINDING_TOO_SHORT] = {SEVERITY_INFO, EVIDENCE_EVENTS, "too_short"},
+    [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, EVIDENCE_EVENTS, "no_collectives"},
+    [FINDING_DESYNC] = {SEVERITY_ERROR, EVIDENCE_EVENTS, "desync"},
+    [FINDING_HANG] = {SEVERITY_ERROR, EVIDENCE_STATE, "hang"},
+    [FINDING_MAYBE_HANG] = {SEVERITY_WARNING, EVIDENCE_STATE, "maybe_hang"},
+    [FINDING_DEADLOCK] = {SEVERITY_ERROR, EVIDENCE_STATE, "deadlock"},
+    [FINDING_DEAD_RANK] = {SEVERITY_ERROR, EVIDENCE_STATE, "dead_rank"},
+    [FINDING_MISSING_RANKS] = {SEVERITY_WARNING, EVIDENCE_FILES, "missing_ranks"},
+    [FINDING_UNCOLLECTED] = {SEVERITY_WARNING, EVIDENCE_FILES, "uncollected"},
+    [FINDING_UNUSABLE_FILES] = {SEVERITY_WARNING, EVIDENCE_FILES, "unusable_files"},
+    [FINDING_DAMAGED_FILES] = {SEVERITY_INFO, EVIDENCE_FILES, "damaged_files"},
+    [FINDING_DUPLICATES] = {SEVERITY_WARNING, EVIDENCE_FILES, "duplicates"},
+    [FINDING_SEVERAL_RUNS] = {SEVERITY_INFO, EVIDENCE_FILES, "several_runs"},
+    [FINDING_SEVERAL_GENERATIONS] = {SEVERITY_INFO, EVIDENCE_FILES, "several_generations"},
+    [FINDING_SEVERAL_WORLDS] = {SEVERITY_INFO, EVIDENCE_FILES, "several_worlds"},
+    [FINDING_SWITCHED_OFF] = {SEVERITY_WARNING, EVIDENCE_STATE, "switched_off"},
+    [FINDING_EVENTS_LOST] = {SEVERITY_INFO, EVIDENCE_TOTALS, "events_lost"},
+    [FINDING_UNMATCHED] = {SEVERITY_INFO, EVIDENCE_EVENTS, "unmatched"},
+    [FINDING_CLOCKS] = {SEVERITY_INFO, EVIDENCE_EVENTS, "clocks"},
+    [FINDING_UNSEEN_CALLS] = {SEVERITY_WARNING, EVIDENCE_TOTALS, "unseen_calls"},
+    [FINDING_GPU_UNTIMED] = {SEVERITY_INFO, EVIDENCE_TOTALS, "gpu_untimed"},
+    [FINDING_HOST_BOUND] = {SEVERITY_INFO, EVIDENCE_EVENTS, "host_bound"},
+    [FINDING_EXPOSED] = {SEVERITY_INFO, EVIDENCE_EVENTS, "exposed"},
+    [FINDING_DEVICE_MEMORY] = {SEVERITY_INFO, EVIDENCE_TOTALS, "device_memory"},
+    [FINDING_STEP_INTERVAL] = {SEVERITY_INFO, EVIDENCE_EVENTS, "step_interval"},
+    [FINDING_STEP_COMMUNICATION] = {SEVERITY_INFO, EVIDENCE_EVENTS, "step_communication"},
+    [FINDING_STEP_RECEIVE] = {SEVERITY_INFO, EVIDENCE_EVENTS, "step_receive"},
+    [FINDING_STEP_COLLECTIVE] = {SEVERITY_INFO, EVIDENCE_EVENTS, "step_collective"},
+    [FINDING_GIVEN_UP] = {SEVERITY_ERROR, EVIDENCE_STATE, "given_up"},
+    [FINDING_NCCL_ERROR] = {SEVERITY_WARNING, EVIDENCE_TOTALS, "nccl_error"},
+    [FINDING_ABORTED] = {SEVERITY_ERROR, EVIDENCE_STATE, "aborted"},
+    [FINDING_HANG_INIT] = {SEVERITY_ERROR, EVIDENCE_STATE, "hang_init"},
+    [FINDING_KILLED] = {SEVERITY_ERROR, EVIDENCE_STATE, "killed"},
+    [FINDING_NO_FINALIZE] = {SEVERITY_WARNING, EVIDENCE_STATE, "no_finalize"},
+    [FINDING_RUNNING] = {SEVERITY_INFO, EVIDENCE_STATE, "running"},
 };
 
 bool finding_code_known(const char *name) {
@@ -78,12 +79,7 @@ bool finding_code_known(const char *name) {
     return false;
 }
 
-void findings_add(struct findings *findings, enum finding_code code, const char *format, ...) {
-    char text[SENTENCE * 2];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+static void add(struct findings *findings, enum finding_code code, enum evidence evidence, const char *text) {
     struct finding *items = realloc(findings->items, (findings->count + 1) * sizeof *items);
     if (items)
         findings->items = items;
@@ -93,12 +89,22 @@ void findings_add(struct findings *findings, enum finding_code code, const char 
         findings->no_memory = true;
         return;
     }
-    findings->items[findings->count++] = (struct finding){codes[code].severity, codes[code].name, copy};
+    findings->items[findings->count++] = (struct finding){codes[code].severity, codes[code].name, copy, evidence};
+}
+
+void findings_add(struct findings *findings, enum finding_code code, const char *format, ...) {
+    char text[SENTENCE * 2 + COVERAGE_TEXT] = "";
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text - COVERAGE_TEXT, format, arguments);
+    va_end(arguments);
+    coverage_say(text + strlen(text), COVERAGE_TEXT, &findings->coverage, codes[code].evidence);
+    add(findings, code, codes[code].evidence, text);
 }
 
 void findings_put_first(struct findings *findings, enum finding_code code, const char *text) {
     size_t before = findings->count;
-    findings_add(findings, code, "%s", text);
+    add(findings, code, EVIDENCE_STATE, text);
     if (findings->count == before)
         return;
     struct finding first = findings->items[before];
@@ -637,6 +643,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
         findings->no_memory = true;
     } else {
         job_span(job, analysis->clock, &group.start_ns, &end_ns);
+        findings->coverage = coverage_of(job, group.start_ns, analysis->from_ns, analysis->to_ns);
         add_desync(findings, analysis);
         add_endings(findings, &group);
         add_verdict(findings, analysis);

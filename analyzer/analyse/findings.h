@@ -9,7 +9,7 @@
 #ifndef COMMTAP_ANALYSE_FINDINGS_H
 #define COMMTAP_ANALYSE_FINDINGS_H
 
-#include "analyzer/analyse/job.h"
+#include "analyzer/analyse/coverage.h"
 #include "analyzer/analyse/stragglers.h"
 
 enum severity { SEVERITY_INFO = 0, SEVERITY_WARNING, SEVERITY_ERROR };
@@ -63,19 +63,21 @@ struct finding {
     enum severity severity;
     const char *code; /* its name: "straggler", "killed", "desync" ... */
     char *text;       /* one or two sentences without a final newline */
+    enum evidence evidence;
 };
 
 struct findings {
     struct finding *items;
     size_t count;
-    bool no_memory; /* some could not be added */
+    struct coverage coverage; /* of those that rest on events; set before the first of them */
+    bool no_memory;           /* some could not be added */
 };
 
 /* Everything worth saying, errors first, each severity in a fixed order. `set` is the whole directory. Check no_memory
  * afterwards; the caller frees with findings_free. */
 void findings_collect(struct findings *findings, const struct dump_set *set, const struct job *job,
                       const struct straggler_analysis *analysis);
-/* Says something before everything else. */
+/* Says something before everything else: of how the processes stand. */
 void findings_put_first(struct findings *findings, enum finding_code code, const char *text);
 void findings_free(struct findings *findings);
 

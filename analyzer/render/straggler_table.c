@@ -152,7 +152,20 @@ static json_t *link_to_json(const struct straggler_analysis *analysis, const str
                      link->scope == LINK_HOSTS ? escape_json(hosts[link->to].name) : json_null());
 }
 
-static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+/* What something rests on, and how much of the run that is; the last only of events. */
+static json_t *coverage_to_json(const struct coverage *coverage, enum evidence evidence) {
+    bool events = evidence == EVIDENCE_EVENTS, timed = events && coverage->known;
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o}", "evidence", evidence_name(evidence), "kept",
+                     events ? json_string(kept_name(coverage->kept)) : json_null(), "events_share",
+                     events ? json_real(coverage_share(coverage)) : json_null(), "from_seconds",
+                     timed ? json_real(seconds_of(coverage->from_ns)) : json_null(), "to_seconds",
+                     timed ? json_real(seconds_of(coverage->to_ns)) : json_null(), "ranks_seen",
+                     (json_int_t)coverage->ranks_seen, "ranks_expected",
+                     coverage->ranks_expected > 0 ? json_integer(coverage->ranks_expected) : json_null());
+}
+
+static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
+                                 const struct straggler *straggler) {
     char evidence[EVIDENCE];
     json_t *hosts = hosts_to_json(analysis, straggler);
     json_t *host = json_array_size(hosts) == 1 ? json_incref(json_array_get(hosts, 0)) : json_null();
@@ -169,25 +182,27 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     bool one = straggler->kind == STRAGGLER_RANK;
     bool compared = straggler->kind != STRAGGLER_ROTATING && straggler->kind != STRAGGLER_LINK;
     bool a_link = straggler->kind == STRAGGLER_LINK;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o}", "kind",
-                     kinds[straggler->kind], "rank", one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(),
-                     "ranks", ranks, "host", host, "hosts", hosts, "link", link_to_json(analysis, straggler),
-                     "imposed_wait_seconds", seconds_of(straggler->imposed_ns), "waited_for_seconds",
-                     seconds_of(straggler->waited_for_ns), "slowdown_ratio", straggler->slowdown_ratio, "persistence",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}",
+                     "kind", kinds[straggler->kind], "rank",
+                     one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(), "ranks", ranks, "host", host,
+                     "hosts", hosts, "link", link_to_json(analysis, straggler), "imposed_wait_seconds",
+                     seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
+                     "slowdown_ratio", straggler->slowdown_ratio, "persistence",
                      isnan(straggler->persistence) ? json_null() : json_real(straggler->persistence), "confidence",
                      straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",
                      escape_json(evidence), "others_longer_in_communication_seconds",
                      compared ? json_real(seconds_of(straggler->others_comm_ns)) : json_null(), "site",
                      site ? escape_json(site) : json_null(), "link_scope",
                      a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",
-                     a_link ? json_integer((json_int_t)straggler->link.messages) : json_null());
+                     a_link ? json_integer((json_int_t)straggler->link.messages) : json_null(), "coverage",
+                     coverage_to_json(coverage, EVIDENCE_EVENTS));
 }
 
-json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers,
-                           size_t count) {
+json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
+                           const struct straggler *stragglers, size_t count) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < count; i++)
-        if (json_array_append_new(array, straggler_to_json(analysis, &stragglers[i])) != 0) {
+        if (json_array_append_new(array, straggler_to_json(analysis, coverage, &stragglers[i])) != 0) {
             json_decref(array);
             return NULL;
         }
@@ -210,8 +225,9 @@ json_t *findings_to_json(const struct findings *findings) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < findings->count; i++) {
         const struct finding *finding = &findings->items[i];
-        json_t *item = json_pack("{s:s, s:s, s:o}", "severity", severity_name(finding->severity), "code", finding->code,
-                                 "text", escape_json(finding->text));
+        json_t *item = json_pack("{s:s, s:s, s:o, s:o}", "severity", severity_name(finding->severity), "code",
+                                 finding->code, "text", escape_json(finding->text), "coverage",
+                                 coverage_to_json(&findings->coverage, finding->evidence));
         if (json_array_append_new(array, item) != 0) {
             json_decref(array);
             return NULL;

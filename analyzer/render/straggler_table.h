@@ -33,8 +33,9 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
 /* Columns over struct hot_site. */
 extern const struct column hot_site_columns[];
 
-/* report.stragglers and report.findings. NULL when memory is short. */
-json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct straggler *stragglers, size_t count);
+/* report.stragglers and report.findings, each with its coverage. NULL when memory is short. */
+json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
+                           const struct straggler *stragglers, size_t count);
 json_t *findings_to_json(const struct findings *findings);
 
 /* One paragraph per finding, wrapped for a screen of 100 columns. */

@@ -130,7 +130,18 @@ def test_small_ring_counts_all_calls_and_says_what_it_lost(mpi, where, tmp_path)
     result = jobs.report(where)
     allreduces = sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce")
     assert allreduces > 2 * 500
-    assert result["job"]["events_lost"] > 0
+    job = result["job"]
+    assert job["events_lost"] > 0
+    for finding in result["findings"]:
+        coverage = finding["coverage"]
+        assert coverage["ranks_seen"] == 2
+        if coverage["evidence"] == "events":
+            assert coverage["kept"] in ("rings", "rings and windows")
+            assert coverage["events_share"] == pytest.approx(1 - job["events_lost"] / job["events"])
+            assert "% of the events" in finding["text"]
+        else:
+            assert coverage["events_share"] is None
+    assert "events_lost" in [finding["code"] for finding in result["findings"]]
 
 
 def run_alone(mpi, where, **how):

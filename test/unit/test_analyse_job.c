@@ -261,6 +261,87 @@ static void who_left_no_dump_is_said(void **state) {
     forget(&told);
 }
 
+static const struct finding *find(const struct told *told, const char *code) {
+    for (size_t i = 0; i < told->findings.count; i++)
+        if (strcmp(told->findings.items[i].code, code) == 0)
+            return &told->findings.items[i];
+    fail_msg("no finding '%s'", code);
+    return NULL;
+}
+
+/* Forty collectives of which the ring holds sixteen; rank 1 makes another call in the last. */
+static void make_overwritten(struct told *told, uint32_t windows) {
+    hand_job_make(&told->hand, 2, (struct dump_plan){.ring_records = 16, .windows = windows});
+    for (unsigned r = 0; r < 2; r++)
+        dump_builder_header(told->hand.builders[r])->activated_ticks = 500;
+    for (uint32_t seq = 0; seq < 40; seq++)
+        for (unsigned r = 0; r < 2; r++)
+            dump_builder_collective(told->hand.builders[r], 0,
+                                    r == 1 && seq == 39 ? BUILDER_BARRIER : BUILDER_ALLREDUCE, 0, seq, 8,
+                                    1000 * (seq + 1) + r, 1000 * (seq + 1) + 500);
+}
+
+static void every_finding_says_what_it_was_judged_on(void **state) {
+    (void)state;
+    struct told told = {0};
+    make_overwritten(&told, 0);
+    tell(&told, 2, false);
+    assert_int_equal(told.findings.coverage.events, 80);
+    assert_int_equal(told.findings.coverage.events_seen, 32);
+    assert_int_equal(told.findings.coverage.kept, KEPT_LAST);
+    assert_true(told.findings.coverage.known);
+    assert_int_equal(told.findings.coverage.from_ns, 25000 - 500); /* the first that is left is number 24 */
+    assert_int_equal(told.findings.coverage.to_ns, 40500 - 500);
+    assert_int_equal(find(&told, "desync")->evidence, EVIDENCE_EVENTS);
+    assert_says(&told, "desync", "(From the last 40 % of the events.)");
+    /* where processes stood and what totals say does not depend on what was overwritten */
+    assert_int_equal(find(&told, "killed")->evidence, EVIDENCE_STATE);
+    assert_int_equal(find(&told, "events_lost")->evidence, EVIDENCE_TOTALS);
+    assert_null(strstr(text_of(&told, "killed"), "of the events.)"));
+    assert_null(strstr(text_of(&told, "events_lost"), "of the events.)"));
+    forget(&told);
+}
+
+static void samples_of_the_past_are_told_from_the_end(void **state) {
+    (void)state;
+    struct told told = {0};
+    make_overwritten(&told, 1);
+    for (unsigned r = 0; r < 2; r++) {
+        struct window_block *block = dump_builder_window(told.hand.builders[r], 0, 0);
+        for (uint64_t ticket = 2; ticket < 10; ticket++)
+            block->records[block->used++] = (struct record){.commit = ticket + 1,
+                                                            .kind = RECORD_CALL,
+                                                            .flags = FLAG_COLLECTIVE,
+                                                            .call = BUILDER_ALLREDUCE,
+                                                            .seq = (uint32_t)ticket,
+                                                            .bytes = 8,
+                                                            .t0 = 1000 * (ticket + 1) + r,
+                                                            .t1 = 1000 * (ticket + 1) + 500};
+    }
+    tell(&told, 2, false);
+    assert_int_equal(told.findings.coverage.events_seen, 2 * (16 + 8));
+    assert_int_equal(told.findings.coverage.kept, KEPT_SAMPLES);
+    assert_says(&told, "desync", "(From 60 % of the events: the last, and samples of what was before.)");
+    forget(&told);
+}
+
+static void what_was_judged_on_everything_need_not_say_so(void **state) {
+    (void)state;
+    struct told told = {0};
+    hand_job_make(&told.hand, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++)
+        dump_builder_collective(told.hand.builders[r], 0, r ? BUILDER_BCAST : BUILDER_ALLREDUCE, 0, 9, 8, 100, 200);
+    tell(&told, 2, false);
+    assert_int_equal(told.findings.coverage.kept, KEPT_ALL);
+    assert_null(strstr(text_of(&told, "desync"), "of the events"));
+    /* what a diagnosis says is of how the processes stand, whatever was overwritten */
+    told.findings.coverage.kept = KEPT_LAST;
+    findings_put_first(&told.findings, FINDING_DESYNC, "first of all");
+    assert_string_equal(told.findings.items[0].text, "first of all");
+    assert_int_equal(told.findings.items[0].evidence, EVIDENCE_STATE);
+    forget(&told);
+}
+
 static void a_disagreement_is_an_error(void **state) {
     (void)state;
     struct told told = {0};
@@ -282,6 +363,9 @@ int main(void) {
         cmocka_unit_test(a_live_job_is_running),
         cmocka_unit_test(every_end_is_told_apart),
         cmocka_unit_test(who_left_no_dump_is_said),
+        cmocka_unit_test(every_finding_says_what_it_was_judged_on),
+        cmocka_unit_test(samples_of_the_past_are_told_from_the_end),
+        cmocka_unit_test(what_was_judged_on_everything_need_not_say_so),
         cmocka_unit_test(a_disagreement_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
