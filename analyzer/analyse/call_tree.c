@@ -147,6 +147,13 @@ static bool describe(struct call_entry *entry, const struct dump_communicator *c
     return entry->ranks != NULL;
 }
 
+/* Calls that set things up are of no pass, wherever a framework makes them: only what moves data is, or waits for it.
+ */
+static bool is_setup(const struct call_name *call) {
+    return call->call_class == CLASS_SETUP || call->call_class == CLASS_COMMUNICATOR ||
+           call->call_class == CLASS_FILE || call->call_class == CLASS_OTHER;
+}
+
 /* Index of the entry in node->entries, SIZE_MAX when memory is short. */
 static size_t entry_of(struct call_node *node, const struct subject *subject, enum pass pass, bool inferred) {
     size_t i = 0;
@@ -159,6 +166,7 @@ static size_t entry_of(struct call_node *node, const struct subject *subject, en
                                                                  .api = subject->call->api,
                                                                  .pass = pass,
                                                                  .inferred = inferred,
+                                                                 .setup = is_setup(subject->call),
                                                                  .has_comm = subject->has_comm,
                                                                  .comm = subject->uid,
                                                                  .comm_name = ""};
@@ -191,20 +199,6 @@ static bool grow_table(struct build *build) {
     return true;
 }
 
-/* Calls that set things up are of no pass, wherever a framework makes them: only what moves data is, or waits for it.
- */
-static bool has_pass(const struct call_name *call) {
-    switch (call->call_class) {
-    case CLASS_SETUP:
-    case CLASS_COMMUNICATOR:
-    case CLASS_FILE:
-    case CLASS_OTHER:
-        return false;
-    default:
-        return true;
-    }
-}
-
 /* Finds the node and entry of calls that pass the filter. */
 static bool settle(struct build *build, struct destination *destination) {
     struct subject subject;
@@ -214,7 +208,7 @@ static bool settle(struct build *build, struct destination *destination) {
     uint32_t stack = destination->stack;
     if (!frames_of(&build->frames, request->symbols, request->skip, build->d, stack))
         return false;
-    enum pass pass = has_pass(subject.call) ? build->frames.pass : PASS_NONE;
+    enum pass pass = is_setup(subject.call) ? PASS_NONE : build->frames.pass;
     uint32_t forward = pass == PASS_BACKWARD && !build->frames.has_python
                            ? pass_pairs_forward(build->pairs, stack, destination->comm)
                            : STACK_NONE;
@@ -461,7 +455,7 @@ static bool add_op(struct call_node *node, const struct call_op *part) {
     if (i == node->op_count) {
         if (!make_room((void **)&node->ops, node->op_count, sizeof *node->ops))
             return false;
-        node->ops[node->op_count++] = (struct call_op){.op = part->op, .pass = part->pass};
+        node->ops[node->op_count++] = (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup};
     }
     node->ops[i].inferred |= part->inferred;
     add_sums(&node->ops[i].sums, &part->sums);
@@ -554,7 +548,7 @@ static bool finish(struct call_node *node) {
         if (entry->size_count > 0)
             qsort(entry->sizes, entry->size_count, sizeof *entry->sizes, compare_sizes);
         add_sums(&node->sums, &entry->sums);
-        if (!add_op(node, &(struct call_op){entry->op, entry->pass, entry->inferred, entry->sums}))
+        if (!add_op(node, &(struct call_op){entry->op, entry->pass, entry->inferred, entry->setup, entry->sums}))
             return false;
     }
     for (size_t i = 0; i < node->child_count; i++) {

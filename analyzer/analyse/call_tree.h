@@ -44,6 +44,7 @@ struct call_entry {
     uint8_t api;
     enum pass pass;
     bool inferred; /* it stands here because of the pairing */
+    bool setup;    /* it moves nothing: Init, communicators, files ... */
     bool has_comm;
     uint64_t comm; /* uid */
     const char *comm_name;
@@ -59,6 +60,7 @@ struct call_op {
     const char *op;
     enum pass pass;
     bool inferred; /* at least one of them */
+    bool setup;
     struct call_sums sums;
 };
 

@@ -31,9 +31,9 @@ void call_tree_print_text(FILE *stream, const struct call_tree *tree, const stru
 json_t *call_tree_to_json(const struct call_tree *tree, const struct call_tree_context *context);
 
 /* The JSON that CommDebugMode writes and its browser view reads. A node is a module: fqn is its path, module_type its
- * kind. Passes that are not known count as forward. Operations (noise 1 and up) are the communication calls that a node
- * makes itself; their shapes and shardings are not known here, device_mesh names the communicator's ranks. NULL when
- * memory is short. */
+ * kind. Passes that are not known count as forward, calls that only set up are left out. Operations (noise 1 and up)
+ * are the communication calls that a node makes itself; their shapes and shardings are not known here, device_mesh
+ * names the communicator's ranks. NULL when memory is short. */
 json_t *call_tree_to_commdebug(const struct call_tree *tree, unsigned noise);
 
 enum call_weight { WEIGHT_TIME = 0, WEIGHT_WAIT, WEIGHT_BYTES, WEIGHT_COUNT };

@@ -208,14 +208,15 @@ json_t *call_tree_to_json(const struct call_tree *tree, const struct call_tree_c
 
 /* ---- CommDebugMode --------------------------------------------------------------------------- */
 
-/* [[op, count], ...] of the backward pass, or of all others; a recomputation counts as backward, as it does there. */
+/* [[op, count], ...] of the backward pass, or of all others; a recomputation counts as backward, as it does there. What
+ * only sets up is no collective. */
 static json_t *collectives(const struct call_node *node, bool backward) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < node->op_count; i++) {
         const struct call_op *op = &node->ops[i];
         uint64_t count = op->sums.count;
         bool is_backward = op->pass == PASS_BACKWARD || op->pass == PASS_CHECKPOINT;
-        if (is_backward != backward)
+        if (is_backward != backward || op->setup)
             continue;
         /* ops are sorted by name: passes of one name are neighbours */
         for (; i + 1 < node->op_count && strcmp(node->ops[i + 1].op, op->op) == 0; i++) {
@@ -242,6 +243,8 @@ static json_t *operations(const struct call_node *node, bool forward, enum pass 
     json_t *array = json_array();
     for (size_t i = 0; array && noise >= 1 && i < node->entry_count; i++) {
         const struct call_entry *entry = &node->entries[i];
+        if (entry->setup)
+            continue;
         if (forward ? entry->pass != PASS_NONE && entry->pass != PASS_FORWARD : entry->pass != pass)
             continue;
         json_array_append_new(array, json_pack("{s:o, s:[], s:[], s:o, s:b, s:b}", "name", escape_json(entry->op),

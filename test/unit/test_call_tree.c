@@ -309,6 +309,10 @@ static void setup_is_of_no_pass(void **state) {
                                                                            : PASS_NONE;
         assert_int_equal(root->ops[i].pass, expected);
     }
+    json_t *json = call_tree_to_commdebug(&made.tree, 1);
+    assert_int_equal(json_array_size(json_object_get(json, "collectives_forward")), 1);
+    assert_int_equal(json_array_size(json_object_get(json, "collectives_backward")), 1);
+    json_decref(json);
     end(&made);
 }
 
