@@ -69,16 +69,17 @@ static void print_next(FILE *stream, const struct diagnosis *diagnosis, const ch
     fputc('\n', stream);
 }
 
-static int print(const struct options *options, struct watch *watch) {
+static int print(const struct options *options, const struct filter *filter, struct watch *watch) {
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
     bool done = true;
     if (output.format == OUTPUT_JSON) {
-        done = json_print(output.stream, diagnosis_to_json(&watch->diagnosis, &watch->job, watch->looks));
+        done = json_print(output.stream, diagnosis_to_json(&watch->diagnosis, &watch->job, watch->looks, filter));
     } else {
         diagnosis_print(output.stream, &watch->diagnosis, output.color);
+        diagnosis_print_waits(output.stream, &watch->diagnosis, filter);
         print_next(output.stream, &watch->diagnosis, options->arguments[0]);
     }
     return output_close(&output, done ? exit_code(options, &watch->diagnosis) : input_no_memory());
@@ -86,14 +87,18 @@ static int print(const struct options *options, struct watch *watch) {
 
 static int run(const struct options *options) {
     struct watch watch;
+    struct filter filter;
     double wait;
     int code = check_options(options, &wait);
+    if (code == EXIT_FINE)
+        code = options_filter(options, &filter);
     if (code != EXIT_FINE)
         return code;
     code = watch_open(&watch, options, wait);
     if (code == EXIT_FINE)
-        code = print(options, &watch);
+        code = print(options, &filter, &watch);
     watch_close(&watch);
+    filter_free(&filter);
     return code;
 }
 
@@ -106,6 +111,9 @@ static const struct option diagnose_options[] = {
      .doc = "exit with 1 on a verdict (hang, desync, deadlock, dead_rank, unknown, ok) or a severity (info, warning, error)"},
     {.name = "wait", .argument = "SECONDS", .fallback = "1", .doc = "time between the two looks at a job that may live"},
     {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest"},
+    OPTION_RANK,
+    OPTION_COMM,
+    OPTION_OP,
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     OPTION_END};
@@ -120,7 +128,10 @@ const struct command command_diagnose = {
         "ranks that stood still and wait for each other in a circle.\n"
         "A job that was killed keeps the verdict it had while it hung; where its waits were no older than usual, it is "
         "ok\n"
-        "when its end is known (commtap run notes it), else the hang is a warning.\n",
+        "when its end is known (commtap run notes it), else the hang is a warning.\n"
+        "The verdict is about the whole job at one moment: --rank, --comm and --op change nothing in it; they add "
+        "what\n"
+        "those wait in.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = diagnose_options,

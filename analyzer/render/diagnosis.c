@@ -62,19 +62,40 @@ static json_t *collectives_to_json(struct diagnosis *diagnosis) {
     return array;
 }
 
+static json_t *wait_to_json(const struct diagnosis *diagnosis, const struct wait *wait) {
+    int32_t ranks[TARGETS_SHOWN];
+    size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
+    bool tagged = !wait->collective && wait->tag != TAG_NONE && wait->tag != TAG_ANY && wait->peer != PEER_NONE;
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "rank", rank_of(diagnosis, wait->party), "waits_for",
+                     ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "tag",
+                     tagged ? json_integer(wait->tag) : json_null(), "comm", uid_to_json(wait->communicator), "seq",
+                     wait->collective ? json_integer(wait->seq) : json_null());
+}
+
 static json_t *cycle_to_json(const struct diagnosis *diagnosis) {
     json_t *array = json_array();
-    for (size_t i = 0; array && i < diagnosis->cycle_count; i++) {
-        const struct wait *wait = &diagnosis->blockage.items[diagnosis->cycle[i]];
-        int32_t ranks[TARGETS_SHOWN];
-        size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
-        bool tagged = !wait->collective && wait->tag != TAG_NONE && wait->tag != TAG_ANY && wait->peer != PEER_NONE;
-        json_array_append_new(
-            array, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "rank", rank_of(diagnosis, wait->party), "waits_for",
-                             ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "tag",
-                             tagged ? json_integer(wait->tag) : json_null(), "comm", uid_to_json(wait->communicator),
-                             "seq", wait->collective ? json_integer(wait->seq) : json_null()));
-    }
+    for (size_t i = 0; array && i < diagnosis->cycle_count; i++)
+        json_array_append_new(array, wait_to_json(diagnosis, &diagnosis->blockage.items[diagnosis->cycle[i]]));
+    return array;
+}
+
+static bool asks_for_waits(const struct filter *filter) {
+    return filter->rank_count > 0 || filter->comm || filter->op;
+}
+
+static bool is_asked_for(const struct diagnosis *diagnosis, const struct filter *filter, const struct wait *wait) {
+    const struct shared_communicator *communicator = wait->communicator;
+    return filter_rank(filter, diagnosis->world.parties[wait->party].rank) && filter_op(filter, wait->call->name) &&
+           (!filter->comm || (communicator && filter_comm(filter, communicator->uid, communicator->name)));
+}
+
+static json_t *waits_to_json(const struct diagnosis *diagnosis, const struct filter *filter) {
+    if (!asks_for_waits(filter))
+        return json_null();
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < diagnosis->blockage.count; i++)
+        if (is_asked_for(diagnosis, filter, &diagnosis->blockage.items[i]))
+            json_array_append_new(array, wait_to_json(diagnosis, &diagnosis->blockage.items[i]));
     return array;
 }
 
@@ -136,16 +157,18 @@ static json_t *standing_to_json(const struct diagnosis *diagnosis) {
                      standing->end_known);
 }
 
-json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks) {
+json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks,
+                          const struct filter *filter) {
     json_t *text = json_array();
     for (size_t i = 0; text && i < diagnosis->sentence_count; i++)
         json_array_append_new(text, escape_json(diagnosis->sentences[i]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o}", "schema", "commtap.diagnose/1",
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "schema", "commtap.diagnose/1",
                      "verdict", verdict_name(diagnosis->verdict), "severity",
                      severity_name(diagnosis_severity(diagnosis)), "standing", standing_to_json(diagnosis),
                      "collectives", collectives_to_json(diagnosis), "cycle", cycle_to_json(diagnosis), "culprits",
                      culprits_to_json(diagnosis), "run_id", escape_json(job->dumps[0]->run_id), "looks",
-                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis), "text", text);
+                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis), "waits",
+                     waits_to_json(diagnosis, filter), "text", text);
 }
 
 void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color) {
@@ -159,4 +182,38 @@ void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color
         if (i == 0 && color)
             fputs("\033[0m", stream);
     }
+}
+
+static void print_wait(FILE *stream, const struct diagnosis *diagnosis, const struct wait *wait) {
+    int32_t ranks[TARGETS_SHOWN];
+    size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
+    fprintf(stream, "  rank %" PRId32 ": ", diagnosis->world.parties[wait->party].rank);
+    escape_text(stream, wait->call->name);
+    if (wait->communicator) {
+        fputs(" on ", stream);
+        if (wait->communicator->name[0])
+            escape_text(stream, wait->communicator->name);
+        else
+            fprintf(stream, "%016" PRIx64, wait->communicator->uid);
+    }
+    if (wait->collective)
+        fprintf(stream, ", number %" PRIu32, wait->seq);
+    fputs(count > 0 ? ", waits for" : "", stream);
+    for (size_t i = 0; i < count; i++)
+        fprintf(stream, "%s %" PRId32, i > 0 ? "," : "", ranks[i]);
+    fputc('\n', stream);
+}
+
+void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, const struct filter *filter) {
+    bool any = false;
+    if (!asks_for_waits(filter))
+        return;
+    fputs("\nof what was asked for:\n", stream);
+    for (size_t i = 0; i < diagnosis->blockage.count; i++)
+        if (is_asked_for(diagnosis, filter, &diagnosis->blockage.items[i])) {
+            print_wait(stream, diagnosis, &diagnosis->blockage.items[i]);
+            any = true;
+        }
+    if (!any)
+        fputs("  nothing waits\n", stream);
 }

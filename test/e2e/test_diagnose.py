@@ -73,6 +73,21 @@ def test_everybody_receives_first(mpi, where):
         assert (step["op"], step["tag"]) == ("MPI_Recv", 7)
 
 
+def test_what_the_ranks_asked_for_wait_in(where):
+    """The verdict stays; what some of them wait in stands beside it."""
+    both("openmpi", "ring", where)
+    whole = diagnose(where)
+    assert whole["waits"] is None
+    for options, ranks in ((["--rank", "1-2"], [1, 2]), (["--op", "recv"], list(range(RANKS))), (["--op", "bcast"], []),
+                           (["--comm", "MPI_COMM_WORLD", "--rank", "0"], [0]), (["--comm", "nobody"], [])):
+        result = json.loads(jobs.commtap("diagnose", "--format", "json", *options, where).stdout)
+        assert sorted(wait["rank"] for wait in result["waits"]) == ranks
+        assert all(wait["op"] == "MPI_Recv" and len(wait["waits_for"]) == 1 for wait in result["waits"])
+        assert {**result, "waits": None} == whole
+        text = jobs.commtap("diagnose", *options, where).stdout
+        assert ("nothing waits" in text) == (not ranks) and text.count(": MPI_Recv on MPI_COMM_WORLD") >= len(ranks)
+
+
 def test_everybody_sends_first(mpi, where):
     result = both(mpi, "sends", where)
     assert result["verdict"] == "deadlock"
