@@ -36,7 +36,6 @@ struct place {
 /* What is kept of a row and a depth. */
 struct excess {
     double ns, lead, scale;
-    bool rare; /* noise goes so far in one row of 1 / RARE at most */
 };
 
 struct work {
@@ -44,6 +43,7 @@ struct work {
     double *slow;   /* per column: how much slower it is all the while, >= 1 */
     double *median; /* per row and role */
     size_t roles, depths;
+    unsigned period; /* rows that many numbers apart are alike */
     size_t *members; /* columns, those of role r are members[starts[r]] .. members[starts[r + 1] - 1] */
     size_t *starts;  /* roles + 1 */
     struct place *places;
@@ -156,19 +156,21 @@ static int slowest_first(const void *a, const void *b) {
     return left->column < right->column ? -1 : left->column > right->column;
 }
 
+/* How many gaps below the first `depth` say what noise does. */
+static size_t gaps_at(size_t columns, size_t depth) {
+    return (depth * DEPTH_FACTOR < columns / 2 ? depth * DEPTH_FACTOR : columns / 2) - depth;
+}
+
 /* `places` are the slowest first. Gap j, counted from 1, is between places[j - 1] and places[j]. */
 static struct excess excess_of(const struct place *places, size_t count, size_t depth) {
-    size_t end = depth * DEPTH_FACTOR < count / 2 ? depth * DEPTH_FACTOR : count / 2;
-    double scale = 0, expected = 0;
-    for (size_t j = depth + 1; j <= end; j++)
+    size_t gaps = gaps_at(count, depth);
+    double scale = 0, expected = 0, lead = places[0].above - places[depth].above;
+    for (size_t j = depth + 1; j <= depth + gaps; j++)
         scale += (double)j * (places[j - 1].above - places[j].above);
-    scale *= NOISE_MARGIN / (double)(end - depth);
+    scale *= NOISE_MARGIN / (double)gaps;
     for (size_t j = 1; j <= depth; j++)
         expected += scale / (double)j;
-    double gaps = (double)(end - depth), lead = places[0].above - places[depth].above;
-    /* The largest of `depth` exponential values beyond a multiple of a mean that was estimated from `gaps` of them. */
-    double chance = scale > 0 ? (double)depth * pow(1 + lead / scale / gaps, -gaps) : 1;
-    return (struct excess){lead - expected, lead, scale, chance <= RARE};
+    return (struct excess){lead - expected, lead, scale};
 }
 
 static void find_excess(struct work *work) {
@@ -218,17 +220,39 @@ static double independent_share(const double *blocks, size_t count) {
     return (1 - r) / (1 + r);
 }
 
-/* Two tests: whether the mean excess of the blocks is above 0, which sees what is a little slow in many rows, and
- * whether more rows than noise allows have a rare one, which sees what is very slow in few. Only rows count there in
- * which there is at least half as much to do as on average. */
-static double chance_at(const struct work *work, size_t depth) {
-    double blocks[BLOCKS_MOST] = {0}, mean = 0, squares = 0, typical = 0;
-    size_t rows = work->table->rows, count = rows / BLOCK_ROWS_MIN, trials = 0, hits = 0;
-    count = count > BLOCKS_MOST ? BLOCKS_MOST : count;
-    for (size_t row = 0; row < rows; row++) {
-        blocks[row * count / rows] += work->excess[row * work->depths + depth].ns;
-        typical += work->row_median[row] / (double)rows;
+/* Chance that noise puts so many rows so far out as no more than RARE of them are. What noise does is measured over all
+ * rows of one place in the period. Only rows count in which there is at least half as much to do as on average. */
+static double chance_of_rare(const struct work *work, size_t depth, size_t ranks, double share) {
+    const struct turns_table *table = work->table;
+    double scales[PERIOD_MOST] = {0}, typical = 0;
+    size_t counts[PERIOD_MOST] = {0}, trials = 0, hits = 0;
+    for (size_t row = 0; row < table->rows; row++) {
+        scales[table->numbers[row] % work->period] += work->excess[row * work->depths + depth].scale;
+        counts[table->numbers[row] % work->period]++;
+        typical += work->row_median[row] / (double)table->rows;
     }
+    for (size_t row = 0; row < table->rows; row++) {
+        size_t place = table->numbers[row] % work->period;
+        double gaps = (double)(counts[place] * gaps_at(table->columns, ranks));
+        double scale = scales[place] / (double)counts[place], lead = work->excess[row * work->depths + depth].lead;
+        if (2 * work->row_median[row] < typical)
+            continue;
+        /* the largest of `ranks` exponential values beyond a multiple of a mean that was estimated from `gaps` of them
+         */
+        trials++;
+        hits += scale > 0 && (double)ranks * pow(1 + lead / scale / gaps, -gaps) <= RARE;
+    }
+    return binomial_tail((unsigned)(share * (double)trials), (unsigned)(share * (double)hits), RARE);
+}
+
+/* Two tests: whether the mean excess of the blocks is above 0, which sees what is a little slow in many rows, and
+ * whether more rows than noise allows lie far out, which sees what is very slow in few. `ranks` is slow at once. */
+static double chance_at(const struct work *work, size_t depth, size_t ranks) {
+    double blocks[BLOCKS_MOST] = {0}, mean = 0, squares = 0;
+    size_t rows = work->table->rows, count = rows / BLOCK_ROWS_MIN;
+    count = count > BLOCKS_MOST ? BLOCKS_MOST : count;
+    for (size_t row = 0; row < rows; row++)
+        blocks[row * count / rows] += work->excess[row * work->depths + depth].ns;
     for (size_t b = 0; b < count; b++)
         mean += blocks[b] / (double)count;
     for (size_t b = 0; b < count; b++)
@@ -238,14 +262,8 @@ static double chance_at(const struct work *work, size_t depth) {
     double share = independent_share(blocks, count), independent = share * (double)count;
     if (independent < INDEPENDENT_MIN)
         return 1;
-    for (size_t row = 0; row < rows; row++)
-        if (2 * work->row_median[row] >= typical) {
-            trials++;
-            hits += work->excess[row * work->depths + depth].rare;
-        }
     double of_mean = student_tail(mean / sqrt(squares / (double)(count - 1) / independent), independent - 1);
-    double of_rare = binomial_tail((unsigned)(share * (double)trials), (unsigned)(share * (double)hits), RARE);
-    return fmin(1, 2 * fmin(of_mean, of_rare));
+    return fmin(1, 2 * fmin(of_mean, chance_of_rare(work, depth, ranks, share)));
 }
 
 /* ---- whose it is ----------------------------------------------------------------------------- */
@@ -321,18 +339,22 @@ static void describe(struct work *work, size_t depth, unsigned width, double con
     count_turns(work, depth, turns);
 }
 
-/* Looks at all depths of a table whose rows hold `width` collectives each; `tests` is how many tests there are. */
-static bool judge_rows(const struct turns_table *table, unsigned width, size_t tests, struct turns *turns) {
+/* Looks at all depths of a table whose rows hold `width` collectives each, those `period` numbers apart are alike;
+ * `tests` is how many tests there are. */
+static bool judge_rows(const struct turns_table *table, unsigned width, unsigned period, size_t tests,
+                       struct turns *turns) {
     struct work work;
+    size_t ranks = 1;
     bool done = work_init(&work, table);
+    work.period = period;
     if (done) {
         list_members(&work);
         find_medians(&work);
         find_always_slow(&work);
         find_excess(&work);
     }
-    for (size_t d = 0; done && d < work.depths; d++) {
-        double confidence = 1 - 10 * chance_at(&work, d) * (double)tests;
+    for (size_t d = 0; done && d < work.depths; d++, ranks *= DEPTH_FACTOR) {
+        double confidence = 1 - 10 * chance_at(&work, d, ranks) * (double)tests;
         if (confidence >= CONFIDENCE_CLAIM)
             describe(&work, d, width, confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence, turns);
     }
@@ -409,12 +431,12 @@ bool turns_judge(const struct turns_table *table, struct turns *turns) {
     double *typical = find_typical(table);
     unsigned period = typical ? find_period(table, typical) : 1;
     size_t tests = depths_of(table) * (period > 1 ? 1 + period : 1);
-    bool done = typical && judge_rows(table, 1, tests, turns);
+    bool done = typical && judge_rows(table, 1, period, tests, turns);
     int64_t *sums = malloc((table->rows / period + 1) * table->columns * sizeof *sums);
     done = done && sums;
     for (unsigned begin = 0; period > 1 && begin < period && done; begin++) { /* where a step begins is not known */
         struct turns_table added = add_periods(table, period, begin, sums);
-        done = added.rows < TURNS_ROWS_MIN || judge_rows(&added, period, tests, turns);
+        done = added.rows < TURNS_ROWS_MIN || judge_rows(&added, period, 1, tests, turns);
     }
     free(sums);
     free(typical);
