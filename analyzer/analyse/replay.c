@@ -675,17 +675,22 @@ static bool order_all(struct replay *replay, const uint32_t *events) {
 
 /* ---- going through --------------------------------------------------------------------------- */
 
-/* What is left of a node once everybody it needs is there. */
-static bool measure_tails(struct replay *replay) {
+int64_t *replay_arrivals(const struct replay *replay) {
     int64_t *come = malloc((replay->link_count + 1u) * sizeof *come);
-    if (!come)
-        return false;
-    for (uint32_t l = 0; l < replay->link_count; l++)
+    for (uint32_t l = 0; come && l < replay->link_count; l++)
         come[l] = INT64_MIN;
-    for (size_t n = 0; n < replay->node_count; n++)
+    for (size_t n = 0; come && n < replay->node_count; n++)
         for (uint32_t g = replay->gives_first[n]; g < replay->gives_first[n + 1]; g++)
             if (replay->nodes[n].enter > come[replay->gives[g]])
                 come[replay->gives[g]] = replay->nodes[n].enter;
+    return come;
+}
+
+/* What is left of a node once everybody it needs is there. */
+static bool measure_tails(struct replay *replay) {
+    int64_t *come = replay_arrivals(replay);
+    if (!come)
+        return false;
     for (size_t n = 0; n < replay->node_count; n++) {
         int64_t since = replay->nodes[n].enter;
         for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++)

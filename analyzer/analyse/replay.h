@@ -81,4 +81,9 @@ void replay_free(struct replay *replay);
  * short. */
 int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns);
 
+/* Per link, when the last of those had come that it waits for, as recorded. NULL when memory is short; the caller
+ * frees.
+ */
+int64_t *replay_arrivals(const struct replay *replay);
+
 #endif

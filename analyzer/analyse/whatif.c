@@ -522,23 +522,33 @@ static bool is_between(const struct what_if_ends *ends, uint32_t from, uint32_t 
     return (a == ends->from && b == ends->to) || (ends->both && a == ends->to && b == ends->from);
 }
 
+/* A message that is waited for may have been under way before: what of its transfer is saved comes off what is left at
+ * the end. */
+static int64_t mended_tail(const struct replay *replay, size_t node, int64_t come, double ratio) {
+    int64_t tail = replay->tail_ns[node], transfer = tail;
+    if (replay->nodes[node].kind == REPLAY_WAIT && come > INT64_MIN)
+        transfer = replay->nodes[node].leave - come;
+    int64_t saved = transfer > 0 ? (int64_t)((double)transfer * (1 - 1 / ratio)) : 0;
+    return tail <= 0 ? tail : saved < tail ? tail - saved : 0;
+}
+
 double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio) {
     struct durations durations;
-    if (!durations_copy(&durations, replay)) {
-        durations_free(&durations);
-        return -1;
+    int64_t *come = replay_arrivals(replay);
+    double faster = -1;
+    if (durations_copy(&durations, replay) && come) {
+        for (size_t n = 0; n < replay->node_count; n++)
+            for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++) {
+                uint32_t link = replay->takes[t];
+                if (link == NOWHERE || replay->link_from[link] == NOWHERE ||
+                    !is_between(ends, replay->link_from[link], replay->link_to[link]))
+                    continue;
+                int64_t tail = mended_tail(replay, n, come[link], ratio);
+                durations.tail[n] = tail < durations.tail[n] ? tail : durations.tail[n];
+            }
+        faster = speedup(replay, &durations);
     }
-    for (size_t n = 0; n < replay->node_count; n++)
-        for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++) {
-            uint32_t link = replay->takes[t];
-            if (link == NOWHERE || replay->link_from[link] == NOWHERE ||
-                !is_between(ends, replay->link_from[link], replay->link_to[link]))
-                continue;
-            if (durations.tail[n] > 0)
-                durations.tail[n] = (int64_t)((double)durations.tail[n] / ratio);
-            break;
-        }
-    double faster = speedup(replay, &durations);
+    free(come);
     durations_free(&durations);
     return faster;
 }

@@ -503,6 +503,44 @@ static void mended_is_what_the_job_takes_without_the_plant(void **state) {
         }
 }
 
+/* Exchanges with all neighbours behind half of the step's work: what of a slow link is not hidden. */
+static void a_mended_link_is_what_the_job_takes_without_the_plant(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t megabytes;
+        double share;
+    } links[] = {{16, 0.5}, {64, 0.2}, {128, 0.7}, {128, 0.5}};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        struct workload w = workload_standard(WORKLOAD_STENCIL);
+        double walls[2], said = 1;
+        w.ranks = 16;
+        w.steps = 40;
+        w.bytes = links[i].megabytes << 20;
+        w.factor = links[i].share;
+        w.who = 3;
+        w.whom = 2;
+        for (int planted = 0; planted < 2; planted++) {
+            w.plant = planted ? PLANT_LINK : PLANT_NOBODY;
+            struct stage *stage = workload_play(&w);
+            struct dump **dumps = stage_open(stage);
+            struct common_clock clock;
+            struct match_directory directory;
+            assert_true(common_clock_build(&clock, dumps, w.ranks));
+            assert_true(match_directory_build(&directory, dumps, w.ranks));
+            struct replay replay = walk(&clock, &directory, 1);
+            walls[planted] = (double)replay.wall_ns;
+            if (planted)
+                said = what_if_link(&replay, &(struct what_if_ends){.from = 3, .to = 2, .both = true}, 1 / w.factor);
+            replay_free(&replay);
+            match_directory_free(&directory);
+            common_clock_free(&clock);
+            stage_free(stage);
+        }
+        assert_true(links[i].megabytes == 16 || walls[1] > 1.2 * walls[0]);
+        assert_true(said > walls[1] / walls[0] / 1.05 && said < walls[1] / walls[0] * 1.05);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_is_all_there_is_to_gain),
@@ -520,6 +558,7 @@ int main(void) {
         cmocka_unit_test(replaying_gives_what_was_recorded),
         cmocka_unit_test(torn_worlds_replay_what_is_there),
         cmocka_unit_test(mended_is_what_the_job_takes_without_the_plant),
+        cmocka_unit_test(a_mended_link_is_what_the_job_takes_without_the_plant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
