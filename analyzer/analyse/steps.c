@@ -15,14 +15,16 @@ enum { MARK_LEVEL = 100 };         /* MPI_Pcontrol from here on marks steps (REA
 enum part_kind {
     PART_OTHER = 0, /* collectives, sends */
     PART_RECEIVE,
-    PART_WAIT,    /* becomes one of the above by what it completed */
-    PART_EXPOSED, /* a stream waited: the part of device communication that nothing hid */
+    PART_WAIT,            /* becomes one of the above by what it completed */
+    PART_EXPOSED,         /* a stream waited: the part of device communication that nothing hid */
+    PART_EXPOSED_RECEIVE, /* ... for receives alone */
 };
 
 /* One stretch of communication. */
 struct part {
     int64_t from, to;
     enum part_kind kind;
+    uint32_t op; /* PART_EXPOSED: what was waited for */
 };
 
 struct operation {
@@ -34,7 +36,8 @@ struct operation {
     uint32_t number; /* of a collective on its communicator, 0 = none */
     uint32_t op;     /* of the launch, where it ran on a GPU */
     uint16_t call;
-    bool counted;   /* the figures are about it */
+    bool counted; /* the figures are about it */
+    bool receive;
     bool reduction; /* of all members, by all members */
 };
 
@@ -141,13 +144,14 @@ static void add_operation(struct walk *w, const struct record *record, const str
         .op = call->api == API_NCCL && record->tag > 0 ? (uint32_t)record->tag : record->op,
         .call = record->call,
         .counted = counted,
+        .receive = call->call_class == CLASS_RECV,
         .reduction = call->call_class == CLASS_COLLECTIVE && call->flow == FLOW_ALL && record->redop != REDOP_NONE,
     };
 }
 
 static void add_part(struct walk *w, int64_t from, int64_t to, enum part_kind kind) {
     if (to > from && GROW(w, parts, part_count, part_room))
-        w->parts[w->part_count++] = (struct part){from, to, kind};
+        w->parts[w->part_count++] = (struct part){.from = from, .to = to, .kind = kind};
 }
 
 static void add_start(struct walk *w, int64_t at, const struct operation *anchor) {
@@ -189,7 +193,8 @@ static bool is_operation(const struct call_name *call) {
 static void add_device_record(struct walk *w, const struct record *record, const struct call_name *call) {
     int64_t from = record_begin(w->clock, w->dump, record), to = record_end(w->clock, w->dump, record);
     if (record->kind == RECORD_EXPOSED) {
-        add_part(w, from, to, PART_EXPOSED);
+        if (to > from && GROW(w, parts, part_count, part_room))
+            w->parts[w->part_count++] = (struct part){from, to, PART_EXPOSED, record->op};
     } else if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && call) {
         w->device = true;
         if (!(record->flags & FLAG_CAPTURED) && GROW(w, launches, launch_count, launch_room))
@@ -318,6 +323,39 @@ static void name_waits(struct walk *w) {
     }
 }
 
+static int compare_ops(const void *a, const void *b) {
+    const struct operation *left = *(struct operation *const *)a, *right = *(struct operation *const *)b;
+    return (left->op > right->op) - (left->op < right->op);
+}
+
+/* A stream that waited for a launch of receives alone was receiving. */
+static bool name_exposed(struct walk *w) {
+    const struct operation **by_op = malloc((w->operation_count + 1) * sizeof *by_op);
+    for (size_t i = 0; by_op && i < w->operation_count; i++)
+        by_op[i] = &w->operations[i];
+    if (by_op && w->operation_count > 0)
+        qsort(by_op, w->operation_count, sizeof *by_op, compare_ops);
+    for (size_t i = 0; by_op && i < w->part_count; i++) {
+        if (w->parts[i].kind != PART_EXPOSED)
+            continue;
+        size_t low = 0, high = w->operation_count;
+        while (low < high) {
+            size_t middle = (low + high) / 2;
+            if (by_op[middle]->op < w->parts[i].op)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        bool any = false, receives = true;
+        for (; low < w->operation_count && by_op[low]->op == w->parts[i].op; low++, any = true)
+            receives &= by_op[low]->receive;
+        if (any && receives)
+            w->parts[i].kind = PART_EXPOSED_RECEIVE;
+    }
+    free(by_op);
+    return by_op != NULL;
+}
+
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* A step begins where the function that the user names begins. */
@@ -407,6 +445,7 @@ enum cover_kind {
     COVER_COMMUNICATION,
     COVER_NOT_RECEIVING, /* of that, all but receives */
     COVER_EXPOSED,
+    COVER_EXPOSED_COLLECTIVE, /* of that, all but receives */
     COVERS,
 };
 
@@ -419,9 +458,10 @@ struct cover {
 };
 
 static bool is_covered(enum cover_kind cover, enum part_kind part) {
-    if (cover == COVER_EXPOSED)
-        return part == PART_EXPOSED;
-    return part != PART_EXPOSED && (part != PART_RECEIVE || cover == COVER_COMMUNICATION);
+    bool exposed = part == PART_EXPOSED || part == PART_EXPOSED_RECEIVE;
+    if (cover == COVER_EXPOSED || cover == COVER_EXPOSED_COLLECTIVE)
+        return exposed && (part == PART_EXPOSED || cover == COVER_EXPOSED);
+    return !exposed && (part != PART_RECEIVE || cover == COVER_COMMUNICATION);
 }
 
 static bool make_cover(struct cover *cover, const struct walk *w, enum cover_kind kind) {
@@ -458,10 +498,11 @@ static void fill_step(const struct walk *w, struct step *step, struct cover *cov
         parts[i] = covered(&covers[i], step->start_ns, step->end_ns);
     step->comm_ns = parts[COVER_COMMUNICATION];
     step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
-    step->communication_alone_ns = !w->device   ? parts[COVER_COMMUNICATION]
-                                   : w->counted ? STEP_UNKNOWN /* what was waited for is not told apart by function */
-                                                : parts[COVER_EXPOSED];
-    step->collective_alone_ns = w->device ? STEP_UNKNOWN : parts[COVER_NOT_RECEIVING];
+    bool device = w->device;
+    step->communication_alone_ns = parts[device ? COVER_EXPOSED : COVER_COMMUNICATION];
+    step->collective_alone_ns = parts[device ? COVER_EXPOSED_COLLECTIVE : COVER_NOT_RECEIVING];
+    if (device && w->counted) /* what was waited for is not told apart by function */
+        step->communication_alone_ns = step->collective_alone_ns = STEP_UNKNOWN;
     int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
     while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
         ++*operation;
@@ -515,7 +556,7 @@ static bool find_rank(struct walk *w, struct rank_steps *rank) {
         sort(w->parts, w->part_count, sizeof *w->parts, compare_parts);
         sort(w->completions, w->completion_count, sizeof *w->completions, compare_completions);
         name_waits(w);
-        done = find_starts(w, rank);
+        done = name_exposed(w) && find_starts(w, rank);
         sort(w->operations, w->operation_count, sizeof *w->operations, compare_operations);
         sort(w->starts, w->start_count, sizeof *w->starts, compare_starts);
         done = done && make_steps(w, rank);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The filters that all commands share, on jobs whose calls can be counted by hand: every command with every filter, wrong
-# values, selections that hold nothing, and what must not change with what is shown.
+# The filters that all commands share, on jobs whose calls can be counted by hand: every command with every filter,
+# wrong values, selections that hold nothing, and what must not change with what is shown.
 # Must not live here: how steps are found (test_steps.py), what the figures themselves are worth.
 #
 # train --steps N on 4 ranks: Init, Bcast, N times (Allreduce of 161 doubles, Allreduce of one), Finalize. A step goes
@@ -297,7 +297,7 @@ def test_wrong_values_get_one_clear_message(train, command):
 
 @pytest.mark.parametrize("command", ["report", "summary", "stragglers", "steps", "calls", "diff"])
 @pytest.mark.parametrize("options, says", [
-    (["--step", "900"], "steps 0 to"), (["--from", "1000"], "the job in the time asked for: it lasted|lies in the time"),
+    (["--step", "900"], "steps 0 to"), (["--from", "1000"], "lies in the time asked for"),
     (["--rank", "77"], "none of|no operation on record|nothing on record"),
 ], ids=["step", "from", "rank"])
 def test_nothing_selected_is_said_and_no_error(train, command, options, says):

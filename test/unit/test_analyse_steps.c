@@ -62,6 +62,66 @@ static void a_step_is_divided_as_it_should_be(void **state) {
     hand_job_free(&job);
 }
 
+enum { NCCL_RECV = 2050 };
+
+static void launch(struct dump_builder *builder, uint16_t call, uint32_t op, uint32_t seq, uint64_t enqueued,
+                   const uint64_t times[3]) {
+    bool receive = call == NCCL_RECV;
+    struct record record = {.t0 = enqueued,
+                            .t1 = enqueued + US,
+                            .bytes = receive ? 512 : 4096,
+                            .seq = seq,
+                            .op = op,
+                            .peer = receive ? 1 : PEER_NONE,
+                            .tag = TAG_NONE,
+                            .call = call,
+                            .flags = receive ? FLAG_RECV : FLAG_COLLECTIVE,
+                            .redop = receive ? REDOP_NONE : REDOP_SUM,
+                            .kind = RECORD_POST};
+    dump_builder_record(builder, 0, &record);
+    record.tag = 0;
+    record.kind = RECORD_GPU;
+    record.t0 = times[0];
+    record.t1 = times[1];
+    dump_builder_record(builder, 1, &record);
+    record.kind = RECORD_EXPOSED;
+    record.call = 0;
+    record.t0 = times[2];
+    dump_builder_record(builder, 1, &record);
+}
+
+/* A step of 100 us on a GPU: it computes from 0 to 60 and from 95 to 100, reduces from 50 to 80, receives from 80
+ * to 95. */
+static void on_a_gpu_what_streams_waited_for_is_alone(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){.lanes = 2, .devices = 1});
+    struct dump_builder *builder = job.builders[0];
+    dump_builder_call(builder, NCCL_RECV, CLASS_RECV, FLOW_NONE, BUSBW_ONE, 1, "ncclRecv");
+    dump_builder_header(builder)->gpu_timing = GPU_TIMING_EVENTS;
+    dump_builder_lane(builder, 1)->device = 1;
+    dump_builder_device(builder, 1000 * US, 100);
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        launch(builder, BUILDER_NCCL_ALL_REDUCE, 2 * k + 1, k, t + 10 * US,
+               (uint64_t[]){t + 50 * US, t + 80 * US, t + 60 * US});
+        launch(builder, NCCL_RECV, 2 * k + 2, k, t + 20 * US, (uint64_t[]){t + 80 * US, t + 95 * US, t + 80 * US});
+    }
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_in_range(steps.ranks[0].count, STEPS - 3, STEPS - 1);
+    for (size_t i = 0; i < steps.ranks[0].count; i++) {
+        const struct step *step = &steps.ranks[0].steps[i];
+        assert_int_equal(step->end_ns - step->start_ns, 100 * US);
+        assert_int_equal(step->receive_alone_ns, 15 * US);       /* stage 85 */
+        assert_int_equal(step->communication_alone_ns, 35 * US); /* computation 65 */
+        assert_int_equal(step->collective_alone_ns, 20 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 static void a_receive_may_last_longer_than_the_steps(void **state) {
     (void)state;
     struct hand_job job;
@@ -192,6 +252,7 @@ static void what_is_long_in_the_steps_is_said_beyond_the_limits(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
+        cmocka_unit_test(on_a_gpu_what_streams_waited_for_is_alone),
         cmocka_unit_test(a_receive_may_last_longer_than_the_steps),
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
