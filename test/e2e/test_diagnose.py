@@ -152,6 +152,20 @@ def test_a_wildcard_is_no_deadlock(mpi, where):
     assert result["cycle"] == []
 
 
+def test_a_waitany_is_no_deadlock(mpi, where):
+    result = both(mpi, "waitany", where)
+    assert result["verdict"] == "hang"
+    assert states(result) == {0: "in_user_code"}
+    assert result["cycle"] == []
+
+
+def test_a_waitany_that_nobody_can_end(mpi, where):
+    result = both(mpi, "anycircle", where)
+    assert result["verdict"] == "deadlock"
+    step = next(step for step in result["cycle"] if step["op"] == "MPI_Waitany")
+    assert (step["rank"], step["waits_for"]) == (RANKS - 1, [0, 1])
+
+
 def test_a_job_that_moves_does_not_hang(mpi, where):
     with hanging(mpi, "moves", where):
         result = diagnose(where)

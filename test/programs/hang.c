@@ -107,6 +107,31 @@ static void wildcard(void) {
     sleep(600);
 }
 
+/* The last rank takes what comes first from the others; all wait for it, but rank 0 in the first case. */
+static void take_any(int at_work) {
+    MPI_Request requests[2];
+    char c[2] = {0};
+    int index;
+    if (rank == size - 1) {
+        MPI_Irecv(&c[0], 1, MPI_CHAR, 1, 5, MPI_COMM_WORLD, &requests[0]);
+        MPI_Irecv(&c[1], 1, MPI_CHAR, 0, 5, MPI_COMM_WORLD, &requests[1]);
+        ready();
+        MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+    }
+    ready();
+    if (rank == 0 && at_work)
+        sleep(600);
+    MPI_Recv(c, 1, MPI_CHAR, size - 1, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void waitany(void) {
+    take_any(1);
+}
+
+static void anycircle(void) {
+    take_any(0);
+}
+
 /* Goes on for ever. */
 static void moves(void) {
     ready();
@@ -160,9 +185,9 @@ static void busy(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},   {"sends", sends},       {"waitall", waitall}, {"skip", skip},
-             {"chain", chain}, {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard},
-             {"moves", moves}, {"busy", busy},         {"partial", partial}};
+} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},    {"skip", skip},   {"chain", chain},
+             {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard},  {"moves", moves}, {"busy", busy},
+             {"partial", partial},   {"waitany", waitany}, {"anycircle", anycircle}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);

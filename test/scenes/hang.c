@@ -57,10 +57,10 @@ static void fail(const char *what) {
 
 const char *fault_name(enum fault fault) {
     static const char *const names[] = {
-        "none",       "stop",       "die",          "no dump",     "skip",           "operation",  "count",
-        "root",       "swap",       "ring",         "send ring",   "no message",     "wildcard",   "NCCL none",
-        "NCCL stop",  "NCCL die",   "NCCL no dump", "NCCL stream", "NCCL transport", "NCCL skip",  "NCCL operation",
-        "NCCL count", "NCCL dtype", "NCCL root",    "NCCL swap",   "mixed circle",   "mixed chain"};
+        "none",           "stop",       "freeze",     "die",          "no dump",     "skip",           "operation",
+        "count",          "root",       "swap",       "ring",         "send ring",   "no message",     "wildcard",
+        "NCCL none",      "NCCL stop",  "NCCL die",   "NCCL no dump", "NCCL stream", "NCCL transport", "NCCL skip",
+        "NCCL operation", "NCCL count", "NCCL dtype", "NCCL root",    "NCCL swap",   "mixed circle",   "mixed chain"};
     return names[fault];
 }
 
@@ -187,13 +187,15 @@ static void add_fault(struct play *play) {
     struct step halt = {.kind = STEP_HALT}, a = collective(play, 0, 5000), b = collective(play, 1, 5001);
     switch (play->scene->fault) {
     case FAULT_STOP:
+    case FAULT_FREEZE:
     case FAULT_DIE:
     case FAULT_NO_DUMP:
         add_step(play, guilty, halt);
         blame(play, guilty);
-        play->job->verdict = play->scene->fault == FAULT_STOP ? VERDICT_HANG : VERDICT_DEAD_RANK;
         play->job->dies = play->scene->fault == FAULT_DIE;
         play->job->lost = play->scene->fault == FAULT_NO_DUMP;
+        play->job->frozen = play->scene->fault == FAULT_FREEZE;
+        play->job->verdict = play->job->dies || play->job->lost ? VERDICT_DEAD_RANK : VERDICT_HANG;
         break;
     case FAULT_SKIP: /* and goes on to another one on the same communicator */
         a.call = BUILDER_ALLREDUCE, a.bytes = 48;
@@ -382,7 +384,7 @@ static void write_in_flight(struct play *play, unsigned rank) {
     *slot =
         (struct in_flight){.tid = slot->tid, .comm = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE};
     slot->last_leave = slot->enter = actor->clock;
-    if (actor->at == actor->count || step->kind == STEP_HALT)
+    if (actor->at == actor->count || !actor->entered)
         return;
     slot->call = step->call;
     slot->comm = local_of(play, rank, step->comm);
@@ -494,6 +496,11 @@ static bool advance(struct play *play, unsigned rank) {
     return true;
 }
 
+static void run_for(struct play *play) {
+    for (unsigned i = 0; i < play->scene->moments; i++)
+        advance(play, draw(play, play->scene->ranks));
+}
+
 static void run(struct play *play) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -532,8 +539,8 @@ static void open_dumps(struct hang_job *job) {
             continue;
         const void *data = dump_builder_data(job->builders[r], &bytes);
         job->states[job->set.count] = PROCESS_RUNS;
-        if (guilty && job->dies)
-            job->states[job->set.count] = PROCESS_GONE;
+        if (guilty && (job->dies || job->frozen))
+            job->states[job->set.count] = job->dies ? PROCESS_GONE : PROCESS_STOPPED;
         if (!(job->dumps[job->set.count++] = dump_open_buffer("hang", data, bytes)))
             fail("no memory");
     }
@@ -578,7 +585,10 @@ static void play_mpi(struct hang_job *job, const struct hang_scene *scene) {
     add_fault(&play);
     add_events(&play, scene->after, scene->before + 1);
     add_collective(&play, collective(&play, 0, 9999)); /* everybody comes together at the end */
-    run(&play);
+    if (scene->moments)
+        run_for(&play);
+    else
+        run(&play);
     settle_truth(&play);
     for (unsigned r = 0; r < scene->ranks; r++) {
         write_end(&play, r);

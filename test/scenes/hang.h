@@ -14,6 +14,7 @@
 enum fault {
     FAULT_NONE = 0,   /* the program runs to its end */
     FAULT_STOP,       /* a rank stays in its own code */
+    FAULT_FREEZE,     /* its process is stopped by a signal */
     FAULT_DIE,        /* its process is dead */
     FAULT_NO_DUMP,    /* ... and it left no dump */
     FAULT_SKIP,       /* it leaves out a collective */
@@ -48,6 +49,7 @@ struct hang_scene {
     unsigned ranks;  /* at least 4 */
     unsigned before; /* events before the fault: collectives and messages */
     unsigned after;
+    unsigned moments; /* tries of random ranks to take a step, after which all are killed; 0: until nothing moves */
     enum fault fault;
     uint32_t ring_records;
 };
@@ -64,6 +66,7 @@ struct hang_job {
     bool guilty[64];          /* by rank, where ranks <= 64: who is to blame; of a ring, its members */
     bool dies;                /* the guilty one's process is dead */
     bool lost;                /* ... and it left no dump */
+    bool frozen;              /* its process is stopped */
     enum culprit_state state; /* of the guilty one, where `stated` */
     bool stated;
     bool in_circle; /* the guilty are exactly the deadlock's circle; otherwise they are among it */

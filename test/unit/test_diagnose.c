@@ -130,6 +130,105 @@ static void many_ranks(void **state) {
     }
 }
 
+/* ---- torn ------------------------------------------------------------------------------------ */
+
+enum { TORN_RANKS = 16 };
+
+/* Opens a job's dumps again, each second one of them cut somewhere: those that are still dumps. */
+static void tear(const struct hang_job *job, struct dump **dumps, struct dump_set *set, uint64_t *random) {
+    *set = (struct dump_set){.directory = "torn", .dumps = dumps, .duplicate = job->set.duplicate};
+    for (unsigned r = 0; r < job->ranks; r++) {
+        size_t bytes;
+        const void *data = dump_builder_data(job->builders[r], &bytes);
+        if (scene_random(random) % 2)
+            bytes = scene_random(random) % bytes;
+        struct dump *dump = dump_open_buffer("torn", data, bytes);
+        assert_non_null(dump);
+        if (dump->header)
+            dumps[set->count++] = dump;
+        else
+            dump_close(dump);
+    }
+}
+
+/* Plays a scene, tears the dumps and judges what is left of a job that is gone. Returns false where nothing is. */
+static bool judge_torn(const struct hang_scene *scene, uint64_t *random, enum verdict *truth, enum verdict *said) {
+    const enum process_state gone[TORN_RANKS] = {PROCESS_GONE};
+    struct hang_job job;
+    struct judged judged;
+    struct dump *dumps[TORN_RANKS];
+    struct dump_set set;
+    hang_open(&job, scene);
+    tear(&job, dumps, &set, random);
+    bool some = set.count > 0;
+    *truth = job.verdict;
+    if (some) {
+        judge(&judged, &set, gone, false);
+        *said = judged.diagnosis.verdict;
+        if ((*said == VERDICT_DEADLOCK || *said == VERDICT_DESYNC) && *said != *truth)
+            say_wrong(scene, &judged.diagnosis, "once torn");
+        judged_free(&judged);
+    }
+    for (size_t d = 0; d < set.count; d++)
+        dump_close(dumps[d]);
+    hang_close(&job);
+    return some;
+}
+
+/* A legal program that is killed at any moment: no deadlock, no mismatch and nobody dead, whatever part is missing. */
+static void killed_at_any_moment(void **state) {
+    uint64_t random = 12;
+    unsigned wrong = 0, torn = 0;
+    (void)state;
+    for (unsigned seed = 0; seed < 300; seed++) {
+        const enum process_state gone[TORN_RANKS] = {PROCESS_GONE};
+        const struct hang_scene scene = {.seed = seed,
+                                         .ranks = 4 + seed % 9,
+                                         .before = 60,
+                                         .moments = 1 + (unsigned)(scene_random(&random) % 2000),
+                                         .ring_records = RING};
+        struct hang_job job;
+        struct judged judged;
+        enum verdict truth, said;
+        hang_open(&job, &scene);
+        judge(&judged, &job.set, gone, false);
+        if (judged.diagnosis.verdict != VERDICT_OK && judged.diagnosis.verdict != VERDICT_HANG) {
+            say_wrong(&scene, &judged.diagnosis, "at work");
+            wrong++;
+        }
+        judged_free(&judged);
+        hang_close(&job);
+        bool some = judge_torn(&scene, &random, &truth, &said);
+        torn += some;
+        wrong += some && (said == VERDICT_DEADLOCK || said == VERDICT_DESYNC);
+    }
+    assert_int_equal(wrong, 0);
+    assert_true(torn > 250);
+}
+
+/* Of a job that hangs, the same is said or less: whoever's dump is torn may be to blame. */
+static void torn_dumps_of_a_hang(void **state) {
+    uint64_t random = 13;
+    unsigned wrong = 0, same = 0, torn = 0;
+    (void)state;
+    for (unsigned i = 0; i < 540; i++) {
+        const struct hang_scene scene = {.seed = i,
+                                         .ranks = 4 + i % 9,
+                                         .before = 40,
+                                         .after = 10,
+                                         .fault = (enum fault)(1 + i % (FAULTS - 1)),
+                                         .ring_records = RING};
+        enum verdict truth, said;
+        if (!judge_torn(&scene, &random, &truth, &said))
+            continue;
+        torn++;
+        wrong += (said == VERDICT_DEADLOCK || said == VERDICT_DESYNC) && said != truth;
+        same += said == truth;
+    }
+    assert_int_equal(wrong, 0);
+    assert_in_range(same, torn / 10, torn);
+}
+
 /* ---- histories ------------------------------------------------------------------------------- */
 
 /* A row of `length` collectives that has another one at `odd` (none: UINT64_MAX). */
@@ -182,11 +281,13 @@ struct hand {
     struct judged judged;
 };
 
-static void hand_make(struct hand *hand, unsigned ranks) {
+/* So many dumps, of worlds of `size`: generation after generation. */
+static void hand_make_generations(struct hand *hand, unsigned ranks, unsigned size) {
     *hand = (struct hand){.ranks = ranks};
     for (unsigned r = 0; r < ranks; r++) {
-        const struct dump_plan plan = {.rank = (int32_t)r, .world_size = (int32_t)ranks, .ring_records = RING};
+        const struct dump_plan plan = {.rank = (int32_t)(r % size), .world_size = (int32_t)size, .ring_records = RING};
         hand->builders[r] = dump_builder_new(&plan);
+        dump_builder_header(hand->builders[r])->generation = r / size;
         dump_builder_standard_calls(hand->builders[r]);
         dump_builder_world(hand->builders[r]);
         dump_builder_progress(hand->builders[r], 0)->prefix_hash = BUILDER_WORLD_UID;
@@ -196,11 +297,15 @@ static void hand_make(struct hand *hand, unsigned ranks) {
     }
 }
 
+static void hand_make(struct hand *hand, unsigned ranks) {
+    hand_make_generations(hand, ranks, ranks);
+}
+
 static void hand_call(struct hand *hand, unsigned rank, uint16_t call, uint32_t flags, int32_t peer, int32_t tag,
                       uint32_t seq) {
     struct in_flight *slot = hand->slots[rank];
     *slot = (struct in_flight){.tid = slot->tid, .call = call, .flags = flags, .peer = peer, .tag = tag, .seq = seq};
-    slot->comm = call == BUILDER_WAITALL ? COMM_NONE : 0;
+    slot->comm = call == BUILDER_WAITALL || call == BUILDER_WAITANY ? COMM_NONE : 0;
 }
 
 static struct pending *hand_pending(struct hand *hand, unsigned rank, uint16_t call, uint16_t flag, int32_t peer,
@@ -272,6 +377,55 @@ static void a_message_that_never_comes_is(void **state) {
     const struct diagnosis *diagnosis = hand_judge(&hand, true);
     assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
     assert_int_equal(diagnosis->cycle_count, 2);
+    hand_free(&hand);
+}
+
+/* Rank 0 takes what comes first of 1, which waits for it, and of 2, which is at work or waits for it as well. */
+static void hand_waitany(struct hand *hand, bool at_work) {
+    hand_make(hand, 3);
+    hand_call(hand, 0, BUILDER_WAITANY, 0, PEER_NONE, 2, 6);
+    hand->slots[0]->op = 5;
+    hand_pending(hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0);
+    hand_pending(hand, 0, BUILDER_IRECV, FLAG_RECV, 2, 6, 0);
+    hand_call(hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    if (!at_work)
+        hand_call(hand, 2, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+}
+
+static void a_waitany_needs_only_one(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_waitany(&hand, true);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 2);
+    hand_free(&hand);
+}
+
+static void a_waitany_that_none_can_end(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_waitany(&hand, false);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+    assert_int_equal(diagnosis->cycle_count, 2);
+    hand_free(&hand);
+}
+
+/* An elastic job came up again: what its first generation waited for is past. */
+static void only_the_newest_generation_is_judged(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make_generations(&hand, 6, 3);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 1, 0);
+    hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 1, 0);
+    hand_call(&hand, 3, BUILDER_RECV, FLAG_RECV, 2, 1, 0);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->world.dump_count, 3);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->world.parties[diagnosis->culprits[0].party].rank, 2);
     hand_free(&hand);
 }
 
@@ -511,7 +665,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_single_fault_is_found),
         cmocka_unit_test(many_ranks),
+        cmocka_unit_test(killed_at_any_moment),
+        cmocka_unit_test(torn_dumps_of_a_hang),
         cmocka_unit_test(histories_part_where_they_do),
+        cmocka_unit_test(a_waitany_needs_only_one),
+        cmocka_unit_test(a_waitany_that_none_can_end),
+        cmocka_unit_test(only_the_newest_generation_is_judged),
         cmocka_unit_test(a_message_that_has_come_is_not_waited_for),
         cmocka_unit_test(a_message_that_never_comes_is),
         cmocka_unit_test(a_pending_request_outside_the_list_does_not_count),
