@@ -12,6 +12,7 @@ enum end_flag {
     END_JUDGED = 1 << 1, /* the message's begin is known to an eighth */
     END_SINGLE = 1 << 2, /* a blocking receive: nothing else can have been waited for */
     END_ALONE = 1 << 3,  /* the call waited for this message alone */
+    END_OPEN = 1 << 4,   /* ... or for one of `slack` partners' */
 };
 
 enum {
@@ -236,28 +237,33 @@ static bool same_ranks(const struct exchange_end *a, const struct exchange_end *
     return (a->from == b->from && a->to == b->to) || (a->from == b->to && a->to == b->from);
 }
 
-/* Marks the receive of [from, to) that the call waited for alone. What goes between the same two ranks at the same time
- * is one suspect. The call's own entry is the last. */
+/* Whether an operation with the same partner before this one may also have been what the call waited for. What goes
+ * between the same two ranks at the same time is one suspect. */
+static bool is_repeated(const struct exchange_end *ends, size_t at) {
+    for (size_t i = 0; i < at; i++)
+        if (!ends[i].slack && same_ranks(&ends[i], &ends[at]))
+            return true;
+    return false;
+}
+
+/* Marks the receives of one call that it may have waited for. The call's own entry is the last. */
 static void eliminate(struct exchange_end *ends, size_t count) {
-    struct exchange_end *left = NULL;
     size_t operations = 0;
-    bool several = false, single = false;
-    for (size_t i = 0; i < count; i++) {
-        if (ends[i].operations)
-            break;
-        operations++;
-        single |= (ends[i].flags & END_SINGLE) != 0;
-        if (ends[i].slack)
-            continue;
-        several |= left && !same_ranks(left, &ends[i]);
-        left = &ends[i];
+    uint32_t suspects = 0;
+    bool single = false;
+    for (; operations < count && !ends[operations].operations; operations++) {
+        single |= (ends[operations].flags & END_SINGLE) != 0;
+        suspects += !ends[operations].slack && !is_repeated(ends, operations);
     }
     bool whole = single ? count == 1 : operations + 1 == count && ends[count - 1].operations == operations;
-    if (!whole || !left || several)
-        return;
+    for (size_t i = 0; i < operations && whole; i++) {
+        if (ends[i].slack || !(ends[i].flags & END_RECEIVE))
+            continue;
+        ends[i].flags |= suspects == 1 ? END_OPEN | END_ALONE : END_OPEN;
+    }
     for (size_t i = 0; i < operations; i++)
-        if (!ends[i].slack && ends[i].flags & END_RECEIVE)
-            ends[i].flags |= END_ALONE;
+        if (ends[i].flags & END_OPEN)
+            ends[i].slack = suspects;
 }
 
 static void eliminate_all(struct exchanges *exchanges) {
@@ -273,6 +279,7 @@ static void eliminate_all(struct exchanges *exchanges) {
 /* Sorted by bound within the pair. */
 static void fill(const struct exchanges *exchanges, size_t from, size_t to, struct exchange_pair *pair) {
     uint32_t quantile = 0, seen = 0, alone = 0;
+    double waited = 0, sampled = (double)exchanges->limit / (double)UINT64_MAX;
     for (size_t i = from; i < to; i++)
         if (exchanges->ends[i].flags & END_JUDGED && seen++ == pair->count * EXCHANGE_QUANTILE_PERCENT / 100)
             quantile = exchanges->ends[i].bound;
@@ -284,9 +291,12 @@ static void fill(const struct exchanges *exchanges, size_t from, size_t to, stru
         pair->bins[log_bin_of(end->bound)]++;
         pair->low += low;
         pair->low_alone += low && end->flags & END_ALONE;
+        pair->low_open += low && end->flags & END_OPEN;
         alone += (end->flags & END_ALONE) != 0;
+        waited += end->flags & END_OPEN ? 1.0 / end->slack : 0;
     }
-    pair->alone = alone / ((double)exchanges->limit / (double)UINT64_MAX);
+    pair->alone = alone / sampled;
+    pair->waited = waited / sampled;
 }
 
 static size_t count_judged(const struct exchanges *exchanges, size_t from, size_t to) {

@@ -56,9 +56,11 @@ struct exchange_pair {
     uint32_t size;     /* log bin of the bytes */
     uint32_t count;    /* messages judged */
     uint32_t bins[LOG_BINS];
-    uint32_t low,
-        low_alone; /* of them, no slower than the pair's quantile by much; and which a call waited for alone */
-    double alone;  /* messages of the whole run, not of the sample, for which a call waited alone */
+    uint32_t low;       /* of them, no slower than the pair's quantile by much */
+    uint32_t low_alone; /* of those, which a call waited for alone */
+    uint32_t low_open;  /* ... or may have waited for */
+    double alone;       /* messages of the whole run, not of the sample, for which a call waited alone */
+    double waited;      /* the same, with their share in calls that may have waited for several */
 };
 
 /* Clock and directory must outlive it; freed with exchanges_free. False: memory is short. */

@@ -239,8 +239,8 @@ static bool explain(struct judging *j, uint32_t from, uint32_t to, double effect
     return clear;
 }
 
-/* Whether most of their pairs of ranks are slow, and enough of them were waited for. Of a host that is slow one way
- * only, half are; and what it waits for itself comes from several. */
+/* Whether most of their pairs of ranks are slow, and enough of them were or may have been waited for. Of a host that is
+ * slow one way only, half are; and what it waits for itself comes from several. */
 static bool is_accused(const struct judging *j, uint32_t from, uint32_t to) {
     size_t accused = 0, pairs = 0, slow = 0;
     for (size_t i = 0; i < j->count; i++) {
@@ -248,7 +248,7 @@ static bool is_accused(const struct judging *j, uint32_t from, uint32_t to) {
         if (!concerns(cell, from, to))
             continue;
         pairs++;
-        accused += cell->measure->accused;
+        accused += cell->measure->accused || cell->measure->possible;
         slow += cell->apart >= log(LINK_RATIO) / 2;
     }
     unsigned share = from == to ? 2 : 1;

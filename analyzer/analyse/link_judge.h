@@ -8,6 +8,10 @@
  * one host or to one host have in common is taken out first: a slow rank is no slow link. Where most pairs between two
  * hosts are slow, the hosts are named; where a host is slow to all others, it is.
  *
+ * Where both ends of a message bound it, only what goes between ranks that are all held up is hidden: the ways inside
+ * the hosts, where those between two hosts are slow. A pair of hosts, or a host, that explains all of it is named
+ * although no single pair of ranks is accused; every other explanation takes several faults.
+ *
  * Networks have switches: hosts of one switch are nearer to each other than to the rest. But who is near is near all
  * round: where two hosts are joined by a chain of usual pairs and yet slow to each other, no layout explains it.
  * Otherwise it is only suspected.
@@ -35,6 +39,7 @@ struct link_measure {
     double error;         /* sd of its ln */
     double weight;        /* messages of the whole run that others waited for: each costs what it takes longer */
     bool accused;         /* they were really waited for */
+    bool possible;        /* they may have been, and both ends bound what they take */
     bool steps;           /* of NCCL's proxies, not messages */
 };
 

@@ -140,7 +140,8 @@ static struct link_measure measure_blocking(const struct link_cell *cell) {
                                  .error = 1.2533 * quarters / 1.349 /
                                           sqrt((double)cell->count / CORRELATED), /* of a normal one's median */
                                  .weight = cell->count,
-                                 .accused = true};
+                                 .accused = true,
+                                 .possible = true};
 }
 
 static struct link_measure measure_exchanged(const struct exchange_pair *pair) {
@@ -153,8 +154,10 @@ static struct link_measure measure_exchanged(const struct exchange_pair *pair) {
                                  .typical = log_bins_quantile(pair->bins, pair->count, share),
                                  .error =
                                      log_bins_error(pair->bins, pair->count, share, (double)pair->count / CORRELATED),
-                                 .weight = pair->alone,
-                                 .accused = pair->low_alone >= EXCHANGE_ENDS_MIN && 2 * pair->low_alone >= pair->low};
+                                 .weight = pair->waited,
+                                 .accused = pair->low_alone >= EXCHANGE_ENDS_MIN && 2 * pair->low_alone >= pair->low,
+                                 .possible = pair->size >= log_bin_of(RENDEZVOUS_BYTES) &&
+                                             pair->low_open >= EXCHANGE_ENDS_MIN && 2 * pair->low_open >= pair->low};
 }
 
 static struct link_measure measure_transfer(const struct link_transfer *transfer) {
@@ -168,6 +171,7 @@ static struct link_measure measure_transfer(const struct link_transfer *transfer
         .error = 1 / sqrt((double)transfer->operations / CORRELATED), /* as if they spread like an exponential */
         .weight = (double)transfer->steps / steps_at_once,
         .accused = true,
+        .possible = true,
         .steps = true};
 }
 

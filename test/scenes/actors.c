@@ -30,7 +30,8 @@ struct group {
     int64_t *enter;  /* by member */
     unsigned arrived;
     uint32_t seq;
-    bool weak; /* the slow link is between neighbours of its ring */
+    bool weak;      /* the slow link is between neighbours of its ring */
+    double latency; /* the longest between neighbours */
 };
 
 /* Both halves; UNKNOWN until they are posted. */
@@ -212,9 +213,24 @@ static void wake(struct stage *stage, unsigned rank) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-static bool is_slow_pair(const struct actor_rules *rules, unsigned a, unsigned b) {
-    return (rules->slow_from == (int)a && rules->slow_to == (int)b) ||
-           (rules->slow_from == (int)b && rules->slow_to == (int)a);
+static bool is_slow_pair(const struct stage *stage, unsigned a, unsigned b) {
+    const struct actor_rules *rules = &stage->rules;
+    unsigned here = stage_host(stage, a), there = stage_host(stage, b);
+    if ((rules->slow_from == (int)a && rules->slow_to == (int)b) ||
+        (rules->slow_from == (int)b && rules->slow_to == (int)a))
+        return true;
+    if (!rules->between_hosts || here == there)
+        return false;
+    if (rules->slow_hosts[0] == rules->slow_hosts[1])
+        return here == rules->slow_hosts[0] || there == rules->slow_hosts[0];
+    return (here == rules->slow_hosts[0] && there == rules->slow_hosts[1]) ||
+           (here == rules->slow_hosts[1] && there == rules->slow_hosts[0]);
+}
+
+static double latency(const struct stage *stage, unsigned a, unsigned b) {
+    unsigned size = stage->rules.hosts_per_switch;
+    bool far = size && stage_host(stage, a) / size != stage_host(stage, b) / size;
+    return stage->rules.latency + (far ? stage->rules.switch_latency : 0);
 }
 
 static double transfer(const struct stage *stage, uint64_t bytes, bool slow) {
@@ -231,7 +247,7 @@ static void leave_all(struct stage *stage, struct group *group, const struct act
     for (unsigned m = 1; m < group->count; m++)
         last = group->enter[m] > last ? group->enter[m] : last;
     double ring = 2.0 * (group->count - 1) / group->count;
-    double end = (double)last + stage->rules.latency + ring * transfer(stage, action->bytes, group->weak);
+    double end = (double)last + group->latency + ring * transfer(stage, action->bytes, group->weak);
     unsigned outlier = scene_uniform(&random) < stage->rules.outliers
                            ? (unsigned)(scene_uniform(&random) * group->count)
                            : group->count;
@@ -325,8 +341,8 @@ static int64_t done_at(const struct stage *stage, const struct request *request)
     const struct channel *channel = request->channel;
     const struct message *m = &channel->messages[request->ordinal];
     const struct group *group = &stage->groups[channel->group];
-    bool slow = is_slow_pair(&stage->rules, member_rank(group, channel->from), member_rank(group, channel->to));
-    double move = stage->rules.latency + transfer(stage, m->bytes, slow);
+    unsigned from = member_rank(group, channel->from), to = member_rank(group, channel->to);
+    double move = latency(stage, from, to) + transfer(stage, m->bytes, is_slow_pair(stage, from, to));
     bool buffered = m->bytes <= EAGER_BYTES;
     if (request->send && buffered)
         return m->sent + CALL_NS;
@@ -559,8 +575,9 @@ uint32_t stage_group(struct stage *stage, const char *name, unsigned start, unsi
         group->local[m] = stage->group_count == 0 ? dump_builder_world(builder)
                                                   : dump_builder_communicator(builder, 0xabc000 + stage->group_count,
                                                                               name, (int32_t)m, &run, 1);
-        group->weak |=
-            count > 1 && is_slow_pair(&stage->rules, member_rank(group, m), member_rank(group, (m + 1) % count));
+        unsigned next = member_rank(group, (m + 1) % count);
+        group->weak |= count > 1 && is_slow_pair(stage, member_rank(group, m), next);
+        group->latency = fmax(group->latency, latency(stage, member_rank(group, m), next));
     }
     return (uint32_t)stage->group_count++;
 }

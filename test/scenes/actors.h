@@ -61,6 +61,10 @@ struct actor_rules {
     double bandwidth;               /* bytes per ns of every link */
     int slow_from, slow_to;         /* this pair's link, both ways, has ... */
     double slow_link;               /* ... this share of it; -1, -1, 1 = none */
+    unsigned slow_hosts[2];         /* messages between these hosts likewise; equal: between this one and all others */
+    bool between_hosts;             /* there are such */
+    unsigned hosts_per_switch;      /* 0 = all on one */
+    double switch_latency;          /* ns more for what passes between switches */
     double outliers;                /* share of collectives in which one member leaves a millisecond late */
     bool gpu;
     struct actor_clocks clocks;

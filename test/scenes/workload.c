@@ -31,6 +31,7 @@ struct workload workload_standard(enum workload_kind kind) {
                          .step_ns = 20000000,
                          .noise = 0.05,
                          .bytes = 1 << 20,
+                         .overlap = 0.6,
                          .factor = 1,
                          .clocks = {.offset = 1, .drift = 100e-6, .realtime = 2e-3}};
     if (kind == WORKLOAD_PIPELINE) {
@@ -185,8 +186,9 @@ static void exchange(const struct play *play, unsigned rank, uint64_t bytes, dou
 }
 
 static void stencil(const struct play *play, unsigned rank, unsigned step, struct script *script) {
-    exchange(play, rank, play->workload->bytes, 0.6, step, script);
-    work(play, rank, step, 0.4, script);
+    double overlap = play->workload->overlap;
+    exchange(play, rank, play->workload->bytes, overlap, step, script);
+    work(play, rank, step, 1 - overlap, script);
     collective(script, BUILDER_ALLREDUCE, 0, SMALL_BYTES);
 }
 
@@ -258,7 +260,7 @@ static void make_groups(struct play *play, struct stage *stage) {
 
 struct stage *workload_play(const struct workload *w) {
     struct play play = {.workload = w, .random = malloc(w->ranks * sizeof *play.random)};
-    bool link = w->plant == PLANT_LINK;
+    bool link = w->plant == PLANT_LINK, between_hosts = w->plant == PLANT_HOST_LINK || w->plant == PLANT_NETWORK;
     struct actor_rules rules = {.seed = w->seed,
                                 .ranks = w->ranks,
                                 .ranks_per_host = w->ranks_per_host,
@@ -266,7 +268,11 @@ struct stage *workload_play(const struct workload *w) {
                                 .bandwidth = 10,
                                 .slow_from = link ? (int)w->who : -1,
                                 .slow_to = link ? (int)w->whom : -1,
-                                .slow_link = link ? w->factor : 1,
+                                .slow_link = link || between_hosts ? w->factor : 1,
+                                .slow_hosts = {w->who, w->plant == PLANT_NETWORK ? w->who : w->whom},
+                                .between_hosts = between_hosts,
+                                .hosts_per_switch = w->hosts_per_switch,
+                                .switch_latency = w->switch_latency,
                                 .outliers = w->outliers,
                                 .gpu = w->kind == WORKLOAD_GPU,
                                 .clocks = w->clocks,
@@ -291,6 +297,31 @@ struct stage *workload_play(const struct workload *w) {
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
+/* It is slow both ways. */
+static bool is_planted_link(const struct workload *w, const struct slow_link *link) {
+    static const enum link_scope scopes[] = {
+        [PLANT_LINK] = LINK_RANKS, [PLANT_HOST_LINK] = LINK_HOSTS, [PLANT_NETWORK] = LINK_HOST};
+    if (link->scope != scopes[w->plant])
+        return false;
+    if (w->plant == PLANT_NETWORK)
+        return link->from == w->who;
+    return (link->from == w->who && link->to == w->whom) || (link->from == w->whom && link->to == w->who);
+}
+
+/* Whether it is one of those that slow communicators accuse. */
+static bool is_suspected(const struct workload *w, const struct slow_group *group) {
+    for (size_t i = 0; i < group->suspect_count && i < GROUP_SUSPECTS_MOST; i++) {
+        const struct group_suspect *suspect = &group->suspects[i];
+        bool rank = suspect->kind == SUSPECT_RANK || suspect->kind == SUSPECT_NEIGHBOUR;
+        if ((w->plant == PLANT_LINK && rank && (suspect->a == w->who || suspect->a == w->whom)) ||
+            (w->plant == PLANT_NETWORK && suspect->kind == SUSPECT_HOST && suspect->a == w->who) ||
+            (w->plant == PLANT_HOST_LINK && suspect->kind == SUSPECT_PAIR && suspect->a == w->who &&
+             suspect->b == w->whom))
+            return true;
+    }
+    return false;
+}
+
 bool workload_planted(const struct workload *w, const struct straggler *straggler) {
     if (w->plant == PLANT_HOST)
         return straggler->kind == STRAGGLER_HOST && host_of(w, (unsigned)straggler->dumps[0]) == w->who;
@@ -299,12 +330,8 @@ bool workload_planted(const struct workload *w, const struct straggler *straggle
                stage_of(w, (unsigned)straggler->dumps[0]) == w->who;
     if (w->plant == PLANT_ROTATING || w->plant == PLANT_PAUSES)
         return straggler->kind == STRAGGLER_ROTATING;
-    if (w->plant == PLANT_LINK) { /* it is slow both ways */
-        if (straggler->kind != STRAGGLER_LINK)
-            return false;
-        size_t from = straggler->dumps[0], to = straggler->dumps[1];
-        return (from == w->who && to == w->whom) || (from == w->whom && to == w->who);
-    }
+    if (w->plant == PLANT_LINK || w->plant == PLANT_HOST_LINK || w->plant == PLANT_NETWORK)
+        return straggler->kind == STRAGGLER_LINK && is_planted_link(w, &straggler->link);
     return (w->plant == PLANT_RANK || w->plant == PLANT_LATE_HOST) && straggler->kind == STRAGGLER_RANK &&
            straggler->dumps[0] == w->who;
 }
@@ -321,6 +348,11 @@ static void count(const struct workload *w, const struct straggler_analysis *ana
         rotating |= analysis->stragglers[i].kind == STRAGGLER_ROTATING;
         *(workload_planted(w, &analysis->stragglers[i]) ? &right : &wrong) += 1;
     }
+    bool suspected = false;
+    for (size_t i = 0; i < analysis->slow_group_count; i++)
+        suspected |= is_suspected(w, &analysis->slow_groups[i]);
+    result->groups += analysis->slow_group_count > 0;
+    result->groups_right += suspected;
     result->jobs++;
     result->rotating += rotating;
     result->named_right += right;

@@ -26,6 +26,8 @@ enum plant {
     PLANT_RANK,      /* `who` takes `factor` times as long for its own work */
     PLANT_HOST,      /* all ranks of host `who` do */
     PLANT_LINK,      /* between `who` and `whom` only `factor` of the bandwidth is left */
+    PLANT_HOST_LINK, /* ... between the hosts `who` and `whom` */
+    PLANT_NETWORK,   /* ... between host `who` and all others */
     PLANT_ROTATING,  /* in each step another rank, by chance, takes `factor` times as long */
     PLANT_PAUSES,    /* every rank, each at a time of its own, takes `factor` times as long in each `who`-th step */
     PLANT_ROLE,      /* all ranks of stage `who` of a pipeline do */
@@ -36,12 +38,15 @@ struct workload {
     uint64_t seed;
     enum workload_kind kind;
     unsigned ranks, ranks_per_host, steps;
-    unsigned stages, tensor; /* of a pipeline; ranks are a multiple of their product */
-    unsigned pieces;         /* buckets, layers, micro-batches */
-    int64_t step_ns;         /* own work per step */
-    double noise;            /* of each stretch of work, sd relative to it */
-    uint64_t bytes;          /* of a large operation */
-    unsigned evaluation;     /* after so many steps an evaluation; 0 = never */
+    unsigned stages, tensor;   /* of a pipeline; ranks are a multiple of their product */
+    unsigned pieces;           /* buckets, layers, micro-batches */
+    int64_t step_ns;           /* own work per step */
+    double noise;              /* of each stretch of work, sd relative to it */
+    uint64_t bytes;            /* of a large operation */
+    double overlap;            /* stencil: share of a step's work done while its messages are under way */
+    unsigned hosts_per_switch; /* 0 = all on one */
+    double switch_latency;     /* ns more for what passes between switches */
+    unsigned evaluation;       /* after so many steps an evaluation; 0 = never */
     enum plant plant;
     unsigned who, whom;
     double factor;
@@ -61,13 +66,15 @@ struct stage *workload_play(const struct workload *workload);
 /* What is said of many jobs of one kind. */
 struct workload_result {
     unsigned jobs;
-    unsigned right;       /* jobs in which exactly what was planted is named, or nobody where nobody is slow */
-    unsigned found;       /* jobs in which it is named, whoever else is */
-    unsigned named_right; /* names in all jobs: of the planted rank, host, role or link, or of those that take turns */
-    unsigned named_wrong; /* ... of others, or of another class */
-    unsigned rotating;    /* jobs in which ranks are said to take turns */
-    unsigned jobs_wrong;  /* jobs that name somebody else */
-    unsigned uneven;      /* jobs in which many ranks are called unevenly loaded */
+    unsigned right;        /* jobs in which exactly what was planted is named, or nobody where nobody is slow */
+    unsigned found;        /* jobs in which it is named, whoever else is */
+    unsigned named_right;  /* names in all jobs: of the planted rank, host, role or link, or of those that take turns */
+    unsigned named_wrong;  /* ... of others, or of another class */
+    unsigned rotating;     /* jobs in which ranks are said to take turns */
+    unsigned jobs_wrong;   /* jobs that name somebody else */
+    unsigned groups;       /* jobs in which slow communicators accuse somebody ... */
+    unsigned groups_right; /* ... and what was planted is among those */
+    unsigned uneven;       /* jobs in which many ranks are called unevenly loaded */
 };
 
 /* Whether it is what was planted that is named. */

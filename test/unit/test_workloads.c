@@ -20,14 +20,16 @@
 #include "test/scenes/workload.h"
 
 static struct workload_result add(struct workload_result a, struct workload_result b) {
-    return (struct workload_result){a.jobs + b.jobs,
-                                    a.right + b.right,
-                                    a.found + b.found,
-                                    a.named_right + b.named_right,
-                                    a.named_wrong + b.named_wrong,
-                                    a.rotating + b.rotating,
-                                    a.jobs_wrong + b.jobs_wrong,
-                                    a.uneven + b.uneven};
+    return (struct workload_result){.jobs = a.jobs + b.jobs,
+                                    .right = a.right + b.right,
+                                    .found = a.found + b.found,
+                                    .named_right = a.named_right + b.named_right,
+                                    .named_wrong = a.named_wrong + b.named_wrong,
+                                    .rotating = a.rotating + b.rotating,
+                                    .jobs_wrong = a.jobs_wrong + b.jobs_wrong,
+                                    .groups = a.groups + b.groups,
+                                    .groups_right = a.groups_right + b.groups_right,
+                                    .uneven = a.uneven + b.uneven};
 }
 
 /* Tries one plant on all kinds of jobs. */
@@ -464,6 +466,40 @@ static void a_slow_link_is_named_and_no_rank(void **state) {
     stage_free(stage);
 }
 
+/* Four neighbours each, non-blocking, one Waitall for all; and groups in which only collectives show anything. */
+static void links_are_told_where_calls_wait_for_several(void **state) {
+    (void)state;
+    static const struct {
+        enum workload_kind kind;
+        enum plant plant;
+        unsigned who, whom, hosts_per_switch;
+    } jobs[] = {{WORKLOAD_STENCIL, PLANT_LINK, 3, 11, 0},    {WORKLOAD_STENCIL, PLANT_HOST_LINK, 4, 6, 0},
+                {WORKLOAD_STENCIL, PLANT_NETWORK, 5, 0, 0},  {WORKLOAD_STENCIL, PLANT_NOBODY, 0, 0, 8},
+                {WORKLOAD_PIPELINE, PLANT_NETWORK, 5, 0, 0}, {WORKLOAD_PIPELINE, PLANT_NOBODY, 0, 0, 0}};
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        struct workload w = workload_standard(jobs[i].kind);
+        bool groups = w.kind == WORKLOAD_PIPELINE, planted = jobs[i].plant != PLANT_NOBODY;
+        w.ranks = 64;
+        w.steps = 120;
+        w.noise = 0.02;
+        w.overlap = 0;
+        w.bytes = 8 << 20;
+        w.stages = groups ? 4 : 1;
+        w.tensor = groups ? 4 : 1;
+        w.plant = jobs[i].plant;
+        w.who = jobs[i].who;
+        w.whom = jobs[i].whom;
+        w.factor = planted ? 0.5 : 1;
+        w.hosts_per_switch = jobs[i].hosts_per_switch;
+        w.switch_latency = 100000;
+        struct workload_result result = workload_try(&w, 1, 31 + i);
+        assert_int_equal(result.jobs_wrong, 0);
+        assert_int_equal(result.found, planted && !groups);
+        assert_int_equal(result.groups, planted && groups);
+        assert_int_equal(result.groups_right, planted && groups);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_is_named_where_nobody_is_slow),
@@ -479,6 +515,7 @@ int main(void) {
         cmocka_unit_test(torn_files_never_make_a_false_match),
         cmocka_unit_test(output_is_the_same_for_any_number_of_threads),
         cmocka_unit_test(a_slow_link_is_named_and_no_rank),
+        cmocka_unit_test(links_are_told_where_calls_wait_for_several),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
