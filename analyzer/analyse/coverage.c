@@ -52,7 +52,7 @@ const char *evidence_name(enum evidence evidence) {
     return names[evidence];
 }
 
-const char *kept_name(enum kept kept) {
+const char *kept_name(enum events_kept kept) {
     static const char *const names[] = {
         [KEPT_ALL] = "all", [KEPT_LAST] = "rings", [KEPT_SAMPLES] = "rings and windows"};
     return names[kept];

@@ -18,14 +18,14 @@ enum evidence {
 };
 
 /* How events were kept. */
-enum kept {
+enum events_kept {
     KEPT_ALL,
     KEPT_LAST,    /* rings: the last of every thread */
     KEPT_SAMPLES, /* and sampled windows of what was before */
 };
 
 struct coverage {
-    enum kept kept;
+    enum events_kept kept;
     uint64_t events, events_seen; /* ever recorded; of these, there to be looked at */
     bool known;                   /* whether the time of the events is */
     int64_t from_ns, to_ns;       /* first and last event looked at, since the job's start */
@@ -46,6 +46,6 @@ enum { COVERAGE_TEXT = 96 };
 void coverage_say(char *text, size_t size, const struct coverage *coverage, enum evidence evidence);
 
 const char *evidence_name(enum evidence evidence); /* "events", "totals", "state", "files" */
-const char *kept_name(enum kept kept);             /* "all", "rings", "rings and windows" */
+const char *kept_name(enum events_kept kept);      /* "all", "rings", "rings and windows" */
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzer/align/ns.h"
+#include "analyzer/analyse/grow.h"
 
 enum { LEAST_SHARE = 1000 };
 
@@ -18,15 +19,14 @@ static bool matters(const struct site_wait *wait, int64_t total) {
            (wait->wait_ns > total / LEAST_SHARE || wait->waited_for_ns > total / LEAST_SHARE);
 }
 
-static bool add(struct hot_sites *sites, const char *label, const struct site_wait *wait) {
+/* Equal labels are one string. */
+static bool add(struct hot_sites *sites, size_t *room, const char *label, const struct site_wait *wait) {
     size_t i = 0;
     while (i < sites->count && sites->items[i].site != label)
         i++;
     if (i == sites->count) {
-        struct hot_site *items = realloc(sites->items, (i + 1) * sizeof *items);
-        if (!items)
+        if (!grow_for_one((void **)&sites->items, sites->count, room, sizeof *sites->items))
             return false;
-        sites->items = items;
         sites->items[sites->count++] = (struct hot_site){.site = label};
     }
     sites->items[i].wait_ns = add_ns(sites->items[i].wait_ns, wait->wait_ns);
@@ -44,6 +44,7 @@ static int compare_sites(const void *a, const void *b) {
 bool hot_sites_build(struct hot_sites *sites, const struct site_waits *waits, struct symbols *symbols,
                      struct site_labels *labels) {
     int64_t total = 0;
+    size_t room = 0;
     bool enough_memory = true;
     *sites = (struct hot_sites){0};
     for (size_t i = 0; i < waits->size; i++)
@@ -57,7 +58,7 @@ bool hot_sites_build(struct hot_sites *sites, const struct site_waits *waits, st
         if (!matters(wait, total))
             continue;
         const char *label = site_label(labels, wait->dump, wait->stack);
-        enough_memory = label && add(sites, label, wait);
+        enough_memory = label && add(sites, &room, label, wait);
     }
     if (sites->count > 0)
         qsort(sites->items, sites->count, sizeof *sites->items, compare_sites);

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/analyse/grow.h"
 #include "analyzer/match/stream.h"
 
 #define BYTES_ORDERED ((UINT64_C(1) << 47) - 1)
@@ -81,17 +82,7 @@ struct walk {
 };
 
 #define GROW(w, items, count, room)                                                                                    \
-    ((w)->count < (w)->room || grow((void **)&(w)->items, &(w)->room, sizeof *(w)->items) || !((w)->no_memory = true))
-
-static bool grow(void **items, size_t *room, size_t size) {
-    size_t wanted = *room ? *room * 2 : 256;
-    void *more = realloc(*items, wanted * size);
-    if (!more)
-        return false;
-    *items = more;
-    *room = wanted;
-    return true;
-}
+    (grow_for_one((void **)&(w)->items, (w)->count, &(w)->room, sizeof *(w)->items) || !((w)->no_memory = true))
 
 static uint64_t combine(uint64_t h, uint64_t value) {
     h = (h ^ value) * UINT64_C(0xbf58476d1ce4e5b9);

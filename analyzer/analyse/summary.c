@@ -5,6 +5,7 @@
  * Must not live here: where the calls come from (summary_tables.c, summary_records.c), anything that needs matched
  * calls or clocks of several processes; printing.
  */
+#include "analyzer/analyse/grow.h"
 #include "analyzer/analyse/recorded_calls.h"
 #include "analyzer/analyse/summary_build.h"
 
@@ -33,11 +34,6 @@ static const char *intern(struct summary *summary, const char *text) {
 }
 
 /* ---- entries by key -------------------------------------------------------------------------- */
-
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ (hash >> 29);
-}
 
 static uint64_t hash_key(const struct summary_entry *key) {
     uint64_t hash = mix(key->api * 256u + key->source, (uintptr_t)key->op);

@@ -72,6 +72,7 @@ struct summary_entry {
        member needs had come until it left; 0 members: not known. Bandwidths as above, < 0 = none. */
     uint64_t transfer_members;
     int64_t transfer_ns, completion_ns;
+    int64_t transfer_wait_ns; /* before it, waiting for that last one */
     double transfer_algbw_bytes_per_s, transfer_busbw_bytes_per_s;
 
     /* times of the calls, ascending: every one when percentiles is PERCENTILES_EXACT, else histogram buckets */

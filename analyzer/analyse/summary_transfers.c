@@ -23,6 +23,7 @@ static void fill_in(struct summary_entry *entry, const struct transfer *row, con
     entry->transfer_members = row->members;
     entry->transfer_ns = row->transfer_ns;
     entry->completion_ns = row->completion_ns;
+    entry->transfer_wait_ns = row->wait_ns;
     bool enqueued = call->api == API_NCCL && !row->device; /* returns before anything has moved */
     if (kind == BUSBW_NONE || enqueued || row->transfer_ns <= 0 || row->bytes == BYTES_UNKNOWN || row->size_class)
         return;

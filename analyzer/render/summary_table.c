@@ -60,6 +60,7 @@ VALUE(transfer_count, TRANSFERRED ? cell_unsigned(entry->transfer_members) : cel
 VALUE(transfer_avg,
       TRANSFERRED ? cell_real((double)entry->transfer_ns / 1e3 / (double)entry->transfer_members) : cell_unknown())
 VALUE(transfer_seconds, TRANSFERRED ? cell_real((double)entry->transfer_ns / 1e9) : cell_unknown())
+VALUE(wait_seconds, TRANSFERRED ? cell_real((double)entry->transfer_wait_ns / 1e9) : cell_unknown())
 VALUE(completion_seconds, TRANSFERRED ? cell_real((double)entry->completion_ns / 1e9) : cell_unknown())
 VALUE(transfer_algbw_gbps, BANDWIDTH(transfer_algbw_bytes_per_s, 8 / 1e9))
 VALUE(transfer_busbw_gbps, BANDWIDTH(transfer_busbw_bytes_per_s, 8 / 1e9))
@@ -99,6 +100,7 @@ const struct column summary_columns[] = {
     {"algbw_gb_per_s", "algbw", LOOK_GB_PER_S, .value = algbw_gb, .optional = true, .doc = "algorithm bandwidth, 1e9 bytes/s"},
     {"busbw_gb_per_s", "busbw", LOOK_GB_PER_S, .value = busbw_gb, .optional = true, .doc = "bus bandwidth, 1e9 bytes/s"},
     {"transfer_count", NULL, .value = transfer_count, .doc = "calls matched with all of their partners'"},
+    {"wait_seconds", NULL, .value = wait_seconds, .doc = "of these, time until the last partner had come, summed"},
     {"transfer_seconds", NULL, .value = transfer_seconds, .doc = "of these, time after the last partner had come, summed"},
     {"transfer_avg_us", "transfer", LOOK_MICROSECONDS, .value = transfer_avg, .optional = true, .doc = "the same per call"},
     {"completion_seconds", NULL, .value = completion_seconds, .doc = "of these, N to N: time after the first one had left, summed"},

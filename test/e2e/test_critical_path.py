@@ -63,6 +63,7 @@ def test_transfers_leave_the_waiting_out(mpi, where):
     for row in sums:
         assert row["transfer_count"] == row["count"]
         assert 0 <= row["completion_seconds"] <= row["transfer_seconds"] <= row["time_total_us"] / 1e6 + 1e-6
+        assert close(row["wait_seconds"] + row["transfer_seconds"], row["time_total_us"] / 1e6)
         assert row["transfer_busbw_gb_per_s"] >= row["busbw_gb_per_s"]
     # the others wait for the slow rank in every step, which is no transfer
     large = max(sums, key=lambda row: row["bytes"])
