@@ -301,7 +301,7 @@ static bool print_text(const struct output *output, const struct report *report)
     if (!print_ranks(output, report) || !print_sites(output, report) || !print_path(output, report))
         return false;
     if (what_if_matters(&session->analysis.what_if)) {
-        print_heading(output, "What if");
+        print_heading(output, "What if: the job would run");
         what_if_print(output->stream, &session->analysis);
     }
     print_coverage(output, session);

@@ -8,6 +8,7 @@
 #include "analyzer/render/straggler_table.h"
 
 #define MATTERS 1.01
+enum { LINE = 512 };
 
 static json_t *site_to_json(const struct straggler_analysis *analysis, const struct what_if_site *site) {
     const char *label = findings_what_if_site(analysis, site);
@@ -36,30 +37,39 @@ bool what_if_matters(const struct what_if *what_if) {
     return what_if->known && (what_if->slowdown >= MATTERS || what_if->site_count > 0);
 }
 
+static void print_line(FILE *stream, const char *text) {
+    fputs("  ", stream);
+    print_wrapped(stream, text, 2, 4);
+}
+
 static void print_site(FILE *stream, const struct straggler_analysis *analysis, const struct what_if_site *site) {
     const char *label = findings_what_if_site(analysis, site);
     const char *op = analysis->directory->calls[site->call].name->name;
-    fprintf(stream, "  %.2f times as fast if the work before ", site->speedup);
-    escape_text(stream, label ? label : op);
-    if (label) {
-        fputs(", ", stream);
-        escape_text(stream, op);
-    }
-    fprintf(stream, ", took what it takes on the peers (rank %d takes longest)\n",
-            (int)analysis->clock->dumps[site->dump]->header->rank);
+    char text[LINE];
+    int length = snprintf(text, sizeof text, "%.2f times as fast if the work before %.60s", site->speedup, op);
+    if (label && length > 0 && (size_t)length < sizeof text)
+        length += snprintf(text + length, sizeof text - (size_t)length, " in %.200s", label);
+    if (length > 0 && (size_t)length < sizeof text)
+        snprintf(text + length, sizeof text - (size_t)length,
+                 " took what it takes on the peers (rank %d takes longest)",
+                 (int)analysis->clock->dumps[site->dump]->header->rank);
+    print_line(stream, text);
 }
 
 void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
     const struct what_if *what_if = &analysis->what_if;
-    fprintf(stream, "  %.2f times as fast if all ranks took equally long for the same work and transfers",
-            what_if->slowdown);
+    char text[LINE], of_that[64] = "";
     if (what_if->worst_workers_share >= 0)
-        fprintf(stream, "; of that, mending the worst %zu gives %.0f %%", what_if->worst_workers,
-                100 * what_if->worst_workers_share);
-    fputc('\n', stream);
+        snprintf(of_that, sizeof of_that, "; of that, mending the worst %zu gives %.0f %%", what_if->worst_workers,
+                 100 * what_if->worst_workers_share);
+    snprintf(text, sizeof text, "%.2f times as fast if all ranks took equally long for the same work and transfers%s",
+             what_if->slowdown, of_that);
+    print_line(stream, text);
     for (size_t i = 0; i < what_if->site_count; i++)
         print_site(stream, analysis, &what_if->sites[i]);
-    if (what_if->partial)
-        fprintf(stream, "  (from the last %.1f s only: there are too many events for all of it)\n",
-                seconds_of(what_if->to_ns - what_if->from_ns));
+    if (what_if->partial) {
+        snprintf(text, sizeof text, "(from the last %.1f s only: there are too many events for all of it)",
+                 seconds_of(what_if->to_ns - what_if->from_ns));
+        print_line(stream, text);
+    }
 }
