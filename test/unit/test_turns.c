@@ -84,7 +84,7 @@ struct made {
     uint32_t roles;   /* of columns in turn; role r has r + 1 times as much to do */
     double wander;    /* sd of each rank's own speed, which changes in some 20 rows */
     bool half;        /* nobody is slow in the second half */
-    bool seldom;      /* somebody is slow in one step of a hundred only */
+    double often;     /* share of steps in which somebody is slow */
 };
 
 static double draw(const struct made *made, uint64_t *random) {
@@ -117,8 +117,7 @@ static void make(struct made_table *made_table, const struct made *made, uint64_
         made_table->numbers[row] = (uint32_t)row + 5;
         for (size_t c = 0; c < made->columns && row % made->period == 0; c++)
             slow[c] = false;
-        if (row % made->period == 0 && (!made->half || row < made->rows / 2) &&
-            (!made->seldom || scene_random(&random) % 100 == 0))
+        if (row % made->period == 0 && (!made->half || row < made->rows / 2) && scene_uniform(&random) < made->often)
             for (size_t i = 0; i < made->at_once; i++)
                 slow[scene_random(&random) % made->of] = true;
         for (size_t c = 0; c < made->columns; c++) {
@@ -158,7 +157,8 @@ static struct made standard(size_t columns) {
                          .at_once = 1,
                          .of = columns,
                          .hosts = 2,
-                         .roles = 1};
+                         .roles = 1,
+                         .often = 1};
 }
 
 /* Of so many jobs, those in which turns are claimed. */
@@ -246,6 +246,14 @@ static void noise_is_no_turn(void **state) {
     assert_true(alarms * 100 <= jobs);
 }
 
+static void seldom_pauses_are_found(void **state) {
+    (void)state;
+    struct made made = standard(8);
+    made.often = 0.15;
+    made.factor = 2.5;
+    assert_in_range(claims(&made, 30), 27, 30);
+}
+
 /* One rank every other time, two in turn, or always one of a host's: not everybody. */
 static void turns_of_few_are_none(void **state) {
     (void)state;
@@ -316,7 +324,7 @@ static void few_ranks_or_collectives_prove_nothing(void **state) {
     assert_int_equal(claims(&made, 5), 0);
     made.rows = 40; /* once in all, however long */
     made.factor = 100;
-    made.seldom = true;
+    made.often = 0.01;
     assert_int_equal(claims(&made, 40), 0);
 }
 
@@ -328,6 +336,7 @@ int main(void) {
         cmocka_unit_test(what_it_costs_is_said),
         cmocka_unit_test(steps_tell_more_than_single_collectives),
         cmocka_unit_test(noise_is_no_turn),
+        cmocka_unit_test(seldom_pauses_are_found),
         cmocka_unit_test(turns_of_few_are_none),
         cmocka_unit_test(who_is_always_slow_takes_no_turn),
         cmocka_unit_test(roles_are_not_turns),
