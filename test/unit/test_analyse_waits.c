@@ -100,6 +100,15 @@ static void done(struct hand_job *job, struct sums *sums) {
         assert_int_equal(sums.waits.ranks[R].waited_for_ns, WAITED_FOR);                                               \
     } while (0)
 
+/* What the only row of the transfers says. */
+static void assert_transfers(const struct sums *sums, int64_t wait_ns, int64_t transfer_ns) {
+    struct transfer *rows = transfers_sorted(&sums->waits.transfers);
+    assert_int_equal(sums->waits.transfers.count, 1);
+    assert_int_equal(rows[0].wait_ns, wait_ns);
+    assert_int_equal(rows[0].transfer_ns, transfer_ns);
+    free(rows);
+}
+
 static void the_last_of_all_makes_the_others_wait(void **state) {
     (void)state;
     static const uint64_t enter[3] = {1000, 2000, 5000}, leave[3] = {6000, 6100, 6050};
@@ -165,6 +174,8 @@ static void a_late_root_makes_a_broadcast_wait(void **state) {
     assert_waits(0, 800, 0, 0);
     assert_waits(1, 0, 0, 800); /* rank 2 came later still and kept nobody */
     assert_waits(2, 0, 0, 0);
+    assert_int_equal(sums.waits.ranks[0].states_ns[WAIT_LATE_BROADCAST], 800);
+    assert_transfers(&sums, 800, 100 + 100 + 100);
     done(&job, &sums);
 }
 
@@ -271,6 +282,7 @@ static void early_reduce_ends_when_the_first_comes_and_the_wait_when_the_last_do
         assert_int_equal(sums.waits.ranks[r].early_reduce_ns, 0);
         assert_int_equal(sums.waits.ranks[r].completion_ns, 0);
     }
+    assert_transfers(&sums, 700, 200 + 10 + 20 + 30);
     done(&job, &sums);
 }
 
@@ -318,6 +330,7 @@ static void in_a_scan_only_lower_ranks_are_waited_for(void **state) {
     assert_int_equal(sums.waits.ranks[2].transfer_ns, 30);
     assert_int_equal(sums.waits.ranks[3].transfer_ns, 40);
     assert_int_equal(sums.waits.ranks[4].transfer_ns, 50);
+    assert_transfers(&sums, 400 + 500, 10 + 20 + 30 + 40 + 50);
     done(&job, &sums);
 }
 
