@@ -137,7 +137,7 @@ static bool describe(struct call_entry *entry, const struct dump_communicator *c
     if (!entry->comm_name[0])
         entry->comm_name = communicator->name;
     if (entry->comm_size == 0)
-        entry->comm_size = communicator->definition->size;
+        entry->comm_size = dump_communicator_size(communicator);
     size_t members = entry->ranks ? 0 : dump_communicator_members(communicator, NULL, 0);
     if (members == 0)
         return true;

@@ -356,8 +356,9 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
 /* What the first busy thread of a rank is doing. Equal keys: the same thing. */
 struct doing {
     size_t dump;
-    const char *call;      /* NULL: its own code */
-    uint64_t communicator; /* uid, 0 = none */
+    const char *call;                                 /* NULL: its own code */
+    uint64_t communicator;                            /* uid, 0 = none */
+    const struct communicator_definition *definition; /* of it, the rank's own; NULL = none */
     const char *communicator_name;
     uint32_t seq;
     int32_t peer;     /* world rank, RANK_UNKNOWN */
@@ -389,6 +390,7 @@ static struct doing find_doing(const struct straggler_analysis *analysis, size_t
         doing.stack = slot.stack;
         if (communicator) {
             doing.communicator = communicator->definition->uid;
+            doing.definition = communicator->definition;
             doing.communicator_name = communicator->name;
         }
     }
@@ -425,6 +427,14 @@ static void say_doing(char *text, size_t size, const struct straggler_analysis *
     append(text, size, "%s, entered %s into the job", site, since);
 }
 
+/* On an intercommunicator a rank waits for the other group, or for the root there. */
+static bool is_awaited(const struct doing *doing, const struct communicator_definition *definition, int32_t rank) {
+    if (definition->uid != doing->communicator)
+        return false;
+    return definition->kind != COMMUNICATOR_INTER ||
+           (definition->members_hash != doing->definition->members_hash && (doing->peer < 0 || rank == doing->peer));
+}
+
 /* Ranks of the communicator that have not entered that collective, as far as their dumps tell. */
 static void say_awaited(char *text, size_t size, const struct job *job, const struct doing *doing) {
     int32_t *ranks = doing->seq != SEQ_NONE ? malloc(job->count * sizeof *ranks) : NULL;
@@ -432,8 +442,9 @@ static void say_awaited(char *text, size_t size, const struct job *job, const st
     for (size_t d = 0; ranks && d < job->count; d++)
         for (uint32_t i = 0; i < job->dumps[d]->communicator_count; i++) {
             const struct dump_communicator *communicator = &job->dumps[d]->communicators[i];
-            if (communicator->definition && communicator->definition->uid == doing->communicator &&
-                communicator->progress && communicator->progress->enqueued <= doing->seq) {
+            if (communicator->definition && doing->definition &&
+                is_awaited(doing, communicator->definition, job->dumps[d]->header->rank) && communicator->progress &&
+                communicator->progress->enqueued <= doing->seq) {
                 ranks[count++] = job->dumps[d]->header->rank;
                 break;
             }

@@ -129,7 +129,8 @@ static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_
     if (!own)
         return subject;
     subject.has_comm = true;
-    subject.size = own->definition->size;
+    if (own->definition->kind != COMMUNICATOR_INTER) /* what bandwidths are told by is the size of one group */
+        subject.size = own->definition->size;
     subject.communicator = summary_communicator(dump, own, &subject.uid);
     return subject;
 }
@@ -177,7 +178,7 @@ static bool describe(struct summary_build *build, struct summary_group *group, c
     if (!entry->torch || !*entry->torch)
         entry->torch = intern(build->summary, subject->call && entry->op ? subject->call->torch : "");
     if (entry->has_comm && entry->comm_size == 0)
-        entry->comm_size = subject->communicator ? subject->communicator->definition->size : subject->size;
+        entry->comm_size = subject->communicator ? dump_communicator_size(subject->communicator) : subject->size;
     if (!entry->comm_name || !*entry->comm_name)
         entry->comm_name =
             intern(build->summary, entry->has_comm && subject->communicator ? subject->communicator->name : "");

@@ -69,6 +69,7 @@ static bool runs_are_sound(const struct member_run *runs, uint32_t count, uint32
 static void add_communicator(struct walk *walk, const struct communicator_definition *definition, uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (definition->size > world_limit(dump, definition) ||
+        (definition->kind == COMMUNICATOR_INTER && definition->remote_size > GROUP_SIZE_MAX) ||
         (definition->my_rank != RANK_UNKNOWN &&
          (definition->my_rank < 0 || definition->my_rank >= (int64_t)definition->size))) {
         problem_add(dump, false, offset, "communicator %u: rank %d in a group of %u: ignored", definition->index,

@@ -153,6 +153,12 @@ const struct call_name *dump_call(const struct dump *dump, uint16_t id);
 /* The communicator with that local index, NULL for COMM_NONE, out of range or undefined. */
 const struct dump_communicator *dump_communicator(const struct dump *dump, uint32_t index);
 
+/* Processes in a communicator: of both groups where it is an intercommunicator. */
+static inline uint32_t dump_communicator_size(const struct dump_communicator *communicator) {
+    const struct communicator_definition *definition = communicator->definition;
+    return definition->size + (definition->kind == COMMUNICATOR_INTER ? definition->remote_size : 0);
+}
+
 /* Expands members to world ranks: writes up to `capacity` of them in rank order and returns how many there are
  * (definition->size, or 0 when they are not in this dump). */
 size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity);

@@ -40,8 +40,10 @@ def test_communicators_of_both_sides_are_one(mpi, where):
     sizes = sorted(len(ranks) for ranks in members.values())
     # between, again, the copy, the merged one, and the parts of ranks 0 and 2, and of 1, 3 and 4
     assert sizes == [2, 3, RANKS, RANKS, RANKS, RANKS]
-    names = {row["comm_name"]: row["count"] for row in jobs.summary(where)["summary"] if row["op"] == "MPI_Barrier"}
-    assert names["between"] == RANKS * ROUNDS
+    rows = {row["op"]: row for row in jobs.summary(where)["summary"] if row["comm_name"] == "between"}
+    assert rows["MPI_Barrier"]["count"] == rows["MPI_Allreduce"]["count"] == RANKS * ROUNDS
+    assert rows["MPI_Allreduce"]["comm_size"] == RANKS
+    assert rows["MPI_Allreduce"]["algbw_gbps"] > 0 and rows["MPI_Allreduce"]["busbw_gbps"] is None
 
 
 def test_peers_are_world_ranks_of_the_other_group(mpi, where):
