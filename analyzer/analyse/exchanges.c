@@ -61,16 +61,20 @@ static int compare_by_call(const void *a, const void *b) {
     return left->to < right->to ? -1 : left->to > right->to;
 }
 
+static void drop_above(struct exchanges *exchanges) {
+    size_t kept = 0;
+    for (size_t i = 0; i < exchanges->count; i++)
+        if (exchanges->ends[i].call <= exchanges->limit)
+            exchanges->ends[kept++] = exchanges->ends[i];
+    exchanges->count = kept;
+}
+
 /* Gives up half of the calls until few enough are left. Every worker has part of all ends and so stops no later than
  * who has all. */
 static void thin_out(struct exchanges *exchanges, size_t most) {
     while (exchanges->count > most) {
-        size_t kept = 0;
         exchanges->limit /= 2;
-        for (size_t i = 0; i < exchanges->count; i++)
-            if (exchanges->ends[i].call <= exchanges->limit)
-                exchanges->ends[kept++] = exchanges->ends[i];
-        exchanges->count = kept;
+        drop_above(exchanges);
     }
 }
 
@@ -128,6 +132,10 @@ void exchanges_finish(struct exchanges *exchanges) {
 
 void exchanges_merge(struct exchanges *into, const struct exchanges *from) {
     into->no_memory |= from->no_memory;
+    if (from->limit < into->limit) { /* what lies above is not all there */
+        into->limit = from->limit;
+        drop_above(into);
+    }
     for (size_t i = 0; i < from->count; i++)
         keep(into, &from->ends[i]);
 }
