@@ -347,13 +347,22 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
     return done && !diagnosis->no_memory;
 }
 
+/* A GPU that waits in one collective goes on with other streams, and begins there what others wait for: only time tells
+ * that it does not. */
+static bool circle_has_gpus(const struct diagnosis *diagnosis) {
+    for (size_t i = 0; i < diagnosis->cycle_count; i++)
+        if (diagnosis->blockage.items[diagnosis->cycle[i]].device)
+            return diagnosis->verdict == VERDICT_DEADLOCK;
+    return false;
+}
+
 /* Whether all that speaks against the job is that it was somewhere when it ended: ranks waited for others that were
  * elsewhere, or had not begun. */
 static bool may_have_worked(const struct diagnosis *diagnosis) {
     bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->blockage.count == 0;
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
         nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP;
-    return diagnosis->verdict == VERDICT_HANG || nobody_dead;
+    return diagnosis->verdict == VERDICT_HANG || nobody_dead || circle_has_gpus(diagnosis);
 }
 
 /* A job that nobody saw stand: does it look as if it had? */
@@ -365,7 +374,9 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
     if (diagnosis->standing.kind == STANDING_BRIEF) {
         bool first_known = request->end && request->end->dead_known; /* of a sure one the verdict is another */
         diagnosis->verdict = first_known ? VERDICT_UNKNOWN : VERDICT_OK;
-        diagnosis->culprit_count = 0;
+        diagnosis->culprit_count = diagnosis->cycle_count = 0;
+    } else if (diagnosis->standing.kind == STANDING_UNTOLD && diagnosis->verdict == VERDICT_DEADLOCK) {
+        diagnosis->verdict = VERDICT_HANG;
     }
     return true;
 }

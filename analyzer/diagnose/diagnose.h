@@ -50,7 +50,7 @@ struct diagnosis {
     char expected_site[128], other_site[128]; /* where its two sides made the call; empty: not known */
     struct site_labels *labels;               /* of the request, while it is judged */
     const struct job_end *end;                /* ... likewise */
-    uint32_t *cycle;                          /* indices of waits, in the order of waiting; of a deadlock */
+    uint32_t *cycle; /* indices of waits, in the order of waiting; of a deadlock, or a hang that may be one */
     size_t cycle_count;
     struct culprit *culprits; /* by rank */
     size_t culprit_count;

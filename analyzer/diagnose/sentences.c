@@ -78,8 +78,12 @@ static void say_cycle(struct diagnosis *diagnosis) {
         phrase(text, sizeof text, "%srank %" PRId32 " in %s %s", i ? "; " : "",
                diagnosis->world.parties[wait->party].rank, what, reason);
     }
-    say(diagnosis, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
-        diagnosis->cycle_count > 1 ? "s wait" : " waits", text);
+    if (diagnosis->verdict == VERDICT_DEADLOCK)
+        say(diagnosis, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
+            diagnosis->cycle_count > 1 ? "s wait" : " waits", text);
+    else
+        say(diagnosis, "hang, unless it was killed at work: %zu ranks wait for each other, with their GPUs: %s.",
+            diagnosis->cycle_count, text);
 }
 
 static bool waits_in(const struct wait *wait, const struct stalled *stalled) {
@@ -311,7 +315,10 @@ void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request
         break;
     case VERDICT_HANG:
     case VERDICT_DEAD_RANK:
-        say_headline(diagnosis);
+        if (diagnosis->cycle_count > 0)
+            say_cycle(diagnosis);
+        else
+            say_headline(diagnosis);
         say_collectives(diagnosis);
         say_other_waits(diagnosis);
         say_culprits(diagnosis);

@@ -66,6 +66,7 @@ struct hang_job {
     bool guilty[64];          /* by rank, where ranks <= 64: who is to blame; of a ring, its members */
     bool dies;                /* the guilty one's process is dead */
     bool lost;                /* ... and it left no dump */
+    bool on_gpus;             /* of a deadlock: that GPUs do not go on with something else only time tells */
     bool frozen;              /* its process is stopped */
     enum culprit_state state; /* of the guilty one, where `stated` */
     bool stated;

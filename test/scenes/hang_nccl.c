@@ -198,6 +198,7 @@ static void add_swap(struct play *play, unsigned guilty) {
     }
     play->job->guilty[guilty] = true;
     play->job->verdict = VERDICT_DEADLOCK;
+    play->job->on_gpus = true;
 }
 
 static void add_skip(struct play *play, unsigned guilty) {
@@ -223,6 +224,7 @@ static void add_circle(struct play *play, unsigned guilty, unsigned other) {
     add_everybody(play, (struct step){.kind = HOST_SYNC, .stream = 0});
     play->job->guilty[guilty] = play->job->guilty[other] = true;
     play->job->verdict = VERDICT_DEADLOCK;
+    play->job->on_gpus = true;
     play->job->in_circle = true;
 }
 
@@ -482,6 +484,16 @@ static bool advance_host(struct play *play, unsigned rank) {
     return true;
 }
 
+static void run_for(struct play *play) {
+    for (unsigned i = 0; i < play->scene->moments; i++) {
+        unsigned rank = draw(play, play->scene->ranks), what = draw(play, 1 + STREAMS);
+        if (what < STREAMS)
+            advance_stream(play, rank, &play->actors[rank].streams[what]);
+        else
+            advance_host(play, rank);
+    }
+}
+
 static void run(struct play *play) {
     for (bool changed = true; changed;) {
         changed = false;
@@ -554,7 +566,10 @@ void hang_nccl_play(struct hang_job *job, const struct hang_scene *scene) {
     add_events(&play, scene->after, scene->before + 1);
     for (unsigned s = 0; s < STREAMS; s++)
         add_everybody(&play, (struct step){.kind = HOST_SYNC, .stream = s});
-    run(&play);
+    if (scene->moments)
+        run_for(&play);
+    else
+        run(&play);
     for (unsigned r = 0; r < scene->ranks; r++) {
         write_end(&play, r);
         free(play.actors[r].steps);

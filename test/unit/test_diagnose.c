@@ -85,8 +85,9 @@ static unsigned try_scene(const struct hang_scene *scene) {
     judged_free(&judged);
     if (!job.dies) { /* killed as a whole: who was dead before is not known then */
         enum process_state *gone = calloc(job.ranks, sizeof *gone);
+        enum verdict verdict = job.on_gpus ? VERDICT_HANG : job.verdict;
         judge(&judged, &job.set, gone, false);
-        if (judged.diagnosis.verdict != job.verdict || !names_the_guilty(&job, &judged.diagnosis)) {
+        if (judged.diagnosis.verdict != verdict || !names_the_guilty(&job, &judged.diagnosis)) {
             say_wrong(scene, &judged.diagnosis, "once killed");
             wrong++;
         }
@@ -186,6 +187,7 @@ static void killed_at_any_moment(void **state) {
                                          .ranks = 4 + seed % 9,
                                          .before = 60,
                                          .moments = 1 + (unsigned)(scene_random(&random) % 2000),
+                                         .fault = seed % 2 ? FAULT_NCCL_NONE : FAULT_NONE,
                                          .ring_records = RING};
         struct hang_job job;
         struct judged judged;
