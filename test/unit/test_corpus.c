@@ -111,7 +111,16 @@ static void the_rest_is_used(void **state) {
                                            "export --format jsonl --table records",
                                            "export --table operations",
                                            "export --table peers",
-                                           "export --table communicators"};
+                                           "export --table communicators",
+                                           "summary --from 0",
+                                           "summary --step 0-9 --anchor Allreduce --format json",
+                                           "summary --to 100 --compat deepspeed",
+                                           "report --from 0 --rank 0",
+                                           "stragglers --op allreduce --step 0-9",
+                                           "steps --anchor Allreduce --op allreduce",
+                                           "calls --from 0 --noise 3",
+                                           "diagnose --rank 0",
+                                           "export --from 0"};
     for (size_t i = 0; i < damage_count; i++) {
         begin(&damages[i]);
         write_dump(damage_base(0), "commtap.t.good.ct", 0);
