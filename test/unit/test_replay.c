@@ -413,6 +413,19 @@ static void a_link_is_mended_by_its_transfers(void **state) {
     done(&job, &replay);
 }
 
+/* To the last bit: what is said must not depend on the number of workers. */
+static void assert_same(const struct what_if *a, const struct what_if *b) {
+    assert_true(a->slowdown == b->slowdown && a->worst_workers_share == b->worst_workers_share);
+    assert_int_equal(a->worst_workers, b->worst_workers);
+    assert_int_equal(a->site_count, b->site_count);
+    for (size_t i = 0; i < a->site_count; i++) {
+        assert_true(a->sites[i].speedup == b->sites[i].speedup);
+        assert_int_equal(a->sites[i].extra_ns, b->sites[i].extra_ns);
+        assert_int_equal(a->sites[i].dump, b->sites[i].dump);
+        assert_int_equal(a->sites[i].call, b->sites[i].call);
+    }
+}
+
 /* ---- any world ------------------------------------------------------------------------------- */
 
 static void replaying_gives_what_was_recorded(void **state) {
@@ -438,7 +451,7 @@ static void replaying_gives_what_was_recorded(void **state) {
         assert_int_equal(unchanged(&one), one.to_ns - one.from_ns);
         assert_true(what_if_measure(&said, &one, &all_peers) && what_if_measure(&again, &four, &all_peers));
         assert_true(said.slowdown >= 1.02 && said.slowdown < 1.6);
-        assert_memory_equal(&said, &again, sizeof said);
+        assert_same(&said, &again);
         replay_free(&one);
         replay_free(&four);
         match_directory_free(&directory);
