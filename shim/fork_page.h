@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Nobody waits for one of these for longer than its user says; all but the first are taken for a start only. */
+/* What each user waits for at most is its own affair; nobody waits without an end. */
 enum fork_lock {
     FORK_LOCK_ACTIVATION,
     FORK_LOCK_GPU,

@@ -647,9 +647,9 @@ struct communicator_definition {
  * has a definition, and an index, of its own. uids are equal on all members but for those made by ncclCommGrow
  * (COMMUNICATOR_UID_UNSURE). Where the communicator is the world in its order the one run says so. */
 
-/* The other side of an intercommunicator, written behind its communicator_definition (not by versions before 1.1, nor
- * where COMMUNICATOR_FOREIGN stands there). uids are equal on both sides. A peer or a root that is a rank names a
- * member of this group; who collects or distributes has PEER_ROOT, who stands by on its side PEER_NULL. */
+/* The other side of an intercommunicator, written behind its communicator_definition; older versions lack it, and it is
+ * missing where COMMUNICATOR_FOREIGN stands there. uids are equal on both sides. A peer or a root that is a rank names
+ * a member of this group; who collects or distributes has PEER_ROOT, who stands by on its side PEER_NULL. */
 struct remote_group_definition {
     struct definition head;
     uint32_t index;     /* of the communicator */
