@@ -48,12 +48,15 @@ static inline uint32_t comm_and_epoch(uint32_t comm) {
     return (comm < ROW_COMM_NONE ? comm : ROW_COMM_NONE) | recorder.epoch_bits;
 }
 
+/* The exponent of a floating-point number and the first two bits behind its point are what a bucket is: the hardware's
+ * conversion finds them. Above the clamp all values are in the last bucket; below it the conversion is exact. */
 static inline uint32_t histogram_bucket(uint64_t t) {
-    if (t < 1u << HISTOGRAM_FIRST)
-        return 0;
-    unsigned octave = 63 - (unsigned)__builtin_clzll(t);
-    unsigned bucket = 4 * (octave - HISTOGRAM_FIRST) + (unsigned)(t >> (octave - 2) & 3);
-    return bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1;
+    const uint64_t last = (1ull << (HISTOGRAM_FIRST + HISTOGRAM_BUCKETS / 4)) - 1, bias = 1023;
+    double value = (double)(int64_t)(t < last ? t : last);
+    uint64_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    int64_t bucket = (int64_t)(bits >> 50) - (int64_t)(4 * (bias + HISTOGRAM_FIRST));
+    return bucket < 0 ? 0 : (uint32_t)bucket;
 }
 
 /* The words after `version`: call, source, class, comm_epoch as one key. */

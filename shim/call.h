@@ -165,6 +165,13 @@ struct call {
     char torch[sizeof((struct call_name *)0)->torch]; /* torch.distributed's name, or empty */
 };
 
+/* A row of calls.def as data. The row's own columns come last; the prefix tells the interface: MPI_X, ncclX. */
+#define CALL_AS_DATA(row_id, row_name, row_arity, row_kind, ...)                                                       \
+    {                                                                                                                  \
+        .id = (row_id), .api = (#row_name)[0] == 'n' ? API_NCCL : API_MPI, .arity = row_arity, .kind = row_kind,       \
+        .name = #row_name, __VA_ARGS__                                                                                 \
+    }
+
 /* THE table, ordered as in calls.def (calls.c). */
 extern const struct call commtap_calls[];
 extern const unsigned commtap_call_count;

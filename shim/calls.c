@@ -13,15 +13,8 @@ enum id_taken {
 #undef CALL
 };
 
-/* The row's own columns come last. The prefix tells the interface: MPI_X, ncclX. */
 const struct call commtap_calls[] = {
-#define CALL(row_id, row_name, row_arity, row_kind, ...)                                                               \
-    {.id = ID_TAKEN_##row_id,                                                                                          \
-     .api = (#row_name)[0] == 'n' ? API_NCCL : API_MPI,                                                                \
-     .arity = row_arity,                                                                                               \
-     .kind = row_kind,                                                                                                 \
-     .name = #row_name,                                                                                                \
-     __VA_ARGS__},
+#define CALL(...) CALL_AS_DATA(__VA_ARGS__),
 #include "shim/calls.def"
 #undef CALL
 };

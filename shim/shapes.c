@@ -47,7 +47,7 @@ struct shape *shape_make(struct thread *self, const struct call *call, const uin
     s->redop = a[call->redop - 1];
     s->stack = stack;
     s->generation = __atomic_load_n(&shapes_generation, __ATOMIC_ACQUIRE);
-    s->signature = 0;
+    s->channel = 0;
     s->operation = NULL;
     s->site = NULL;
     s->peer = NULL;

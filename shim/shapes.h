@@ -32,6 +32,8 @@ struct shape {
     struct communicator *comm;
     uint64_t facts[SHAPE_FACTS / sizeof(uint64_t)];
     uint64_t signature; /* collectives: what the communicator's history takes up */
+    uint64_t channel;   /* messages: see ordinals.h; of the `tag` seen last, 0 = none yet */
+    int32_t tag;
 
     /* rows of this thread's lane, NULL until there are any. `row_bytes` is what the operation's row is for. */
     uint64_t row_bytes;
@@ -56,15 +58,16 @@ void shapes_release(struct thread *self);
 
 /* The two places where a call's shape may be. `a`: arguments, with a word 0 before the first: position 0 is "has none".
  * A call has one object and one partner at most. */
-static inline struct shape *shape_places(struct thread *self, const struct call *call, const uintptr_t *a,
-                                         uintptr_t pc) {
+static ALWAYS_INLINE struct shape *shape_places(struct thread *self, const struct call *call, const uintptr_t *a,
+                                                uintptr_t pc) {
     uint64_t h = pc ^ a[(call->comm | call->win | call->file) - 1] << 2 ^ (uint64_t)a[call->count - 1] << 20 ^
                  (uint64_t)a[(call->peer | call->root) - 1] << 44;
     return &self->shapes[(h * 0xd6e8feb86659fd93u >> 57) * 2];
 }
 _Static_assert(SHAPES == 2 << (64 - 57), "as many pairs as the hash has values");
 
-static inline bool shape_is_of(const struct shape *s, const struct call *call, const uintptr_t *a, uint32_t stack) {
+static ALWAYS_INLINE bool shape_is_of(const struct shape *s, const struct call *call, const uintptr_t *a,
+                                      uint32_t stack) {
     return s->call == call && s->object == a[(call->comm | call->win | call->file) - 1] &&
            s->count == a[call->count - 1] && s->type == a[call->type - 1] &&
            s->partner == a[(call->peer | call->root) - 1] && s->redop == a[call->redop - 1] && s->stack == stack &&
@@ -72,14 +75,15 @@ static inline bool shape_is_of(const struct shape *s, const struct call *call, c
 }
 
 /* The shape of a call from `pc` with these arguments and this stack, NULL when it is not remembered. */
-static inline struct shape *shape_find(struct thread *self, const struct call *call, const uintptr_t *a, uintptr_t pc,
-                                       uint32_t stack) {
+static ALWAYS_INLINE struct shape *shape_find(struct thread *self, const struct call *call, const uintptr_t *a,
+                                              uintptr_t pc, uint32_t stack) {
     if (unlikely(!self->shapes))
         return NULL;
     struct shape *s = shape_places(self, call, a, pc);
-    if (likely(shape_is_of(s, call, a, stack)))
-        return s;
-    return shape_is_of(s + 1, call, a, stack) ? s + 1 : NULL;
+    for (unsigned way = 0; way < 2; way++, s++)
+        if (likely(shape_is_of(s, call, a, stack)))
+            return s;
+    return NULL;
 }
 
 /* Takes one of a call's places for a new shape, nothing of what follows filled in. NULL: this thread remembers none. */

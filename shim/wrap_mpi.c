@@ -208,12 +208,19 @@ void frame_find_unseen(struct call_frame *f) {
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
+/* The table once more, for the compiler: what a wrapper's row says of its arguments is then part of its code. */
+static const struct call rows[] = {
+#define CALL(...) CALL_AS_DATA(__VA_ARGS__),
+#include "shim/calls.def"
+#undef CALL
+};
+
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.
  * `frame`, `sp`: the wrapper's own, as stack_here wants them. */
 static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a,
                                         const uintptr_t *frame, uintptr_t sp, enum call_kind kind,
                                         void (*before)(struct call_frame *)) {
-    const struct call *call = &commtap_calls[index];
+    const struct call *call = &rows[index];
     any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
     struct thread *self = recorder_thread();
     f->self = NULL;
@@ -259,13 +266,19 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
     self->outer = 0;
 }
 
-/* Each kind goes in and out by functions of its own. */
+/* Each kind goes in and out by functions of its own; what is called often comes in by code of each wrapper's own. */
 #define X(kind, before, after)                                                                                         \
-    static any_function enter_##kind(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a,               \
-                                     const uintptr_t *frame, uintptr_t sp) {                                           \
+    static __attribute__((noinline)) any_function enter_rare_##kind(                                                   \
+        struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, const uintptr_t *frame, uintptr_t sp) {    \
         return enter(f, index, profiling, a, frame, sp, kind, before);                                                 \
     }                                                                                                                  \
-    static void leave_##kind(struct call_frame *f, uintptr_t result) {                                                 \
+    static ALWAYS_INLINE any_function enter_##kind(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, \
+                                                   const uintptr_t *frame, uintptr_t sp) {                             \
+        if (!kind_has_shape(kind))                                                                                     \
+            return enter_rare_##kind(f, index, profiling, a, frame, sp);                                               \
+        return enter(f, index, profiling, a, frame, sp, kind, before);                                                 \
+    }                                                                                                                  \
+    static __attribute__((noinline)) void leave_##kind(struct call_frame *f, uintptr_t result) {                       \
         leave(f, result, after);                                                                                       \
     }
 MPI_HANDLERS(X)

@@ -28,6 +28,19 @@ static inline void want_status(struct call_frame *f) {
         f->a[f->call->status - 1] = (uintptr_t)f->status;
 }
 
+/* A message's number in its channel, which the shape knows while the tag stays the same. */
+static inline uint32_t frame_ordinal(const struct call_frame *f, bool send) {
+    struct shape *s = f->shape;
+    if (likely(s && s->channel && s->tag == f->tag))
+        return ordinal_next_of(s->channel);
+    uint64_t channel = ordinal_channel(f->comm_index, f->peer, f->tag, send);
+    if (s) {
+        s->channel = channel;
+        s->tag = f->tag;
+    }
+    return ordinal_next_of(channel);
+}
+
 /* A receive's number in its channel. Behind a wildcard nobody can tell at posting which message it will get. */
 static inline uint32_t receive_ordinal(struct call_frame *f, int32_t peer, int32_t tag) {
     if (!f->comm || peer == PEER_NULL)
@@ -46,7 +59,7 @@ static inline void send_before(struct call_frame *f) {
         send_find_facts(f);
     f->tag = (int32_t)argument(f, f->call->tag);
     if (likely(f->comm && f->peer >= 0))
-        f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
+        f->seq = frame_ordinal(f, true);
 }
 
 /* Its `op` is given when it is posted. */
@@ -56,7 +69,10 @@ static inline void irecv_before(struct call_frame *f) {
         f->shape = NULL;
     if (unlikely(!f->shape))
         receive_find_facts(f);
-    f->seq = receive_ordinal(f, f->peer, f->tag);
+    if (likely(f->shape && f->peer >= 0 && !f->comm->wildcards))
+        f->seq = frame_ordinal(f, false);
+    else
+        f->seq = receive_ordinal(f, f->peer, f->tag);
     if (unlikely(f->flags & FLAG_WILDCARD))
         want_status(f);
 }

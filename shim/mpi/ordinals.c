@@ -5,7 +5,6 @@
  */
 #include "shim/mpi/ordinals.h"
 
-#include "shim/os.h"
 #include "shim/recorder.h"
 
 #define SETS    1024u
@@ -52,8 +51,7 @@ static uint32_t enter(struct ordinal *set, uint64_t channel) {
     return SEQ_NONE;
 }
 
-uint32_t ordinal_next(uint32_t comm, int32_t peer, int32_t tag, bool send) {
-    uint64_t channel = hash_combine((uint64_t)comm << 1 | send, (uint64_t)(uint32_t)peer << 32 | (uint32_t)tag) | 1;
+uint32_t ordinal_next_of(uint64_t channel) {
     struct ordinal *set = sets[channel >> 40 & (SETS - 1)];
     for (uint32_t i = 0; i < WAYS; i++)
         if (set[i].channel == channel)
