@@ -78,28 +78,23 @@ static inline void frame_set_comm(struct call_frame *f, struct communicator *com
 _Static_assert(offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes) == SHAPE_FACTS,
                "a frame's facts lie together");
 
-/* A frame of a call that has neither communicator nor bytes yet. */
-static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+/* A frame of a call like an earlier one, whose facts it takes over; without one (NULL) it has neither communicator nor
+ * bytes yet. */
+static inline void begin_frame_like(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self,
+                                    struct shape *shape) {
     static const struct call_frame fresh = {
         .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
-    memcpy(&f->bytes, &fresh.bytes, SHAPE_FACTS);
+    memcpy(&f->bytes, likely(shape) ? (const void *)shape->facts : &fresh.bytes, SHAPE_FACTS);
+    f->comm = likely(shape) ? shape->comm : NULL;
     f->self = self;
     f->call = call;
     f->a = a;
-    f->comm = NULL;
-    f->shape = NULL;
+    f->shape = shape;
     f->id = call->id;
 }
 
-/* A frame of a call like an earlier one: its facts are there. */
-static inline void begin_frame_again(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self,
-                                     struct shape *shape) {
-    memcpy(&f->bytes, shape->facts, SHAPE_FACTS);
-    f->self = self;
-    f->call = call;
-    f->a = a;
-    f->comm = shape->comm;
-    f->shape = shape;
+static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+    begin_frame_like(f, call, a, self, NULL);
 }
 
 /* The facts of this call are complete, and follow from what a shape is of: they need not be found again. Before
@@ -170,7 +165,7 @@ static inline void aggregate_frame(const struct call_frame *f, uint64_t received
     uint64_t time = f->t1 - f->t0;
     count_site(lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, time);
     if (likely(!received_bytes && !f->failed) && shape_counts(f->shape, f->bytes)) {
-        shape_count(f->shape, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
+        shape_count(f->shape, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
         return;
     }
     const struct operation_sample sample = {

@@ -24,7 +24,7 @@ void shapes_release(struct thread *self) {
 }
 
 void shape_learn(struct shape *s, struct lane *lane, const struct operation_sample *sample) {
-    if (!s || lane->shared)
+    if (!s || lane->shared || sample->bytes == BYTES_UNKNOWN)
         return;
     uint64_t key = operation_key(sample->call, SOURCE_HOST, sample->peer_class, comm_and_epoch(sample->comm));
     s->operation = operations_find(lane, key, sample->bytes);

@@ -127,16 +127,16 @@ static inline void count_peer(struct lane *lane, struct shape *s, uint32_t comm,
         s->peer = row;
 }
 
-/* Does the shape have the row of an operation of so many bytes? */
+/* Does the shape have the row of an operation of so many bytes? These are never unknown. */
 static inline bool shape_counts(const struct shape *s, uint64_t bytes) {
     return likely(s && s->operation && s->row_bytes == bytes);
 }
 
 /* Counts one there: timed, and successful. */
-static inline void shape_count(struct shape *s, uint64_t time, uint64_t posting, bool posted_size) {
+static inline void shape_count(struct shape *s, uint64_t bytes, uint64_t time, uint64_t posting, bool posted_size) {
     struct operation_row *row = s->operation;
     uint64_t before = row_begin(&row->version);
-    operation_count(row, s->row_bytes, time);
+    operation_count(row, bytes, time);
     row->posting_total += posting;
     row->posted_size += posted_size;
     row_end(&row->version, before);
@@ -148,7 +148,7 @@ static inline void shape_count_untimed(struct shape *s, uint64_t posting) {
     uint64_t before = row_begin(&row->version);
     row->count++;
     row->untimed++;
-    row->bytes_total += s->row_bytes == BYTES_UNKNOWN ? 0 : s->row_bytes;
+    row->bytes_total += s->row_bytes;
     row->posting_total += posting;
     row_end(&row->version, before);
 }

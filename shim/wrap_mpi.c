@@ -237,10 +237,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     self->outer = sp;
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     struct shape *shape = kind_has_shape(kind) ? shape_find(self, call, a, frame[1], stack) : NULL;
-    if (likely(shape))
-        begin_frame_again(f, call, a, self, shape);
-    else
-        begin_frame(f, call, a, self);
+    begin_frame_like(f, call, a, self, shape);
     f->pc = frame[1];
     f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];

@@ -107,10 +107,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     self->outer = sp;
     uint32_t stack = stack_here(self, frame, sp);
     struct shape *shape = nccl_kind_has_shape(kind) ? shape_find(self, call, a, frame[1], stack) : NULL;
-    if (likely(shape))
-        begin_frame_again(f, call, a, self, shape);
-    else
-        begin_frame(f, call, a, self);
+    begin_frame_like(f, call, a, self, shape);
     f->pc = frame[1];
     f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];

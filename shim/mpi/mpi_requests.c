@@ -73,29 +73,45 @@ static inline void record_entry(struct thread *self, const struct pending *e, ui
     ring_end(lane, r, ticket);
 }
 
-static inline void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
-                                  const struct completion *c) {
+/* Whom a message came from or went to, a rank; -1 when `e` is none, or none that took place. */
+static inline int32_t partner(const struct pending *e, const struct request_private *p) {
+    return p->traits & (REQUEST_SEND | REQUEST_RECEIVE) && !(e->flags & FLAG_CANCELLED) ? e->peer : -1;
+}
+
+static __attribute__((noinline)) void aggregate_first(struct thread *self, const struct pending *e,
+                                                      const struct request_private *p, const struct completion *c,
+                                                      struct shape *shape) {
     uint16_t call = p->starting_call ? p->starting_call : e->call;
     uint64_t time = c->timed ? c->t1 - e->t0 : 0;
-    bool posted_size = (e->flags & FLAG_BYTES_POSTED) != 0;
-    struct shape *shape = shape_again(self, p->shape, p->shape_serial);
-    if (likely(c->timed) && shape_counts(shape, e->bytes)) {
-        shape_count(shape, time, e->posting_ticks, posted_size);
-    } else {
-        const struct operation_sample sample = {.call = call,
-                                                .peer_class = p->peer_class,
-                                                .comm = e->comm,
-                                                .bytes = e->bytes,
-                                                .time = c->timed ? time : UINT64_MAX,
-                                                .posting = e->posting_ticks,
-                                                .posted_size = posted_size};
-        operations_add(self->lane, &sample);
-        shape_learn(shape, self->lane, &sample);
-    }
+    const struct operation_sample sample = {.call = call,
+                                            .peer_class = p->peer_class,
+                                            .comm = e->comm,
+                                            .bytes = e->bytes,
+                                            .time = c->timed ? time : UINT64_MAX,
+                                            .posting = e->posting_ticks,
+                                            .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0};
+    operations_add(self->lane, &sample);
+    shape_learn(shape, self->lane, &sample);
     count_site(self->lane, shape, e->stack, e->comm, call, e->bytes, time);
-    if (p->traits & (REQUEST_SEND | REQUEST_RECEIVE) && e->peer >= 0 && !(e->flags & FLAG_CANCELLED))
+    if (partner(e, p) >= 0)
         count_peer(self->lane, shape, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV,
                    e->bytes, time, c->wait);
+}
+
+static inline void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
+                                  const struct completion *c) {
+    struct shape *s = shape_again(self, p->shape, p->shape_serial);
+    bool message = partner(e, p) >= 0;
+    if (unlikely(!c->timed || !shape_counts(s, e->bytes) || (!s->site && self->lane->sites) || (!s->peer && message))) {
+        aggregate_first(self, e, p, c, s);
+        return;
+    }
+    uint64_t time = c->t1 - e->t0;
+    shape_count(s, e->bytes, time, e->posting_ticks, (e->flags & FLAG_BYTES_POSTED) != 0);
+    if (s->site)
+        site_count(s->site, e->bytes, time);
+    if (message)
+        peer_count(s->peer, e->bytes, time, c->wait);
 }
 
 /* The communicator, unless it was freed and its place taken by another. */

@@ -180,7 +180,7 @@ static void aggregate_posted(const struct call_frame *f) {
     bool timed = !group_is_open(f->self);
     if (likely(!f->failed) && shape_counts(f->shape, f->bytes)) {
         if (timed)
-            shape_count(f->shape, posting, posting, false);
+            shape_count(f->shape, f->bytes, posting, posting, false);
         else
             shape_count_untimed(f->shape, posting);
         return;
