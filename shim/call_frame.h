@@ -159,27 +159,20 @@ static inline void record_frame(const struct call_frame *f, enum record_kind kin
     ring_end(lane, r, ticket);
 }
 
+/* The aggregates' share of a finished blocking call, where no shape has the rows. */
+void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
+
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
-    struct lane *lane = f->self->lane;
-    uint64_t time = f->t1 - f->t0;
-    count_site(lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, time);
-    if (likely(!received_bytes && !f->failed) && shape_counts(f->shape, f->bytes)) {
-        shape_count(f->shape, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
+    struct shape *s = f->shape;
+    if (unlikely(received_bytes || f->failed || !shape_counts(s, f->bytes) || (!s->site && f->self->lane->sites))) {
+        aggregate_frame_first(f, received_bytes);
         return;
     }
-    const struct operation_sample sample = {
-        .call = f->id,
-        .peer_class = f->peer_class,
-        .comm = f->comm_index,
-        .bytes = f->bytes,
-        .time = time,
-        .received_bytes = received_bytes,
-        .failed = f->failed,
-        .posted_size = (f->flags & FLAG_BYTES_POSTED) != 0,
-    };
-    operations_add(lane, &sample);
-    shape_learn(f->shape, lane, &sample);
+    uint64_t time = f->t1 - f->t0;
+    shape_count(s, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
+    if (s->site)
+        site_count(s->site, f->bytes, time);
 }
 
 /* Both, for a call that is complete. */

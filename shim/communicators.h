@@ -146,10 +146,12 @@ static inline void collective_hash(struct communicator *c, uint64_t signature) {
     p->prefix_hash = h;
     p->hashed = k;
     p->recent[k % PROGRESS_RECENT] = h;
-    if (unlikely(k % 64 == 0))
-        p->every[k / 64 % PROGRESS_EVERY] = h;
-    if (unlikely((k & (k - 1)) == 0 && k >> PROGRESS_POWERS == 0))
-        p->powers[63 - __builtin_clzll(k)] = h;
+    if (unlikely(k % 64 == 0 || k < 64)) { /* powers of two from 64 on are multiples of it */
+        if (k % 64 == 0)
+            p->every[k / 64 % PROGRESS_EVERY] = h;
+        if ((k & (k - 1)) == 0 && k >> PROGRESS_POWERS == 0)
+            p->powers[63 - __builtin_clzll(k)] = h;
+    }
     __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
 }
 

@@ -90,15 +90,18 @@ static ALWAYS_INLINE struct shape *shape_find(struct thread *self, const struct 
 struct shape *shape_make(struct thread *self, const struct call *call, const uintptr_t *a, uintptr_t pc,
                          uint32_t stack);
 
-static inline uint32_t shape_index(const struct thread *self, const struct shape *s) {
-    return (uint32_t)(s - self->shapes);
+/* Where it lies in the thread's memory of shapes, in bytes. */
+static inline uint32_t shape_offset(const struct thread *self, const struct shape *s) {
+    return (uint32_t)((const char *)s - (const char *)self->shapes);
 }
 
 /* One that was seen before, unless its place was taken since. `serial`: the one it had. */
-static inline struct shape *shape_again(struct thread *self, uint32_t index, uint64_t serial) {
-    struct shape *s = self->shapes ? &self->shapes[index] : NULL;
-    return s && s->serial == serial && s->generation == __atomic_load_n(&shapes_generation, __ATOMIC_RELAXED) ? s
-                                                                                                              : NULL;
+static inline struct shape *shape_again(struct thread *self, uint32_t offset, uint64_t serial) {
+    if (unlikely(!self->shapes))
+        return NULL;
+    struct shape *s = (struct shape *)((char *)self->shapes + offset);
+    return likely(s->serial == serial && s->generation == __atomic_load_n(&shapes_generation, __ATOMIC_RELAXED)) ? s
+                                                                                                                 : NULL;
 }
 
 /* ---- counting what is remembered ------------------------------------------------------------- */

@@ -191,7 +191,7 @@ static inline void fill_entry(struct pending *e, struct request_private *p, cons
     p->traits = traits;
     p->starting_call = 0;
     p->peer_class = f->peer_class;
-    p->shape = f->shape ? shape_index(f->self, f->shape) : 0;
+    p->shape = f->shape ? shape_offset(f->self, f->shape) : 0;
     p->shape_serial = f->shape ? f->shape->serial : 0;
     if (unlikely(traits & REQUEST_CREATES)) {
         p->output = argument(f, f->call->output);

@@ -16,10 +16,10 @@ bool requests_begin(void) {
     uint32_t count = recorder.pending_count / REQUEST_KEYS;
     memset(&requests, 0, sizeof requests);
     requests.bucket_mask = count - 1;
-    requests.buckets = os_memory(count * sizeof *requests.buckets);
+    requests.keys = os_memory(recorder.pending_count * sizeof *requests.keys);
     requests.private = os_memory(recorder.pending_count * sizeof *requests.private);
     requests.displaced = os_memory(count);
-    return requests.buckets && requests.private && requests.displaced;
+    return requests.keys && requests.private && requests.displaced;
 }
 
 uint32_t request_search(uint32_t home, uintptr_t handle, bool claim) {

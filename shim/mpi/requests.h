@@ -40,7 +40,7 @@ struct request_private {
     uint8_t peer_class;
     uint8_t topology;
     uint64_t shape_serial; /* of the posting thread's `shape`, 0 = it has none */
-    uint32_t shape;
+    uint32_t shape;        /* shape_offset */
 
     /* creations: where the new handle will stand, its ordinal; persistent collectives: starts so far */
     uint32_t ordinal;
@@ -52,12 +52,8 @@ struct request_private {
     uint32_t prepared_seq;
 };
 
-struct request_bucket {
-    uintptr_t keys[REQUEST_KEYS];
-};
-
 struct requests {
-    struct request_bucket *buckets;
+    uintptr_t *keys; /* REQUEST_KEYS of them are a bucket */
     struct request_private *private;
     uint8_t *displaced; /* per bucket: keys that belong here may stand elsewhere */
     uint32_t bucket_mask;
@@ -78,13 +74,13 @@ static inline struct request_private *request_private(uint32_t index) {
 }
 
 static inline uintptr_t *request_key(uint32_t index) {
-    return &requests.buckets[index / REQUEST_KEYS].keys[index % REQUEST_KEYS];
+    return &requests.keys[index];
 }
 
 /* The entry a handle has by right: its bucket, and its place in it. */
 static inline uint32_t request_home(uintptr_t handle) {
     uint64_t h = (handle ^ handle >> 31) * 0x9e3779b97f4a7c15u;
-    return ((uint32_t)(h >> 40) & requests.bucket_mask) * REQUEST_KEYS + (uint32_t)(h >> 36) % REQUEST_KEYS;
+    return (uint32_t)(h >> 37) & (requests.bucket_mask * REQUEST_KEYS + REQUEST_KEYS - 1);
 }
 
 static inline bool request_claim_key(uintptr_t *key, uintptr_t expected) {
