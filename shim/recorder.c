@@ -185,9 +185,7 @@ struct thread *recorder_attach(void) {
     return self;
 }
 
-void *thread_scratch(struct thread *self, size_t bytes) {
-    if (bytes <= self->scratch_bytes)
-        return self->scratch;
+void *thread_scratch_more(struct thread *self, size_t bytes) {
     size_t wanted = bytes < 65536 ? 65536 : bytes * 2;
     void *memory = os_memory(wanted);
     if (!memory)

@@ -119,7 +119,10 @@ struct lane *recorder_open_device_lane(const struct anchors *clock);
 struct thread *recorder_attach(void);
 
 /* Scratch memory of at least `bytes`, the same until the thread asks again. NULL when there is none. */
-void *thread_scratch(struct thread *self, size_t bytes);
+void *thread_scratch_more(struct thread *self, size_t bytes);
+static inline void *thread_scratch(struct thread *self, size_t bytes) {
+    return likely(bytes <= self->scratch_bytes) ? self->scratch : thread_scratch_more(self, bytes);
+}
 
 /* The calling thread's state, or NULL when this process does not record. */
 static inline struct thread *recorder_thread(void) {

@@ -167,8 +167,8 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_RECV_INIT, recv_init_before, recv_init_after)                                                               \
     X(KIND_START, nothing, start_after)                                                                                \
     X(KIND_STARTALL, nothing, startall_after)                                                                          \
-    X(KIND_WAIT, wait_before, wait_after)                                                                              \
-    X(KIND_WAITALL, waits_before, wait_after)                                                                          \
+    X(KIND_WAIT, wait_before, waitall_after)                                                                           \
+    X(KIND_WAITALL, waits_before, waitall_after)                                                                       \
     X(KIND_WAITANY, waits_before, wait_after)                                                                          \
     X(KIND_WAITSOME, waits_before, wait_after)                                                                         \
     X(KIND_TEST, wait_before, wait_after)                                                                              \

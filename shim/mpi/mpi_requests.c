@@ -465,7 +465,7 @@ static uint32_t claim_waited(const struct call_frame *f, uintptr_t handle) {
     return index;
 }
 
-static void complete_requests(struct call_frame *f, const struct completed *done) {
+static ALWAYS_INLINE void complete_requests(struct call_frame *f, const struct completed *done) {
     const char *statuses = status_argument(f);
     struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
     for (uint32_t k = 0; k < done->count; k++) {
@@ -491,6 +491,21 @@ static void complete_failed(struct call_frame *f) {
         if (index != REQUEST_NO_ENTRY)
             complete_entry(f->self, index, f->handles[i], &c);
     }
+}
+
+/* Wait and Waitall that succeeded: the whole list is complete. */
+void waitall_after(struct call_frame *f) {
+    if (unlikely(f->failed || f->quiet)) {
+        wait_after(f);
+        return;
+    }
+    const struct completed done = {.count = f->n};
+    f->op = 0;
+    f->seq = SEQ_NONE;
+    f->tag = TAG_NONE;
+    record_frame(f, RECORD_CALL);
+    aggregate_frame(f, 0);
+    complete_requests(f, &done);
 }
 
 void wait_after(struct call_frame *f) {
