@@ -283,18 +283,15 @@ static inline bool is_awake(unsigned source) {
     return __atomic_load_n(awake[source], __ATOMIC_RELAXED) != 0;
 }
 
-/* The commonest case without a detour: native frames alone, where they were remembered first. With one address per
- * stack (STACK_SITE) no memo has this `sp`. */
+/* The commonest case without a detour: native frames alone, remembered. With one address per stack (STACK_SITE) no memo
+ * has this `sp`. */
 uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
     struct stack_memory *memory = self->stacks;
     if (unlikely(!memory || memory->unloads != __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE) || is_awake(0) ||
                  is_awake(1)))
         return take_slowly(self, pc, sp, fp);
-    const struct memo *memo = memo_at(memory, set_of(pc, sp) * WAYS);
-    if (likely(memo->pc == pc && memo->sp == sp && memo->fp == fp && !(memo->keys[0] | memo->keys[1]) &&
-               is_unchanged(memo)))
-        return memo->id;
-    return take_slowly(self, pc, sp, fp);
+    const struct memo *memo = recall(memory, pc, sp, fp);
+    return likely(memo && !(memo->keys[0] | memo->keys[1])) ? memo->id : take_slowly(self, pc, sp, fp);
 }
 
 void stacks_attach(struct thread *self) {
