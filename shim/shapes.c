@@ -36,9 +36,10 @@ struct shape *shape_make(struct thread *self, const struct call *call, const uin
     if (!self->shapes)
         return NULL;
     uint64_t serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
+    uint32_t generation = __atomic_load_n(&shapes_generation, __ATOMIC_ACQUIRE);
     struct shape *s = shape_places(self, call, a, pc);
-    if (s->generation == shapes_generation) /* in use: the other one, or any of the two */
-        s += s[1].generation != shapes_generation || serial % 2;
+    if (s->generation == generation) /* in use: the other one, or any of the two */
+        s += s[1].generation != generation || serial % 2;
     s->call = call;
     s->object = a[(call->comm | call->win | call->file) - 1];
     s->count = a[call->count - 1];
@@ -46,7 +47,7 @@ struct shape *shape_make(struct thread *self, const struct call *call, const uin
     s->partner = a[(call->peer | call->root) - 1];
     s->redop = a[call->redop - 1];
     s->stack = stack;
-    s->generation = __atomic_load_n(&shapes_generation, __ATOMIC_ACQUIRE);
+    s->generation = generation;
     s->channel = 0;
     s->operation = NULL;
     s->site = NULL;
