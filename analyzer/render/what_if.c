@@ -58,9 +58,11 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
 
 void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
     const struct what_if *what_if = &analysis->what_if;
-    char text[LINE], of_that[64] = "";
+    char text[LINE], of_that[96] = "", worst[32] = "rank alone";
+    if (what_if->worst_workers > 1)
+        snprintf(worst, sizeof worst, "%zu ranks", what_if->worst_workers);
     if (what_if->worst_workers_share >= 0)
-        snprintf(of_that, sizeof of_that, "; of that, mending the worst %zu gives %.0f %%", what_if->worst_workers,
+        snprintf(of_that, sizeof of_that, "; of that gain, the worst %s would give %.0f %%", worst,
                  100 * what_if->worst_workers_share);
     snprintf(text, sizeof text, "%.2f times as fast if all ranks took equally long for the same work and transfers%s",
              what_if->slowdown, of_that);
