@@ -5,6 +5,8 @@
 #include "analyzer/analyse/advice.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,27 +44,41 @@ bool advice_parse(const char *text, struct advice_limits *limits) {
     return true;
 }
 
-/* A rank's steps, summed up. */
+/* A rank's steps, summed up: ns, NAN where one of them is not known. */
 struct sums {
     uint64_t steps;
-    double length, interval, communication, receive, collective; /* ns */
-    bool collective_known;
+    double length, interval, communication, receive, collective;
 };
 
+static double ns_of(int64_t ns) {
+    return ns == STEP_UNKNOWN ? NAN : (double)ns;
+}
+
 static struct sums sum_up(const struct rank_steps *rank) {
-    struct sums sums = {.collective_known = true};
+    struct sums sums = {0};
     for (size_t i = 0; i < rank->count; i++) {
         const struct step *step = &rank->steps[i];
         sums.steps++;
         sums.length += (double)(step->end_ns - step->start_ns);
-        sums.interval += (double)step->first_ns;
-        sums.communication += (double)step->communication_alone_ns;
-        sums.receive += (double)step->receive_alone_ns;
-        sums.collective_known &= step->collective_alone_ns != STEP_UNKNOWN;
-        if (sums.collective_known)
-            sums.collective += (double)step->collective_alone_ns;
+        sums.interval += ns_of(step->first_ns);
+        sums.communication += ns_of(step->communication_alone_ns);
+        sums.receive += ns_of(step->receive_alone_ns);
+        sums.collective += ns_of(step->collective_alone_ns);
     }
     return sums;
+}
+
+/* Share of the steps of those ranks that know it, in per cent; 0 where none does. */
+static double share_of(const struct sums *sums, size_t count, size_t offset) {
+    double part = 0, length = 0;
+    for (size_t r = 0; r < count; r++) {
+        double own = *(const double *)((const char *)&sums[r] + offset);
+        if (sums[r].steps > 0 && !isnan(own)) {
+            part += own;
+            length += sums[r].length;
+        }
+    }
+    return length > 0 ? 100 * part / length : 0;
 }
 
 static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
@@ -98,33 +114,29 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
 
 static void add_shares(struct findings *findings, const struct sums *sums, const struct steps *steps,
                        const struct job *job, const struct advice_limits *limits) {
-    double length = 0, communication = 0, receive = 0, worst_share = 0;
+    double communication = share_of(sums, steps->rank_count, offsetof(struct sums, communication));
+    double receive = share_of(sums, steps->rank_count, offsetof(struct sums, receive)), worst_share = 0;
     size_t worst = 0;
     for (size_t r = 0; r < steps->rank_count; r++) {
-        length += sums[r].length;
-        communication += sums[r].communication;
-        receive += sums[r].receive;
-        double share = sums[r].collective_known && sums[r].length > 0 ? sums[r].collective / sums[r].length : 0;
+        double share = share_of(&sums[r], 1, offsetof(struct sums, collective));
         if (share > worst_share) {
             worst_share = share;
             worst = r;
         }
     }
-    if (length <= 0)
-        return;
-    if (communication * 100 > length * limits->communication)
+    if (communication > limits->communication)
         findings_add(findings, FINDING_STEP_COMMUNICATION,
                      "communication that nothing hides takes %.0f %% of the steps (more than %.0f %% is worth a look).",
-                     100 * communication / length, limits->communication);
-    if (receive * 100 > length * limits->receive)
+                     communication, limits->communication);
+    if (receive > limits->receive)
         findings_add(findings, FINDING_STEP_RECEIVE,
                      "receiving that nothing overlaps takes %.0f %% of the steps (more than %.0f %% is worth a look): "
                      "the stages of a pipeline wait for each other.",
-                     100 * receive / length, limits->receive);
-    if (worst_share * 100 > limits->collective && worst_share * length > 1.2 * communication)
+                     receive, limits->receive);
+    if (worst_share > limits->collective && worst_share > 1.2 * communication)
         findings_add(findings, FINDING_STEP_COLLECTIVE,
                      "rank %" PRId32 " spends %.0f %% of its steps in collectives that nothing hides, the most of all.",
-                     job->dumps[steps->ranks[worst].dump]->header->rank, 100 * worst_share);
+                     job->dumps[steps->ranks[worst].dump]->header->rank, worst_share);
 }
 
 void advice_add(struct findings *findings, const struct steps *steps, const struct job *job,

@@ -19,6 +19,7 @@ enum part_kind {
     PART_WAIT,            /* becomes one of the above by what it completed */
     PART_EXPOSED,         /* a stream waited: the part of device communication that nothing hid */
     PART_EXPOSED_RECEIVE, /* ... for receives alone */
+    PART_WORK,            /* no communication: work that an imported time line names */
 };
 
 /* One stretch of communication. */
@@ -79,6 +80,8 @@ struct walk {
     size_t start_count, start_room;
     int64_t last_ns;
     bool device, no_memory;
+    bool stream_waits; /* recorded on this rank: what nothing hides is known */
+    bool own_work;     /* likewise: what is neither work nor communication is idle */
 };
 
 #define GROW(w, items, count, room)                                                                                    \
@@ -184,6 +187,7 @@ static bool is_operation(const struct call_name *call) {
 static void add_device_record(struct walk *w, const struct record *record, const struct call_name *call) {
     int64_t from = record_begin(w->clock, w->dump, record), to = record_end(w->clock, w->dump, record);
     if (record->kind == RECORD_EXPOSED) {
+        w->stream_waits = true; /* also where it was over at once */
         if (to > from && GROW(w, parts, part_count, part_room))
             w->parts[w->part_count++] = (struct part){from, to, PART_EXPOSED, record->op};
     } else if ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && call) {
@@ -212,6 +216,10 @@ static void add_host_record(struct walk *w, const struct record *record, const s
     if ((record->kind != RECORD_CALL && record->kind != RECORD_POST) || (record->flags & FLAG_RECEIVE_HALF))
         return;
     bool counted = is_counted(w, record, call);
+    if (record->kind == RECORD_CALL && call->api == API_TRACE && call->call_class == CLASS_OTHER) {
+        w->own_work = true;
+        add_part(w, t0, t1, PART_WORK);
+    }
     if (is_operation(call))
         add_operation(w, record, call, t0, t1, counted);
     if (counted && is_communication(call) && call->api != API_NCCL) /* NCCL's calls only enqueue: the device tells */
@@ -436,7 +444,9 @@ enum cover_kind {
     COVER_COMMUNICATION,
     COVER_NOT_RECEIVING, /* of that, all but receives */
     COVER_EXPOSED,
-    COVER_EXPOSED_COLLECTIVE, /* of that, all but receives */
+    COVER_EXPOSED_COLLECTIVE,    /* of that, all but receives */
+    COVER_EXPOSED_RECEIVE_OTHER, /* what streams waited for receives, and all other communication */
+    COVER_BUSY,                  /* communication, and work that has a name */
     COVERS,
 };
 
@@ -450,9 +460,21 @@ struct cover {
 
 static bool is_covered(enum cover_kind cover, enum part_kind part) {
     bool exposed = part == PART_EXPOSED || part == PART_EXPOSED_RECEIVE;
-    if (cover == COVER_EXPOSED || cover == COVER_EXPOSED_COLLECTIVE)
-        return exposed && (part == PART_EXPOSED || cover == COVER_EXPOSED);
-    return !exposed && (part != PART_RECEIVE || cover == COVER_COMMUNICATION);
+    bool communication = !exposed && part != PART_WORK;
+    switch (cover) {
+    case COVER_COMMUNICATION:
+        return communication;
+    case COVER_NOT_RECEIVING:
+        return communication && part != PART_RECEIVE;
+    case COVER_EXPOSED:
+        return exposed;
+    case COVER_EXPOSED_COLLECTIVE:
+        return part == PART_EXPOSED;
+    case COVER_EXPOSED_RECEIVE_OTHER:
+        return part == PART_EXPOSED_RECEIVE || (communication && part != PART_RECEIVE);
+    default:
+        return communication || part == PART_WORK;
+    }
 }
 
 static bool make_cover(struct cover *cover, const struct walk *w, enum cover_kind kind) {
@@ -482,18 +504,36 @@ static int64_t covered(struct cover *cover, int64_t from, int64_t to) {
     return length;
 }
 
-static void fill_step(const struct walk *w, struct step *step, struct cover *covers, size_t *operation,
-                      uint64_t gradient) {
+/* What is alone on a GPU is what streams waited for: unknown where no waits are on record, and where only some
+ * functions count, by which waits are not told apart. What other communication covers was received by the way in any
+ * case. */
+static void fill_alone_on_device(const struct walk *w, struct step *step, const int64_t parts[COVERS]) {
+    bool known = w->stream_waits && !w->counted;
+    int64_t receiving = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
+    step->communication_alone_ns = known ? parts[COVER_EXPOSED] : STEP_UNKNOWN;
+    step->collective_alone_ns = known ? parts[COVER_EXPOSED_COLLECTIVE] : STEP_UNKNOWN;
+    step->receive_alone_ns = known            ? parts[COVER_EXPOSED_RECEIVE_OTHER] - parts[COVER_NOT_RECEIVING]
+                             : receiving == 0 ? 0
+                                              : STEP_UNKNOWN;
+}
+
+static void fill_alone(const struct walk *w, struct step *step, struct cover *covers) {
     int64_t parts[COVERS];
     for (size_t i = 0; i < COVERS; i++)
         parts[i] = covered(&covers[i], step->start_ns, step->end_ns);
     step->comm_ns = parts[COVER_COMMUNICATION];
+    step->communication_alone_ns = parts[COVER_COMMUNICATION];
+    step->collective_alone_ns = parts[COVER_NOT_RECEIVING];
     step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
-    bool device = w->device;
-    step->communication_alone_ns = parts[device ? COVER_EXPOSED : COVER_COMMUNICATION];
-    step->collective_alone_ns = parts[device ? COVER_EXPOSED_COLLECTIVE : COVER_NOT_RECEIVING];
-    if (device && w->counted) /* what was waited for is not told apart by function */
-        step->communication_alone_ns = step->collective_alone_ns = STEP_UNKNOWN;
+    if (w->device)
+        fill_alone_on_device(w, step, parts);
+    bool idle_known = w->own_work && !w->counted;
+    step->idle_ns = idle_known ? step->end_ns - step->start_ns - parts[COVER_BUSY] : STEP_UNKNOWN;
+}
+
+static void fill_step(const struct walk *w, struct step *step, struct cover *covers, size_t *operation,
+                      uint64_t gradient) {
+    fill_alone(w, step, covers);
     int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
     while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
         ++*operation;

@@ -14,7 +14,8 @@
  * step's length: receive_alone = receiving that no other communication overlaps; stage = T - receive_alone;
  * communication_alone = communication that nothing hides; computation = T - communication_alone; collective_alone = of
  * it, what is not receiving. What a host does outside of blocking calls counts as computation; on a GPU's timeline
- * communication is hidden unless a stream waits for it, which is known where such waits were recorded.
+ * communication is hidden unless a stream waits for it: without such waits on record none of the three is known. Idle
+ * is what is neither communication nor work, known only where work is on record, too: in imported time lines.
  */
 #ifndef COMMTAP_ANALYSE_STEPS_H
 #define COMMTAP_ANALYSE_STEPS_H
@@ -44,7 +45,8 @@ struct step {
     int64_t first_ns; /* start to the first operation: interval */
     int64_t sync_ns;  /* first operation to the last gradient synchronisation, STEP_UNKNOWN without one */
     int64_t tail_ns;  /* from there to the end */
-    int64_t receive_alone_ns, communication_alone_ns, collective_alone_ns;
+    int64_t receive_alone_ns, communication_alone_ns, collective_alone_ns; /* STEP_UNKNOWN: see above */
+    int64_t idle_ns;                                                       /* likewise */
 };
 
 struct rank_steps {

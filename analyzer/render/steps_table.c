@@ -34,6 +34,7 @@ VALUE(stage, REST(receive_alone_ns))
 VALUE(communication_alone, MEAN(communication_alone_ns))
 VALUE(computation, REST(communication_alone_ns))
 VALUE(collective_alone, MEAN(collective_alone_ns))
+VALUE(idle, MEAN(idle_ns))
 
 /* clang-format off */
 const struct column step_columns[] = {
@@ -54,6 +55,7 @@ const struct column step_columns[] = {
     {"communication_alone_seconds", NULL, LOOK_SECONDS, .value = communication_alone, .doc = "communication that nothing hides"},
     {"computation_seconds", "compute", LOOK_SECONDS, .value = computation, .doc = "step without communication_alone"},
     {"collective_alone_seconds", NULL, LOOK_SECONDS, .value = collective_alone, .doc = "communication_alone without receiving"},
+    {"idle_seconds", "idle", LOOK_SECONDS, .optional = true, .value = idle, .doc = "neither work nor communication; known where work is on record, in imported time lines"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
@@ -76,6 +78,7 @@ static void add_step(struct step_row *row, const struct step *step, int64_t job_
     add(&row->sum.receive_alone_ns, step->receive_alone_ns);
     add(&row->sum.communication_alone_ns, step->communication_alone_ns);
     add(&row->sum.collective_alone_ns, step->collective_alone_ns);
+    add(&row->sum.idle_ns, step->idle_ns);
     if (length > row->longest_ns)
         row->longest_ns = length;
 }

@@ -53,6 +53,7 @@ static void a_step_is_divided_as_it_should_be(void **state) {
         assert_int_equal(step->receive_alone_ns, 20 * US);
         assert_int_equal(step->collective_alone_ns, 40 * US);
         assert_int_equal(step->communication_alone_ns, 60 * US);
+        assert_true(step->idle_ns == STEP_UNKNOWN);
         assert_int_equal(step->number, i);
         /* the anchor is one of the three operations, which all come once a step */
         assert_int_equal(step->first_ns + step->sync_ns + step->tail_ns, STEP);
@@ -62,8 +63,9 @@ static void a_step_is_divided_as_it_should_be(void **state) {
     hand_job_free(&job);
 }
 
-enum { NCCL_RECV = 2050 };
+enum { NCCL_RECV = 2050, WORK = 3000 };
 
+/* times: it starts, ends, and a stream reaches its wait for it; 0: no wait is on record. */
 static void launch(struct dump_builder *builder, uint16_t call, uint32_t op, uint32_t seq, uint64_t enqueued,
                    const uint64_t times[3]) {
     bool receive = call == NCCL_RECV;
@@ -84,20 +86,19 @@ static void launch(struct dump_builder *builder, uint16_t call, uint32_t op, uin
     record.t0 = times[0];
     record.t1 = times[1];
     dump_builder_record(builder, 1, &record);
+    if (times[2] == 0)
+        return;
     record.kind = RECORD_EXPOSED;
     record.call = 0;
     record.t0 = times[2];
     dump_builder_record(builder, 1, &record);
 }
 
-/* A step of 100 us on a GPU: it computes from 0 to 60 and from 95 to 100, reduces from 50 to 80, receives from 80
- * to 95. */
-static void on_a_gpu_what_streams_waited_for_is_alone(void **state) {
-    (void)state;
-    struct hand_job job;
-    struct steps steps;
-    hand_job_make(&job, 2, (struct dump_plan){.lanes = 2, .devices = 1});
-    struct dump_builder *builder = job.builders[0];
+/* Steps of 100 us on a GPU: it computes from 0 to 60 and from 95 to 100, reduces from 50 to 80, receives from 80 to 95
+ * and waits for that since `reached`; 0: waits are not recorded. */
+static void open_gpu_job(struct hand_job *job, uint64_t reached, bool receives) {
+    hand_job_make(job, 2, (struct dump_plan){.lanes = 2, .devices = 1});
+    struct dump_builder *builder = job->builders[0];
     dump_builder_call(builder, NCCL_RECV, CLASS_RECV, FLOW_NONE, BUSBW_ONE, 1, "ncclRecv");
     dump_builder_header(builder)->gpu_timing = GPU_TIMING_EVENTS;
     dump_builder_lane(builder, 1)->device = 1;
@@ -105,19 +106,74 @@ static void on_a_gpu_what_streams_waited_for_is_alone(void **state) {
     for (uint32_t k = 0; k < STEPS; k++) {
         uint64_t t = 1000 * US + (uint64_t)k * STEP;
         launch(builder, BUILDER_NCCL_ALL_REDUCE, 2 * k + 1, k, t + 10 * US,
-               (uint64_t[]){t + 50 * US, t + 80 * US, t + 60 * US});
-        launch(builder, NCCL_RECV, 2 * k + 2, k, t + 20 * US, (uint64_t[]){t + 80 * US, t + 95 * US, t + 80 * US});
+               (uint64_t[]){t + 50 * US, t + 80 * US, reached ? t + 60 * US : 0});
+        if (receives)
+            launch(builder, NCCL_RECV, 2 * k + 2, k, t + 20 * US,
+                   (uint64_t[]){t + 80 * US, t + 95 * US, reached ? t + reached : 0});
     }
-    hand_job_open(&job, 1);
+    hand_job_open(job, 1);
+}
+
+static void gpu_steps_are(uint64_t reached, bool receives, const struct step *expected) {
+    struct hand_job job;
+    struct steps steps;
+    open_gpu_job(&job, reached, receives);
     assert_true(steps_find(&steps, &job.clock, &found));
     assert_in_range(steps.ranks[0].count, STEPS - 3, STEPS - 1);
     for (size_t i = 0; i < steps.ranks[0].count; i++) {
         const struct step *step = &steps.ranks[0].steps[i];
         assert_int_equal(step->end_ns - step->start_ns, 100 * US);
-        assert_int_equal(step->receive_alone_ns, 15 * US);       /* stage 85 */
-        assert_int_equal(step->communication_alone_ns, 35 * US); /* computation 65 */
-        assert_int_equal(step->collective_alone_ns, 20 * US);
+        assert_int_equal(step->receive_alone_ns, expected->receive_alone_ns);
+        assert_int_equal(step->communication_alone_ns, expected->communication_alone_ns);
+        assert_int_equal(step->collective_alone_ns, expected->collective_alone_ns);
+        assert_true(step->idle_ns == STEP_UNKNOWN); /* what it computes is not on record */
     }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+static void on_a_gpu_what_streams_waited_for_is_alone(void **state) {
+    (void)state;
+    gpu_steps_are(
+        80 * US, true, /* stage 85, computation 65 */
+        &(struct step){.receive_alone_ns = 15 * US, .communication_alone_ns = 35 * US, .collective_alone_ns = 20 * US});
+    gpu_steps_are(
+        88 * US, true, /* it computed on while it received */
+        &(struct step){.receive_alone_ns = 7 * US, .communication_alone_ns = 27 * US, .collective_alone_ns = 20 * US});
+}
+
+static void without_waits_on_record_nothing_on_a_gpu_is_known_to_be_alone(void **state) {
+    (void)state;
+    gpu_steps_are(0, true,
+                  &(struct step){.receive_alone_ns = STEP_UNKNOWN,
+                                 .communication_alone_ns = STEP_UNKNOWN,
+                                 .collective_alone_ns = STEP_UNKNOWN});
+    gpu_steps_are(0, false, /* who receives nothing does not do it alone either */
+                  &(struct step){.communication_alone_ns = STEP_UNKNOWN, .collective_alone_ns = STEP_UNKNOWN});
+}
+
+/* The steps of `play`, of which the named work fills 0-8, 30-40 and overlaps the gradients to 45. */
+static void idle_is_known_where_work_is_on_record(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    dump_builder_call(job.builders[0], WORK, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, "forward-compute");
+    struct call_name *work = dump_builder_contents(job.builders[0], SECTION_CALLS, 0);
+    while (work->id != WORK)
+        work++;
+    work->api = API_TRACE;
+    play(&job, 0, 0);
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_plain(job.builders[0], 0, WORK, t, t + 8 * US);
+        dump_builder_plain(job.builders[0], 0, WORK, t + 30 * US, t + 45 * US);
+    }
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "recv"}));
+    assert_int_equal(steps.ranks[0].count, STEPS - 1);
+    for (size_t i = 0; i < steps.ranks[0].count; i++)
+        assert_int_equal(steps.ranks[0].steps[i].idle_ns, 22 * US); /* 8-10 and 70-90 */
     steps_free(&steps);
     hand_job_free(&job);
 }
@@ -253,6 +309,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
         cmocka_unit_test(on_a_gpu_what_streams_waited_for_is_alone),
+        cmocka_unit_test(without_waits_on_record_nothing_on_a_gpu_is_known_to_be_alone),
+        cmocka_unit_test(idle_is_known_where_work_is_on_record),
         cmocka_unit_test(a_receive_may_last_longer_than_the_steps),
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
