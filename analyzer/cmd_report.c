@@ -356,8 +356,9 @@ enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be aske
 
 /* What is long in the job's steps, where there are not too many records to look for them here. */
 static int add_advice(struct session *session, const struct advice_limits *limits) {
+    advice_add_links(&session->findings, &session->analysis.links, limits);
     if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
-        return EXIT_FINE;
+        return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
     struct steps steps;
     bool done = steps_find(&steps, &session->clock, &session->selection.marker);
     if (done)
@@ -391,8 +392,9 @@ static int run(const struct options *options) {
     struct advice_limits limits = advice_standard();
     const char *text = option_text(options, "limits");
     if (text && !advice_parse(text, &limits)) {
-        fprintf(stderr,
-                "commtap report: --limits takes NAME=PERCENT,... of interval, communication, receive, collective\n");
+        fprintf(
+            stderr,
+            "commtap report: --limits takes NAME=PERCENT,... of interval, communication, receive, collective, link\n");
         return EXIT_USAGE;
     }
     int code = session_open(&session, options);
@@ -407,20 +409,22 @@ static int run(const struct options *options) {
     return code;
 }
 
-static const struct option report_options[] = {OPTION_FORMAT("text|json"),
-                                               OPTION_OUTPUT,
-                                               OPTION_COLOR,
-                                               OPTIONS_FILTER,
-                                               OPTION_FAIL_ON,
-                                               OPTION_RUN,
-                                               OPTION_THREADS,
-                                               OPTION_SKIP_FRAMES,
-                                               OPTION_DEBUG_DIR,
-                                               {.name = "limits",
-                                                .argument = "NAME=PERCENT,...",
-                                                .doc = "when shares of the steps are worth a note: interval (20, above "
-                                                       "the mean), communication, receive, collective (10)"},
-                                               OPTION_END};
+static const struct option report_options[] = {
+    OPTION_FORMAT("text|json"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    OPTIONS_FILTER,
+    OPTION_FAIL_ON,
+    OPTION_RUN,
+    OPTION_THREADS,
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
+    {.name = "limits",
+     .argument = "NAME=PERCENT,...",
+     .doc = "when shares of the steps are worth a note: interval (20, above "
+            "the mean), communication, receive, collective (10); a link's bandwidth: "
+            "link (20, below the mean of its type)"},
+    OPTION_END};
 
 const struct command command_report = {
     .name = "report",

@@ -16,7 +16,7 @@ enum { STEPS_MIN = 4 };
 #define INTERVAL_LEAST 0.01 /* of a step: a shorter interval is nobody's trouble, however it compares */
 
 struct advice_limits advice_standard(void) {
-    return (struct advice_limits){.interval = 20, .communication = 10, .receive = 10, .collective = 10};
+    return (struct advice_limits){.interval = 20, .communication = 10, .receive = 10, .collective = 10, .link = 20};
 }
 
 bool advice_parse(const char *text, struct advice_limits *limits) {
@@ -26,7 +26,8 @@ bool advice_parse(const char *text, struct advice_limits *limits) {
     } known[] = {{"interval", &limits->interval},
                  {"communication", &limits->communication},
                  {"receive", &limits->receive},
-                 {"collective", &limits->collective}};
+                 {"collective", &limits->collective},
+                 {"link", &limits->link}};
     while (*text) {
         size_t length = strcspn(text, "=");
         double *value = NULL;
@@ -153,4 +154,30 @@ void advice_add(struct findings *findings, const struct steps *steps, const stru
     add_interval(findings, sums, steps, job, limits);
     add_shares(findings, sums, steps, job, limits);
     free(sums);
+}
+
+void advice_add_links(struct findings *findings, const struct links *links, const struct advice_limits *limits) {
+    size_t count, slow = 0;
+    const struct link_bandwidth *worst = NULL;
+    const struct common_clock *clock = links->clock;
+    struct link_bandwidth *found = link_bandwidths(links, &count, &findings->no_memory);
+    for (size_t i = 0; i < count; i++) {
+        const struct link_bandwidth *link = &found[i];
+        if (link->share * exp(2 * link->error) >= 1 - limits->link / 100)
+            continue;
+        slow++;
+        if (!worst || link->share < worst->share)
+            worst = link;
+    }
+    if (worst)
+        findings_add(
+            findings, FINDING_LINK_BANDWIDTH,
+            "the bandwidth of %zu of %zu links is more than %.0f %% below the mean of links of their type, most "
+            "of all from rank %" PRId32 " to rank %" PRId32 ": %.2f GB/s, %.0f %% below what links %s give "
+            "%s of these sizes.",
+            slow, count, limits->link, clock->dumps[worst->from]->header->rank, clock->dumps[worst->to]->header->rank,
+            (double)worst->bytes / (double)worst->took_ns, 100 * (1 - worst->share),
+            worst->between_hosts ? "between hosts" : "within a host",
+            worst->steps ? "steps of NCCL's proxies" : "messages");
+    free(found);
 }

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What MindSpore Insight's assistant would point at: shares of a step that are larger than they should be.
- * Lives here: its thresholds and their comparison with the job's steps.
- * Must not live here: finding steps (steps.h), who is to blame.
+ * What MindSpore Insight's assistant would point at: shares of a step that are larger than they should be, links whose
+ * bandwidth is below their like.
+ * Lives here: its thresholds and their comparison with the job's steps and links.
+ * Must not live here: finding steps (steps.h), comparing links (link_bandwidth.h), who is to blame.
  */
 #ifndef COMMTAP_ANALYSE_ADVICE_H
 #define COMMTAP_ANALYSE_ADVICE_H
 
 #include "analyzer/analyse/findings.h"
+#include "analyzer/analyse/link_bandwidth.h"
 #include "analyzer/analyse/steps.h"
 
 /* In per cent; the standard ones are the assistant's own. */
@@ -16,6 +18,7 @@ struct advice_limits {
     double communication; /* communication that nothing hides, of the steps: 10 */
     double receive;       /* receiving that no other communication overlaps, of the steps: 10 */
     double collective;    /* unhidden communication other than receiving, of one rank's steps: 10 */
+    double link;          /* a link's bandwidth below the mean of its type: 20 */
 };
 
 struct advice_limits advice_standard(void);
@@ -25,5 +28,7 @@ bool advice_parse(const char *text, struct advice_limits *limits);
 /* Adds a finding for each limit that is exceeded. Steps of one rank, or none, say nothing about intervals. */
 void advice_add(struct findings *findings, const struct steps *steps, const struct job *job,
                 const struct advice_limits *limits);
+/* The same of links: those that are that far below beyond chance (two standard deviations of it), the worst by name. */
+void advice_add_links(struct findings *findings, const struct links *links, const struct advice_limits *limits);
 
 #endif

@@ -35,6 +35,7 @@ static bool read_row(const struct match_directory *directory, size_t dump, const
                                   .size = log_bin_of(row->bytes / row->steps),
                                   .operations = row->operations,
                                   .steps = row->steps,
+                                  .bytes = row->bytes < INT64_MAX ? row->bytes : INT64_MAX,
                                   .wire_ns = row->wait_wire,
                                   .channels = row->channels};
     return true;
@@ -56,6 +57,7 @@ static size_t join(struct link_transfer *items, size_t count) {
         struct link_transfer *into = &items[kept - 1];
         into->operations = sum(into->operations, items[i].operations);
         into->steps = sum(into->steps, items[i].steps);
+        into->bytes = sum(into->bytes, items[i].bytes);
         into->wire_ns = sum(into->wire_ns, items[i].wire_ns);
         into->channels = items[i].channels > into->channels ? items[i].channels : into->channels;
     }

@@ -15,7 +15,7 @@
 struct link_transfer {
     uint32_t from, to; /* indices of dumps */
     uint32_t size;     /* log bin of a step's bytes */
-    uint64_t operations, steps;
+    uint64_t operations, steps, bytes;
     uint64_t wire_ns;  /* sum over the steps */
     uint32_t channels; /* at most so many at once */
 };

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analyzer/analyse/link_transfers.h"
-
 enum {
     ROOM_FIRST = 64,
     CORRELATED = 4,    /* messages follow each other closely: so many are worth one */
@@ -73,6 +71,10 @@ static struct link_cell *cell_of(struct links *links, uint32_t from, uint32_t to
     return cell;
 }
 
+static uint64_t sum(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 /* It waited in the call itself, for nothing else. */
 static bool is_blocking(const struct links *links, const struct match_member *member) {
     return member->wait == member->enter &&
@@ -94,6 +96,8 @@ void links_add(struct links *links, const struct match_message *message) {
     if (!cell || cell->count == UINT32_MAX)
         return;
     cell->count++;
+    cell->bytes = sum(cell->bytes, message->bytes);
+    cell->took_ns = sum(cell->took_ns, (uint64_t)took);
     cell->bins[log_bin_of((uint64_t)took)]++;
 }
 
@@ -110,6 +114,8 @@ void links_merge(struct links *into, const struct links *from) {
         if (!cell || part->count > UINT32_MAX - cell->count)
             continue;
         cell->count += part->count;
+        cell->bytes = sum(cell->bytes, part->bytes);
+        cell->took_ns = sum(cell->took_ns, part->took_ns);
         for (unsigned b = 0; b < LOG_BINS; b++)
             cell->bins[b] += part->bins[b];
     }
@@ -128,17 +134,24 @@ static int compare_measures(const void *a, const void *b) {
     return left->to < right->to ? -1 : left->to > right->to;
 }
 
-static struct link_measure measure_blocking(const struct link_cell *cell) {
+double link_cell_error(const struct link_cell *cell) {
     double quarters =
         log(log_bins_quantile(cell->bins, cell->count, 0.75)) - log(log_bins_quantile(cell->bins, cell->count, 0.25));
+    return 1.2533 * quarters / 1.349 / sqrt((double)cell->count / CORRELATED); /* of a normal one's median */
+}
+
+double link_transfer_error(const struct link_transfer *transfer) {
+    return 1 / sqrt((double)transfer->operations / CORRELATED);
+}
+
+static struct link_measure measure_blocking(const struct link_cell *cell) {
     return (struct link_measure){.from = cell->from,
                                  .to = cell->to,
                                  .size = cell->size,
                                  .count = cell->count,
                                  .bins = cell->bins,
                                  .typical = log_bins_quantile(cell->bins, cell->count, 0.5),
-                                 .error = 1.2533 * quarters / 1.349 /
-                                          sqrt((double)cell->count / CORRELATED), /* of a normal one's median */
+                                 .error = link_cell_error(cell),
                                  .weight = cell->count,
                                  .accused = true,
                                  .possible = true};
@@ -162,17 +175,16 @@ static struct link_measure measure_exchanged(const struct exchange_pair *pair) {
 
 static struct link_measure measure_transfer(const struct link_transfer *transfer) {
     double steps_at_once = STEPS_AT_ONCE * (transfer->channels ? transfer->channels : 1);
-    return (struct link_measure){
-        .from = transfer->from,
-        .to = transfer->to,
-        .size = 2 * LOG_BINS + transfer->size,
-        .count = transfer->steps < UINT32_MAX ? (uint32_t)transfer->steps : UINT32_MAX,
-        .typical = (double)transfer->wire_ns / (double)transfer->steps,
-        .error = 1 / sqrt((double)transfer->operations / CORRELATED), /* as if they spread like an exponential */
-        .weight = (double)transfer->steps / steps_at_once,
-        .accused = true,
-        .possible = true,
-        .steps = true};
+    return (struct link_measure){.from = transfer->from,
+                                 .to = transfer->to,
+                                 .size = 2 * LOG_BINS + transfer->size,
+                                 .count = transfer->steps < UINT32_MAX ? (uint32_t)transfer->steps : UINT32_MAX,
+                                 .typical = (double)transfer->wire_ns / (double)transfer->steps,
+                                 .error = link_transfer_error(transfer),
+                                 .weight = (double)transfer->steps / steps_at_once,
+                                 .accused = true,
+                                 .possible = true,
+                                 .steps = true};
 }
 
 /* What was gathered of messages whose completion others share, and what NCCL's proxies say. */

@@ -15,18 +15,20 @@
 
 #include "analyzer/analyse/exchanges.h"
 #include "analyzer/analyse/link_judge.h"
+#include "analyzer/analyse/link_transfers.h"
 
 enum {
     LINK_MESSAGES_MIN = 32,  /* of a pair and size, to judge it */
-    LINK_CELLS_MOST = 32768, /* pairs and sizes: 27 MB; where there are more, nothing is judged */
+    LINK_CELLS_MOST = 32768, /* pairs and sizes: 28 MB; where there are more, nothing is judged */
 };
 
 /* What is known of the messages of one size, up to an eighth, from one rank to another. */
 struct link_cell {
-    uint32_t from, to; /* indices of dumps */
-    uint32_t size;     /* bin of the bytes */
-    uint32_t count;    /* 0: free place in the table */
-    uint32_t bins[LOG_BINS];
+    uint32_t from, to;       /* indices of dumps */
+    uint32_t size;           /* bin of the bytes */
+    uint32_t count;          /* 0: free place in the table */
+    uint64_t bytes, took_ns; /* sums */
+    uint32_t bins[LOG_BINS]; /* of what they took */
 };
 
 struct links {
@@ -57,6 +59,11 @@ void links_finish(struct links *links);
 
 /* Adds another worker's, finished: the same in any order. */
 void links_merge(struct links *into, const struct links *from);
+
+/* Standard deviation of ln of the median, where count >= LINK_MESSAGES_MIN. */
+double link_cell_error(const struct link_cell *cell);
+/* The same of what a proxy's step takes, as if they spread like an exponential. */
+double link_transfer_error(const struct link_transfer *transfer);
 
 /* Writes the slow links with confidence CONFIDENCE_CLAIM, the costliest first, at most `most`; returns their number.
  * None where memory is short (no_memory is set then). */

@@ -92,8 +92,8 @@ struct straggler_analysis {
     size_t uneven_count;
     struct slow_group slow_groups[SLOW_GROUPS_MOST]; /* what slow communicators have in common, the costliest first */
     size_t slow_group_count;
-    struct links links;        /* private: until judged */
-    struct group_links groups; /* private: likewise */
+    struct links links;        /* messages of every link */
+    struct group_links groups; /* private: until judged */
     bool no_memory;            /* private: a worker ran out of it */
     size_t *dump_lists;        /* private: what stragglers[].dumps points into */
 };
