@@ -11,7 +11,13 @@ import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ["shim/stacks/python_layout.c", "shim/elf_symbol.c", "shim/os.c"]
+SOURCES = [
+    "shim/stacks/python_layout.c",
+    "shim/elf_symbol.c",
+    "shim/pending_error.c",
+    "shim/fork_page.c",
+    "shim/os.c",
+]
 FACTS = ("import sys, sysconfig, platform; print(sys.executable, platform.python_implementation(),"
          "'%d.%d' % sys.version_info[:2], sysconfig.get_paths()['include'], sys.base_prefix,"
          "'%s/%s' % tuple(map(sysconfig.get_config_var, ('LIBDIR', 'INSTSONAME'))), sep='\\n')")
