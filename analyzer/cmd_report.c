@@ -364,7 +364,7 @@ static int add_advice(struct session *session, const struct advice_limits *limit
     if (done)
         scope_keep_steps(&session->scope, &steps);
     if (done)
-        advice_add(&session->findings, &steps, &session->job, limits);
+        advice_add(&session->findings, &steps, &session->job, session->analysis.stage_of, limits);
     steps_free(&steps);
     return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
 }

@@ -121,7 +121,8 @@ static int show(const struct options *options, const struct session *session, co
     size_t count = 0;
     bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
     if (done)
-        rows = step_rows(&steps, &session->job, &selection->filter, grouping, session->start_ns, &count);
+        rows = step_rows(&steps, &session->job, session->analysis.stage_of, &selection->filter, grouping,
+                         session->start_ns, &count);
     done = rows && (!column || table_sort(rows, sizeof *rows, count, column));
     struct table table = {step_columns, rows, sizeof *rows, count};
     int code = done ? print(options, session, &steps, &selection->marker, &table) : input_no_memory();

@@ -113,18 +113,39 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
             sums[worst].interval / (double)sums[worst].steps / 1e6, mean / 1e6);
 }
 
-static void add_shares(struct findings *findings, const struct sums *sums, const struct steps *steps,
-                       const struct job *job, const struct advice_limits *limits) {
-    double communication = share_of(sums, steps->rank_count, offsetof(struct sums, communication));
-    double receive = share_of(sums, steps->rank_count, offsetof(struct sums, receive)), worst_share = 0;
-    size_t worst = 0;
+/* Of the rank's stage; of the rank alone where stages are not known. */
+static double collective_share(const struct sums *sums, const struct steps *steps, const uint32_t *stage_of,
+                               size_t rank) {
+    uint32_t stage = stage_of[steps->ranks[rank].dump];
+    double part = 0, length = 0;
     for (size_t r = 0; r < steps->rank_count; r++) {
-        double share = share_of(&sums[r], 1, offsetof(struct sums, collective));
-        if (share > worst_share) {
-            worst_share = share;
-            worst = r;
+        bool same = r == rank || (stage != 0 && stage_of[steps->ranks[r].dump] == stage);
+        if (!same || sums[r].steps == 0 || isnan(sums[r].collective))
+            continue;
+        part += sums[r].collective;
+        length += sums[r].length;
+    }
+    return length > 0 ? 100 * part / length : 0;
+}
+
+/* The largest share, of all stages and ranks without one. */
+static double worst_collective_share(const struct sums *sums, const struct steps *steps, const uint32_t *stage_of,
+                                     size_t *worst) {
+    double most = 0;
+    for (size_t r = 0; r < steps->rank_count; r++) {
+        double share = collective_share(sums, steps, stage_of, r);
+        if (share > most) {
+            most = share;
+            *worst = r;
         }
     }
+    return most;
+}
+
+static void add_shares(struct findings *findings, const struct sums *sums, const struct steps *steps,
+                       const struct job *job, const uint32_t *stage_of, const struct advice_limits *limits) {
+    double communication = share_of(sums, steps->rank_count, offsetof(struct sums, communication));
+    double receive = share_of(sums, steps->rank_count, offsetof(struct sums, receive));
     if (communication > limits->communication)
         findings_add(findings, FINDING_STEP_COMMUNICATION,
                      "communication that nothing hides takes %.0f %% of the steps (more than %.0f %% is worth a look).",
@@ -134,13 +155,18 @@ static void add_shares(struct findings *findings, const struct sums *sums, const
                      "receiving that nothing overlaps takes %.0f %% of the steps (more than %.0f %% is worth a look): "
                      "the stages of a pipeline wait for each other.",
                      receive, limits->receive);
-    if (worst_share > limits->collective && worst_share > 1.2 * communication)
-        findings_add(findings, FINDING_STEP_COLLECTIVE,
-                     "rank %" PRId32 " spends %.0f %% of its steps in collectives that nothing hides, the most of all.",
-                     job->dumps[steps->ranks[worst].dump]->header->rank, worst_share);
+    size_t worst = 0;
+    double share = worst_collective_share(sums, steps, stage_of, &worst);
+    if (share <= limits->collective || share <= 1.2 * communication)
+        return;
+    uint32_t stage = stage_of[steps->ranks[worst].dump];
+    int32_t rank = job->dumps[steps->ranks[worst].dump]->header->rank;
+    findings_add(findings, FINDING_STEP_COLLECTIVE,
+                 "%s %" PRId64 " spends %.0f %% of its steps in collectives that nothing hides, the most of all.",
+                 stage ? "stage" : "rank", stage ? (int64_t)stage : (int64_t)rank, share);
 }
 
-void advice_add(struct findings *findings, const struct steps *steps, const struct job *job,
+void advice_add(struct findings *findings, const struct steps *steps, const struct job *job, const uint32_t *stage_of,
                 const struct advice_limits *limits) {
     if (steps->count < STEPS_MIN)
         return;
@@ -152,7 +178,7 @@ void advice_add(struct findings *findings, const struct steps *steps, const stru
     for (size_t r = 0; r < steps->rank_count; r++)
         sums[r] = sum_up(&steps->ranks[r]);
     add_interval(findings, sums, steps, job, limits);
-    add_shares(findings, sums, steps, job, limits);
+    add_shares(findings, sums, steps, job, stage_of, limits);
     free(sums);
 }
 

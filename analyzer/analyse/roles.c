@@ -7,6 +7,7 @@
 #include "analyzer/analyse/roles.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { OFTEN = 4 }; /* a call counts from a quarter of the reference collectives up */
 
@@ -63,6 +64,27 @@ static uint64_t signature_of(const struct role_profile *profile, size_t dump, ui
     return sum;
 }
 
+/* NOWHERE: none or several. */
+static uint32_t stage_place(const struct role_profile *profile, size_t dump, uint32_t reference,
+                            const struct match_directory *directory, uint32_t whole) {
+    uint64_t least = reference_calls(profile, reference) / OFTEN;
+    uint32_t pipeline = NOWHERE, at = NOWHERE;
+    for (size_t i = 0; i < profile->count; i++) {
+        const struct role_call *call = &profile->calls[i];
+        struct match_place place = match_place_of(directory, dump, call->comm);
+        if (!call->direction || call->count <= least || place.communicator == NOWHERE)
+            continue;
+        const struct match_communicator *communicator = &directory->communicators[place.communicator];
+        if (communicator->size >= directory->communicators[whole].size)
+            continue;
+        if (pipeline != NOWHERE && pipeline != place.communicator)
+            return NOWHERE;
+        pipeline = place.communicator;
+        at = communicator->rank_of[place.position];
+    }
+    return at;
+}
+
 /* ---- grouping -------------------------------------------------------------------------------- */
 
 struct signed_column {
@@ -109,9 +131,11 @@ bool roles_find(struct roles *roles, const struct role_profile *profiles, const 
                 const struct match_directory *directory, uint32_t communicator, const struct blocks *blocks) {
     size_t count = blocks->dump_count;
     struct signed_column *signed_columns = calloc(count, sizeof *signed_columns);
-    *roles = (struct roles){
-        .role_of = calloc(count, sizeof *roles->role_of), .sizes = calloc(count, sizeof *roles->sizes), .placed = true};
-    bool done = signed_columns && roles->role_of && roles->sizes;
+    *roles = (struct roles){.role_of = calloc(count, sizeof *roles->role_of),
+                            .sizes = calloc(count, sizeof *roles->sizes),
+                            .stage_of = calloc(count, sizeof *roles->stage_of),
+                            .placed = true};
+    bool done = signed_columns && roles->role_of && roles->sizes && roles->stage_of;
     for (int attempt = 0; done && attempt < 3; attempt++) { /* places and calls, calls, nothing */
         roles->placed = attempt == 0;
         for (size_t i = 0; i < count; i++) {
@@ -124,6 +148,15 @@ bool roles_find(struct roles *roles, const struct role_profile *profiles, const 
         if (2 * group(roles, signed_columns, count) >= count)
             break;
     }
+    bool staged = done && roles->placed && roles->count > 1;
+    for (size_t i = 0; staged && i < count; i++) {
+        size_t dump = blocks->dumps[i];
+        uint32_t place = stage_place(&profiles[dump], dump, reference[dump], directory, communicator);
+        roles->stage_of[i] = place + 1;
+        staged = place != NOWHERE;
+    }
+    if (done && !staged)
+        memset(roles->stage_of, 0, count * sizeof *roles->stage_of);
     free(signed_columns);
     return done;
 }
@@ -131,6 +164,7 @@ bool roles_find(struct roles *roles, const struct role_profile *profiles, const 
 void roles_free(struct roles *roles) {
     free(roles->role_of);
     free(roles->sizes);
+    free(roles->stage_of);
     *roles = (struct roles){0};
 }
 

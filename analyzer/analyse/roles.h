@@ -36,6 +36,10 @@ struct roles {
     uint32_t *role_of; /* per column of the blocks: 0 .. count - 1 */
     size_t *sizes;     /* per role */
     bool placed;       /* places in communicators tell roles apart */
+    /* per column: the stage of a pipeline, from 1: the place in the one communicator, smaller than the cohort's, on
+     * which it sends messages. All 0 where places tell no roles apart, or a rank has no such communicator or several.
+     */
+    uint32_t *stage_of;
 };
 
 /* Finds the roles of the columns of `blocks`. `profiles` and `reference` (the local index of the communicator that the

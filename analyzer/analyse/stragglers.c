@@ -146,8 +146,9 @@ static bool prepare(struct straggler_analysis *analysis) {
     analysis->launches = calloc(count, sizeof *analysis->launches);
     analysis->profiles = calloc(count, sizeof *analysis->profiles);
     analysis->role_of = malloc(count * sizeof *analysis->role_of);
-    if (!analysis->role_of || !analysis->times || !analysis->ranks || !analysis->launches || !analysis->profiles ||
-        !cohorts_choose(&analysis->cohorts, analysis->directory))
+    analysis->stage_of = calloc(count, sizeof *analysis->stage_of);
+    if (!analysis->role_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->launches ||
+        !analysis->profiles || !cohorts_choose(&analysis->cohorts, analysis->directory))
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
@@ -443,8 +444,10 @@ static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *bl
                         analysis->cohorts.communicators[c], &blocks[c]) ||
             !judge_columns(analysis, &blocks[c], &roles[c]))
             return false;
-        for (size_t i = 0; i < blocks[c].dump_count; i++)
+        for (size_t i = 0; i < blocks[c].dump_count; i++) {
             analysis->role_of[blocks[c].dumps[i]] = all_roles + roles[c].role_of[i];
+            analysis->stage_of[blocks[c].dumps[i]] = roles[c].stage_of[i];
+        }
         all_roles += (uint32_t)roles[c].count;
     }
     struct significance **all = calloc(analysis->directory->dump_count, sizeof *all);
@@ -825,6 +828,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->ranks);
     free(analysis->profiles);
     free(analysis->role_of);
+    free(analysis->stage_of);
     free(analysis->stragglers);
     free(analysis->suspects);
     free(analysis->uneven);

@@ -77,7 +77,8 @@ struct straggler_analysis {
     struct role_profile *profiles;  /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
     struct cohorts cohorts;
-    uint32_t *role_of; /* per dump: equal numbers are peers, NOWHERE where it was not judged */
+    uint32_t *role_of;  /* per dump: equal numbers are peers, NOWHERE where it was not judged */
+    uint32_t *stage_of; /* per dump: stage of a pipeline, from 1; 0: unknown, or there is none (roles.h) */
     struct what_if what_if;
     enum judgement judgement;
     size_t blocks; /* of the largest cohort */

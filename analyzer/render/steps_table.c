@@ -20,6 +20,7 @@ static double mean_seconds(const struct step_row *row, int64_t sum_ns) {
 VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
 VALUE(host, ROW->host ? cell_text(ROW->host) : cell_unknown())
 VALUE(number, ROW->number >= 0 ? cell_integer(ROW->number) : cell_unknown())
+VALUE(pipeline_stage, ROW->stage > 0 ? cell_integer(ROW->stage) : cell_unknown())
 VALUE(count, cell_unsigned(ROW->count))
 VALUE(start, cell_real((double)ROW->start_ns / 1e9))
 VALUE(operations, cell_real((double)ROW->sum.operations / (double)ROW->count))
@@ -40,6 +41,7 @@ VALUE(idle, MEAN(idle_ns))
 const struct column step_columns[] = {
     {"rank", "rank", .optional = true, .value = rank, .doc = "world rank; over all of them where empty"},
     {"host", "host", .left = true, .optional = true, .value = host},
+    {"stage", "stage", .optional = true, .value = pipeline_stage, .doc = "stage of the pipeline, from 1, where ranks have the same place in communicators that messages are sent on"},
     {"step", "step", .optional = true, .value = number, .doc = "number of the step, the same on all ranks; mean over the steps where empty"},
     {"steps", "steps", .value = count, .doc = "steps that the row is the mean of"},
     {"start_seconds", NULL, LOOK_SECONDS, .value = start, .doc = "of the first of them, since the job's start"},
@@ -100,8 +102,9 @@ static bool is_wanted(const struct filter *filter, const struct step *step, int6
            (step->number != NO_STEP && step->number >= filter->first_step && step->number <= filter->last_step);
 }
 
-struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter,
-                           enum step_grouping grouping, int64_t job_start_ns, size_t *count) {
+struct step_row *step_rows(const struct steps *steps, const struct job *job, const uint32_t *stage_of,
+                           const struct filter *filter, enum step_grouping grouping, int64_t job_start_ns,
+                           size_t *count) {
     size_t all = 0, room;
     size_t *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
     for (size_t r = 0; first_of && r < steps->rank_count; r++) {
@@ -120,6 +123,7 @@ struct step_row *step_rows(const struct steps *steps, const struct job *job, con
             struct step_row *row = &rows[place_of(steps, grouping, r, step, first_of)];
             row->rank = grouping == STEPS_BY_STEP ? RANK_UNKNOWN : number;
             row->host = grouping == STEPS_BY_STEP ? NULL : job->dumps[rank->dump]->host;
+            row->stage = grouping == STEPS_BY_STEP ? 0 : stage_of[rank->dump];
             row->number = grouping == STEPS_BY_RANK || step->number == NO_STEP ? -1 : (int64_t)step->number;
             row->selected = filter->op || filter->comm;
             add_step(row, step, job_start_ns);

@@ -17,6 +17,7 @@ enum step_grouping { STEPS_BY_RANK, STEPS_BY_STEP, STEPS_BY_BOTH };
 struct step_row {
     int32_t rank;   /* RANK_UNKNOWN: over several */
     int64_t number; /* -1: over several */
+    int64_t stage;  /* 0: unknown, or over several */
     const char *host;
     uint64_t count;
     struct step sum;
@@ -28,9 +29,11 @@ struct step_row {
 extern const struct column step_columns[];
 
 /* Rows of the steps that the filter lets pass (--rank, --step; --from, --to: steps that begin there), in order of rank,
- * then number; steps without a number count where no numbers are asked for. `job_start_ns` is common time. NULL when
+ * then number; steps without a number count where no numbers are asked for. `job_start_ns` is common time; `stage_of`
+ * is per dump (stragglers.h). NULL when
  * memory is short; the caller frees. */
-struct step_row *step_rows(const struct steps *steps, const struct job *job, const struct filter *filter,
-                           enum step_grouping grouping, int64_t job_start_ns, size_t *count);
+struct step_row *step_rows(const struct steps *steps, const struct job *job, const uint32_t *stage_of,
+                           const struct filter *filter, enum step_grouping grouping, int64_t job_start_ns,
+                           size_t *count);
 
 #endif

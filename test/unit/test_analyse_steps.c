@@ -271,6 +271,8 @@ static bool has(const struct findings *findings, const char *code) {
     return false;
 }
 
+static const uint32_t no_stages[HAND_RANKS_MAX];
+
 /* Of a step of 100 us, 60 are communication and 20 of these receiving; rank 1 comes 30 us later to its first. */
 static void what_is_long_in_the_steps_is_said_beyond_the_limits(void **state) {
     (void)state;
@@ -289,12 +291,12 @@ static void what_is_long_in_the_steps_is_said_beyond_the_limits(void **state) {
     hand_job_open(&job, 2);
     assert_true(steps_find(&steps, &job.clock, &found));
     struct job selected = {.dumps = job.dumps, .count = 2};
-    advice_add(&findings, &steps, &selected, &limits);
+    advice_add(&findings, &steps, &selected, no_stages, &limits);
     assert_true(has(&findings, "step_interval"));
     assert_true(has(&findings, "step_communication"));
     assert_true(has(&findings, "step_receive"));
     assert_true(advice_parse("interval=400,communication=61,receive=25,collective=99.5", &limits));
-    advice_add(&none, &steps, &selected, &limits);
+    advice_add(&none, &steps, &selected, no_stages, &limits);
     assert_int_equal(none.count, 0);
     assert_false(advice_parse("interval", &limits));
     assert_false(advice_parse("weather=3", &limits));
@@ -303,6 +305,45 @@ static void what_is_long_in_the_steps_is_said_beyond_the_limits(void **state) {
     findings_free(&none);
     steps_free(&steps);
     hand_job_free(&job);
+}
+
+/* Of a step of 100 us, ranks 0 and 2 spend 50 in collectives, rank 1 spends 70, rank 3 none: the ranks' mean is 42.5,
+ * that of stage 1 (ranks 0 and 2) is 50, that of stage 2 is 35; likewise 60 and 50, 10 and 20. */
+static void collectives_count_by_stage_where_there_are_stages(void **state) {
+    (void)state;
+    static const uint64_t busy[] = {50, 70, 50, 0}, uneven[] = {60, 10, 50, 20};
+    static const uint32_t stages[] = {1, 2, 1, 2};
+    const struct {
+        const uint64_t *busy;
+        const uint32_t *stages;
+        const char *says;
+    } cases[] = {
+        {busy, no_stages, "rank 1 spends 70 %"}, {busy, stages, NULL}, {uneven, stages, "stage 1 spends 55 %"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct step made[4][8];
+        struct rank_steps ranks[4];
+        struct dump_header headers[4];
+        struct dump dumps[4], *list[4];
+        for (size_t r = 0; r < 4; r++) {
+            headers[r].rank = (int32_t)r;
+            dumps[r].header = &headers[r];
+            list[r] = &dumps[r];
+            ranks[r] = (struct rank_steps){.dump = r, .steps = made[r], .count = 8};
+            for (size_t i = 0; i < 8; i++)
+                made[r][i] = (struct step){.end_ns = STEP,
+                                           .communication_alone_ns = (int64_t)cases[c].busy[r] * US,
+                                           .collective_alone_ns = (int64_t)cases[c].busy[r] * US};
+        }
+        struct steps steps = {.ranks = ranks, .rank_count = 4, .count = 8};
+        struct job job = {.dumps = list, .count = 4};
+        struct advice_limits limits = advice_standard();
+        struct findings findings = {0};
+        advice_add(&findings, &steps, &job, cases[c].stages, &limits);
+        assert_int_equal(has(&findings, "step_collective"), cases[c].says != NULL);
+        if (cases[c].says)
+            assert_non_null(strstr(findings.items[findings.count - 1].text, cases[c].says));
+        findings_free(&findings);
+    }
 }
 
 int main(void) {
@@ -315,6 +356,7 @@ int main(void) {
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
         cmocka_unit_test(without_records_there_are_no_steps),
+        cmocka_unit_test(collectives_count_by_stage_where_there_are_stages),
         cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,6 +88,8 @@ static void a_stage_is_a_role(void **state) {
     assert_true(roles.placed);
     for (size_t r = 0; r < RANKS; r++)
         assert_int_equal(roles.role_of[r], r / DATA);
+    for (size_t r = 0; r < RANKS; r++)
+        assert_int_equal(roles.stage_of[r], r / DATA + 1);
     struct significance ranks[RANKS], stages[STAGES];
     assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
     for (size_t r = 0; r < RANKS; r++)
@@ -123,6 +125,23 @@ static void places_in_the_world_are_no_roles(void **state) {
         grid->places[r][1] = grid->places[r][0];
     struct roles roles = find(grid);
     assert_int_equal(roles.count, 1);
+    for (size_t r = 0; r < RANKS; r++)
+        assert_int_equal(roles.stage_of[r], 0);
+    roles_free(&roles);
+    free(grid);
+}
+
+/* Neighbours along two sides of a grid: places tell ranks apart, but make no pipeline. */
+static void who_has_neighbours_on_two_communicators_has_no_stage(void **state) {
+    (void)state;
+    struct grid *grid = make_grid();
+    grid->places[0][0] = (struct match_place){PIPELINE + 1, 0};
+    grid->communicators[PIPELINE + 1].rank_of = grid->rank_of;
+    call(grid, 0, 0, CALL_SEND, FLAG_SEND, 40);
+    struct roles roles = find(grid);
+    assert_true(roles.placed && roles.count > STAGES);
+    for (size_t r = 0; r < RANKS; r++)
+        assert_int_equal(roles.stage_of[r], 0);
     roles_free(&roles);
     free(grid);
 }
@@ -137,6 +156,8 @@ static void a_lone_pipeline_is_one_role(void **state) {
     struct roles roles = find(grid);
     assert_int_equal(roles.count, 1);
     assert_false(roles.placed);
+    for (size_t s = 0; s < STAGES; s++)
+        assert_int_equal(roles.stage_of[s], 0);
     roles_free(&roles);
     free(grid);
 }
@@ -216,6 +237,7 @@ int main(void) {
         cmocka_unit_test(a_stage_is_a_role),
         cmocka_unit_test(levelled_stages_are_equal),
         cmocka_unit_test(places_in_the_world_are_no_roles),
+        cmocka_unit_test(who_has_neighbours_on_two_communicators_has_no_stage),
         cmocka_unit_test(a_lone_pipeline_is_one_role),
         cmocka_unit_test(rare_calls_make_no_role),
         cmocka_unit_test(a_lost_dump_moves_no_place),
