@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/analyse/step_waits.h"
 #include "analyzer/input.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/steps_table.h"
@@ -120,6 +121,8 @@ static int show(const struct options *options, const struct session *session, co
     struct step_row *rows = NULL;
     size_t count = 0;
     bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
+    done = done &&
+           step_waits_fill(&steps, &session->clock, &session->directory, &selection->filter, session_workers(options));
     if (done)
         rows = step_rows(&steps, &session->job, session->analysis.stage_of, &selection->filter, grouping,
                          session->start_ns, &count);

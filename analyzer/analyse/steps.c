@@ -572,7 +572,8 @@ static bool make_steps(struct walk *w, struct rank_steps *rank) {
                               .start_ns = w->starts[i].at,
                               .end_ns = w->starts[i + 1].at,
                               .comm = w->starts[i].comm,
-                              .seq = w->starts[i].seq};
+                              .seq = w->starts[i].seq,
+                              .wait_ns = STEP_UNKNOWN};
         fill_step(w, step, covers, &operation, gradient);
     }
     for (size_t i = 0; i < COVERS; i++)

@@ -47,6 +47,7 @@ struct step {
     int64_t tail_ns;  /* from there to the end */
     int64_t receive_alone_ns, communication_alone_ns, collective_alone_ns; /* STEP_UNKNOWN: see above */
     int64_t idle_ns;                                                       /* likewise */
+    int64_t wait_ns; /* for others; STEP_UNKNOWN until step_waits.h has looked */
 };
 
 struct rank_steps {

@@ -27,6 +27,7 @@ VALUE(operations, cell_real((double)ROW->sum.operations / (double)ROW->count))
 VALUE(length, MEAN(end_ns))
 VALUE(longest, cell_real((double)ROW->longest_ns / 1e9))
 VALUE(comm, MEAN(comm_ns))
+VALUE(wait, ROW->wait_steps > 0 ? cell_real((double)ROW->sum.wait_ns / 1e9 / (double)ROW->wait_steps) : cell_unknown())
 VALUE(interval, MEAN(first_ns))
 VALUE(forward_backward, MEAN(sync_ns))
 VALUE(tail, MEAN(tail_ns))
@@ -49,6 +50,7 @@ const struct column step_columns[] = {
     {"step_seconds", "step time", LOOK_SECONDS, .value = length, .doc = "length of a step"},
     {"longest_seconds", "longest", LOOK_SECONDS, .value = longest},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "of it, in communication"},
+    {"wait_seconds", "wait", LOOK_SECONDS, .optional = true, .value = wait, .doc = "of that, waiting for others; mean over the steps whose operations all found their counterparts"},
     {"interval_seconds", "interval", LOOK_SECONDS, .value = interval, .doc = "start to the first operation (data loading)"},
     {"forward_backward_seconds", "fwd+bwd", LOOK_SECONDS, .optional = true, .value = forward_backward, .doc = "first operation to the last gradient synchronisation"},
     {"tail_seconds", "tail", LOOK_SECONDS, .optional = true, .value = tail, .doc = "last gradient synchronisation to the next step"},
@@ -81,6 +83,10 @@ static void add_step(struct step_row *row, const struct step *step, int64_t job_
     add(&row->sum.communication_alone_ns, step->communication_alone_ns);
     add(&row->sum.collective_alone_ns, step->collective_alone_ns);
     add(&row->sum.idle_ns, step->idle_ns);
+    if (step->wait_ns != STEP_UNKNOWN) {
+        add(&row->sum.wait_ns, step->wait_ns);
+        row->wait_steps++;
+    }
     if (length > row->longest_ns)
         row->longest_ns = length;
 }

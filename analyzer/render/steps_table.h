@@ -13,7 +13,8 @@
 
 enum step_grouping { STEPS_BY_RANK, STEPS_BY_STEP, STEPS_BY_BOTH };
 
-/* Sums over `count` steps; a figure that is unknown in one of them is unknown. */
+/* Sums over `count` steps; a figure that is unknown in one of them is unknown, but for waits: a step whose counterparts
+ * were overwritten says nothing about the others. */
 struct step_row {
     int32_t rank;   /* RANK_UNKNOWN: over several */
     int64_t number; /* -1: over several */
@@ -21,7 +22,8 @@ struct step_row {
     const char *host;
     uint64_t count;
     struct step sum;
-    int64_t start_ns; /* the first's, since the job's start */
+    uint64_t wait_steps; /* whose waits are known, and summed up */
+    int64_t start_ns;    /* the first's, since the job's start */
     int64_t longest_ns;
     bool selected; /* the figures are about some operations only: the rest of a step is not known */
 };

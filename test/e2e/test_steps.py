@@ -29,6 +29,13 @@ def test_steps_of_a_training_job(mpi, where):
         assert row["computation_seconds"] <= rows[slow]["computation_seconds"]
         assert row["step_seconds"] >= 0.02
         assert abs(row["computation_seconds"] + row["communication_alone_seconds"] - row["step_seconds"]) < 1e-6
+    assert max(rows, key=lambda rank: rows[rank]["wait_seconds"]) != slow
+    # what a step is on average: in communication, of that waiting, and in all
+    by_step = steps(where, "--by", "step")["rows"]
+    known = [row for row in by_step if row["step"] is not None and row["wait_seconds"] is not None]
+    assert len(known) >= 50
+    assert all(0 < row["wait_seconds"] <= row["comm_seconds"] <= row["step_seconds"] for row in known)
+    assert {(row["stage"], row["idle_seconds"]) for row in by_step} == {(None, None)}
     # without a slow rank's calls a step is found by any rank: --by both has a row per rank and step
     both = steps(where, "--by", "both", "--step", "3-4")["rows"]
     assert sorted((row["rank"], row["step"]) for row in both) == [(r, s) for r in range(RANKS[mpi]) for s in (3, 4)]

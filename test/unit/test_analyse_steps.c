@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzer/analyse/advice.h"
+#include "analyzer/analyse/step_waits.h"
 #include "analyzer/analyse/steps.h"
 #include "test/unit/job_builder.h"
 
@@ -264,6 +265,78 @@ static void without_records_there_are_no_steps(void **state) {
     hand_job_free(&job);
 }
 
+/* Rank 0 comes to the gradients at 40, rank 1 at 50 us of each step; to the norm both at 90. Rank 1 of two receives
+ * from rank 0, which sends 5 us after the receive was posted. From step `lost` on rank 1's norm is not on record. */
+static void play_waits(struct hand_job *job, uint32_t lost) {
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_p2p(job->builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 7, k, 512, t + 15 * US, t + 18 * US);
+        dump_builder_p2p(job->builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 7, k, 512, t + 10 * US, t + 30 * US);
+        reduce(job, 0, 2 * k, 4096, t + 40 * US, t + 70 * US);
+        reduce(job, 1, 2 * k, 4096, t + 50 * US, t + 70 * US);
+        reduce(job, 0, 2 * k + 1, 8, t + 90 * US, t + 100 * US);
+        if (k < lost)
+            reduce(job, 1, 2 * k + 1, 8, t + 90 * US, t + 100 * US);
+    }
+}
+
+static void waits_are_told_by_step(void **state) {
+    (void)state;
+    for (unsigned workers = 1; workers <= 4; workers *= 4) {
+        struct hand_job job;
+        struct steps steps;
+        hand_job_make(&job, 2, (struct dump_plan){0});
+        play_waits(&job, STEPS - 4);
+        hand_job_open(&job, 2);
+        struct step_marker marker = {.anchor = "Send,Recv"};
+        assert_true(steps_find(&steps, &job.clock, &marker));
+        assert_true(steps.ranks[0].steps[0].wait_ns == STEP_UNKNOWN);
+        assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, workers));
+        for (size_t r = 0; r < 2; r++) {
+            assert_int_equal(steps.ranks[r].count, STEPS - 1);
+            for (size_t i = 0; i < STEPS - 1; i++) {
+                bool known = i < STEPS - 4 || r == 1; /* what rank 1 has on record has its counterparts */
+                assert_int_equal(steps.ranks[r].steps[i].wait_ns, !known ? STEP_UNKNOWN : r == 0 ? 10 * US : 5 * US);
+            }
+        }
+        struct filter messages = {0};
+        assert_int_equal(filter_set_op(&messages, "send,recv"), 0);
+        assert_true(step_waits_fill(&steps, &job.clock, &job.directory, &messages, workers));
+        for (size_t i = 0; i < STEPS - 1; i++) {
+            assert_int_equal(steps.ranks[0].steps[i].wait_ns, 0);
+            assert_int_equal(steps.ranks[1].steps[i].wait_ns, 5 * US);
+        }
+        filter_free(&messages);
+        steps_free(&steps);
+        hand_job_free(&job);
+    }
+}
+
+/* Steps go from one gradient reduction's begin to the next: rank 0 waits for rank 1 over the border of two of them. */
+static void a_wait_over_a_border_counts_on_both_sides(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){.lanes = 2});
+    for (uint32_t k = 0; k < 3; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        for (unsigned r = 0; r < 2; r++)
+            reduce(&job, r, k, 4096, t, t + 10 * US);
+    }
+    uint64_t at = 1000 * US + STEP;
+    dump_builder_p2p(job.builders[0], 1, BUILDER_RECV, 0, FLAG_RECV, 1, 7, 0, 512, at - 30 * US, at + 25 * US);
+    dump_builder_p2p(job.builders[1], 1, BUILDER_SEND, 0, FLAG_SEND, 0, 7, 0, 512, at + 20 * US, at + 21 * US);
+    hand_job_open(&job, 2);
+    assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "allreduce"}));
+    assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, 1));
+    assert_int_equal(steps.ranks[0].count, 2);
+    assert_int_equal(steps.ranks[0].steps[0].wait_ns, 30 * US);
+    assert_int_equal(steps.ranks[0].steps[1].wait_ns, 20 * US);
+    assert_int_equal(steps.ranks[1].steps[0].wait_ns, 0);
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 static bool has(const struct findings *findings, const char *code) {
     for (size_t i = 0; i < findings->count; i++)
         if (strcmp(findings->items[i].code, code) == 0)
@@ -356,6 +429,8 @@ int main(void) {
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
         cmocka_unit_test(without_records_there_are_no_steps),
+        cmocka_unit_test(waits_are_told_by_step),
+        cmocka_unit_test(a_wait_over_a_border_counts_on_both_sides),
         cmocka_unit_test(collectives_count_by_stage_where_there_are_stages),
         cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),
     };

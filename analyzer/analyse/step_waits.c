@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of step_waits.h: every worker has sums of its own for all steps.
+ */
+#include "analyzer/analyse/step_waits.h"
+
+#include <stdlib.h>
+
+#include "analyzer/analyse/waits.h"
+
+struct tally {
+    int64_t wait_ns;
+    uint64_t parts, matched; /* in collectives and messages; those that found their counterparts */
+};
+
+struct worker {
+    const struct steps *steps;
+    const struct match_directory *directory;
+    const struct filter *counted;
+    const size_t *first_of; /* per dump: its first step's tally */
+    struct tally *tallies;
+    struct waits waits;
+};
+
+/* The dump's first step that ends after that moment; its number of steps where none does. */
+static size_t step_at(const struct rank_steps *rank, int64_t at) {
+    size_t low = 0, high = rank->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (rank->steps[middle].end_ns <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* NULL outside of all steps. */
+static struct tally *tally_at(const struct worker *worker, size_t dump, int64_t at) {
+    const struct rank_steps *rank = &worker->steps->ranks[dump];
+    size_t step = step_at(rank, at);
+    return step < rank->count && rank->steps[step].start_ns <= at ? &worker->tallies[worker->first_of[dump] + step]
+                                                                  : NULL;
+}
+
+static void take_wait(void *context, const struct told_wait *wait) {
+    const struct worker *worker = context;
+    const struct rank_steps *rank = &worker->steps->ranks[wait->dump];
+    int64_t from = wait->until - wait->length;
+    for (size_t i = step_at(rank, from); i < rank->count && rank->steps[i].start_ns < wait->until; i++) {
+        const struct step *step = &rank->steps[i];
+        struct tally *tally = &worker->tallies[worker->first_of[wait->dump] + i];
+        int64_t begin = from > step->start_ns ? from : step->start_ns;
+        int64_t end = wait->until < step->end_ns ? wait->until : step->end_ns;
+        tally->wait_ns = add_ns(tally->wait_ns, end - begin);
+    }
+}
+
+static bool is_counted(const struct worker *worker, uint16_t call, const char *name, uint64_t uid) {
+    return !worker->counted ||
+           (call != CALL_UNKNOWN && filter_op(worker->counted, worker->directory->calls[call].name->name) &&
+            (!worker->counted->comm || filter_comm(worker->counted, uid, name)));
+}
+
+static void add_match(const struct worker *worker, size_t dump, const struct match_member *member) {
+    struct tally *tally = tally_at(worker, dump, member->enter);
+    if (tally)
+        tally->matched++;
+}
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    struct worker *worker = state;
+    const struct match_communicator *communicator = instance->communicator;
+    if (!instance->complete || instance->others > 0 ||
+        !is_counted(worker, instance->call, communicator->name, communicator->uid))
+        return;
+    waits_add(&worker->waits, instance);
+    for (uint32_t i = 0; i < communicator->dump_count; i++)
+        add_match(worker, communicator->dump_of[i], &instance->members[i]);
+}
+
+static void take_message(void *state, const struct match_message *message) {
+    struct worker *worker = state;
+    const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
+    if (!is_counted(worker, message->receive.call, communicator->name, communicator->uid) &&
+        !is_counted(worker, message->send.call, communicator->name, communicator->uid))
+        return;
+    waits_add_message(&worker->waits, message);
+    add_match(worker, message->from_dump, &message->send);
+    add_match(worker, message->to_dump, &message->receive);
+}
+
+/* What would be part of an instance or a message (match.c). */
+static bool is_part(const struct record *record) {
+    bool message = (record->flags & (FLAG_SEND | FLAG_RECV)) && record->peer != PEER_NULL;
+    if (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_UNMATCHED))
+        return false;
+    return (message || record->flags & FLAG_COLLECTIVE) &&
+           (record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GPU ||
+            record->kind == RECORD_KERNEL);
+}
+
+static void take_record(void *state, const struct match_record *item) {
+    const struct worker *worker = state;
+    const struct dump_communicator *c = dump_communicator(worker->directory->dumps[item->dump], item->record->comm);
+    struct tally *tally =
+        is_part(item->record) && is_counted(worker, item->call, c ? c->name : NULL, c ? c->definition->uid : 0)
+            ? tally_at(worker, item->dump, item->t0)
+            : NULL;
+    if (tally)
+        tally->parts++;
+}
+
+static void add_up(struct tally *sum, const struct tally *part) {
+    sum->wait_ns = add_ns(sum->wait_ns, part->wait_ns);
+    sum->parts += part->parts;
+    sum->matched += part->matched;
+}
+
+static void set_waits(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+    for (size_t r = 0; r < steps->rank_count; r++)
+        for (size_t i = 0; i < steps->ranks[r].count; i++) {
+            struct tally sum = {0};
+            for (unsigned w = 0; w < count; w++)
+                add_up(&sum, &workers[w].tallies[first_of[r] + i]);
+            steps->ranks[r].steps[i].wait_ns = sum.matched >= sum.parts ? sum.wait_ns : STEP_UNKNOWN;
+        }
+}
+
+bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
+                     const struct filter *counted, unsigned workers) {
+    struct worker work[MATCH_WORKERS_MAX] = {0};
+    void *states[MATCH_WORKERS_MAX];
+    size_t all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
+    bool done = first_of != NULL;
+    for (size_t r = 0; done && r < steps->rank_count; r++) {
+        first_of[r] = all;
+        all += steps->ranks[r].count;
+    }
+    workers = match_workers(workers);
+    for (unsigned w = 0; w < workers; w++) {
+        work[w] = (struct worker){.steps = steps,
+                                  .directory = directory,
+                                  .counted = counted && (counted->op || counted->comm) ? counted : NULL,
+                                  .first_of = first_of,
+                                  .tallies = calloc(all + 1, sizeof *work[w].tallies)};
+        done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && done;
+        work[w].waits.listener = (struct wait_listener){.context = &work[w], .wait = take_wait};
+        states[w] = &work[w];
+    }
+    const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
+    struct match_totals totals;
+    done = done && (all == 0 || match_run(clock, directory, &sink, states, workers, &totals));
+    for (unsigned w = 0; done && w < workers; w++) {
+        waits_finish(&work[w].waits);
+        done = !work[w].waits.no_memory;
+    }
+    if (done)
+        set_waits(steps, work, workers, first_of);
+    for (unsigned w = 0; w < workers; w++) {
+        waits_free(&work[w].waits);
+        free(work[w].tallies);
+    }
+    free(first_of);
+    return done;
+}
