@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Calls that look like earlier ones and are not (test/programs/shapes.c): nothing remembered of one counts for another.
+# Must not live here: the memory itself (test/unit/test_shapes.c), counts of ordinary programs (test_counts.py).
+import collections
+import json
+import re
+
+import pytest
+
+import jobs
+
+RANKS = 3
+
+
+def table(name, where):
+    lines = jobs.commtap("export", "--table", name, "--format", "jsonl", where).stdout.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def expected(directory):
+    """What the program says: calls by (op, communicator, epoch, bytes), messages by (op, peer, communicator)."""
+    calls, messages = collections.Counter(), collections.defaultdict(lambda: [0, 0])
+    for path in directory.glob("expect.*"):
+        for line in path.read_text().splitlines():
+            if line.startswith("digest"):
+                continue
+            key, size, count = line.rsplit(" ", 2)
+            op, comm = key.split("@")
+            if ">" in op:
+                op, peer = op.split(">")
+                message = messages[op, int(peer), comm]
+                message[0] += int(count)
+                message[1] += int(count) * int(size)
+            else:
+                comm, epoch = comm.rsplit("/", 1)
+                calls[op, comm, int(epoch), int(size)] += int(count)
+    return dict(calls), dict(messages)
+
+
+def seen(where):
+    calls, messages = collections.Counter(), collections.defaultdict(lambda: [0, 0])
+    for row in table("operations", where):
+        if row["op"] not in jobs.AUXILIARY:
+            calls[row["op"], row["comm_name"] or "-", row["epoch"], row["bytes"]] += row["count"]
+    for row in table("peers", where):
+        message = messages[row["op"], row["peer"], row["comm_name"] or "-"]
+        message[0] += row["count"]
+        message[1] += row["bytes_total"]
+    return dict(calls), dict(messages)
+
+
+def differences(seen, expected):
+    return {key: (seen.get(key), expected.get(key)) for key in seen.keys() | expected.keys()
+            if seen.get(key) != expected.get(key)}
+
+
+@pytest.mark.parametrize("stack", ["native", "off"])
+def test_what_is_remembered_of_one_call_counts_for_no_other(mpi, stack, tmp_path):
+    ledgers, where = tmp_path / "ledgers", tmp_path / "dumps"
+    ledgers.mkdir()
+    done = jobs.run(mpi, RANKS, [jobs.program(mpi, "shapes")], where, knobs={"COMMTAP_STACK": stack},
+                    environment={"EXPECT_DIR": str(ledgers)})
+    back = [list(map(int, pair)) for pair in re.findall(r"types (\d+) communicators (\d+)", done.stdout)]
+    assert len(back) == RANKS
+    assert all(types > 5 and comms > 5 for types, comms in back)  # else nothing was tried
+    calls, messages = expected(ledgers)
+    counted, sent = seen(where)
+    assert differences(counted, calls) == {}
+    assert differences(sent, messages) == {}
+    assert jobs.report(where)["job"]["ranks_seen"] == RANKS
+    same_histories(where)
+    assert json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)["verdict"] == "ok"
+
+
+def same_histories(where):
+    """Every communicator's members took the same steps."""
+    histories = collections.defaultdict(set)
+    for row in table("communicators", where):
+        if not row["freed"] and row["comm_size"] > 1:
+            histories[row["comm"]].add((row["enqueued"], row["completed"], row["prefix_hash"]))
+    assert len(histories) == 1 + 2 * 2  # the world; all, and the half that is not one rank alone, twice
+    assert {uid: steps for uid, steps in histories.items() if len(steps) != 1} == {}
