@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of step_waits.h: every worker has sums of its own for all steps.
+ * Implementation of step_waits.h: every worker has counts of its own for all steps and keeps the waits it is told of;
+ * what several threads, or operations under way at once, wait at the same time counts once.
  */
 #include "analyzer/analyse/step_waits.h"
 
 #include <stdlib.h>
 
+#include "analyzer/analyse/grow.h"
 #include "analyzer/analyse/waits.h"
 
+enum { WAITS_MOST = 1 << 23 }; /* that are kept: 200 MB; where there are more, nothing is known */
+
 struct tally {
-    int64_t wait_ns;
     uint64_t parts, matched; /* in collectives and messages; those that found their counterparts */
+};
+
+struct kept_wait {
+    int64_t from, to;
+    uint32_t dump;
 };
 
 struct worker {
@@ -20,6 +28,10 @@ struct worker {
     const size_t *first_of; /* per dump: its first step's tally */
     struct tally *tallies;
     struct waits waits;
+    struct kept_wait *kept;
+    size_t kept_count, kept_room;
+    size_t *kept_in_all; /* by all workers */
+    bool no_memory;
 };
 
 /* The dump's first step that ends after that moment; its number of steps where none does. */
@@ -44,16 +56,15 @@ static struct tally *tally_at(const struct worker *worker, size_t dump, int64_t 
 }
 
 static void take_wait(void *context, const struct told_wait *wait) {
-    const struct worker *worker = context;
-    const struct rank_steps *rank = &worker->steps->ranks[wait->dump];
-    int64_t from = wait->until - wait->length;
-    for (size_t i = step_at(rank, from); i < rank->count && rank->steps[i].start_ns < wait->until; i++) {
-        const struct step *step = &rank->steps[i];
-        struct tally *tally = &worker->tallies[worker->first_of[wait->dump] + i];
-        int64_t begin = from > step->start_ns ? from : step->start_ns;
-        int64_t end = wait->until < step->end_ns ? wait->until : step->end_ns;
-        tally->wait_ns = add_ns(tally->wait_ns, end - begin);
+    struct worker *worker = context;
+    if (__atomic_add_fetch(worker->kept_in_all, 1, __ATOMIC_RELAXED) > WAITS_MOST)
+        return;
+    if (!grow_for_one((void **)&worker->kept, worker->kept_count, &worker->kept_room, sizeof *worker->kept)) {
+        worker->no_memory = true;
+        return;
     }
+    worker->kept[worker->kept_count++] =
+        (struct kept_wait){.from = wait->until - wait->length, .to = wait->until, .dump = wait->dump};
 }
 
 static bool is_counted(const struct worker *worker, uint16_t call, const char *name, uint64_t uid) {
@@ -111,27 +122,86 @@ static void take_record(void *state, const struct match_record *item) {
         tally->parts++;
 }
 
-static void add_up(struct tally *sum, const struct tally *part) {
-    sum->wait_ns = add_ns(sum->wait_ns, part->wait_ns);
-    sum->parts += part->parts;
-    sum->matched += part->matched;
+/* ---- by step ----------------------------------------------------------------------------------------------------- */
+
+static int compare_waits(const void *a, const void *b) {
+    const struct kept_wait *left = a, *right = b;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    return (left->from > right->from) - (left->from < right->from);
 }
 
-static void set_waits(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+/* To each step what of [from, to) lies in it. */
+static void add_stretch(const struct rank_steps *rank, int64_t from, int64_t to) {
+    for (size_t i = step_at(rank, from); i < rank->count && rank->steps[i].start_ns < to; i++) {
+        struct step *step = &rank->steps[i];
+        int64_t begin = from > step->start_ns ? from : step->start_ns;
+        int64_t end = to < step->end_ns ? to : step->end_ns;
+        if (step->wait_ns != STEP_UNKNOWN)
+            step->wait_ns += end - begin;
+    }
+}
+
+/* Sorted by dump and begin. */
+static void add_waits(struct steps *steps, const struct kept_wait *waits, size_t count) {
+    for (size_t i = 0, end; i < count; i = end) {
+        int64_t to = waits[i].to;
+        for (end = i + 1; end < count && waits[end].dump == waits[i].dump && waits[end].from <= to; end++)
+            to = waits[end].to > to ? waits[end].to : to;
+        add_stretch(&steps->ranks[waits[i].dump], waits[i].from, to);
+    }
+}
+
+static void mark_known(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
     for (size_t r = 0; r < steps->rank_count; r++)
         for (size_t i = 0; i < steps->ranks[r].count; i++) {
             struct tally sum = {0};
-            for (unsigned w = 0; w < count; w++)
-                add_up(&sum, &workers[w].tallies[first_of[r] + i]);
-            steps->ranks[r].steps[i].wait_ns = sum.matched >= sum.parts ? sum.wait_ns : STEP_UNKNOWN;
+            for (unsigned w = 0; w < count; w++) {
+                sum.parts += workers[w].tallies[first_of[r] + i].parts;
+                sum.matched += workers[w].tallies[first_of[r] + i].matched;
+            }
+            steps->ranks[r].steps[i].wait_ns = sum.matched >= sum.parts ? 0 : STEP_UNKNOWN;
         }
+}
+
+static bool set_waits(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+    size_t all = 0;
+    for (unsigned w = 0; w < count; w++)
+        all += workers[w].kept_count;
+    struct kept_wait *waits = malloc((all + 1) * sizeof *waits);
+    if (!waits)
+        return false;
+    all = 0;
+    for (unsigned w = 0; w < count; w++)
+        for (size_t i = 0; i < workers[w].kept_count; i++)
+            waits[all++] = workers[w].kept[i];
+    qsort(waits, all, sizeof *waits, compare_waits);
+    mark_known(steps, workers, count, first_of);
+    add_waits(steps, waits, all);
+    free(waits);
+    return true;
+}
+
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
+
+static bool walk(struct worker *work, const struct common_clock *clock, unsigned workers) {
+    const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
+    void *states[MATCH_WORKERS_MAX];
+    struct match_totals totals;
+    for (unsigned w = 0; w < workers; w++)
+        states[w] = &work[w];
+    bool done = match_run(clock, work[0].directory, &sink, states, workers, &totals);
+    for (unsigned w = 0; done && w < workers; w++) {
+        waits_finish(&work[w].waits);
+        done = !work[w].waits.no_memory && !work[w].no_memory;
+    }
+    return done;
 }
 
 bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
                      const struct filter *counted, unsigned workers) {
     struct worker work[MATCH_WORKERS_MAX] = {0};
-    void *states[MATCH_WORKERS_MAX];
-    size_t all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
+    size_t all = 0, kept_in_all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
     bool done = first_of != NULL;
     for (size_t r = 0; done && r < steps->rank_count; r++) {
         first_of[r] = all;
@@ -143,23 +213,17 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
                                   .directory = directory,
                                   .counted = counted && (counted->op || counted->comm) ? counted : NULL,
                                   .first_of = first_of,
+                                  .kept_in_all = &kept_in_all,
                                   .tallies = calloc(all + 1, sizeof *work[w].tallies)};
         done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && done;
         work[w].waits.listener = (struct wait_listener){.context = &work[w], .wait = take_wait};
-        states[w] = &work[w];
     }
-    const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
-    struct match_totals totals;
-    done = done && (all == 0 || match_run(clock, directory, &sink, states, workers, &totals));
-    for (unsigned w = 0; done && w < workers; w++) {
-        waits_finish(&work[w].waits);
-        done = !work[w].waits.no_memory;
-    }
-    if (done)
-        set_waits(steps, work, workers, first_of);
+    if (done && all > 0)
+        done = walk(work, clock, workers) && (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
     for (unsigned w = 0; w < workers; w++) {
         waits_free(&work[w].waits);
         free(work[w].tallies);
+        free(work[w].kept);
     }
     free(first_of);
     return done;

@@ -47,3 +47,16 @@ def test_pcontrol_marks_steps(mpi, where):
     rows = steps(where, "--marker", "pcontrol")["rows"]
     assert {(row["rank"], row["steps"], row["operations"]) for row in rows} == {(0, 3, 1.0), (1, 3, 1.0)}
     assert steps(where, "--marker", "pcontrol:102")["rows"] == []
+
+
+def test_steps_of_a_published_pipeline(tmp_path):
+    trace = jobs.ROOT / "test" / "data" / "traces" / "straggler-ST.json.gz"
+    jobs.commtap("import", trace, "-o", tmp_path / "st")
+    rows = steps(tmp_path / "st", "--by", "both")["rows"]
+    # two data-parallel ranks in each of four stages; work is on record, so that idle time is known
+    assert {(row["rank"], row["stage"]) for row in rows} == {(rank, rank // 2 + 1) for rank in range(8)}
+    for row in rows:
+        assert 0 <= row["idle_seconds"] < 0.1 * row["step_seconds"]
+        assert row["wait_seconds"] <= row["comm_seconds"]
+    waited = sum(row["wait_seconds"] for row in rows if row["stage"] < 4) / 6
+    assert waited > 1.5 * sum(row["wait_seconds"] for row in rows if row["stage"] == 4) / 2  # they wait for stage 4

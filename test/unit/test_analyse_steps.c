@@ -317,7 +317,7 @@ static void a_wait_over_a_border_counts_on_both_sides(void **state) {
     (void)state;
     struct hand_job job;
     struct steps steps;
-    hand_job_make(&job, 2, (struct dump_plan){.lanes = 2});
+    hand_job_make(&job, 2, (struct dump_plan){.lanes = 3});
     for (uint32_t k = 0; k < 3; k++) {
         uint64_t t = 1000 * US + (uint64_t)k * STEP;
         for (unsigned r = 0; r < 2; r++)
@@ -326,12 +326,15 @@ static void a_wait_over_a_border_counts_on_both_sides(void **state) {
     uint64_t at = 1000 * US + STEP;
     dump_builder_p2p(job.builders[0], 1, BUILDER_RECV, 0, FLAG_RECV, 1, 7, 0, 512, at - 30 * US, at + 25 * US);
     dump_builder_p2p(job.builders[1], 1, BUILDER_SEND, 0, FLAG_SEND, 0, 7, 0, 512, at + 20 * US, at + 21 * US);
+    /* another thread waits meanwhile, and 5 us longer */
+    dump_builder_p2p(job.builders[0], 2, BUILDER_RECV, 0, FLAG_RECV, 1, 8, 0, 512, at - 10 * US, at + 26 * US);
+    dump_builder_p2p(job.builders[1], 2, BUILDER_SEND, 0, FLAG_SEND, 0, 8, 0, 512, at + 25 * US, at + 26 * US);
     hand_job_open(&job, 2);
     assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "allreduce"}));
     assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, 1));
     assert_int_equal(steps.ranks[0].count, 2);
     assert_int_equal(steps.ranks[0].steps[0].wait_ns, 30 * US);
-    assert_int_equal(steps.ranks[0].steps[1].wait_ns, 20 * US);
+    assert_int_equal(steps.ranks[0].steps[1].wait_ns, 25 * US);
     assert_int_equal(steps.ranks[1].steps[0].wait_ns, 0);
     steps_free(&steps);
     hand_job_free(&job);
