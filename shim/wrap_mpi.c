@@ -131,14 +131,9 @@ static void plain_after(struct call_frame *f) {
     emit_call(f);
 }
 
+/* Before the call: after it, another thread may have made a new datatype with the same handle. */
 static void type_free_before(struct call_frame *f) {
-    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
-}
-
-static void type_free_after(struct call_frame *f) {
-    if (!f->failed)
-        mpi_bytes_forget_type(f->handle);
-    emit_call(f);
+    mpi_bytes_forget_type(mpi_handle_at(argument(f, f->call->output), 0));
 }
 
 void frame_find_unseen(struct call_frame *f) {
@@ -193,7 +188,7 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_COMM_FREE, comm_free_before, comm_free_after)                                                               \
     X(KIND_COMM_SET_NAME, plain_before, comm_set_name_after)                                                           \
     X(KIND_COMM_GET_PARENT, nothing, comm_get_parent_after)                                                            \
-    X(KIND_TYPE_FREE, type_free_before, type_free_after)                                                               \
+    X(KIND_TYPE_FREE, type_free_before, plain_after)                                                                   \
     X(KIND_WIN_CREATE, collective_before, win_create_after)                                                            \
     X(KIND_WIN_FREE, win_free_before, win_free_after)                                                                  \
     X(KIND_RMA, independent_before, independent_after)                                                                 \

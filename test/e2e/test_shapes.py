@@ -73,6 +73,14 @@ def test_what_is_remembered_of_one_call_counts_for_no_other(mpi, stack, tmp_path
     assert json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)["verdict"] == "ok"
 
 
+def test_datatypes_of_many_threads(mpi, tmp_path):
+    """What one thread frees comes back at once as another one's, of another size."""
+    ledgers, where = tmp_path / "ledgers", tmp_path / "dumps"
+    ledgers.mkdir()
+    jobs.run(mpi, 1, [jobs.program(mpi, "shapes"), "6", "20000"], where, environment={"EXPECT_DIR": str(ledgers)})
+    assert differences(seen(where)[0], expected(ledgers)[0]) == {}
+
+
 def same_histories(where):
     """Every communicator's members took the same steps."""
     histories = collections.defaultdict(set)
