@@ -30,7 +30,8 @@ bool advice_parse(const char *text, struct advice_limits *limits);
  * per dump, 0 = unknown (stragglers.h). */
 void advice_add(struct findings *findings, const struct steps *steps, const struct job *job, const uint32_t *stage_of,
                 const struct advice_limits *limits);
-/* The same of links: those that are that far below beyond chance (two standard deviations of it), the worst by name. */
+/* The same of links: those that are that far below beyond chance and what
+ * such links differ by anyway (two standard deviations), the worst by name. */
 void advice_add_links(struct findings *findings, const struct links *links, const struct advice_limits *limits);
 
 #endif

@@ -13,7 +13,7 @@
 struct sample {
     struct link_bandwidth link;   /* share is not known yet; error: sd of ln(typical) */
     uint32_t size;                /* log bin */
-    double typical;               /* ns of one message */
+    double typical;               /* ns of one message that is not held up: a low quantile */
     double like_ns, like_typical; /* the same by the means of their type; 0: too few links */
 };
 
@@ -54,7 +54,7 @@ static struct sample sample_messages(const struct link_cell *cell) {
                                     .took_ns = cell->took_ns,
                                     .error = link_cell_error(cell)},
                            .size = cell->size,
-                           .typical = log_bins_quantile(cell->bins, cell->count, 0.5)};
+                           .typical = log_bins_quantile(cell->bins, cell->count, EXCHANGE_QUANTILE_PERCENT / 100.0)};
 }
 
 static struct sample sample_steps(const struct link_transfer *transfer) {
@@ -123,9 +123,45 @@ static bool join(const struct sample *samples, size_t count, struct link_bandwid
     }
     if (link->messages == 0)
         return false;
-    double by_sum = like / (double)link->took_ns, by_median = like_typical / typical;
-    link->share = fabs(log(by_sum)) < fabs(log(by_median)) ? by_sum : by_median;
+    double by_sum = like / (double)link->took_ns, by_quantile = like_typical / typical;
+    link->share = fabs(log(by_sum)) < fabs(log(by_quantile)) ? by_sum : by_quantile;
     return true;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The links of one type of them differ by that much anyway: from the median distance to their median. */
+static double spread_of(const struct link_bandwidth *links, size_t count, const struct link_bandwidth *type,
+                        double *scratch) {
+    size_t like = 0;
+    for (size_t i = 0; i < count; i++)
+        if (links[i].steps == type->steps && links[i].between_hosts == type->between_hosts)
+            scratch[like++] = log(links[i].share);
+    qsort(scratch, like, sizeof *scratch, compare_doubles);
+    double median = scratch[like / 2];
+    for (size_t i = 0; i < like; i++)
+        scratch[i] = fabs(scratch[i] - median);
+    qsort(scratch, like, sizeof *scratch, compare_doubles);
+    return 1.4826 * scratch[like / 2];
+}
+
+/* What a link's own messages leave open, and what links of its type differ by. */
+static bool widen_errors(struct link_bandwidth *links, size_t count) {
+    double *scratch = malloc((count + 1) * sizeof *scratch), spreads[2][2];
+    bool known[2][2] = {{false}};
+    for (size_t i = 0; scratch && i < count; i++) {
+        bool steps = links[i].steps, between = links[i].between_hosts;
+        if (!known[steps][between])
+            spreads[steps][between] = spread_of(links, count, &links[i], scratch);
+        known[steps][between] = true;
+        links[i].error = hypot(links[i].error, spreads[steps][between]);
+    }
+    bool done = scratch != NULL;
+    free(scratch);
+    return done;
 }
 
 struct link_bandwidth *link_bandwidths(const struct links *links, size_t *count, bool *no_memory) {
@@ -147,6 +183,7 @@ struct link_bandwidth *link_bandwidths(const struct links *links, size_t *count,
                 end++;
             *count += join(&samples[i], end - i, &found[*count]);
         }
+        *no_memory |= !widen_errors(found, *count);
     }
     free(transfers);
     free(samples);

@@ -30,9 +30,9 @@ struct link_bandwidth {
     uint64_t messages; /* or steps */
     uint64_t bytes;
     uint64_t took_ns; /* > 0 */
-    double share;     /* of the mean of its type; by the sums or by the median message, whichever is nearer to it: one
-                         message that was held up makes no slow link */
-    double error;     /* sd of ln(share) */
+    double share;     /* of the mean of its type; by the sums or by the messages that are not held up (a low quantile),
+                         whichever is nearer to it: only what makes all messages slow is the link's */
+    double error;     /* sd of ln(share): of its own messages, and by how much links of its type differ anyway */
 };
 
 /* The links that there is something to compare with, sorted by kind, from, to; to be freed. NULL: none, or memory is

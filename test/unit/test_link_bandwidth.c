@@ -107,11 +107,11 @@ static void a_link_is_compared_with_the_mean_of_its_like(void **state) {
         assert_int_equal(found[r].bytes, TIMES * MIB);
         assert_int_equal(found[r].took_ns, TIMES * (r == 2 ? 160 : 100) * US);
         assert_false(found[r].between_hosts || found[r].steps);
-        assert_true(fabs(found[r].share * 29 / 32 / (r == 2 ? 0.625 : 1) - 1) < 0.05);
+        assert_true(fabs(found[r].share * 29 / 32 / (r == 2 ? 0.625 : 1) - 1) < 0.09);
     }
     free(found);
     assert_true(is_said(&links, NULL));
-    assert_true(is_said(&links, "link=25"));
+    assert_true(is_said(&links, "link=22"));
     assert_false(is_said(&links, "link=36"));
     links_free(&links);
 }
@@ -164,6 +164,23 @@ static void a_message_held_up_makes_no_slow_link(void **state) {
     for (uint32_t r = 0; r < 4; r++)
         send(&links, r, r + 1, MIB, TIMES, 100 * US);
     send(&links, 2, 3, MIB, 1, 100 * 100 * US); /* so much that by the sums it has a third of the bandwidth */
+    assert_false(is_said(&links, NULL));
+    links_free(&links);
+}
+
+/* Four are as slow as four are fast: that is how links of this job differ, and no link's fault. */
+static void links_that_differ_anyway_are_not_said_to_be_slow(void **state) {
+    (void)state;
+    struct links links;
+    size_t count;
+    begin(&links);
+    for (uint32_t r = 0; r < 8; r++)
+        send(&links, r, r ^ 1, MIB, TIMES, r % 2 ? 200 * US : 100 * US);
+    struct link_bandwidth *found = compare(&links, &count);
+    assert_int_equal(count, 8);
+    assert_true(fabs(found[1].share * 3 / 2 - 1) < 0.09); /* half of a mean of 3/4 */
+    assert_true(found[1].error > 0.5);
+    free(found);
     assert_false(is_said(&links, NULL));
     links_free(&links);
 }
@@ -224,6 +241,7 @@ int main(void) {
         cmocka_unit_test_setup(only_like_is_compared_with_like, make_ranks),
         cmocka_unit_test_setup(too_few_links_or_messages_compare_with_nothing, make_ranks),
         cmocka_unit_test_setup(a_message_held_up_makes_no_slow_link, make_ranks),
+        cmocka_unit_test_setup(links_that_differ_anyway_are_not_said_to_be_slow, make_ranks),
         cmocka_unit_test_setup(workers_add_up, make_ranks),
         cmocka_unit_test_setup(proxies_are_compared_among_themselves, make_ranks),
     };
