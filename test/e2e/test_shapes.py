@@ -70,6 +70,9 @@ def test_what_is_remembered_of_one_call_counts_for_no_other(mpi, stack, tmp_path
     assert differences(sent, messages) == {}
     assert jobs.report(where)["job"]["ranks_seen"] == RANKS
     same_histories(where)
+    records = jobs.records(where)
+    messages_numbered_without_gaps(records)
+    reductions_told_apart(records)
     assert json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)["verdict"] == "ok"
 
 
@@ -89,3 +92,19 @@ def same_histories(where):
             histories[row["comm"]].add((row["enqueued"], row["completed"], row["prefix_hash"]))
     assert len(histories) == 1 + 2 * 2  # the world; all, and the half that is not one rank alone, twice
     assert {uid: steps for uid, steps in histories.items() if len(steps) != 1} == {}
+
+
+def messages_numbered_without_gaps(records):
+    """Each channel has numbers of its own: 0, 1, 2 ..."""
+    numbers = collections.defaultdict(set)
+    for row in records:
+        if row["send"] and row["seq"] is not None and not row["failed"]:
+            numbers[row["rank"], row["comm"], row["peer"], row["tag"]].add(row["seq"])
+    assert len({tag for *_, tag in numbers}) == 6
+    assert {channel: seqs for channel, seqs in numbers.items() if seqs != set(range(len(seqs)))} == {}
+
+
+def reductions_told_apart(records):
+    """Each rank's 60 Allreduces take three operations in turns of three, whatever their counts."""
+    operations = collections.Counter((row["rank"], row["redop"]) for row in records if row["op"] == "MPI_Allreduce")
+    assert sorted(operations.values()) == RANKS * [18] + 2 * RANKS * [21]

@@ -15,7 +15,7 @@
 #include "expect.h"
 
 #define ROUNDS      18
-#define VARIETY     60 /* every combination of what varies with 3, 4, 5 and 6 */
+#define VARIETY     60 /* many combinations of what varies with 3, 4, 5 and 6 */
 #define THREADS_MAX 16
 
 static int me, n, epoch;
@@ -173,7 +173,8 @@ static void collectives_change(void) {
     for (int i = 0; i < VARIETY; i++) {
         bcast(i % 5, i % 2 ? MPI_INT : MPI_DOUBLE, i % 2 ? 4 : 8, i % n, MPI_COMM_WORLD, "MPI_COMM_WORLD");
         allgather(i % 3, i / 3 % 2, MPI_COMM_WORLD, n, "MPI_COMM_WORLD");
-        allreduce(i % 4 ? (const void *)out : MPI_IN_PLACE, 1 + i % 3, ops[i % 3], MPI_COMM_WORLD, "MPI_COMM_WORLD");
+        allreduce(i % 4 ? (const void *)out : MPI_IN_PLACE, 1 + i % 3, ops[i / 3 % 3], MPI_COMM_WORLD,
+                  "MPI_COMM_WORLD");
         iallreduce(i % 30, MPI_COMM_WORLD, "MPI_COMM_WORLD");
     }
 }
