@@ -52,15 +52,22 @@ def test_ranks_that_take_turns_are_no_stragglers(where):
     assert "ranks 0-3 take turns" in " ".join(jobs.commtap("stragglers", where).stdout.split())
 
 
+def named_in_balanced_job(seed, directory):
+    mpi = ["openmpi", "mpich"][seed % 2]
+    jobs.run(mpi, RANKS[mpi], [jobs.program(mpi, "balanced"), str(seed)], directory)
+    stragglers = jobs.stragglers(jobs.report(directory))
+    if not stragglers:
+        shutil.rmtree(directory)
+    return stragglers
+
+
 def test_nobody_is_named_where_nobody_is_slow(tmp_path):
-    """One job after the other: two at a time would slow ranks of each other down, really."""
+    """One job after the other: two at a time would slow ranks of each other down, really. Whatever else the machine does
+    may do so as well, but hardly twice to the same job."""
     named = {}
     for seed in range(NULL_JOBS):
-        mpi, directory = ["openmpi", "mpich"][seed % 2], tmp_path / str(seed)
-        jobs.run(mpi, RANKS[mpi], [jobs.program(mpi, "balanced"), str(seed)], directory)
-        stragglers = jobs.stragglers(jobs.report(directory))
-        if stragglers:
-            named[mpi, seed] = stragglers
-        else:
-            shutil.rmtree(directory)
+        first = named_in_balanced_job(seed, tmp_path / str(seed))
+        again = first and named_in_balanced_job(seed, tmp_path / f"{seed}-again")
+        if again:
+            named[seed] = [first, again]
     assert named == {}
