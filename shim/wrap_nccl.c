@@ -114,7 +114,8 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     f->function = (void *)real;
     before(f);
     self->call = f;
-    f->t0 = ticks(); /* last: recording a start event is not the library's time */
+    if (kind != KIND_NCCL_COLLECTIVE) /* these have read it, to number themselves */
+        f->t0 = ticks();              /* last: recording a start event is not the library's time */
     publish_in_flight(f);
     return real;
 }

@@ -273,13 +273,15 @@ static void number_collective(struct call_frame *f) {
 
 void nccl_collective_before(struct call_frame *f) {
     begin_operation(f);
-    if (unlikely(!f->comm))
-        return;
-    if (group_is_open(f->self) && f->comm->size != 1)
+    if (f->comm && group_is_open(f->self) && f->comm->size != 1)
         group_find_launch(f->self, f->comm); /* remembers the numbers before this one */
     f->t0 = ticks();
+    if (unlikely(!f->comm))
+        return;
     number_collective(f);
     begin_launch(f);
+    if (f->span) /* recording a start event is not the library's time */
+        f->t0 = ticks();
 }
 
 void nccl_collective_after(struct call_frame *f) {
