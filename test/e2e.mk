@@ -9,7 +9,7 @@ PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -pthread
 FORTRAN_BINDINGS := 1 2 3
 
 # built without MPI; with MPI's header only; as libraries; all others are linked to MPI
-PLAIN_PROGRAMS := absent weak scope runtimes
+PLAIN_PROGRAMS := absent weak scope runtimes rehost
 UNLINKED_PROGRAMS := loaded plugin
 PROGRAM_LIBRARIES := plugin tool early
 LINKED_PROGRAMS := $(filter-out $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
@@ -47,7 +47,7 @@ $(foreach mpi,openmpi mpich,$(eval $(call programs_of,$(mpi))))
 
 $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
 	@mkdir -p $(@D)
-	$(CC) $(PROGRAM_CFLAGS) $< -o $@ -ldl
+	$(CC) $(PROGRAM_CFLAGS) -I. $< -o $@ -ldl
 $(PROGRAMS)/scope.so: test/programs/scope.c
 	@mkdir -p $(@D)
 	$(CC) $(PROGRAM_CFLAGS) -DLIBRARY -fPIC -shared $< -o $@ -ldl

@@ -2,7 +2,10 @@
 #
 # The planted slow rank is named; where nobody is slow, nobody is.
 # Must not live here: figures that depend on the speed of the machine.
+import json
+import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -36,6 +39,41 @@ def test_planted_rank_is_named(mpi, way, position, where):
     assert waits[slow] == min(waits.values())
     assert f"rank {slow}" in jobs.commtap("report", where).stdout
     assert f"rank {slow}" in jobs.commtap("stragglers", where).stdout
+
+
+def train_on_two_hosts(where, slow):
+    """Ranks 2 and 3, which are slow by SLOW_MS or not, with dumps of another host whose clocks are far off. What the
+    waits were on the one real clock: {rank: seconds}."""
+    quick = f"{jobs.program('openmpi', 'train')} --steps {STEPS}"
+    late = f"{quick} --slow-rank $OMPI_COMM_WORLD_RANK --slow-ms {SLOW_MS}" if slow else quick
+    jobs.run("openmpi", 4, ["sh", "-c", f"case $OMPI_COMM_WORLD_RANK in [01]) exec {quick};; *) exec {late};; esac"], where)
+    waits = {row["rank"]: row["wait_seconds"] for row in jobs.report(where)["ranks"]}
+    for row in json.loads(jobs.commtap("check", "--format", "json", where).stdout)["dumps"]:
+        if row["rank"] >= 2:
+            subprocess.run([str(jobs.PROGRAMS / "rehost"), os.path.join(where, row["file"]), "other", "-730000000", "80"],
+                           check=True)
+    return waits
+
+
+def test_planted_host_is_named(where):
+    """Under Open MPI only: four ranks of MPICH, which spin, are too many for few cores."""
+    waits = train_on_two_hosts(where, slow=True)
+    result = jobs.report(where)
+    assert result["job"]["hosts"] == 2
+    assert [(s["kind"], s["host"], s["ranks"]) for s in jobs.stragglers(result)] == [("host", "other", [2, 3])]
+    assert jobs.stragglers(result)[0]["confidence"] >= 0.9
+    # clocks 0.73 s apart change nothing of what is a thousand times less
+    for row in result["ranks"]:
+        assert abs(row["wait_seconds"] - waits[row["rank"]]) < 0.05 * STEPS * SLOW_MS / 1000
+    assert min(waits[0], waits[1]) > 0.5 * STEPS * SLOW_MS / 1000 > 2 * max(waits[2], waits[3])
+
+
+def test_clocks_that_are_far_off_make_nobody_slow(where):
+    waits = train_on_two_hosts(where, slow=False)
+    result = jobs.report(where)
+    assert result["job"]["hosts"] == 2
+    assert [s for s in jobs.stragglers(result) if s["kind"] == "host"] == []
+    assert sum(row["wait_seconds"] for row in result["ranks"]) < sum(waits.values()) + 0.1
 
 
 def test_ranks_that_take_turns_are_no_stragglers(where):

@@ -287,6 +287,141 @@ static void truncation_never_makes_a_false_match(void **state) {
     }
 }
 
+/* ---- random programs -------------------------------------------------------------------------- */
+
+enum { PROGRAM_RANKS = 4, PROGRAM_MESSAGES = 80, PROGRAM_TAGS = 2 };
+
+struct half {
+    unsigned from, to;
+    int32_t tag;
+    uint64_t at; /* its call was entered; unique */
+    bool taken;
+};
+
+/* A legal program: sends of all kinds, each in some order, and receives posted in an order of their own, any of which
+ * may be from anywhere, seen complete in a third one. Which message a receive got is not written down anywhere. */
+struct program {
+    struct half sends[PROGRAM_MESSAGES];    /* as they were sent */
+    struct half receives[PROGRAM_MESSAGES]; /* as they were posted */
+};
+
+static void shuffle(size_t *order, size_t count, uint64_t *random) {
+    for (size_t i = 0; i < count; i++)
+        order[i] = i;
+    for (size_t i = count; i > 1; i--) {
+        size_t j = (size_t)(scene_uniform(random) * (double)i), kept_item = order[i - 1];
+        order[i - 1] = order[j];
+        order[j] = kept_item;
+    }
+}
+
+static void write_program(struct program *program, uint64_t *random) {
+    size_t order[PROGRAM_MESSAGES];
+    for (size_t i = 0; i < PROGRAM_MESSAGES; i++) {
+        unsigned from = (unsigned)(scene_uniform(random) * PROGRAM_RANKS);
+        unsigned to = (from + 1 + (unsigned)(scene_uniform(random) * (PROGRAM_RANKS - 1))) % PROGRAM_RANKS;
+        program->sends[i] =
+            (struct half){from, to, (int32_t)(scene_uniform(random) * PROGRAM_TAGS), 1000 + 20 * i, false};
+    }
+    shuffle(order, PROGRAM_MESSAGES, random);
+    for (size_t i = 0; i < PROGRAM_MESSAGES; i++) {
+        program->receives[i] = program->sends[order[i]];
+        program->receives[i].at = 1010 + 20 * i;
+    }
+}
+
+static void play_sends(struct hand_job *job, const struct program *program, uint64_t *random) {
+    uint32_t sent[PROGRAM_RANKS][PROGRAM_RANKS][PROGRAM_TAGS] = {{{0}}};
+    for (size_t i = 0; i < PROGRAM_MESSAGES; i++) {
+        const struct half *send = &program->sends[i];
+        bool posted = scene_uniform(random) < 0.5;
+        struct record record = {.call = posted ? BUILDER_ISEND : BUILDER_SEND,
+                                .peer = (int32_t)send->to,
+                                .tag = send->tag,
+                                .seq = sent[send->from][send->to][send->tag]++,
+                                .op = (uint32_t)(PROGRAM_MESSAGES + i),
+                                .flags = FLAG_SEND,
+                                .bytes = 8,
+                                .kind = posted ? RECORD_POST : RECORD_CALL,
+                                .t0 = send->at,
+                                .t1 = send->at + 2};
+        dump_builder_record(job->builders[send->from], 0, &record);
+        if (posted) {
+            record.kind = RECORD_DONE;
+            record.t1 = 9000;
+            dump_builder_record(job->builders[send->from], 0, &record);
+        }
+        struct operation_row *row = dump_builder_operation(job->builders[send->from], 0);
+        row->call = record.call;
+        row->source = SOURCE_HOST;
+        row->bytes = i;
+        dump_builder_count(row, 8, 2);
+    }
+}
+
+static void play_receives(struct hand_job *job, const struct program *program, uint64_t *random) {
+    size_t order[PROGRAM_MESSAGES];
+    shuffle(order, PROGRAM_MESSAGES, random);
+    for (size_t i = 0; i < PROGRAM_MESSAGES; i++) {
+        const struct half *receive = &program->receives[order[i]];
+        bool anywhere = scene_uniform(random) < 0.5;
+        struct record record = {.call = BUILDER_IRECV,
+                                .peer = (int32_t)receive->from,
+                                .tag = receive->tag,
+                                .seq = SEQ_NONE,
+                                .op = (uint32_t)order[i] + 1,
+                                .flags = (uint16_t)(FLAG_RECV | FLAG_ORDINAL_UNKNOWN | (anywhere ? FLAG_WILDCARD : 0)),
+                                .bytes = 8,
+                                .kind = RECORD_DONE,
+                                .t0 = receive->at,
+                                .t1 = 5000 + i};
+        dump_builder_record(job->builders[receive->to], 0, &record);
+        struct operation_row *row = dump_builder_operation(job->builders[receive->to], 0);
+        row->call = BUILDER_IRECV;
+        row->source = SOURCE_HOST;
+        row->bytes = i;
+        dump_builder_count(row, 8, 2);
+    }
+}
+
+/* MPI's rule, and nothing else: the receives as they were posted each take the first message that is left of those that
+ * fit. Returns when the message was sent. */
+static uint64_t take_first(struct program *program, const struct half *receive) {
+    for (size_t i = 0; i < PROGRAM_MESSAGES; i++) {
+        struct half *send = &program->sends[i];
+        if (!send->taken && send->from == receive->from && send->to == receive->to && send->tag == receive->tag) {
+            send->taken = true;
+            return send->at;
+        }
+    }
+    return 0;
+}
+
+static void random_programs_match_as_trying_everything_does(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct program program;
+        struct hand_job job;
+        uint64_t random = seed * 77 + 5;
+        hand_job_make(&job, PROGRAM_RANKS, (struct dump_plan){.operations = 256});
+        write_program(&program, &random);
+        play_sends(&job, &program, &random);
+        play_receives(&job, &program, &random);
+        hand_job_open(&job, PROGRAM_RANKS);
+        struct match_totals totals = match(&job, &kept, 1 + (unsigned)seed % 4);
+        assert_int_equal(totals.messages, PROGRAM_MESSAGES);
+        for (size_t r = 0; r < PROGRAM_MESSAGES; r++) {
+            size_t found = 0;
+            uint64_t sent = take_first(&program, &program.receives[r]);
+            for (size_t i = 0; i < kept.count; i++)
+                found += kept.items[i].receive.enter == (int64_t)program.receives[r].at &&
+                         kept.items[i].send.enter == (int64_t)sent && kept.items[i].from == program.receives[r].from;
+            assert_int_equal(found, 1);
+        }
+        finish(&job);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receiver_waits_for_a_late_sender),
@@ -297,6 +432,7 @@ int main(void) {
         cmocka_unit_test(a_receive_that_is_still_out_leaves_them_unnumbered),
         cmocka_unit_test(random_exchanges_match_as_they_were),
         cmocka_unit_test(truncation_never_makes_a_false_match),
+        cmocka_unit_test(random_programs_match_as_trying_everything_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
