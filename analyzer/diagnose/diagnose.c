@@ -166,16 +166,38 @@ static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
     return certain_death(diagnosis->end) == party && diagnosis->blockage.parties[party].gone == GONE_DIED;
 }
 
-/* Marks the parties that are not blocked and that somebody who is waits for. */
+/* Is a party in waits that nobody is missing in: a collective to which all have come? */
+static bool waits_for_nobody(const struct diagnosis *diagnosis, uint32_t party) {
+    const struct blockage *waits = &diagnosis->blockage;
+    const struct party_state *state = &waits->parties[party];
+    for (uint32_t i = 0; i < state->wait_count; i++) {
+        uint32_t node = waits->items[state->first_wait + i].node;
+        if (waits->graph.first[node] != waits->graph.first[node + 1])
+            return false;
+    }
+    return state->wait_count > 0;
+}
+
+/* `reached`: per party, whether somebody who is blocked waits for it. */
+static bool is_sink(const struct diagnosis *diagnosis, const uint8_t *reached, uint32_t party) {
+    return (reached[party] && !is_blocked(diagnosis, party)) || diagnosis->blockage.parties[party].stopped ||
+           has_died(diagnosis, party);
+}
+
+/* Marks the parties that are not blocked and that somebody who is waits for. Where there are none, those that others
+ * wait for while nobody keeps them: left behind in a collective that all have come to. */
 static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
     const struct blockage *waits = &diagnosis->blockage;
     uint8_t *seen = calloc((size_t)waits->graph.node_count + 1, 1);
+    bool any = false;
     if (!seen)
         return NULL;
     for (size_t i = 0; i < waits->count; i++)
         collect_parties(diagnosis, waits->items[i].node, seen, 0);
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
+        any |= is_sink(diagnosis, seen, p);
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
-        seen[p] = (seen[p] && !is_blocked(diagnosis, p)) || waits->parties[p].stopped || has_died(diagnosis, p);
+        seen[p] = any ? is_sink(diagnosis, seen, p) : seen[p] && waits_for_nobody(diagnosis, p);
         *dead |= seen[p] && is_dead(&waits->parties[p]);
     }
     return seen;

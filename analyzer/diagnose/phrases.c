@@ -218,7 +218,8 @@ void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
         reason = state->doing == DOING_CALL        ? "called it too, but has not come out of the call"
                  : state->doing == DOING_USER_CODE ? "called it too, but its GPU has not begun it: what lies before it "
                                                      "on the stream does not end"
-                                                   : "is blocked";
+                                                   : "has not come out of it, though all have come to it: stopped, or "
+                                                     "its messages do not get through";
         break;
     default:
         reason = state->doing == DOING_POLL       ? "asks for something again and again"

@@ -183,15 +183,21 @@ def test_a_deadlock_beside_ranks_that_move(mpi, where):
 
 def test_stopped_rank(mpi, where):
     with hanging(mpi, "moves", where):
-        pid = process_of(where, 2)
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            result = diagnose_when_still(where)
-        finally:
-            os.kill(pid, signal.SIGCONT)
+        pids = [process_of(where, rank) for rank in range(RANKS)]
+        os.kill(pids[2], signal.SIGSTOP)
+        result = diagnose_when_still(where)
+        for pid in [pids[2], *pids]:  # as it stands: the stopped one must not come on
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     assert result["verdict"] == "hang"
     assert list(states(result)) == [2]
     assert "stopped" in result["culprits"][0]["reason"]
+    # that it was stopped cannot be told any more; who was waited for can, where others had left it behind
+    afterwards = diagnose(where)
+    awaited = {rank for collective in result["collectives"] for rank in collective["missing"]}
+    assert set(states(afterwards)) == awaited
+    assert 2 in awaited or not awaited
+    assert afterwards["collectives"] == result["collectives"]
 
 
 def parent_of(pid):
