@@ -531,6 +531,41 @@ static void the_first_that_died_is_to_blame(void **state) {
     hand_free(&hand);
 }
 
+/* All have come to collective `behind`; from rank `others` on they are still in it, the ranks before have gone on to
+ * the next one. */
+static void hand_leave_behind(struct hand *hand, unsigned ranks, unsigned others, uint32_t behind) {
+    hand_make(hand, ranks);
+    for (unsigned r = 0; r < ranks; r++) {
+        struct progress *p = dump_builder_contents(hand->builders[r], SECTION_PROGRESS, 0);
+        uint32_t seq = r < others ? behind + 1 : behind;
+        p->enqueued = seq + 1;
+        hand_call(hand, r, BUILDER_ALLREDUCE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, seq);
+    }
+}
+
+static void who_is_left_behind_is_named(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_leave_behind(&hand, 4, 3, 7);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 3);
+    assert_int_equal(diagnosis->culprits[0].state, CULPRIT_BLOCKED);
+    hand_free(&hand);
+}
+
+/* All are in it: which of them does not go on cannot be told. */
+static void a_collective_that_all_are_in_names_nobody(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_leave_behind(&hand, 4, 0, 7);
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprit_count, 0);
+    hand_free(&hand);
+}
+
 /* ---- killed, and nobody saw it stand --------------------------------------------------------- */
 
 #define MS UINT64_C(1000000)
@@ -682,6 +717,8 @@ int main(void) {
         cmocka_unit_test(a_circle_beside_ranks_that_move),
         cmocka_unit_test(waiting_for_ranks_that_move_is_no_hang),
         cmocka_unit_test(the_first_that_died_is_to_blame),
+        cmocka_unit_test(who_is_left_behind_is_named),
+        cmocka_unit_test(a_collective_that_all_are_in_names_nobody),
         cmocka_unit_test(a_job_killed_at_work),
         cmocka_unit_test(a_job_that_stood_before_it_was_killed),
         cmocka_unit_test(a_job_whose_end_is_not_known),
