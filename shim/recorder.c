@@ -411,7 +411,8 @@ bool recorder_activate(void) {
     if (recorder.gave_up)
         return false;
     if (!fork_lock_try(FORK_LOCK_ACTIVATION)) {
-        recorder.gave_up = !fork_page();
+        if (!fork_page())
+            recorder.gave_up = true;
         return false;
     }
     int saved = errno;

@@ -210,15 +210,16 @@ void comm_free_after(struct call_frame *f) {
     emit_call(f);
 }
 
-void win_free_before(struct call_frame *f) {
-    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
-    free_before(f, window_find(f->handle));
+/* Windows and files: nobody tells us when they go, and another thread may get the handle as soon as they have. */
+static void forget_before(struct call_frame *f, struct handle_map *map, struct communicator *sequence) {
+    free_before(f, sequence);
+    communicator_forget(map, f->handle);
+    f->comm = NULL; /* its place may already hold another one */
 }
 
-void win_free_after(struct call_frame *f) {
-    emit_call(f);
-    if (!f->failed)
-        communicator_forget(&handle_maps->windows, f->handle);
+void win_free_before(struct call_frame *f) {
+    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
+    forget_before(f, &handle_maps->windows, window_find(f->handle));
 }
 
 /* MPI_File is a pointer in every MPI. */
@@ -229,13 +230,7 @@ static uintptr_t file_handle(const struct call_frame *f) {
 
 void file_close_before(struct call_frame *f) {
     f->handle = file_handle(f);
-    free_before(f, file_find(f->handle));
-}
-
-void file_close_after(struct call_frame *f) {
-    emit_call(f);
-    if (!f->failed)
-        communicator_forget(&handle_maps->files, f->handle);
+    forget_before(f, &handle_maps->files, file_find(f->handle));
 }
 
 /* ---- windows and files ----------------------------------------------------------------------- */
