@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of pending_error.h. The message is taken out, and a failed look-up of a name of ours left in its place
+ * The message is taken out, and a failed look-up of a name of ours left in its place
  * when we are done: the linker then forgets it whenever it would have forgotten the message. Our dlerror() answers with
  * the message where it finds that name.
  */
@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shim/elf_symbol.h"
+#include "shim/linker.h"
 #include "shim/os.h"
 
 #define PLACE_HOLDER "commtap_keeps_the_message_that_was_here"
@@ -29,18 +29,6 @@ static struct kept {
 } kept[KEPT_MAX];
 static uint32_t any_kept;
 static __thread uint32_t depth;
-
-typedef char *(*dlerror_function)(void);
-
-static dlerror_function real_dlerror(void) {
-    static dlerror_function real;
-    dlerror_function f = __atomic_load_n(&real, __ATOMIC_ACQUIRE);
-    if (unlikely(!f)) {
-        f = (dlerror_function)elf_symbol_in_libc("dlerror");
-        __atomic_store_n(&real, f, __ATOMIC_RELEASE);
-    }
-    return f;
-}
 
 static struct kept *find_own(void) {
     for (uint32_t i = 0; i < KEPT_MAX; i++)
@@ -76,9 +64,8 @@ void pending_error_hold(void) {
     if (depth++ > 0)
         return;
     int saved = errno;
-    dlerror_function ask = real_dlerror();
     struct kept *own = __atomic_load_n(&any_kept, __ATOMIC_RELAXED) ? find_own() : NULL;
-    const char *text = ask ? ask() : NULL;
+    const char *text = linker_dlerror();
     if (text)
         keep(text);
     else if (own) /* forgotten by what the job did since */
@@ -90,21 +77,16 @@ void pending_error_release(void) {
     if (--depth > 0)
         return;
     int saved = errno;
-    dlerror_function ask = real_dlerror();
     struct kept *own = __atomic_load_n(&any_kept, __ATOMIC_RELAXED) ? find_own() : NULL;
-    void *(*look_up)(void *, const char *) = NULL;
     if (own && own->waiting)
-        look_up = (void *(*)(void *, const char *))elf_symbol_in_libc("dlsym");
-    if (look_up)
-        look_up(RTLD_DEFAULT, PLACE_HOLDER);
-    else if (ask)
-        ask();
+        linker_dlsym(RTLD_DEFAULT, PLACE_HOLDER);
+    else
+        linker_dlerror();
     errno = saved;
 }
 
 __attribute__((visibility("default"))) char *dlerror(void) {
-    dlerror_function ask = real_dlerror();
-    char *text = ask ? ask() : NULL;
+    char *text = linker_dlerror();
     if (likely(!__atomic_load_n(&any_kept, __ATOMIC_RELAXED)))
         return text;
     struct kept *own = find_own();

@@ -11,6 +11,7 @@
 #include "shim/aggregates.h"
 #include "shim/fork_page.h"
 #include "shim/identity.h"
+#include "shim/linker.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/shapes.h"
 #include "shim/stacks/nvtx.h"
@@ -407,6 +408,7 @@ AT_START bool recorder_read_environment(void) {
 }
 
 bool recorder_activate(void) {
+    linker_bind_to_libc();
     recorder_read_environment();
     if (recorder.gave_up)
         return false;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of resolve.h.
  * Order for a real function: the next definer in link order (which also chains other tools); the pinned provider; the
  * caller's own library and what it depends on (a module loaded RTLD_LOCAL); any loaded MPI library. dlopen is only ever
  * asked for what is loaded already.
@@ -12,7 +11,8 @@
 #include <link.h>
 #include <string.h>
 
-#include "shim/elf_symbol.h"
+#include "shim/absent.h"
+#include "shim/linker.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/os.h"
 #include "shim/pending_error.h"
@@ -20,21 +20,8 @@
 #include "shim/stacks/modules.h"
 #include "shim/tail_jump.h"
 
-extern void *os_dlopen(const char *, int) __attribute__((weak));
-extern int os_dladdr(const void *, Dl_info *) __attribute__((weak));
-__asm__(".symver os_dlopen,dlopen@" OLD_GLIBC);
-extern char *os_dlerror(void) __attribute__((weak));
-__asm__(".symver os_dladdr,dladdr@" OLD_GLIBC);
-__asm__(".symver os_dlerror,dlerror@" OLD_GLIBC);
-
-typedef void *(*dlsym_function)(void *, const char *);
-typedef void *(*dlvsym_function)(void *, const char *, const char *);
-
 any_function real_functions[CALL_INDEX_COUNT];
 any_function real_profiling_functions[CALL_INDEX_COUNT];
-
-static dlsym_function real_dlsym;
-static dlvsym_function real_dlvsym;
 
 /* The library that provides the job's MPI, pinned at the first success. */
 static struct {
@@ -42,61 +29,39 @@ static struct {
     char path[512];
 } provider;
 
-/* ---- the dynamic linker's own functions ------------------------------------------------------ */
-
-static dlsym_function get_dlsym(void) {
-    dlsym_function f = __atomic_load_n(&real_dlsym, __ATOMIC_ACQUIRE);
-    if (unlikely(!f)) {
-        f = (dlsym_function)elf_symbol_in_libc("dlsym");
-        __atomic_store_n(&real_dlsym, f, __ATOMIC_RELEASE);
-    }
-    return f;
-}
-
-static dlvsym_function get_dlvsym(void) {
-    dlvsym_function f = __atomic_load_n(&real_dlvsym, __ATOMIC_ACQUIRE);
-    if (unlikely(!f)) {
-        f = (dlvsym_function)elf_symbol_in_libc("dlvsym");
-        __atomic_store_n(&real_dlvsym, f, __ATOMIC_RELEASE);
-    }
-    return f;
-}
-
-/* The next definer behind this library. RTLD_NEXT means the one behind the caller: never by a tail call, which would
- * make our caller the one who asks. */
-static void *next_after_us(const char *name) {
-    void *found = get_dlsym()(RTLD_NEXT, name);
-    __asm__ volatile("" : "+r"(found));
-    return found;
-}
-
 /* ---- which library --------------------------------------------------------------------------- */
 
-extern const char __ehdr_start[] __attribute__((visibility("hidden")));
-extern const char _end[] __attribute__((visibility("hidden")));
-
-static bool is_ours(const void *address) {
-    return (const char *)address >= __ehdr_start && (const char *)address < _end;
+/* The next definer behind this library: RTLD_NEXT means the one behind the caller, which is us. */
+static void *next_after_us(const char *name) {
+    return linker_dlsym(RTLD_NEXT, name);
 }
 
 static void *loaded(const char *path) {
-    return os_dlopen ? os_dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return linker_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
 }
 
 /* A library of the job's that stayed open for us would never be unloaded, nor loaded afresh. */
 static void give_back(void *handle) {
-    static int (*real_dlclose)(void *);
-    if (!handle)
-        return;
-    if (!__atomic_load_n(&real_dlclose, __ATOMIC_RELAXED))
-        __atomic_store_n(&real_dlclose, (int (*)(void *))elf_symbol_in_libc("dlclose"), __ATOMIC_RELAXED);
-    if (real_dlclose)
-        real_dlclose(handle);
+    if (handle)
+        linker_dlclose(handle);
+}
+
+/* Around look-ups of ours: errno and the job's pending dlerror() stay what they are. Answers with errno. */
+static int begin_search(void) {
+    linker_bind_to_libc();
+    int saved = errno;
+    pending_error_hold();
+    return saved;
+}
+
+static void end_search(int saved) {
+    pending_error_release();
+    errno = saved;
 }
 
 static void pin_provider(const void *function) {
     Dl_info info;
-    if (provider.handle || !os_dladdr || !os_dladdr(function, &info) || !info.dli_fname)
+    if (provider.handle || !linker_dladdr(function, &info) || !info.dli_fname)
         return;
     copy_text(provider.path, sizeof provider.path, info.dli_fname);
     provider.handle = loaded(info.dli_fname);
@@ -104,12 +69,12 @@ static void pin_provider(const void *function) {
 
 static void *in_callers_library(const char *name, const void *caller) {
     Dl_info info;
-    if (!caller || !os_dladdr || !os_dladdr(caller, &info) || !info.dli_fname)
+    if (!caller || !linker_dladdr(caller, &info) || !info.dli_fname)
         return NULL;
     void *handle = loaded(info.dli_fname);
-    void *found = handle ? get_dlsym()(handle, name) : NULL;
+    void *found = handle ? linker_dlsym(handle, name) : NULL;
     give_back(handle);
-    return found && !is_ours(found) ? found : NULL;
+    return found && !linker_is_ours(found) ? found : NULL;
 }
 
 #define LIBRARIES_MAX 16
@@ -131,108 +96,77 @@ static int collect_mpi_library(struct dl_phdr_info *info, size_t size, void *dat
 static void *in_any_mpi_library(const char *name) {
     struct library_list list;
     list.count = 0;
-    dl_iterate_phdr(collect_mpi_library, &list);
+    linker_iterate(collect_mpi_library, &list);
     for (int i = 0; i < list.count; i++) {
         void *handle = loaded(list.paths[i]);
-        void *found = handle ? get_dlsym()(handle, name) : NULL;
-        if (found && !is_ours(found))
+        void *found = handle ? linker_dlsym(handle, name) : NULL;
+        if (found && !linker_is_ours(found))
             return found;
     }
     return NULL;
 }
 
-/* The job's dlsym succeeded: what we looked up on its account must not be what its next dlerror() tells. */
-static void forget_failed_lookups(void) {
-    if (os_dlerror)
-        os_dlerror();
-}
-
-struct symbol_search {
-    const char *name;
-    void *found;
-};
-
-static int search_others(struct dl_phdr_info *info, size_t size, void *data) {
-    struct symbol_search *search = data;
-    void *found = elf_symbol(info, search->name);
-    (void)size;
-    if (found && !is_ours(found))
-        search->found = found;
-    return search->found != NULL;
-}
-
-/* Any loaded library that defines the name, in the order in which they were loaded. */
-static void *in_any_library(const char *name) {
-    struct symbol_search search = {.name = name};
-    dl_iterate_phdr(search_others, &search);
-    return search.found;
-}
-
 static void *find_real(const char *name, const void *caller) {
     void *found = next_after_us(name);
     if (!found && provider.handle)
-        found = get_dlsym()(provider.handle, name);
+        found = linker_dlsym(provider.handle, name);
     if (!found)
         found = in_callers_library(name, caller);
     if (!found)
         found = in_any_mpi_library(name);
-    return found;
+    return found ? found : linker_symbol_elsewhere(name);
 }
 
 void *resolve_name(const char *name, const void *caller) {
-    int saved = errno;
-    pending_error_hold();
-    void *found = get_dlsym() ? find_real(name, caller) : NULL;
+    int saved = begin_search();
+    void *found = find_real(name, caller);
     if (found)
         pin_provider(found);
-    pending_error_release();
-    errno = saved;
+    end_search(saved);
     return found;
 }
 
 void *resolve_next(const char *name) {
-    int saved = errno;
-    pending_error_hold();
-    void *found = get_dlsym() ? next_after_us(name) : NULL;
-    pending_error_release();
-    errno = saved;
+    int saved = begin_search();
+    void *found = next_after_us(name);
+    end_search(saved);
     return found;
 }
 
 void *resolve_in_callers_library(const char *name, const void *caller) {
-    int saved = errno;
-    pending_error_hold();
-    void *found = get_dlsym() ? in_callers_library(name, caller) : NULL;
-    pending_error_release();
-    errno = saved;
+    int saved = begin_search();
+    void *found = in_callers_library(name, caller);
+    end_search(saved);
     return found;
 }
 
 void *resolve_in_any_library(const char *name) {
-    return in_any_library(name);
+    return linker_symbol_elsewhere(name);
 }
 
 void *resolve_handle(const char *path) {
-    int saved = errno;
-    pending_error_hold();
+    int saved = begin_search();
     void *handle = *path ? loaded(path) : NULL;
-    pending_error_release();
-    errno = saved;
+    end_search(saved);
     return handle;
 }
 
 void *resolve_by_handle(void *handle, const char *name) {
-    int saved = errno;
-    pending_error_hold();
-    void *found = get_dlsym() ? get_dlsym()(handle, name) : NULL;
-    pending_error_release();
-    errno = saved;
-    return found && !is_ours(found) ? found : NULL;
+    int saved = begin_search();
+    void *found = linker_dlsym(handle, name);
+    end_search(saved);
+    return found && !linker_is_ours(found) ? found : NULL;
+}
+
+any_function resolve_absent(const char *name, const void *caller, any_function error) {
+    linker_bind_to_libc();
+    linker_fail(linker_object_at(caller), name);
+    return error;
 }
 
 bool resolve_place(const void *address, struct resolve_place *place) {
     Dl_info info;
-    if (!os_dladdr || !os_dladdr(address, &info) || !info.dli_fname)
+    if (!linker_dladdr(address, &info) || !info.dli_fname)
         return false;
     place->base = info.dli_fbase;
     copy_text(place->path, sizeof place->path, info.dli_fname);
@@ -289,40 +223,36 @@ static any_function find_for_caller(const struct hook *hook, const void *caller)
     any_function looked_up = __atomic_load_n((any_function *)hook_target(&hook->real), __ATOMIC_ACQUIRE);
     if (next || looked_up)
         return next ? (any_function)next : looked_up;
-    return (any_function)in_any_library(name);
+    return (any_function)linker_symbol_elsewhere(name);
 }
 
 any_function resolve_hook(const struct hook *hook, const void *caller) {
     uint64_t key = hook_key(hook, caller);
     any_function found = known_site(key);
-    if (likely(found != NULL) || !get_dlsym())
+    if (likely(found != NULL))
         return found;
-    int saved = errno;
-    pending_error_hold();
+    int saved = begin_search();
     found = find_for_caller(hook, caller);
-    pending_error_release();
-    errno = saved;
+    end_search(saved);
     if (found)
         learn_site(key, found);
     return found;
 }
 
 void *resolve_in_provider(const char *name) {
-    pending_error_hold();
-    void *found = get_dlsym() ? get_dlsym()(RTLD_DEFAULT, name) : NULL;
-    if ((!found || is_ours(found)) && provider.handle)
-        found = get_dlsym()(provider.handle, name);
-    pending_error_release();
-    return found && !is_ours(found) ? found : NULL;
+    int saved = begin_search();
+    void *found = linker_dlsym(RTLD_DEFAULT, name);
+    if ((!found || linker_is_ours(found)) && provider.handle)
+        found = linker_dlsym(provider.handle, name);
+    end_search(saved);
+    return found && !linker_is_ours(found) ? found : NULL;
 }
 
 void *resolve_in_loaded(const char *library, const char *name) {
-    int saved = errno;
-    pending_error_hold();
+    int saved = begin_search();
     void *handle = loaded(library);
-    void *found = handle && get_dlsym() ? get_dlsym()(handle, name) : NULL;
-    pending_error_release();
-    errno = saved;
+    void *found = handle ? linker_dlsym(handle, name) : NULL;
+    end_search(saved);
     return found;
 }
 
@@ -330,10 +260,13 @@ const char *resolve_provider_path(void) {
     return provider.path;
 }
 
-/* What a call without any provider returns: MPI_ERR_OTHER of Open MPI and the standard ABI; no MPI has it as success.
- */
+/* What a call returns that was not made: MPI_ERR_OTHER of Open MPI and the standard ABI; no MPI has it as success. */
 static uintptr_t no_provider(void) {
     return 16;
+}
+
+bool resolve_is_absent(any_function function) {
+    return function == (any_function)no_provider;
 }
 
 any_function resolve_call(unsigned index, bool profiling, const void *caller) {
@@ -345,7 +278,7 @@ any_function resolve_call(unsigned index, bool profiling, const void *caller) {
     copy_text(name + profiling, sizeof name - 1, commtap_calls[index].name);
     found = (any_function)resolve_name(name, caller);
     if (!found)
-        return (any_function)no_provider; /* not remembered: a library may still be loaded */
+        return resolve_absent(name, caller, (any_function)no_provider); /* a library may still be loaded later */
     __atomic_store_n(slot, found, __ATOMIC_RELEASE);
     return found;
 }
@@ -378,7 +311,7 @@ bool resolve_caller_is_fortran(const void *caller) {
     if (seen << 1 == (uint64_t)(uintptr_t)caller << 1 && seen)
         return seen >> 63;
     Dl_info info;
-    bool fortran = os_dladdr && os_dladdr(caller, &info) && info.dli_fname &&
+    bool fortran = linker_dladdr(caller, &info) && info.dli_fname &&
                    (is_fortran_library(info.dli_fname) || is_fortran_symbol(info.dli_sname));
     __atomic_store_n(slot, (uint64_t)(uintptr_t)caller | (uint64_t)fortran << 63, __ATOMIC_RELAXED);
     return fortran;
@@ -426,14 +359,14 @@ static bool is_hooked(const char *name) {
 /* A look-up that found an MPI function elsewhere than in ourselves. The first such library is the job's; a second copy
  * in the process (a translation layer's, say) is handed over raw: its calls must not run in the first. */
 static void *answer_foreign(void *handle, void *found, void *next, const char *name, int row) {
-    void *expected = next ? next : provider.handle ? get_dlsym()(provider.handle, name) : found;
+    void *expected = next ? next : provider.handle ? linker_dlsym(provider.handle, name) : found;
     if (expected != found) {
         if (*recorder_armed)
             count_loss(&recorder.header->losses.providers_handed_raw);
         return found;
     }
-    void *wrapper = get_dlsym()(RTLD_DEFAULT, name);
-    if (!wrapper || !is_ours(wrapper))
+    void *wrapper = linker_dlsym(RTLD_DEFAULT, name);
+    if (!wrapper || !linker_is_ours(wrapper))
         return found;
     pin_provider(found);
     if (!provider.handle) /* in a name space of its own (dlmopen), which only the job's handle reaches */
@@ -456,56 +389,73 @@ static void *answer_hook(const struct hook *hook, void *found, void *next) {
     return found;
 }
 
-/* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. A NULL leaves the failed
- * look-up's dlerror, anything else leaves none. */
+/* Fails as the look-up would without us, the message of dlerror() included: our mere presence must not make a function
+ * seem present. */
+static void *fail(void *handle, const char *name, const void *caller) {
+    bool of_caller = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
+    absent_begin_failing(name, of_caller ? linker_object_at(caller) : linker_object_of_handle(handle));
+    if (linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name))
+        next_after_us(name); /* leaves a message at least */
+    absent_end_failing();
+    return NULL;
+}
+
+/* `found` is what the job would have got: the answer is that, our wrapper for it, or nothing. Anything but a failure
+ * leaves no dlerror(). */
 static void *answer(void *handle, void *found, const char *name, const void *caller) {
     struct target target = find_target(name);
-    if (!found)
-        return NULL;
     void *next = next_after_us(name);
-    if (is_ours(found)) { /* our mere presence must not make a library seem present */
-        if (!next && !in_callers_library(name, caller))
-            return next_after_us(name); /* fails again, and leaves the dlerror that belongs to it */
-    } else if (target.hook) {
-        found = answer_hook(target.hook, found, next);
-    } else if (commtap_calls[target.row].api == API_NCCL) {
-        found = nccl_answer((unsigned)target.row, handle, found, next);
-    } else if (name[0] != 'P') {
-        found = answer_foreign(handle, found, next, name, target.row);
+    if (!found || (linker_is_ours(found) && !next && !in_callers_library(name, caller)))
+        return fail(handle, name, caller);
+    if (!linker_is_ours(found)) {
+        if (target.hook)
+            found = answer_hook(target.hook, found, next);
+        else if (commtap_calls[target.row].api == API_NCCL)
+            found = nccl_answer((unsigned)target.row, handle, found, next);
+        else if (name[0] != 'P')
+            found = answer_foreign(handle, found, next, name, target.row);
     }
-    forget_failed_lookups();
+    linker_dlerror();
     return found;
 }
 
 static void *hooked_dlsym(void *handle, const char *name) {
-    return answer(handle, get_dlsym()(handle, name), name, __builtin_return_address(0));
+    linker_bind_to_libc();
+    return answer(handle, linker_dlsym(handle, name), name, __builtin_return_address(0));
 }
 
 static void *hooked_dlvsym(void *handle, const char *name, const char *version) {
-    return answer(handle, get_dlvsym()(handle, name, version), name, __builtin_return_address(0));
+    linker_bind_to_libc();
+    return answer(handle, linker_dlvsym(handle, name, version), name, __builtin_return_address(0));
 }
 
-/* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
- * ourselves, and where nothing stands behind us the truth is that there is none. The failed look-up has set dlerror. */
-static bool stands_alone(const char *name) {
-    return is_hooked(name) && !next_after_us(name) && !(provider.handle && get_dlsym()(provider.handle, name));
-}
-
-/* On a libc whose tables cannot be read every look-up fails; better than a jump to nowhere. */
 static void *finds_nothing(void) {
     return NULL;
 }
 
-__attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name) {
-    if (!get_dlsym() || (handle == RTLD_NEXT && stands_alone(name)))
-        return (void *)finds_nothing;
-    return handle != RTLD_NEXT && is_hooked(name) ? (void *)hooked_dlsym : (void *)get_dlsym();
+/* RTLD_NEXT must be looked up for the true caller, so it is never answered from here; but a program's "next" may be
+ * ourselves, and where nothing stands behind us the truth is that there is none. */
+static bool stands_alone(const char *name) {
+    return is_hooked(name) && !next_after_us(name) && !(provider.handle && linker_dlsym(provider.handle, name));
 }
 
-__attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name) {
-    if (!get_dlsym() || !get_dlvsym() || (handle == RTLD_NEXT && stands_alone(name)))
-        return (void *)finds_nothing;
-    return handle != RTLD_NEXT && is_hooked(name) ? (void *)hooked_dlvsym : (void *)get_dlvsym();
+__attribute__((visibility("hidden"), used)) void *choose_dlsym(void *handle, const char *name, uintptr_t a3,
+                                                               const void *caller) {
+    (void)a3;
+    if (handle == RTLD_NEXT && stands_alone(name))
+        fail(handle, name, caller);
+    else if (handle != RTLD_NEXT && is_hooked(name))
+        return (void *)hooked_dlsym;
+    else if (linker_dlsym_address())
+        return linker_dlsym_address();
+    return (void *)finds_nothing;
+}
+
+/* Our own functions have no version, and are never found by one. */
+__attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, const char *name, const char *version) {
+    if (handle != RTLD_NEXT && is_hooked(name) && linker_dlvsym(handle, name, version))
+        return (void *)hooked_dlvsym;
+    return linker_dlvsym_address() ? linker_dlvsym_address() : (void *)finds_nothing;
 }
 
 TAIL_JUMP(dlsym, choose_dlsym);

@@ -19,9 +19,16 @@ typedef uintptr_t (*any_function)();
 extern any_function real_functions[CALL_INDEX_COUNT];
 extern any_function real_profiling_functions[CALL_INDEX_COUNT];
 
-/* The real function of a row for a call from `caller` (its return address). When there is no provider at all: a
- * function that returns the API's error. Never NULL. */
+/* The real function of a row for a call from `caller` (its return address). Never NULL: where nothing provides it, see
+ * resolve_absent(). */
 any_function resolve_call(unsigned index, bool profiling, const void *caller);
+
+/* Was that a function which only returns an error? Then no call is made, and none is counted. */
+bool resolve_is_absent(any_function function);
+
+/* A call of a function that nothing provides fails as the linker would have let it fail without us, which ends the
+ * process or the dlopen() that it is part of. Where that cannot be done: `error`, a function that returns the API's. */
+any_function resolve_absent(const char *name, const void *caller, any_function error);
 
 /* The same by name, for functions that have no row; NULL when nothing provides it. */
 void *resolve_name(const char *name, const void *caller);

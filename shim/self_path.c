@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/linker.h"
 #include "shim/os.h"
 
 struct self_search {
@@ -49,7 +50,7 @@ static int find_first(struct dl_phdr_info *info, size_t size, void *data) {
 AT_START bool self_path(char *path, size_t size) {
     struct self_search search = {0};
     int saved = errno;
-    dl_iterate_phdr(find_self, &search);
+    linker_iterate(find_self, &search);
     if (!search.found || !search.name || !*search.name)
         return false;
     size_t name = strlen(search.name), folder = 0;
@@ -69,7 +70,7 @@ AT_START bool self_path(char *path, size_t size) {
 
 bool self_preloaded(void) {
     struct self_search search = {0};
-    dl_iterate_phdr(find_first, &search);
+    linker_iterate(find_first, &search);
     return search.found;
 }
 

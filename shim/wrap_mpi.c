@@ -219,8 +219,11 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
     struct thread *self = recorder_thread();
     f->self = NULL;
-    if (unlikely(!real))
+    if (unlikely(!real)) {
         real = resolve_call(index, profiling, (const void *)frame[1]);
+        if (resolve_is_absent(real))
+            return real;
+    }
     if (unlikely(!self) && !(self = wake(call, (const void *)frame[1])))
         return real;
     if (unlikely(!recorder.ready) && kind != KIND_INIT)
@@ -341,16 +344,20 @@ HOOK(MPI_Pcontrol, pcontrol_looked_up);
 HOOK(PMPI_Pcontrol, profiling_pcontrol_looked_up);
 HOOK(MPI_Initialized, initialized_known);
 
-static int no_pcontrol(void) {
+static uintptr_t no_pcontrol(void) {
     return 0;
+}
+
+static void *pcontrol(any_function looked_up, const char *name, const void *caller) {
+    void *real = looked_up ? (void *)looked_up : resolve_name(name, caller);
+    return real ? real : (void *)resolve_absent(name, caller, (any_function)no_pcontrol);
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
                                                                   const void *caller) {
     (void)a2, (void)a3;
     control((int)level);
-    void *real = pcontrol_looked_up ? (void *)pcontrol_looked_up : resolve_name("MPI_Pcontrol", caller);
-    return real ? real : (void *)no_pcontrol;
+    return pcontrol(pcontrol_looked_up, "MPI_Pcontrol", caller);
 }
 
 __attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
@@ -358,24 +365,26 @@ __attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uint
     (void)a2, (void)a3;
     if (resolve_caller_is_fortran(caller))
         control((int)level);
-    void *real =
-        profiling_pcontrol_looked_up ? (void *)profiling_pcontrol_looked_up : resolve_name("PMPI_Pcontrol", caller);
-    return real ? real : (void *)no_pcontrol;
+    return pcontrol(profiling_pcontrol_looked_up, "PMPI_Pcontrol", caller);
 }
 
 TAIL_JUMP(MPI_Pcontrol, choose_pcontrol);
 TAIL_JUMP(PMPI_Pcontrol, choose_profiling_pcontrol);
 
-/* Reached through a weak reference where no MPI was loaded: the truthful answer is "no". */
-EXPORTED uintptr_t MPI_Initialized(uintptr_t flag);
-uintptr_t MPI_Initialized(uintptr_t flag) {
-    any_function real = __atomic_load_n(&initialized_known, __ATOMIC_ACQUIRE);
-    if (!real) {
-        real = (any_function)resolve_name("MPI_Initialized", __builtin_return_address(0));
-        __atomic_store_n(&initialized_known, real, __ATOMIC_RELEASE);
-    }
-    if (real)
-        return real(flag);
+static uintptr_t not_initialized(uintptr_t flag) {
     *(int *)flag = 0;
     return 0;
+}
+
+EXPORTED uintptr_t MPI_Initialized(uintptr_t flag);
+uintptr_t MPI_Initialized(uintptr_t flag) {
+    const void *caller = __builtin_return_address(0);
+    any_function real = __atomic_load_n(&initialized_known, __ATOMIC_ACQUIRE);
+    if (!real) {
+        real = (any_function)resolve_name("MPI_Initialized", caller);
+        __atomic_store_n(&initialized_known, real, __ATOMIC_RELEASE);
+    }
+    if (!real)
+        real = resolve_absent("MPI_Initialized", caller, (any_function)not_initialized);
+    return real(flag);
 }

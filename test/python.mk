@@ -8,7 +8,7 @@
 #   make bench-python   what reading them costs at 5, 15 and 40 frames, in $(PYTHON)
 
 STACKS_PYTHON := $(BUILD)/test/stacks_python
-STACKS_PYTHON_SOURCES := test/stacks_python/harness.c $(wildcard shim/stacks/python*.c) shim/elf_symbol.c shim/pending_error.c shim/fork_page.c shim/os.c
+STACKS_PYTHON_SOURCES := test/stacks_python/harness.c $(wildcard shim/stacks/python*.c) shim/elf_symbol.c shim/linker.c shim/pending_error.c shim/fork_page.c shim/os.c
 
 STACKS_PYTHON_CFLAGS := $(COMMON_CFLAGS) $(CFLAGS) $(SHIM_OPTIMIZE) -pthread
 

@@ -120,20 +120,25 @@ static int destroy_context(any_function real, const struct arguments *x) { /* co
 
 /* ---- the functions --------------------------------------------------------------------------- */
 
+static uintptr_t no_provider(void) {
+    return NO_PROVIDER;
+}
+
 #define CUDA(name, handler)      CUDA_FUNCTION(name, handler, false)
 #define CUDA_PTSZ(name, handler) CUDA_FUNCTION(name##_ptsz, handler, true)
 #define CUDA_FUNCTION(name, handler, per_thread)                                                                       \
     EXPORTED int name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);                                          \
     HOOK(name, real_##name);                                                                                           \
     int name(uintptr_t a1, uintptr_t a2, uintptr_t a3, uintptr_t a4, uintptr_t a5) {                                   \
-        any_function real = resolve_hook(&hook_##name, __builtin_return_address(0));                                   \
+        const void *caller = __builtin_return_address(0);                                                              \
+        any_function real = resolve_hook(&hook_##name, caller);                                                        \
+        if (unlikely(!real))                                                                                           \
+            real = resolve_absent(#name, caller, (any_function)no_provider);                                           \
         return dispatch(real, handler, &(struct arguments){{a1, a2, a3, a4, a5}, per_thread});                         \
     }
 
 static inline int dispatch(any_function real, int (*handler)(any_function, const struct arguments *),
                            const struct arguments *x) {
-    if (unlikely(!real))
-        return NO_PROVIDER;
     if (likely(!is_the_jobs()))
         return pass_on(real, x);
     inside = true;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of nccl_copies.h. A copy is known by the address it is loaded at.
+ * A copy is known by the address it is loaded at.
  */
 #include "shim/nccl/nccl_copies.h"
 
@@ -149,7 +149,7 @@ any_function nccl_find_function(unsigned index, unsigned entry, const void *call
     } else {
         found = find_by_caller(index, caller, made_by, copy);
     }
-    return found ? found : (any_function)no_provider;
+    return found ? found : resolve_absent(commtap_calls[index].name, caller, (any_function)no_provider);
 }
 
 /* ---- look-ups -------------------------------------------------------------------------------- */

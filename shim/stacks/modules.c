@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "shim/linker.h"
 #include "shim/recorder.h"
 
 uint32_t modules_unloads;
@@ -132,7 +133,7 @@ void modules_check(void) {
     known = known < MODULES ? known : MODULES;
     for (uint32_t i = 0; i < known; i++)
         ready[i] = __atomic_load_n(&table[i].ready, __ATOMIC_ACQUIRE) != 0;
-    dl_iterate_phdr(call_roll, &roll);
+    linker_iterate(call_roll, &roll);
     for (uint32_t i = 0; i < known; i++) {
         uint32_t loaded = 0, number = __atomic_load_n(&modules_unloads, __ATOMIC_RELAXED);
         if (ready[i] && !roll.present[i] &&
@@ -151,7 +152,7 @@ static int ask_unloads(struct dl_phdr_info *info, size_t size, void *data) {
 void modules_closed(void) {
     static uint64_t known; /* the dynamic linker's count at the last look */
     uint64_t now = 0;
-    dl_iterate_phdr(ask_unloads, &now);
+    linker_iterate(ask_unloads, &now);
     if (__atomic_exchange_n(&known, now, __ATOMIC_ACQ_REL) != now)
         unloaded();
 }
@@ -239,12 +240,12 @@ uint32_t modules_count(void) {
 
 bool modules_find(uintptr_t address, struct module *found) {
     struct search search = {.address = address, .known = known_module(address)};
-    dl_iterate_phdr(visit_object, &search);
+    linker_iterate(visit_object, &search);
     if (search.unloaded) { /* by a way that does not pass the hook */
         unloaded();
         modules_check();
         search = (struct search){.address = address, .known = known_module(address)};
-        dl_iterate_phdr(visit_object, &search);
+        linker_iterate(visit_object, &search);
     }
     if (search.known && !search.unloaded) {
         *found = *search.known;

@@ -7,12 +7,9 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "shim/elf_symbol.h"
+#include "shim/linker.h"
 #include "shim/pending_error.h"
 #include "shim/os.h"
-
-extern void *os_dlopen(const char *, int) __attribute__((weak));
-__asm__(".symver os_dlopen,dlopen@" OLD_GLIBC);
 
 #define OBJECT                                                                                                         \
     .object_type = 8, .bytes_size = 16, .bytes_data = 32, .text_length = 16, .text_hash = 24, .text_state = 32
@@ -163,34 +160,34 @@ static unsigned version_of_text(const char *text) {
 /* Its functions are called from now on: a program that embeds it must not be able to unload it under us. */
 static void keep_loaded(const char *object) {
     pending_error_hold();
-    if (*object && os_dlopen)
-        os_dlopen(object, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (*object)
+        linker_dlopen(object, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     pending_error_release();
 }
 
 enum python_found python_runtime_find(struct python_runtime *runtime, unsigned *version) {
     const char *object;
-    void *thread_state = elf_symbol_anywhere("PyGILState_GetThisThreadState", &object);
-    void *finalizing = elf_symbol_anywhere("_Py_IsFinalizing", NULL);
-    const unsigned long *number = elf_symbol_anywhere("Py_Version", NULL);
-    const char *(*text)(void) = (const char *(*)(void))elf_symbol_anywhere("Py_GetVersion", NULL);
+    void *thread_state = linker_symbol_anywhere("PyGILState_GetThisThreadState", &object);
+    void *finalizing = linker_symbol_anywhere("_Py_IsFinalizing", NULL);
+    const unsigned long *number = linker_symbol_anywhere("Py_Version", NULL);
+    const char *(*text)(void) = (const char *(*)(void))linker_symbol_anywhere("Py_GetVersion", NULL);
     *version = 0;
     if (!thread_state)
         return PYTHON_ABSENT;
     if (!finalizing)
-        finalizing = elf_symbol_anywhere("Py_IsFinalizing", NULL);
+        finalizing = linker_symbol_anywhere("Py_IsFinalizing", NULL);
     *version = number ? (unsigned)(*number >> 16) : text ? version_of_text(text()) : 0;
     const struct python_layout *layout = python_layout_of(*version);
     runtime->thread_state = (void *(*)(void))thread_state;
     runtime->finalizing = (int (*)(void))finalizing;
-    runtime->code_type = (uintptr_t)elf_symbol_anywhere("PyCode_Type", NULL);
-    runtime->text_type = (uintptr_t)elf_symbol_anywhere("PyUnicode_Type", NULL);
-    runtime->bytes_type = (uintptr_t)elf_symbol_anywhere("PyBytes_Type", NULL);
+    runtime->code_type = (uintptr_t)linker_symbol_anywhere("PyCode_Type", NULL);
+    runtime->text_type = (uintptr_t)linker_symbol_anywhere("PyUnicode_Type", NULL);
+    runtime->bytes_type = (uintptr_t)linker_symbol_anywhere("PyBytes_Type", NULL);
     if (!layout || !finalizing || !runtime->code_type || !runtime->text_type || !runtime->bytes_type)
         return PYTHON_UNKNOWN;
     runtime->at = *layout;
     if (*version >= 0x030d) {
-        const void *descriptor = elf_symbol_anywhere("_PyRuntime", NULL);
+        const void *descriptor = linker_symbol_anywhere("_PyRuntime", NULL);
         if (!descriptor || !python_layout_published(&runtime->at, descriptor))
             return PYTHON_UNKNOWN;
     }
