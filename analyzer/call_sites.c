@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzer/input.h"
+#include "analyzer/regular_file.h"
 
 static int refuse(const struct options *options, enum skip_result result, const char *text) {
     if (result == SKIP_NO_MEMORY)
@@ -17,7 +18,7 @@ static int refuse(const struct options *options, enum skip_result result, const 
     fprintf(stderr,
             "commtap %s: --skip-frames takes module:GLOB, function:GLOB, file:GLOB or a file of these: %.200s%s%s\n",
             options->command->name, text, result == SKIP_NO_FILE ? ": " : "",
-            result == SKIP_NO_FILE ? strerror(errno) : " is or holds none");
+            result == SKIP_NO_FILE ? regular_file_error(errno) : " is or holds none");
     return EXIT_USAGE;
 }
 

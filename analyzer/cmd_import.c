@@ -14,6 +14,7 @@
 #include "analyzer/import/write_dump.h"
 #include "analyzer/input.h"
 #include "analyzer/options.h"
+#include "analyzer/regular_file.h"
 #include "analyzer/render/escape.h"
 
 static const struct import_format *const formats[] = {&import_timeline, &import_kineto, &import_flight};
@@ -68,7 +69,7 @@ static int read_document(struct readers *readers, struct import_source *source, 
 static int read_file(struct readers *readers, const char *file) {
     struct import_source *source = source_open(file);
     if (!source) {
-        complain(file, NULL, strerror(errno));
+        complain(file, NULL, regular_file_error(errno));
         return EXIT_UNUSABLE;
     }
     int code = EXIT_FINE, next = 0;
@@ -175,7 +176,7 @@ const struct command command_import = {
     .details =
         "Reads PyTorch profiler traces (one per rank), PyTorch's flight-recorder dumps in JSON (rank in the file's\n"
         "name), and time lines of pipeline-parallel training whose threads are named 'PP rank N, TP rank N, ...';\n"
-        "plain, compressed with gzip, or packed with tar.\n",
+        "plain, compressed with gzip, or packed with tar. Regular files only, no pipes.\n",
     .min_arguments = 1,
     .max_arguments = 65536,
     .options = import_options,

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/regular_file.h"
+
 /* The note's text, cut to `size`; false when there is none. */
 static bool read_note(const struct job *job, char *text, size_t size) {
     char *path = NULL;
@@ -18,7 +20,7 @@ static bool read_note(const struct job *job, char *text, size_t size) {
     if (asprintf(&path, "%.*s" FORMAT_FILE_PREFIX "%s" FORMAT_DEATHS_SUFFIX, slash ? (int)(slash - first + 1) : 0,
                  first, job->dumps[0]->run_id) < 0)
         return false;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = regular_file_open(AT_FDCWD, path, 0);
     ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
     if (file >= 0)
         close(file);

@@ -7,9 +7,13 @@
 #include "analyzer/import/source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zlib.h>
+
+#include "analyzer/regular_file.h"
 
 enum { BUFFER = 1 << 16, TAR_BLOCK = 512 };
 
@@ -34,9 +38,12 @@ struct import_source *source_open(const char *path) {
     if (!source)
         return NULL;
     source->path = path;
-    source->file = gzopen(path, "rbe");
+    int file = regular_file_open(AT_FDCWD, path, 0);
+    source->file = file < 0 ? NULL : gzdopen(file, "rb");
     if (!source->file) {
-        int error = errno ? errno : ENOMEM;
+        int error = file < 0 ? errno : ENOMEM;
+        if (file >= 0)
+            close(file);
         free(source);
         errno = error;
         return NULL;

@@ -435,8 +435,9 @@ static int write_all(int fd, const uint8_t *bytes, size_t count) {
     return 0;
 }
 
+/* Under another name first: what bears the dump's name may be a link to another file, or a FIFO. */
 static int write_file(const struct dump_image *image, const struct plan *plan, const char *directory) {
-    char path[PATH_BYTES];
+    char path[PATH_BYTES], partial[PATH_BYTES + 32];
     int length =
         snprintf(path, sizeof path, "%s/" FORMAT_FILE_PREFIX "import-%016" PRIx64 ".%016" PRIx64 FORMAT_FILE_SUFFIX,
                  directory, plan->run, (uint64_t)plan->rank);
@@ -444,14 +445,21 @@ static int write_file(const struct dump_image *image, const struct plan *plan, c
         errno = ENAMETOOLONG;
         return -1;
     }
-    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+    snprintf(partial, sizeof partial, "%s.%ld.partial", path, (long)getpid());
+    int fd = open(partial, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
     int result = write_all(fd, image->base, image->bytes), error = errno;
-    if (close(fd) != 0 && result == 0)
-        return -1;
+    if (close(fd) != 0 && result == 0) {
+        result = -1;
+        error = errno;
+    }
+    if (result == 0 && rename(partial, path) == 0)
+        return 0;
+    error = result == 0 ? errno : error;
+    unlink(partial);
     errno = error;
-    return result;
+    return -1;
 }
 
 static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, size_t operations) {

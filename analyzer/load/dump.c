@@ -17,6 +17,7 @@
 
 #include "analyzer/load/private.h"
 #include "analyzer/load/rows.h"
+#include "analyzer/regular_file.h"
 
 enum { PROBLEMS_MAX = 64 };
 #define RING_RECORDS_MAX (1u << 24)
@@ -531,11 +532,9 @@ struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes) 
 static bool map_file(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
     struct stat status;
-    int fd = open(dump->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = regular_file_open(AT_FDCWD, dump->path, 0);
     if (fd < 0 || fstat(fd, &status) != 0) {
-        problem_add(dump, true, 0, "cannot open: %s", strerror(errno));
-    } else if (!S_ISREG(status.st_mode)) {
-        problem_add(dump, true, 0, "is no regular file");
+        problem_add(dump, true, 0, "cannot open: %s", regular_file_error(errno));
     } else if (status.st_size == 0) {
         problem_add(dump, true, 0, "is empty");
     } else {

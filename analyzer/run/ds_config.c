@@ -6,12 +6,16 @@
  */
 #include "analyzer/run/run.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/options.h"
+#include "analyzer/regular_file.h"
 #include "shim/call.h"
 
 static const struct call calls[] = {
@@ -146,12 +150,15 @@ static bool apply(const struct comms_logger *logger, const char *path, struct ru
 bool run_ds_config(const char *path, struct run_settings *settings, struct run_notes *notes, char *error,
                    size_t error_bytes) {
     json_error_t trouble;
-    json_t *root = json_load_file(path, JSON_REJECT_DUPLICATES, &trouble);
+    int file = regular_file_open(AT_FDCWD, path, 0);
+    if (file < 0) {
+        snprintf(error, error_bytes, "%s: %s", path, regular_file_error(errno));
+        return false;
+    }
+    json_t *root = json_loadfd(file, JSON_REJECT_DUPLICATES, &trouble);
+    close(file);
     if (!root) {
-        if (trouble.line > 0)
-            snprintf(error, error_bytes, "%s:%d: %s", path, trouble.line, trouble.text);
-        else
-            snprintf(error, error_bytes, "%s", trouble.text);
+        snprintf(error, error_bytes, "%s:%d: %s", path, trouble.line, trouble.text);
         return false;
     }
     const json_t *section = json_object_get(root, "comms_logger");

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/regular_file.h"
+
 /* Only a program with an interpreter is started by the dynamic loader, which is what honours LD_PRELOAD. */
 static bool has_interpreter(int file, const Elf64_Ehdr *header) {
     for (unsigned i = 0; i < header->e_phnum; i++) {
@@ -31,7 +33,7 @@ static bool is_program(const Elf64_Ehdr *header) {
 }
 
 const char *run_program_obstacle(const char *path) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = regular_file_open(AT_FDCWD, path, 0);
     if (file < 0)
         return NULL;
     struct stat status;

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/regular_file.h"
+
 enum {
     SECTIONS_READ_MAX = 1u << 16,
     SEGMENTS_READ_MAX = 1u << 12,
@@ -155,7 +157,7 @@ static void take_sections(struct elf_file *file, const Elf64_Ehdr *header) {
 bool elf_open(struct elf_file *file, const char *path) {
     struct stat status;
     Elf64_Ehdr header;
-    *file = (struct elf_file){.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+    *file = (struct elf_file){.fd = regular_file_open(AT_FDCWD, path, 0)};
     if (file->fd < 0)
         return false;
     if (fstat(file->fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0)

@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyzer/regular_file.h"
+
 enum { CHILD_SECONDS = 30, FILE_NAME_MAX = 4096 };
 
 /* What the child sends for an address it knows; the file's name follows. */
@@ -109,7 +111,7 @@ static void be_the_child(const char *path, const uint64_t *addresses, size_t cou
     setrlimit(RLIMIT_CPU, &(struct rlimit){CHILD_SECONDS, CHILD_SECONDS});
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     struct ranges ranges = {0};
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int fd = regular_file_open(AT_FDCWD, path, 0);
     Dwarf *dwarf = fd >= 0 ? dwarf_begin(fd, DWARF_C_READ) : NULL;
     bool done = dwarf && list_units(dwarf, &ranges);
     for (size_t i = 0; done && i < count; i++) {

@@ -6,10 +6,14 @@
  */
 #include "analyzer/symbols/skip_list.h"
 
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "analyzer/regular_file.h"
 
 enum kind { KIND_MODULE, KIND_FUNCTION, KIND_FILE };
 
@@ -163,7 +167,10 @@ enum skip_result skip_list_add(struct skip_list *list, const char *text) {
     enum skip_result result = add_one(list, text);
     if (result != SKIP_NO_PATTERN)
         return result;
-    FILE *file = fopen(text, "re");
+    int descriptor = regular_file_open(AT_FDCWD, text, 0);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "r");
+    if (!file && descriptor >= 0)
+        close(descriptor);
     if (!file)
         return strchr(text, ':') ? SKIP_NO_PATTERN : SKIP_NO_FILE;
     char *line = NULL;
