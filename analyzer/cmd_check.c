@@ -185,8 +185,9 @@ static json_t *problems_to_json(const struct check *check) {
 static json_t *stubs_to_json(const struct dump_set *set) {
     json_t *array = json_array();
     for (size_t i = 0; i < set->stub_count; i++)
-        json_array_append_new(array, json_pack("{s:o, s:o}", "host", escape_json(set->stubs[i].host), "path",
-                                               escape_json(set->stubs[i].staged_path)));
+        json_array_append_new(array, json_pack("{s:o, s:o, s:o, s:s?}", "host", escape_json(set->stubs[i].host), "path",
+                                               escape_json(set->stubs[i].staged_path), "stub",
+                                               escape_json(set->stubs[i].path), "damage", set->stubs[i].damage));
     return array;
 }
 
@@ -231,13 +232,8 @@ static bool print_text(const struct output *output, const struct check *check) {
     fputc('\n', stream);
     print_problems(stream, check);
     loss_list_print(stream, &check->losses, "");
-    for (size_t i = 0; i < check->set.stub_count; i++) {
-        fputs("not collected: ", stream);
-        escape_text(stream, check->set.stubs[i].host);
-        fputc(':', stream);
-        escape_text(stream, check->set.stubs[i].staged_path);
-        fputc('\n', stream);
-    }
+    for (size_t i = 0; i < check->set.stub_count; i++)
+        input_say_stub(stream, "", &check->set.stubs[i]);
     if (check->missing > 0)
         fprintf(stream, "%zu ranks of the world have no dump here\n", check->missing);
     fprintf(stream, "%zu dumps, %zu unusable, %zu problems\n", check->count, check->set.unusable_count,

@@ -47,14 +47,22 @@ static void say_problems(const struct dump_set *set) {
                 duplicates, duplicates > 1 ? "s have" : " has", duplicates > 1 ? "are" : "is");
 }
 
-static void say_stubs(const struct dump_set *set) {
-    for (size_t i = 0; i < set->stub_count && i < LINES_MAX; i++) {
-        fputs("commtap: not collected: ", stderr);
-        escape_text(stderr, set->stubs[i].host);
-        fputc(':', stderr);
-        escape_text(stderr, set->stubs[i].staged_path);
-        fputc('\n', stderr);
+void input_say_stub(FILE *stream, const char *before, const struct dump_stub *stub) {
+    fprintf(stream, "%snot collected: ", before);
+    if (stub->damage) {
+        escape_text(stream, stub->path);
+        fprintf(stream, ": damaged stub: %s\n", stub->damage);
+        return;
     }
+    escape_text(stream, stub->host);
+    fputc(':', stream);
+    escape_text(stream, stub->staged_path);
+    fputc('\n', stream);
+}
+
+static void say_stubs(const struct dump_set *set) {
+    for (size_t i = 0; i < set->stub_count && i < LINES_MAX; i++)
+        input_say_stub(stderr, "commtap: ", &set->stubs[i]);
     say_more(set->stub_count, "dumps that were not collected", set->directory);
 }
 

@@ -7,6 +7,8 @@
 #ifndef COMMTAP_INPUT_H
 #define COMMTAP_INPUT_H
 
+#include <stdio.h>
+
 #include "analyzer/load/dump.h"
 
 /* Opens `directory`. Names unusable files, dumps with problems (one line each), duplicates and dumps that were not
@@ -17,6 +19,9 @@ int input_open(const char *directory, struct dump_set *set);
 /* Says on stderr why dump_set_open did not succeed. Returns the command's exit code. Call it before anything that could
  * change errno. */
 int input_refuse(const char *directory, enum dump_set_result result);
+
+/* One line, after the text `before`, on a dump that was not collected. */
+void input_say_stub(FILE *stream, const char *before, const struct dump_stub *stub);
 
 /* Says on stderr that memory is short. Returns EXIT_OUTPUT. */
 int input_no_memory(void);

@@ -540,6 +540,26 @@ static void add_endings(struct findings *findings, struct group_of_ranks *group)
 
 /* ---- what is not there ----------------------------------------------------------------------- */
 
+static void say_stubs(struct findings *findings, const struct dump_set *set) {
+    const struct dump_stub *sound = NULL, *damaged = NULL;
+    size_t lost = 0;
+    for (size_t i = set->stub_count; i-- > 0;) {
+        lost += set->stubs[i].damage != NULL;
+        *(set->stubs[i].damage ? &damaged : &sound) = &set->stubs[i];
+    }
+    bool many = set->stub_count - lost > 1;
+    if (sound)
+        findings_add(
+            findings, FINDING_UNCOLLECTED,
+            "%zu dump%s still on the node%s where %s written (first: %.64s:%.200s). Collect with commtap-collect.",
+            set->stub_count - lost, many ? "s are" : " is", many ? "s" : "", many ? "they were" : "it was", sound->host,
+            sound->staged_path);
+    if (damaged)
+        findings_add(findings, FINDING_UNCOLLECTED,
+                     "%zu stub%s damaged: where the dump%s staged is not known (first: %.200s: %.100s).", lost,
+                     lost > 1 ? "s are" : " is", lost > 1 ? "s were" : " was", damaged->path, damaged->damage);
+}
+
 static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {
     char who[LIST_TEXT];
     if (job->missing_count > 0) {
@@ -556,12 +576,7 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
                      : many   ? " They may never have called MPI_Init."
                               : " It may never have called MPI_Init.");
     }
-    if (set->stub_count > 0)
-        findings_add(
-            findings, FINDING_UNCOLLECTED,
-            "%zu dump%s still on the node%s where %s written (first: %.64s:%.200s). Collect with commtap-collect.",
-            set->stub_count, set->stub_count > 1 ? "s are" : " is", set->stub_count > 1 ? "s" : "",
-            set->stub_count > 1 ? "they were" : "it was", set->stubs[0].host, set->stubs[0].staged_path);
+    say_stubs(findings, set);
     if (set->unusable_count > 0)
         findings_add(findings, FINDING_UNUSABLE_FILES, "%zu file%s cannot be used (first: %.200s: %.160s).",
                      set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,

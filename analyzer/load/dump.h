@@ -239,6 +239,7 @@ struct dump_stub {
     char *staged_path;
     int32_t rank; /* RANK_UNKNOWN when the stub does not say */
     int64_t pid;
+    const char *damage; /* why the stub cannot be believed ("is empty"), NULL = it can; the rest is then what it says */
 };
 
 struct dump_set {
@@ -255,8 +256,8 @@ struct dump_set {
 enum dump_set_result { DUMP_SET_OK = 0, DUMP_SET_NO_DIRECTORY, DUMP_SET_EMPTY, DUMP_SET_NO_MEMORY };
 
 /* Opens every *.ct below `directory` (not recursive) and reads stubs. On DUMP_SET_OK at least one dump is usable, or
- * unusable files or stubs exist that the caller must report. Stubs whose staged file is on this very host (same boot
- * id) and readable are opened in place. The caller frees with dump_set_close. */
+ * unusable files or stubs exist that the caller must report. Sound stubs (stub.h) whose staged file is on this very
+ * host (same boot id) and readable are opened in place. The caller frees with dump_set_close. */
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
 void dump_set_close(struct dump_set *set);
 

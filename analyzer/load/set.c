@@ -6,15 +6,19 @@
  * Must not live here: what is inside a dump.
  */
 #include <dirent.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/load/dump.h"
+#include "analyzer/load/stub.h"
+#include "analyzer/regular_file.h"
 
-enum { OPENERS_MAX = 8, STUB_BYTES_MAX = 16384 };
+enum { OPENERS_MAX = 8 };
 
 struct names {
     char **items; /* full paths */
@@ -63,9 +67,9 @@ static enum dump_set_result list_directory(const char *directory, struct names *
         return DUMP_SET_NO_DIRECTORY;
     enum dump_set_result result = DUMP_SET_OK;
     for (struct dirent *entry; result == DUMP_SET_OK && (entry = readdir(stream));) {
-        struct names *to = ends_with(entry->d_name, FORMAT_FILE_SUFFIX)   ? dumps
-                           : ends_with(entry->d_name, FORMAT_STUB_SUFFIX) ? stubs
-                                                                          : NULL;
+        struct names *to = ends_with(entry->d_name, FORMAT_FILE_SUFFIX) ? dumps
+                           : stub_is_one(entry->d_name)                 ? stubs
+                                                                        : NULL;
         if (to && !add_name(to, join(directory, entry->d_name)))
             result = DUMP_SET_NO_MEMORY;
     }
@@ -82,42 +86,16 @@ static void free_stub(struct dump_stub *stub) {
     free(stub->staged_path);
 }
 
-static void take_stub_line(struct dump_stub *stub, char *line) {
-    char *value = strchr(line, '=');
-    if (!value)
-        return;
-    *value++ = '\0';
-    if (strcmp(line, "host") == 0)
-        snprintf(stub->host, sizeof stub->host, "%s", value);
-    else if (strcmp(line, "boot_id") == 0)
-        snprintf(stub->boot_id, sizeof stub->boot_id, "%s", value);
-    else if (strcmp(line, "pid") == 0)
-        stub->pid = strtoll(value, NULL, 10);
-    else if (strcmp(line, "rank") == 0)
-        stub->rank = *value ? (int32_t)strtol(value, NULL, 10) : RANK_UNKNOWN;
-    else if (strcmp(line, "path") == 0 && !stub->staged_path)
-        stub->staged_path = strdup(value);
-}
-
-/* Reads a stub; what it does not say stays unknown. Returns false when memory is short. */
-static bool read_stub(struct dump_stub *stub, const char *path) {
-    *stub = (struct dump_stub){.path = strdup(path), .rank = RANK_UNKNOWN};
-    char *text = calloc(1, STUB_BYTES_MAX + 1);
-    FILE *file = text ? fopen(path, "re") : NULL;
-    if (file) {
-        size_t bytes = fread(text, 1, STUB_BYTES_MAX, file);
-        text[bytes] = '\0';
-        fclose(file);
-        char *rest = text;
-        for (char *line; (line = strsep(&rest, "\n"));)
-            take_stub_line(stub, line);
-    }
-    free(text);
-    if (!stub->staged_path)
-        stub->staged_path = strdup("");
-    if (text && stub->path && stub->staged_path)
+/* Takes what the stub says, sound or not. Returns false when memory is short. */
+static bool take_stub(struct dump_stub *to, const char *path, const struct stub *from, const char *damage) {
+    *to = (struct dump_stub){.rank = from->rank, .pid = from->pid, .damage = damage};
+    memcpy(to->host, from->host, sizeof to->host);
+    memcpy(to->boot_id, from->boot_id, sizeof to->boot_id);
+    to->path = strdup(path);
+    to->staged_path = strdup(from->path);
+    if (to->path && to->staged_path)
         return true;
-    free_stub(stub);
+    free_stub(to);
     return false;
 }
 
@@ -132,40 +110,44 @@ static void read_boot_id(char boot_id[65]) {
 }
 
 /* The dump that a stub stands for was copied beside it. */
-static bool is_collected(const char *stub_path, const struct names *dumps) {
+static bool is_collected(const char *stub_path) {
     char *path;
-    if (dumps->count == 0)
-        return false;
+    struct stat status;
     int stem = (int)(strlen(stub_path) - strlen(FORMAT_STUB_SUFFIX));
     if (asprintf(&path, "%.*s%s", stem, stub_path, FORMAT_FILE_SUFFIX) < 0)
         return false;
-    bool found = bsearch(&path, dumps->items, dumps->count, sizeof path, compare_names) != NULL;
+    bool found = stat(path, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
     free(path);
     return found;
 }
 
+/* Whether the staged dump can be opened where it is. */
+static bool is_here(const struct stub *stub, const char *boot_id) {
+    int file =
+        boot_id[0] && strcmp(stub->boot_id, boot_id) == 0 ? regular_file_open(AT_FDCWD, stub->path, O_NOFOLLOW) : -1;
+    if (file >= 0)
+        close(file);
+    return file >= 0;
+}
+
 /* Keeps stubs whose dump is elsewhere; those staged on this host join `staged`. */
-static bool read_stubs(struct dump_set *set, const struct names *stubs, const struct names *dumps,
-                       struct names *staged) {
+static bool read_stubs(struct dump_set *set, const struct names *stubs, struct names *staged) {
     char here[65];
     read_boot_id(here);
     set->stubs = calloc(stubs->count ? stubs->count : 1, sizeof *set->stubs);
     if (!set->stubs)
         return false;
     for (size_t i = 0; i < stubs->count; i++) {
-        struct dump_stub stub;
-        if (is_collected(stubs->items[i], dumps))
+        struct stub stub;
+        if (is_collected(stubs->items[i]))
             continue;
-        if (!read_stub(&stub, stubs->items[i]))
-            return false;
-        if (here[0] && strcmp(stub.boot_id, here) == 0 && access(stub.staged_path, R_OK) == 0) {
-            char *path = stub.staged_path;
-            stub.staged_path = NULL;
-            free_stub(&stub);
-            if (!add_name(staged, path))
+        const char *damage = stub_read(AT_FDCWD, stubs->items[i], &stub);
+        if (!damage && is_here(&stub, here)) {
+            if (!add_name(staged, strdup(stub.path)))
                 return false;
-        } else {
-            set->stubs[set->stub_count++] = stub;
+        } else if (!take_stub(&set->stubs[set->stub_count++], stubs->items[i], &stub, damage)) {
+            set->stub_count--;
+            return false;
         }
     }
     return true;
@@ -272,7 +254,7 @@ enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) 
     *set = (struct dump_set){.directory = strdup(directory)};
     enum dump_set_result result = set->directory ? list_directory(directory, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
     if (result == DUMP_SET_OK &&
-        (!read_stubs(set, &stubs, &dumps, &staged) || !append_names(&dumps, &staged) || !open_paths(set, &dumps)))
+        (!read_stubs(set, &stubs, &staged) || !append_names(&dumps, &staged) || !open_paths(set, &dumps)))
         result = DUMP_SET_NO_MEMORY;
     if (result == DUMP_SET_OK && set->count + set->unusable_count + set->stub_count == 0)
         result = DUMP_SET_EMPTY;

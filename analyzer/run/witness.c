@@ -17,12 +17,15 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/load/stub.h"
 #include "analyzer/process.h"
+#include "analyzer/regular_file.h"
 #include "analyzer/run/first_death.h"
 #include "shim/format.h"
 
@@ -57,25 +60,16 @@ static bool add_event(struct witness *witness, int descriptor, int64_t what) {
     return epoll_ctl(witness->events, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
-/* The staged file that a stub names. */
-static int open_staged(int stub) {
-    char text[8192], *path;
-    ssize_t length = read(stub, text, sizeof text - 1);
-    close(stub);
-    text[length > 0 ? length : 0] = '\0';
-    path = strncmp(text, "path=", 5) == 0 ? text : strstr(text, "\npath=");
-    if (!path)
-        return -1;
-    path = strchr(path, '=') + 1;
-    path[strcspn(path, "\n")] = '\0';
-    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+/* A dump, or the staged one that a stub names. */
+static int open_dump(int directory, const char *name) {
+    struct stub stub;
+    if (!stub_is_one(name))
+        return regular_file_open(directory, name, O_NOFOLLOW);
+    return stub_read(directory, name, &stub) ? -1 : regular_file_open(AT_FDCWD, stub.path, O_NOFOLLOW);
 }
 
 static bool read_header(const struct witness *witness, const struct watched *watched, struct dump_header *header) {
-    size_t length = strlen(watched->name), suffix = strlen(FORMAT_STUB_SUFFIX);
-    int file = openat(witness->directory, watched->name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (file >= 0 && strcmp(watched->name + length - suffix, FORMAT_STUB_SUFFIX) == 0)
-        file = open_staged(file);
+    int file = open_dump(witness->directory, watched->name);
     if (file < 0)
         return false;
     ssize_t got = pread(file, header, sizeof *header, 0);
@@ -189,8 +183,11 @@ static void write_note(const struct witness *witness, const struct watched *firs
         append(text, sizeof text, " boot_id=%s", boot_id);
     append(text, sizeof text, "\n");
     snprintf(name, sizeof name, FORMAT_FILE_PREFIX "%.120s" FORMAT_DEATHS_SUFFIX, witness->run_id);
-    int file = openat(witness->directory, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file >= 0 && write(file, text, strlen(text)) == (ssize_t)strlen(text))
+    struct stat note;
+    const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int file = openat(witness->directory, name, flags, 0600);
+    if (file >= 0 && fstat(file, &note) == 0 && S_ISREG(note.st_mode) &&
+        write(file, text, strlen(text)) == (ssize_t)strlen(text))
         fsync(file);
     if (file >= 0)
         close(file);

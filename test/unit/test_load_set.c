@@ -109,20 +109,27 @@ static void nothing_there_is_said(void **state) {
     assert_int_equal(dump_set_open(path_of("file"), &set), DUMP_SET_NO_DIRECTORY);
 }
 
+#define BOOT_ELSEWHERE "01234567-89ab-cdef-0123-456789abcdef"
+#define STUB(NAME)     "host=node7\nboot_id=" BOOT_ELSEWHERE "\npath=/dev/shm/" NAME ".ct\npid=77\nrank=1\nlater=1\n"
+
 static void stubs_stand_for_what_was_not_collected(void **state) {
     (void)state;
     struct dump_set set;
-    write_dump("commtap.r.aa.ct", 0, 0);
-    write_text("commtap.r.aa.stub", "host=here\nboot_id=x\npath=/nonexistent/a\npid=1\nrank=0\n"); /* collected */
-    write_text("commtap.r.bb.stub", "host=node7\nboot_id=other\npath=/dev/shm/b.ct\npid=77\nrank=1\nlater=1\n");
-    write_text("commtap.r.cc.stub", "nonsense");
+    write_dump("commtap.r.00000000000000aa.ct", 0, 0);
+    write_text("commtap.r.00000000000000aa.stub", STUB("commtap.r.00000000000000aa")); /* collected */
+    write_text("commtap.r.00000000000000bb.stub", STUB("commtap.r.00000000000000bb"));
+    write_text("commtap.r.00000000000000bb.ct", ""); /* which is no dump yet */
+    write_text("commtap.r.00000000000000cc.stub", "nonsense");
+    write_text("other.stub", "somebody else's");
     assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
     assert_int_equal(set.count, 1);
     assert_int_equal(set.stub_count, 2);
+    assert_null(set.stubs[0].damage);
     assert_string_equal(set.stubs[0].host, "node7");
-    assert_string_equal(set.stubs[0].staged_path, "/dev/shm/b.ct");
+    assert_string_equal(set.stubs[0].staged_path, "/dev/shm/commtap.r.00000000000000bb.ct");
     assert_int_equal(set.stubs[0].rank, 1);
     assert_int_equal(set.stubs[0].pid, 77);
+    assert_string_equal(set.stubs[1].damage, "ends in the middle of a line");
     assert_int_equal(set.stubs[1].rank, RANK_UNKNOWN);
     dump_set_close(&set);
 }
@@ -130,17 +137,21 @@ static void stubs_stand_for_what_was_not_collected(void **state) {
 static void what_was_staged_on_this_host_is_read_in_place(void **state) {
     (void)state;
     struct dump_set set;
-    char boot_id[64] = "", text[256];
+    char boot_id[64] = "", text[256], name[80], staged[96];
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
     if (!file || !fgets(boot_id, sizeof boot_id, file))
         skip();
     fclose(file);
-    assert_int_equal(mkdir(path_of("staged"), 0700), 0);
-    write_dump("staged/commtap.r.aa.ct", 2, 0);
-    snprintf(text, sizeof text, "host=here\nboot_id=%spath=%s\npid=1\nrank=2\n", boot_id,
-             path_of("staged/commtap.r.aa.ct"));
-    write_text("commtap.r.aa.stub", text);
-    assert_int_equal(dump_set_open(directory, &set), DUMP_SET_OK);
+    snprintf(name, sizeof name, "commtap.test-load.%016x", (unsigned)getpid());
+    snprintf(staged, sizeof staged, "/tmp/%s.ct", name);
+    write_dump("commtap.r.a.ct", 2, 0);
+    assert_int_equal(rename(path_of("commtap.r.a.ct"), staged), 0);
+    snprintf(text, sizeof text, "host=here\nboot_id=%spath=%s\npid=1\nrank=2\n", boot_id, staged);
+    strcat(name, ".stub");
+    write_text(name, text);
+    enum dump_set_result result = dump_set_open(directory, &set);
+    unlink(staged);
+    assert_int_equal(result, DUMP_SET_OK);
     assert_int_equal(set.count, 1);
     assert_int_equal(set.stub_count, 0);
     assert_int_equal(set.dumps[0]->header->rank, 2);
