@@ -21,6 +21,7 @@ static const struct command *const commands[] = {
     &command_export,
     &command_diff,
     &command_import,
+    &command_collect,
     &command_check,
     &command_env,
     NULL,

@@ -16,6 +16,7 @@ import sys
 import pytest
 
 import jobs
+from staged import BOOT_ID, here, run_id, snapshot, without_mark  # noqa: F401
 
 FAKE_LAUNCHER = """#!/bin/sh
 case $1 in
@@ -23,7 +24,6 @@ case $1 in
 *) for word; do echo "[$word]"; done ;;
 esac
 """
-BOOT_ID = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def run(*words, environment=None, cwd=None, **options):
@@ -308,44 +308,48 @@ def test_ds_config_that_cannot_be_read_is_refused(text, where, tmp_path):
 # ---- afterwards -------------------------------------------------------------------------------------------------------------
 
 
-def stage(tmp_path, number, run_id="r", pid=0, boot_id=BOOT_ID, name=None):
+@pytest.fixture
+def stage(here, run_id, tmp_path):  # noqa: F811
     """Stands for a dump that the library staged: returns (staged file, stub, where the dump belongs)."""
-    stem = f"commtap.{run_id}.{number:016x}"
-    local, output = tmp_path / "local", tmp_path / "dumps"
-    local.mkdir(exist_ok=True)
-    output.mkdir(exist_ok=True)
-    staged = local / (name or f"{stem}.ct")
-    staged.write_bytes(b"not much of a dump" + bytes(200000) + b"end")
-    stub = output / f"{stem}.stub"
-    stub.write_text(f"host=h\nboot_id={boot_id}\npath={staged}\npid={pid}\nrank={number}\n", encoding="utf-8")
-    return staged, stub, output / f"{stem}.ct"
+    output = tmp_path / "dumps"
+    output.mkdir()
+    return lambda number, run=run_id, **how: here.stage(output, run, number, **how)
 
 
-def test_dumps_staged_on_this_host_are_collected(tmp_path):
+def test_dumps_staged_on_this_host_are_collected(tmp_path, stage, run_id):  # noqa: F811
     ended = subprocess.Popen(["true"])
     ended.wait()
-    staged, stub, dump = stage(tmp_path, 1, pid=ended.pid)
+    staged, stub, dump = stage(1, pid=ended.pid)
     content = staged.read_bytes()
-    done = run("-o", tmp_path / "dumps", "-e", "COMMTAP_RUN_ID=r", "true")
-    assert dump.read_bytes() == content and not stub.exists() and not staged.exists()
+    done = run("-o", tmp_path / "dumps", "-e", f"COMMTAP_RUN_ID={run_id}", "true")
+    assert without_mark(dump.read_bytes()) == content and not stub.exists() and not staged.exists()
     assert stat.S_IMODE(dump.stat().st_mode) == 0o600
     assert "1 dump in" in done.stderr and f"commtap report {tmp_path}/dumps" in done.stderr
 
 
-def test_dumps_that_cannot_be_collected_are_counted_and_kept(tmp_path):
-    elsewhere = stage(tmp_path, 2, boot_id="00000000-0000-0000-0000-000000000000")
-    running = stage(tmp_path, 3, pid=os.getpid())
-    other_run = stage(tmp_path, 4, run_id="r.x")
-    done = run("-o", tmp_path / "dumps", "-e", "COMMTAP_RUN_ID=r", "true")
+def test_dumps_that_cannot_be_collected_are_counted_and_kept(tmp_path, stage, run_id):  # noqa: F811
+    elsewhere, running, other_run = stage(2), stage(3, pid=os.getpid()), stage(4, run=run_id + ".x")
+    elsewhere[1].write_text(elsewhere[1].read_text().replace(BOOT_ID, "00000000-0000-0000-0000-000000000000"))
+    done = run("-o", tmp_path / "dumps", "-e", f"COMMTAP_RUN_ID={run_id}", "true")
     for staged, stub, dump in (elsewhere, running, other_run):
         assert staged.exists() and stub.exists() and not dump.exists()
     assert "1 of processes still running" in done.stderr and "1 still on other hosts" in done.stderr
 
 
-def test_stub_that_names_a_foreign_file_is_refused(tmp_path):
-    staged, stub, dump = stage(tmp_path, 5, name="precious.txt")
-    done = run("-o", tmp_path / "dumps", "-e", "COMMTAP_RUN_ID=r", "true")
-    assert staged.exists() and stub.exists() and not dump.exists() and "was not collected" in done.stderr
+@pytest.mark.parametrize("spoil, reason", [
+    (lambda staged, stub, dump: stub.write_text(stub.read_text().replace(str(staged), "/etc/passwd")), "own name"),
+    (lambda staged, stub, dump: stub.write_text(""), "is empty"),
+    (lambda staged, stub, dump: staged.write_text("the user's own"), "is no dump"),
+    (lambda staged, stub, dump: dump.write_text("the user's own"), "no copy of this dump"),
+    (lambda staged, stub, dump: dump.symlink_to("elsewhere"), "no copy of this dump"),
+], ids=["foreign file", "empty stub", "no dump", "name taken", "name taken by a link"])
+def test_stub_that_is_not_sound_is_refused(spoil, reason, tmp_path, stage, run_id):  # noqa: F811
+    staged, stub, dump = stage(5)
+    spoil(staged, stub, dump)
+    before = snapshot(staged, tmp_path / "dumps")
+    done = run("-o", tmp_path / "dumps", "-e", f"COMMTAP_RUN_ID={run_id}", "true")
+    assert snapshot(staged, tmp_path / "dumps") == before
+    assert "was not collected" in done.stderr and reason in done.stderr
 
 
 def test_why_there_is_no_dump(tmp_path):

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Dumps for a directory that cannot hold mapped files are staged on the node, and come home one way or the other.
-# Must not live here: a real second host (a wrapper plays ssh).
+# Must not live here: stubs made by hand (test_collect.py).
 import os
 import pathlib
 import subprocess
-import uuid
+import time
 
 import pytest
 
 import jobs
+from staged import COLLECT
 
-COLLECT = jobs.ROOT / "scripts" / "commtap-collect"
 
 
 @pytest.fixture
@@ -69,38 +69,24 @@ def test_commtap_run_brings_a_killed_job_home(mpi, shared):
     assert jobs.report(where)["job"]["ranks_seen"] == 2
 
 
-def write_stub(directory, number, **says):
-    lines = "".join(f"{key}={value}\n" for key, value in says.items())
-    (directory / f"commtap.run.{number:016x}.stub").write_text(lines)
-
-
-def test_collect_asks_hosts_and_reports_what_is_missing(tmp_path):
-    here = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    out, node = tmp_path / "out", tmp_path / "node with a blank"
-    out.mkdir()
-    node.mkdir()
-    (node / "first").write_text("first dump")
-    asked = tmp_path / "asked"
-    ssh = tmp_path / "ssh"
-    ssh.write_text(f'#!/bin/sh\necho "$1" >>"{asked}"\nshift\nexec sh -c "$*"\n')
-    ssh.chmod(0o755)
-    gone = 4194304  # above any pid
-    write_stub(out, 1, host="local", boot_id=here, path=node / "first", pid=gone, rank=0)
-    write_stub(out, 2, host="local", boot_id=here, path=node / "second", pid=gone, rank=1)
-    write_stub(out, 3, host="far1", boot_id=uuid.uuid4(), path=node / "first", pid=gone, rank=2)
-    write_stub(out, 4, host="-oProxyCommand=harm", boot_id=uuid.uuid4(), path=node / "first", pid=gone, rank=3)
-    done = subprocess.run([str(COLLECT), "--ssh", str(ssh), str(out)], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
-    assert "1 of 4" in done.stdout
-    assert (out / "commtap.run.0000000000000001.ct").read_text() == "first dump"
-    assert sorted(path.name[-6:] for path in out.glob("*.stub")) == ["2.stub", "3.stub", "4.stub"]
-    for rank in (1, 2, 3):
-        assert f"rank {rank} on" in done.stderr
-    assert "rebooted" in done.stderr
-    assert all(not host.startswith("-") for host in asked.read_text().splitlines())
-    assert (node / "first").exists()
-
-
-def test_collect_without_stubs_is_fine(tmp_path):
-    assert subprocess.run([str(COLLECT), str(tmp_path)]).returncode == 0
-    assert subprocess.run([str(COLLECT), str(tmp_path / "nowhere")], capture_output=True).returncode == 2
+def test_live_job_is_collected_and_delivers_all_the_same(mpi, shared):
+    """Ranks hang and are collected; then they are killed and collected again: the later copy is in the earlier's place."""
+    where = shared / "dumps"
+    process = jobs.start(jobs.job_line(mpi, 2, [jobs.program(mpi, "ending"), "hang"], where))
+    try:
+        deadline = time.monotonic() + 60
+        while len(stubs(where)) < 2 or not all(stub.get("rank", "") for stub in stubs(where).values()):
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        for _ in range(2):
+            done = subprocess.run([str(COLLECT), "--remove", str(where)], check=True, capture_output=True, timeout=60, text=True)
+            assert "2 of them are still written to" in done.stdout
+            assert len(stubs(where)) == 2 and len(jobs.dumps(where)) == 2
+        assert jobs.report(where)["job"]["ranks_seen"] == 2
+    finally:
+        jobs.stop(process)
+    deadline = time.monotonic() + 20
+    while stubs(where) and time.monotonic() < deadline:  # ranks may outlive their launcher for a moment
+        subprocess.run([str(COLLECT), "--remove", str(where)], check=True, capture_output=True, timeout=60)
+    assert stubs(where) == {} and len(jobs.dumps(where)) == 2
+    assert jobs.report(where)["job"]["ranks_seen"] == 2

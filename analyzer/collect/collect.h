@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collection: staged dumps come into the output directory, their stubs go.
+ * Lives here: what is collected, from this host and from others.
+ * Must not live here: words for the user beyond reasons, how a copy gets its name (incoming.h), what a stub may say
+ * (load/stub.h).
+ *
+ * Whoever runs it collects what is his own: the stub and the staged file must belong to the effective user. That holds
+ * for root, too: a user who may rename what root is about to copy could have root copy anything, so root collects for
+ * another user by becoming that user first.
+ */
+#ifndef COMMTAP_COLLECT_COLLECT_H
+#define COMMTAP_COLLECT_COLLECT_H
+
+#include "analyzer/collect/mapped.h"
+#include "analyzer/load/stub.h"
+
+enum collect_state {
+    COLLECT_NOT = 0,
+    COLLECT_STILL_USED, /* copied, but its process still runs: the stub stays and the copy is replaced next time */
+    COLLECT_DONE,       /* copied and compared; the stub is gone */
+};
+
+struct collect_item {
+    char *stub_name;
+    struct stub stub;
+    enum collect_state state;
+    char reason[256];      /* why it was not collected */
+    char not_removed[256]; /* why the staged file is still there though it should go; "" = it is not */
+    uint32_t sum;          /* of what was copied, before it was marked as a copy */
+    uint64_t bytes;
+};
+
+struct collection {
+    int directory; /* of the stubs and the copies */
+    struct collect_item *items;
+    size_t count;
+    size_t hosts; /* that sound stubs name */
+};
+
+struct collect_request {
+    const char *ssh;     /* a shell's words, before the host */
+    unsigned at_once;    /* hosts */
+    bool remove;         /* staged files that were collected */
+    const char *boot_id; /* of this host */
+};
+
+/* Why nothing is done about this stub, whatever it says; NULL = nothing is wrong with it. `text` may be used. */
+const char *collect_refusal(const struct stub *stub, const char *damage, char *text, size_t size);
+
+/* What failed because somebody else has collected the dump meanwhile has not failed. */
+void collect_look_again(int directory, struct collect_item *item);
+
+/* Collects one dump that was staged on this host. `used`: its process still runs. */
+void collect_here(int directory, struct collect_item *item, bool used, bool remove);
+
+/* Collects `count` dumps that were staged on one other host. */
+void collect_there(int directory, struct collect_item **items, size_t count, const struct collect_request *request);
+
+/* Collects everything below `directory`, an open descriptor. False when memory is short or the directory cannot be
+ * read (errno). The caller frees with collect_free. */
+bool collect_all(struct collection *collection, int directory, const struct collect_request *request);
+void collect_free(struct collection *collection);
+
+/* Notes why an item was not collected. */
+void collect_fail(struct collect_item *item, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* After a copy is complete: gives it its place and takes the stub away where the dump's process has ended. */
+struct incoming;
+void collect_settle(int directory, struct collect_item *item, struct incoming *incoming, bool final);
+
+#endif
