@@ -118,7 +118,7 @@ PLANTED = {
     "no path": (lambda t: t.stub_is(text(t).replace(b"path=", b"lath=")), "one path"),
     "an empty path": (lambda t: t.says(path=""), "not absolute"),
     "two paths": (lambda t: t.stub_is(text(t) + f"path={t.home}/{t.staged.name}\n".encode()), "one path"),
-    "a path with ..": (lambda t: t.says(path=f"/dev/shm/..{t.home}/{t.staged.name}"), "no directory where"),
+    "a path with ..": (lambda t: t.says(path=f"/dev/shm/../..{t.home}/{t.staged.name}"), "no directory where"),
     "a path that ends in ..": (lambda t: t.says(path=f"{t.home}/.."), "own name"),
     "a relative path": (lambda t: t.says(path=f"home/{t.staged.name}"), "not absolute"),
     "a path with empty components": (lambda t: t.says(path=f"/dev//shm//{t.staged.name}"), "no directory where"),
@@ -255,7 +255,7 @@ def test_many_hosts_are_asked_once_each(far, tmp_path, run_id):  # noqa: F811
     assert all(path.exists() for path in staged)
 
 
-def test_job_file_that_came_meanwhile_is_kept(host, tmp_path, run_id):  # noqa: F811
+def test_earlier_copy_is_replaced(host, tmp_path, run_id):  # noqa: F811
     """Collected without its stub being removed, as where the collector was killed in between: the copy is replaced."""
     staged, stub, dump = host.stage(tmp_path, run_id)
     dump.write_bytes(staged.read_bytes()[:70000])
@@ -363,7 +363,8 @@ while time.monotonic() < end:
     count += 1
     view[100000:100008] = count.to_bytes(8, "little")
     if count % 50 == 0:
-        with open(path, "ab") as more:
+        with open(path, "r+b") as more:
+            more.seek(0, os.SEEK_END)
             more.write(bytes([count % 251 + 1]) * 65536)
     time.sleep(0.001)
 """

@@ -159,6 +159,24 @@ def test_program_that_is_gone(kind, where, tmp_path):
     assert run(jobs.COMMTAP, "report", where).returncode == 0
 
 
+def test_what_waits_at_a_fifo_is_not_disturbed(imported, tmp_path):
+    """Opening has effects, on devices above all: what is no regular file is not even opened."""
+    for dump in jobs.dumps(imported):
+        os.link(dump, tmp_path / dump.name)
+    fifos = [tmp_path / f"commtap.r.{1:016x}.ct", tmp_path / f"commtap.r.{2:016x}.stub"]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    waiting = [subprocess.Popen(["sh", "-c", f"exec >'{fifo}'; echo harm"]) for fifo in fifos]
+    try:
+        run(jobs.COMMTAP, "report", tmp_path)
+        run(COLLECT, tmp_path)
+        assert [process.poll() for process in waiting] == [None, None]
+    finally:
+        for process in waiting:
+            process.kill()
+            process.wait()
+
+
 def test_linked_dumps_are_read(imported, tmp_path):
     """Directories may be put together by links to dumps elsewhere."""
     for dump in jobs.dumps(imported):
