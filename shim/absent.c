@@ -17,10 +17,6 @@
 #include "shim/linker.h"
 #include "shim/os.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 /* Resolvers of indirect functions have no argument that tells which one is asked for: one short piece of code each, by
  * the symbol's number. */
 #define RESOLVERS      1024
@@ -28,11 +24,11 @@
 
 #if defined(__x86_64__)
 #define REFERENCE_TYPES R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT, R_X86_64_64
-__asm__(".pushsection .text\n.balign 16\nabsent_resolvers:\n.set number, 0\n.rept 1024\n"
+__asm__(".pushsection commtap_resolvers,\"ax\"\n.balign 16\nabsent_resolvers:\n.set number, 0\n.rept 1024\n"
         "endbr64\nmov $number,%edi\njmp absent_resolve\n.balign 16\n.set number, number + 1\n.endr\n.popsection\n");
 #else
 #define REFERENCE_TYPES R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT, R_AARCH64_ABS64
-__asm__(".pushsection .text\n.balign 16\nabsent_resolvers:\n.set number, 0\n.rept 1024\n"
+__asm__(".pushsection commtap_resolvers,\"ax\"\n.balign 16\nabsent_resolvers:\n.set number, 0\n.rept 1024\n"
         "hint #34\nmov w0,#number\nb absent_resolve\n.balign 16\n.set number, number + 1\n.endr\n.popsection\n");
 #endif
 extern const char absent_resolvers[] __attribute__((visibility("hidden")));
@@ -41,45 +37,45 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
-static long kernel(long number, long a, long b, long c, long d, long e, long f) {
-#if defined(__x86_64__)
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "+a"(number)
-                     : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return number;
-#else
-    register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c,
-                     x3 __asm__("x3") = d, x4 __asm__("x4") = e, x5 __asm__("x5") = f;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
-    return x0;
-#endif
-}
-
 static bool protect(uintptr_t page, size_t bytes, int rights) {
-    return kernel(SYS_mprotect, (long)page, (long)bytes, rights, 0, 0, 0) == 0;
-}
-
-/* Pages that are about to be written, all at once (Linux 5.14; else each is fetched when it is touched). */
-static void fetch(void *pages, size_t bytes) {
-    kernel(SYS_madvise, (long)pages, (long)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
+#if defined(__x86_64__)
+    long result = SYS_mprotect;
+    __asm__ volatile("syscall" : "+a"(result) : "D"(page), "S"(bytes), "d"((long)rights) : "rcx", "r11", "memory");
+    return result == 0;
+#else
+    register long x8 __asm__("x8") = SYS_mprotect, x0 __asm__("x0") = (long)page, x1 __asm__("x1") = (long)bytes,
+                     x2 __asm__("x2") = rights;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
+    return x0 == 0;
+#endif
 }
 
 /* ---- which functions ------------------------------------------------------------------------- */
 
-static bool is_first_letter(char c) {
-    return c == 'M' || c == 'P' || c == 'n' || c == 'c' || c == 'h'; /* MPI_ PMPI_ nccl cuda cu hip */
+/* Quick, and wrong in one direction only: nearly every name is none of ours. */
+static bool may_be_ours(const char *name) {
+    switch (*name) {
+    case 'M':
+    case 'P':
+        return name[1] == 'P' || name[1] == 'M'; /* MPI_ PMPI_ */
+    case 'n':
+        return name[1] == 'c'; /* nccl */
+    case 'c':
+        return name[1] == 'u'; /* cuda cu */
+    case 'h':
+        return name[1] == 'i'; /* hip */
+    }
+    return false;
 }
 
 /* Not the hooks on the linker's functions, which the C library has, nor the interfaces for plugins, which are ours. */
 static bool can_be_absent(const ElfW(Sym) * symbol) {
     return symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-           is_first_letter(linker_own_tables()->strings[symbol->st_name]);
+           may_be_ours(linker_own_tables()->strings + symbol->st_name);
 }
 
 static const ElfW(Sym) * our_function(const char *name) {
-    if (!is_first_letter(*name))
+    if (!may_be_ours(name))
         return NULL;
     const ElfW(Sym) *symbol = elf_definition(linker_own_tables(), name, elf_hash(name));
     return symbol && can_be_absent(symbol) ? symbol : NULL;
@@ -130,29 +126,34 @@ static bool is_reference(uint64_t type) {
     return type == types[0] || type == types[1] || type == types[2];
 }
 
-static void hide_in_list(const struct dl_phdr_info *info, const struct elf_tables *object,
+/* True when the object refers to a function of ours at all. */
+static bool hide_in_list(const struct dl_phdr_info *info, const struct elf_tables *object,
                          const struct elf_relocations *list, size_t first) {
+    bool any = false;
     for (size_t i = first; i < list->count; i++) {
         const ElfW(Rela) *r = &list->entries[i];
         const ElfW(Sym) *reference = &object->symbols[ELF64_R_SYM(r->r_info)];
-        if (reference->st_shndx != SHN_UNDEF || ELF64_ST_BIND(reference->st_info) != STB_WEAK ||
-            !is_reference(ELF64_R_TYPE(r->r_info)))
+        if (reference->st_shndx != SHN_UNDEF || !is_reference(ELF64_R_TYPE(r->r_info)))
             continue;
         const char *name = object->strings + reference->st_name;
         const ElfW(Sym) *function = our_function(name);
         void **slot = (void **)(object->base + r->r_offset);
-        if (function && *slot == wrapper_of(function) && !linker_has_elsewhere(name))
+        if (function && ELF64_ST_BIND(reference->st_info) == STB_WEAK && *slot == wrapper_of(function) &&
+            !linker_has_elsewhere(name))
             make_null(info, slot);
+        any |= function != NULL;
     }
+    return any;
 }
 
 static int hide_in_object(struct dl_phdr_info *info, size_t size, void *data) {
     struct elf_tables object;
-    (void)size, (void)data;
+    bool *any = data;
+    (void)size;
     if (info->dlpi_addr == linker_own_tables()->base || !elf_tables(info, &object))
         return 0;
-    hide_in_list(info, &object, &object.data, object.relative);
-    hide_in_list(info, &object, &object.calls, 0);
+    *any |= hide_in_list(info, &object, &object.data, object.relative);
+    *any |= hide_in_list(info, &object, &object.calls, 0);
     return 0;
 }
 
@@ -213,36 +214,46 @@ __attribute__((visibility("hidden"), used)) void *absent_resolve(unsigned number
 }
 
 /* A copy of our symbols, in which the functions are indirect: the file's own lies among code, which stays as it is. */
-static ElfW(Sym) indirect[RESOLVERS] __attribute__((aligned(4096)));
+static ElfW(Sym) indirect[RESOLVERS];
 
-static void make_indirect(void) {
+static ElfW(Sym) indirect_form(size_t i) {
+    const struct elf_tables *ours = linker_own_tables();
+    ElfW(Sym) symbol = ours->symbols[i];
+    if (can_be_absent(&symbol)) {
+        symbol.st_info = ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC);
+        symbol.st_value = (uintptr_t)absent_resolvers + i * RESOLVER_BYTES - ours->base;
+        symbol.st_size = RESOLVER_BYTES;
+    }
+    return symbol;
+}
+
+/* Threads that come here at once all store the same. */
+void absent_prepare(void) {
+    static bool done;
     const struct elf_tables *ours = linker_own_tables();
     size_t count = elf_symbol_count(ours);
-    if (count > RESOLVERS)
+    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE) || !ours->symbols || count > RESOLVERS)
         return;
-    fetch(indirect, count * sizeof *indirect);
-    for (size_t i = 0; i < count; i++) {
-        indirect[i] = ours->symbols[i];
-        if (can_be_absent(&indirect[i])) {
-            indirect[i].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC);
-            indirect[i].st_value = (uintptr_t)absent_resolvers + i * RESOLVER_BYTES - ours->base;
-            indirect[i].st_size = RESOLVER_BYTES;
-        }
-    }
+    for (size_t i = 0; i < count; i++)
+        indirect[i] = indirect_form(i);
     for (ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_SYMTAB) /* an address once the linker has relocated it, else a distance */
-            d->d_un.d_ptr = (uintptr_t)indirect - (d->d_un.d_ptr < ours->base ? ours->base : 0);
+        if (d->d_tag == DT_SYMTAB && !__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
+            /* an address once the linker has relocated it, else a distance */
+            __atomic_store_n(&d->d_un.d_ptr, (uintptr_t)indirect - (d->d_un.d_ptr < ours->base ? ours->base : 0),
+                             __ATOMIC_RELEASE);
 }
 
 static void nothing(void) {
 }
 
 /* Asked for the address of an indirect function of our own, the linker comes here while it relocates us. */
+/* Asked for the address of an indirect function of our own, the linker comes here while it relocates us. */
 __attribute__((used)) static void (*hide_absent(void))(void) {
-    if (linker_own_tables()->symbols) {
-        linker_iterate(hide_in_object, NULL);
-        make_indirect();
-    }
+    bool any = false;
+    if (linker_own_tables()->symbols)
+        linker_iterate(hide_in_object, &any);
+    if (any)
+        absent_prepare();
     return nothing;
 }
 

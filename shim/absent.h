@@ -6,19 +6,22 @@
  * This library exports every function it knows; the job's MPI, NCCL or CUDA may lack some, or not be there at all.
  * Callers that refer to a function weakly take a reference that is not NULL for "it is there", and call it.
  *
- * Nothing needs to be called for it: it is done while the linker relocates this library, before any library or the
- * program has started.
+ * Most is done while the linker relocates this library, before any library or the program has started.
  *   - Objects relocated before this library: their weak references to what nobody else defines become NULL.
- *   - Objects relocated later, those opened at run time included: our functions are turned into indirect ones, which
- * the linker asks for their address at each reference. They answer with the wrapper where another object has the
- *     function; else NULL to a weak reference, and to a strong one the linker's own failure. (In the file they are
- *     plain functions: of indirect ones in libraries not relocated yet the linker warns on stderr.)
+ *   - Objects relocated later: our functions are turned into indirect ones, which the linker asks for their address at
+ *     each reference. They answer with the wrapper where another object has the function; else NULL to a weak
+ * reference, and to a strong one the linker's own failure. (In the file they are plain functions: of indirect ones in
+ * libraries not relocated yet the linker warns on stderr.) A process that refers to none of them is spared the cost
+ * until it opens a library.
  */
 #ifndef COMMTAP_ABSENT_H
 #define COMMTAP_ABSENT_H
 
-/* Between these, a look-up of `name` by this thread that finds our function fails on behalf of `object`, its caller, even
- * where a library that the caller cannot see has it. */
+/* Before any object is opened, or a function of ours is looked up. */
+void absent_prepare(void);
+
+/* Between these, a look-up of `name` by this thread that finds our function fails on behalf of `object`, its caller,
+ * even where a library that the caller cannot see has it. */
 void absent_begin_failing(const char *name, const char *object);
 void absent_end_failing(void);
 

@@ -113,24 +113,46 @@ const ElfW(Sym) * elf_definition(const struct elf_tables *tables, const char *na
     return tables->sysv_hash ? find_sysv(tables, name) : NULL;
 }
 
+static uint32_t last_in_buckets(const uint32_t *table) {
+    const uint32_t *bucket = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4);
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < table[0]; i++)
+        if (bucket[i] > last)
+            last = bucket[i];
+    return last;
+}
+
+static size_t last_in_relocations(const struct elf_relocations *list) {
+    size_t last = 0;
+    for (size_t i = 0; i < list->count; i++)
+        if (ELF64_R_SYM(list->entries[i].r_info) > last)
+            last = ELF64_R_SYM(list->entries[i].r_info);
+    return last;
+}
+
+/* Of an object that defines nothing the table does not say how many symbols there are; what is relocated needs some. */
+static size_t count_relocated(const struct elf_tables *tables) {
+    size_t data = last_in_relocations(&tables->data), calls = last_in_relocations(&tables->calls);
+    return (data > calls ? data : calls) + 1;
+}
+
 size_t elf_symbol_count(const struct elf_tables *tables) {
     const uint32_t *table = tables->gnu_hash;
     if (!table)
         return tables->sysv_hash ? tables->sysv_hash[1] : 0;
-    uint32_t buckets = table[0], last = 0;
-    const uint32_t *bucket = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4), *chain = bucket + buckets;
-    for (uint32_t i = 0; i < buckets; i++)
-        if (bucket[i] > last)
-            last = bucket[i];
-    if (last < table[1] || last == 0)
-        return table[1];
-    while (!(chain[last - table[1]] & 1))
+    uint32_t first = table[1], last = last_in_buckets(table);
+    const uint32_t *chain = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4) + table[0];
+    if (last < first || last == 0)
+        return count_relocated(tables);
+    while (!(chain[last - first] & 1))
         last++;
     return last + 1;
 }
 
 size_t elf_reference_count(const struct elf_tables *tables) {
-    return tables->gnu_hash ? tables->gnu_hash[1] : elf_symbol_count(tables);
+    if (tables->gnu_hash && last_in_buckets(tables->gnu_hash) > 0)
+        return tables->gnu_hash[1];
+    return elf_symbol_count(tables);
 }
 
 void *elf_address(const struct elf_tables *tables, const ElfW(Sym) * symbol) {

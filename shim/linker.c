@@ -23,7 +23,7 @@ static struct {
     char *(*dlerror)(void);
     int (*dladdr)(const void *, Dl_info *);
     int (*iterate)(object_visitor, void *);
-} functions;
+} functions WRITTEN_AT_START;
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
@@ -31,7 +31,8 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 extern struct r_debug _r_debug __attribute__((weak));
 
 const struct elf_tables *linker_own_tables(void) {
-    static struct elf_tables tables; /* read before absent.c changes what the dynamic section points to */
+    static struct elf_tables tables
+        WRITTEN_AT_START; /* read before absent.c changes what the dynamic section points to */
     if (!tables.symbols)
         elf_tables_at((uintptr_t)__ehdr_start, _DYNAMIC, &tables);
     return &tables;

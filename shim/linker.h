@@ -62,8 +62,8 @@ void *linker_symbol_in_libc(const char *name);
 void linker_bind_to_libc(void);
 
 /* Ends a look-up, or a call, as the linker does when `object` refers to a function that is not there: dlopen() and
- * dlsym() of the job's fail with its message, anything else ends the process with it. Returns where the C library offers
- * no way to do so. */
+ * dlsym() of the job's fail with its message, anything else ends the process with it. Returns where the C library
+ * offers no way to do so. */
 void linker_fail(const char *object, const char *name);
 
 #endif

@@ -21,6 +21,9 @@
 /* What the constructor runs lies together: a page of code that only it needs is a page fault in every process. */
 #define AT_START __attribute__((section(".text.startup")))
 
+/* And data that it writes lies in the one page of data that is written in every process anyway. */
+#define WRITTEN_AT_START __attribute__((section(".data")))
+
 /* Symbols that moved into libc in glibc 2.34: ask for the version that every supported glibc still offers, and weakly,
  * since before 2.34 they live in libpthread and libdl, which a program may not have loaded. */
 #if defined(__x86_64__)

@@ -392,6 +392,7 @@ static void *answer_hook(const struct hook *hook, void *found, void *next) {
 /* Fails as the look-up would without us, the message of dlerror() included: our mere presence must not make a function
  * seem present. */
 static void *fail(void *handle, const char *name, const void *caller) {
+    absent_prepare();
     bool of_caller = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
     absent_begin_failing(name, of_caller ? linker_object_at(caller) : linker_object_of_handle(handle));
     if (linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name))
@@ -460,3 +461,19 @@ __attribute__((visibility("hidden"), used)) void *choose_dlvsym(void *handle, co
 
 TAIL_JUMP(dlsym, choose_dlsym);
 TAIL_JUMP(dlvsym, choose_dlvsym);
+
+/* ---- the dlopen hook ------------------------------------------------------------------------- */
+
+/* A jump again: a library is looked for where its caller's own path says. */
+__attribute__((visibility("hidden"), used)) void *choose_dlopen(void) {
+    static void *real;
+    void *found = __atomic_load_n(&real, __ATOMIC_ACQUIRE);
+    absent_prepare();
+    if (!found) {
+        found = resolve_next("dlopen");
+        __atomic_store_n(&real, found, __ATOMIC_RELEASE);
+    }
+    return found ? found : (void *)finds_nothing;
+}
+
+TAIL_JUMP(dlopen, choose_dlopen);
