@@ -222,6 +222,18 @@ static int preload_library(struct job *job) {
     return code;
 }
 
+/* A program built with GCC's AddressSanitizer ends at once where its runtime is not the first library, which nothing
+ * preloaded can change from outside; asked not to insist it runs as well. Others do not look at the variable. */
+static int let_sanitizers_run(struct job *job) {
+    const char *given = getenv("ASAN_OPTIONS");
+    char *value;
+    if (asprintf(&value, "%s%sverify_asan_link_order=0", given ? given : "", given && *given ? ":" : "") < 0)
+        return out_of_memory();
+    int code = run_settings_set(&job->settings, "ASAN_OPTIONS", value) ? EXIT_FINE : out_of_memory();
+    free(value);
+    return code;
+}
+
 /* ---- afterwards ------------------------------------------------------------------------------ */
 
 /* Prints a path so that it can be pasted into a shell. */
@@ -334,6 +346,8 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = preload_library(&job);
     if (code == EXIT_FINE)
+        code = let_sanitizers_run(&job);
+    if (code == EXIT_FINE)
         code = prepare_directory(&job);
     if (code == EXIT_FINE)
         code = run_command(&job, options->arguments);
@@ -358,6 +372,8 @@ const struct command command_run = {
     .arguments = "-- COMMAND...",
     .details = "COMMAND may be a launcher (mpirun, mpiexec, srun, torchrun, deepspeed) or a program that a launcher\n"
                "starts: `commtap run -- mpirun -n 4 ./app` and `mpirun -n 4 commtap run -o DIR -- ./app` both work.\n"
+               "Programs built with GCC's AddressSanitizer refuse preloaded libraries; so that they run all the same,\n"
+               "verify_asan_link_order=0 is added to ASAN_OPTIONS.\n"
                "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n"
                "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
                "command, 126 when it cannot be started.\n",

@@ -8,11 +8,11 @@ PROGRAMS := $(BUILD)/test/programs
 PROGRAM_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -pthread
 FORTRAN_BINDINGS := 1 2 3
 
-# built without MPI; with MPI's header only; as libraries; elsewhere (references.mk); all others are linked to MPI
+# built without MPI; with MPI's header only; as libraries; elsewhere (references.mk, checkers.mk); all others are linked to MPI
 PLAIN_PROGRAMS := absent weak scope runtimes rehost
 UNLINKED_PROGRAMS := loaded plugin
 PROGRAM_LIBRARIES := plugin tool early
-LINKED_PROGRAMS := $(filter-out references $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
+LINKED_PROGRAMS := $(filter-out references bystander $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 
 .PHONY: deps demo programs check-e2e check-mpi4py check-clang

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Jobs under sanitizers, memory checkers and other allocators run with the library as they run without it.
+# Must not live here: what is recorded (beyond that something is).
+import collections
+import re
+import shutil
+import subprocess
+
+import pytest
+
+import jobs
+
+FOLDER = jobs.PROGRAMS / "checkers"
+PRELOADABLE = ["clang-address", "clang-thread", "clang-undefined", "clang-memory", "gcc-thread", "gcc-undefined"]
+ALLOCATORS = ["libjemalloc.so.2", "libtcmalloc.so.4", "libtcmalloc_minimal.so.4"]
+# what is the same in two runs: no process numbers, no addresses
+CHANGING = re.compile(r"==\d+==|0x[0-9a-f]+|\bpid[ =]\d+|\(\d+\)")
+
+
+def verdicts(text):
+    """What a checker said, without the stacks: where the library's own frames are, and rightly."""
+    lines = [CHANGING.sub("", line).strip() for line in text.splitlines()]
+    said = re.compile(r"ERROR|WARNING|SUMMARY|[Ll]eak of|LeakSanitizer|definitely lost|Invalid|uninitialised|failed|refus|come first")
+    return collections.Counter(line for line in lines if said.search(line) and not line.startswith("#"))
+
+
+def outcome(mpi, command, where, count=2, **how):
+    done = jobs.run(mpi, count, command, where, check=False, timeout=300, **how)
+    return done.returncode, sorted(line for line in done.stdout.splitlines() if line.startswith("rank")), verdicts(done.stderr)
+
+
+def assert_alike(mpi, command, where, environment=None, count=2):
+    without = outcome(mpi, command, None, count, way="none", environment=environment)
+    mine = {key: f"{jobs.SHIM}:{value}" if key == "LD_PRELOAD" else value for key, value in (environment or {}).items()}
+    assert outcome(mpi, command, where, count, environment=mine) == without
+    assert len(jobs.dumps(where)) == count
+    return without
+
+
+@pytest.mark.parametrize("build", PRELOADABLE)
+def test_sanitizers(mpi, where, build):
+    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where)
+    if build == "clang-memory":
+        assert ranks == []  # which stops every job in MPI_Init
+    elif (mpi, build) != ("mpich", "gcc-thread"):  # which crashes there by itself
+        assert len(ranks) == 2
+
+
+@pytest.mark.parametrize("build", PRELOADABLE)
+def test_sanitizers_without_mpi(build):
+    environment = jobs.clean_environment()
+    done = [
+        subprocess.run([FOLDER / f"absent-{build}"], env={**environment, **extra}, capture_output=True, text=True, timeout=60)
+        for extra in ({}, {"LD_PRELOAD": str(jobs.SHIM)})
+    ]
+    assert (done[1].returncode, done[1].stdout, done[1].stderr) == (0, done[0].stdout, "")
+
+
+def test_gccs_address_sanitizer_wants_to_be_first(mpi, where):
+    """It refuses any preloaded library; under `commtap run` the job runs as it does by itself."""
+    command = [str(FOLDER / f"{mpi}-gcc-address")]
+    refused = outcome(mpi, command, None, way="none", environment={"LD_PRELOAD": str(FOLDER / "empty.so")})
+    assert refused[0] != 0 and refused[1] == []
+    assert outcome(mpi, command, where) == refused
+    alone = outcome(mpi, command, None, way="none")
+    mine = outcome(mpi, command, where, way="run")
+    assert len(alone[1]) == 2 and mine == alone
+    assert len(jobs.dumps(where)) == 2
+
+
+def test_valgrind(where):
+    if not shutil.which("valgrind"):
+        pytest.skip("no valgrind here")
+    command = ["valgrind", "--error-exitcode=9", "--leak-check=no", jobs.program("mpich", "checked")]
+    assert len(assert_alike("mpich", command, where, count=1)[1]) == 1
+
+
+def test_heaptrack(where, tmp_path):
+    if not shutil.which("heaptrack"):
+        pytest.skip("no heaptrack here")
+    command = ["heaptrack", "-o", str(tmp_path / "heap"), jobs.program("mpich", "checked")]
+    assert len(assert_alike("mpich", command, where, count=1)[1]) == 1
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_allocators(mpi, where, allocator):
+    environment = {"LD_PRELOAD": allocator}
+    alone = jobs.run(mpi, 1, ["/bin/true"], None, way="none", environment=environment, check=False)
+    if "cannot be preloaded" in alone.stderr:
+        pytest.skip(f"no {allocator} here")
+    assert len(assert_alike(mpi, [jobs.program(mpi, "checked")], where, environment)[1]) == 2
+
+
+def test_nothing_of_ours_goes_through_who_interposes_on_libc(mpi, where):
+    """Not while it starts (its functions may not be up), nor later (it would take our doings for the job's)."""
+    preload = {"LD_PRELOAD": f"{jobs.SHIM}:{FOLDER / 'bystander.so'}"}
+    done = jobs.run(mpi, 2, [jobs.program(mpi, "checked")], where, environment=preload)
+    assert done.stdout.count("MPI is there\n") == 2 and done.stdout.count("rank") == 2
+    assert "called by commtap" not in done.stderr
+    assert len(jobs.dumps(where)) == 2
+    alone = jobs.run(mpi, 1, ["/bin/true"], None, way="none", environment=preload)
+    assert (alone.stdout, alone.stderr) == ("MPI is not there\n", "")
