@@ -18,12 +18,14 @@
 #include <string.h>
 
 /* there in every MPI; in some or none; a weak reference only; NCCL's and CUDA's where there is no such library */
+/* clang-format off */
 #define NAMES(X)                                                                                                       \
     X(MPI_Send)                                                                                                        \
     X(PMPI_Send)                                                                                                       \
-    X(MPI_Initialized) X(MPI_Pcontrol) X(MPI_Allreduce) X(MPI_Send_c) X(PMPI_Send_c) X(MPI_Allreduce_c)                \
-        X(MPI_Barrier_init) X(MPI_Session_init) X(PMPI_Session_init) X(MPI_Alltoallw_init_c) X(MPI_Buffer_flush)       \
-            X(ncclAllReduce) X(ncclGroupStart) X(cudaGraphLaunch) X(cuGraphLaunch) X(cuGraphLaunch_ptsz)
+    X(MPI_Initialized)                                                                                                 \
+    X(MPI_Pcontrol) X(MPI_Allreduce) X(MPI_Send_c) X(PMPI_Send_c) X(MPI_Allreduce_c) X(MPI_Barrier_init)               \
+        X(MPI_Session_init) X(PMPI_Session_init) X(MPI_Alltoallw_init_c) X(MPI_Buffer_flush) X(ncclAllReduce)          \
+            X(ncclGroupStart) X(cudaGraphLaunch) X(cuGraphLaunch) X(cuGraphLaunch_ptsz)
 #define DECLARE(name) extern int name(void) __attribute__((weak));
 NAMES(DECLARE)
 
