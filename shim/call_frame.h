@@ -52,6 +52,7 @@ struct call_frame {
     /* kinds that need more */
     uint32_t ordinal; /* creations: of the new object; Sendrecv: of the received message */
     struct communicator *parent;
+    int error;          /* what the real function returned, where it failed */
     uintptr_t handle;   /* object or request named before the call, gone after it */
     uintptr_t *handles; /* arrays of requests, copied: the call clears the job's */
     uint32_t n;

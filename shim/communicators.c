@@ -234,9 +234,17 @@ static void give_back(struct communicator *c) {
     free_list_put(&places, (uint32_t)(c - pool) + 1);
 }
 
+void communicator_end_history(struct communicator *c) {
+    if (!__atomic_exchange_n(&c->being_freed, 0, __ATOMIC_ACQ_REL))
+        return;
+    collective_took_place(c, c->last_signature);
+    collective_complete(c);
+}
+
 /* The end of a communicator that the dump knows. */
 static void retire(struct communicator *c) {
     shapes_forget();
+    communicator_end_history(c);
     define_freed(c);
     give_back_progress(c->progress);
     give_back(c);
@@ -250,6 +258,41 @@ void communicator_forget(struct handle_map *map, uintptr_t handle) {
         return;
     handle_map_remove(map, handle);
     retire(c);
+}
+
+void communicator_hide(struct handle_map *map, uintptr_t handle) {
+    handle_map_remove(map, handle);
+    shapes_forget();
+}
+
+void communicator_drop_hidden(struct communicator *c) {
+    retire(c);
+}
+
+void communicator_show_again(struct handle_map *map, uintptr_t handle, struct communicator *c) {
+    if (!handle_map_set(map, handle, (uintptr_t)c))
+        retire(c);
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* Entries of longer histories are 0, unknown: what stood there of shorter ones is lost. */
+void collective_take_back(struct communicator *c, uint32_t seq, uint64_t hashed, uint64_t hash) {
+    struct progress *p = c->progress;
+    uint64_t version = p->version, end = p->hashed;
+    __atomic_store_n(&p->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    for (uint64_t k = hashed + 1; k <= end; k++) {
+        p->recent[k % PROGRESS_RECENT] = 0;
+        if (k % 64 == 0)
+            p->every[k / 64 % PROGRESS_EVERY] = 0;
+    }
+    c->sequence = seq;
+    p->prefix_hash = hash;
+    p->hashed = hashed;
+    p->recent[hashed % PROGRESS_RECENT] = hash;
+    __atomic_store_n(&p->enqueued, seq, __ATOMIC_RELEASE);
+    __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
 }
 
 /* ---- attributes: the library tells us when a communicator goes ------------------------------- */

@@ -37,6 +37,8 @@ struct communicator {
     uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
     uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
     struct progress *progress; /* never NULL: a spare row in private memory when the table is full */
+    uint64_t last_signature;   /* of the call that is freeing it now: what its history will end with */
+    uint32_t being_freed;      /* ... and that there is one */
     struct nccl_state nccl;
 };
 
@@ -108,6 +110,16 @@ bool communicators_are_watched(void);
 /* Drops a handle; called when the library frees it. */
 void communicator_forget(struct handle_map *map, uintptr_t handle);
 
+/* The same in two steps, for what the library frees without telling us: hidden before the call, for the handle may be
+ * another's as soon as it is free; dropped after it, or shown again where the call failed and it still is what it was.
+ */
+void communicator_hide(struct handle_map *map, uintptr_t handle);
+void communicator_drop_hidden(struct communicator *c);
+void communicator_show_again(struct handle_map *map, uintptr_t handle, struct communicator *c);
+
+/* The call that frees it took place: its history ends with that call, once. */
+void communicator_end_history(struct communicator *c);
+
 void communicator_set_name(const struct communicator *c, const char *name);
 
 /* Finds outdegree, neighbours and missing of a communicator with a topology; 0 neighbours when it has none. */
@@ -115,10 +127,10 @@ void communicator_ask_topology(struct communicator *c);
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* A collective was entered or posted: its number. */
+/* A collective was entered or posted: its number, which is the next one's should it not take place. */
 static inline uint32_t collective_enter(struct communicator *c, uint16_t call, uint64_t now) {
     struct progress *p = c->progress;
-    uint32_t seq = c->sequence++;
+    uint32_t seq = c->sequence;
     p->last_call = call;
     p->last_enter = now;
     p->started = seq + 1;
@@ -126,7 +138,8 @@ static inline uint32_t collective_enter(struct communicator *c, uint16_t call, u
     return seq;
 }
 
-/* The same where entering does not mean running: `started` and `completed` are the GPU's to move. */
+/* NCCL: the number is taken at once, since others of its group follow before any has run; `started` and `completed` are
+ * the GPU's to move. */
 static inline uint32_t collective_enqueue(struct communicator *c, uint16_t call, uint64_t now) {
     struct progress *p = c->progress;
     uint32_t seq = c->sequence++;
@@ -136,7 +149,7 @@ static inline uint32_t collective_enqueue(struct communicator *c, uint16_t call,
     return seq;
 }
 
-/* Its call returned: the history now includes `signature`. */
+/* The history now includes `signature`. */
 static inline void collective_hash(struct communicator *c, uint64_t signature) {
     struct progress *p = c->progress;
     uint64_t k = p->hashed + 1, version = p->version;
@@ -155,19 +168,21 @@ static inline void collective_hash(struct communicator *c, uint64_t signature) {
     __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
 }
 
-/* Collectives from `seq` on never took place: their numbers are given to the next ones. `hash` is the history before
- * them, of `hashed` collectives. */
-static inline void collective_take_back(struct communicator *c, uint32_t seq, uint64_t hashed, uint64_t hash) {
-    struct progress *p = c->progress;
-    uint64_t version = p->version;
-    __atomic_store_n(&p->version, version + 1, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    c->sequence = seq;
-    p->prefix_hash = hash;
-    p->hashed = hashed;
-    __atomic_store_n(&p->enqueued, seq, __ATOMIC_RELEASE);
-    __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
+/* The collective entered last took place: its call has returned, or the communicator goes. */
+static inline void collective_took_place(struct communicator *c, uint64_t signature) {
+    c->sequence++;
+    collective_hash(c, signature);
 }
+
+/* It did not: the library refused it, and no other rank will ever meet it. */
+static inline void collective_withdraw(struct communicator *c) {
+    c->progress->started = c->sequence;
+    __atomic_store_n(&c->progress->enqueued, (uint64_t)c->sequence, __ATOMIC_RELEASE);
+}
+
+/* NCCL: collectives from `seq` on never took place: their numbers are given to the next ones. `hash` is the history
+ * before them, of `hashed` collectives. */
+void collective_take_back(struct communicator *c, uint32_t seq, uint64_t hashed, uint64_t hash);
 
 static inline void collective_complete(struct communicator *c) {
     if (recorder.multithreaded)

@@ -288,7 +288,7 @@ enum record_flag {
  * seq: collective number on the communicator (0, 1, ...), or ordinal within the channel (communicator, source,
  * destination, tag) counted separately for sends and receives; receives posted on a communicator after a wildcard
  * carry FLAG_ORDINAL_UNKNOWN: their order is that of `op`. Started persistent collectives: seq is that of the
- * initialising call, tag the ordinal of the start.
+ * initialising call, tag the ordinal of the start. Collectives without FLAG_COLLECTIVE took no part: refused calls.
  * op: process-wide number of the operation in posting order, 0 for calls that are no operation. */
 struct record {
     uint64_t commit; /* ticket + 1, released last; 0 = unused or being written */
@@ -398,13 +398,15 @@ struct pending {
     uint8_t active;
 };
 
-#define PROGRESS_RECENT 64u /* h_k of the last 64 collectives: recent[k % 64] */
+#define PROGRESS_RECENT 64u /* h_k of the last 64 collectives: recent[k % 64]; 0 here and below: unknown */
 #define PROGRESS_EVERY  64u /* h_k at k = 64, 128, ...: every[(k / 64) % 64] */
 #define PROGRESS_POWERS 32u /* h_k at k = 1, 2, 4, ...: powers[log2(k)] */
 
-/* How far this process came on one communicator. h_0 = uid, h_k combines h_{k-1} with the signature of collective
- * k - 1; equal h_k means equal history. A collective is hashed when its call returned (only then may its datatype be
- * asked for its size); the one a process is stuck in stands in its in-flight slot. */
+/* How far this process came on one communicator. A call that returned an error takes no number: the next collective has
+ * it. But a call of MPI that did communicate before it failed (a truncated message) keeps its number, since the other
+ * ranks have counted it too; that is told by the class of its error. h_0 = uid, h_k combines h_{k-1} with the signature
+ * of collective k - 1; equal h_k means equal history. A collective is hashed when its call returned (only then may its
+ * datatype be asked for its size); the one a process is stuck in stands in its in-flight slot. */
 struct progress {
     uint64_t version; /* odd = being written, 0 = unused */
     uint32_t comm;    /* local index */

@@ -190,13 +190,13 @@ void frame_find_unseen(struct call_frame *f) {
     X(KIND_COMM_GET_PARENT, nothing, comm_get_parent_after)                                                            \
     X(KIND_TYPE_FREE, type_free_before, plain_after)                                                                   \
     X(KIND_WIN_CREATE, collective_before, win_create_after)                                                            \
-    X(KIND_WIN_FREE, win_free_before, plain_after)                                                                     \
+    X(KIND_WIN_FREE, win_free_before, win_free_after)                                                                  \
     X(KIND_RMA, independent_before, independent_after)                                                                 \
     X(KIND_RMA_REQUEST, independent_before, independent_request_after)                                                 \
     X(KIND_RMA_SYNC, independent_before, independent_after)                                                            \
     X(KIND_WIN_COLLECTIVE, collective_before, collective_after)                                                        \
     X(KIND_FILE_OPEN, collective_before, file_open_after)                                                              \
-    X(KIND_FILE_CLOSE, file_close_before, plain_after)                                                                 \
+    X(KIND_FILE_CLOSE, file_close_before, file_close_after)                                                            \
     X(KIND_FILE_COLLECTIVE, collective_before, collective_after)                                                       \
     X(KIND_FILE_IO, independent_before, independent_after)                                                             \
     X(KIND_FILE_IO_REQUEST, independent_request_before, independent_request_after)
@@ -254,6 +254,7 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
         f->failed = true;
         f->flags |= FLAG_FAILED;
         f->result = (uint8_t)result;
+        f->error = (int)result;
     }
     after(f);
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))

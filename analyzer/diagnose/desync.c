@@ -32,7 +32,7 @@ bool prefix_hash(const struct progress *progress, uint64_t uid, uint64_t k, uint
         *hash = progress->powers[63 - __builtin_clzll(k)];
     else
         return false;
-    return true;
+    return *hash != 0;
 }
 
 static int compare_numbers(const void *a, const void *b) {
@@ -96,8 +96,13 @@ static bool take_pending(const struct dump *dump, uint32_t local, uint64_t seq, 
         const struct pending *p = &dump->pending[i];
         if (!pending_is_active(dump, p) || p->comm != local || p->seq != seq || !(p->flags & FLAG_COLLECTIVE))
             continue;
-        *signature =
-            (struct signature){dump_call(dump, p->call), p->bytes, p->peer, p->dtype, p->redop, true, p->stack};
+        *signature = (struct signature){.call = dump_call(dump, p->call),
+                                        .bytes = p->bytes,
+                                        .root = p->peer,
+                                        .dtype = p->dtype,
+                                        .redop = p->redop,
+                                        .recorded = true,
+                                        .stack = p->stack};
         return true;
     }
     return false;
@@ -111,9 +116,15 @@ static bool take_record(const struct dump *dump, uint32_t local, uint64_t seq, s
         for (uint64_t t = l->end_ticket; l->ring && t > last; t--) {
             struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
             if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST) || r.comm != local || r.seq != seq ||
-                !(r.flags & FLAG_COLLECTIVE) || r.flags & FLAG_FAILED)
+                !(r.flags & FLAG_COLLECTIVE))
                 continue;
-            *signature = (struct signature){dump_call(dump, r.call), r.bytes, r.peer, r.dtype, r.redop, true, r.stack};
+            *signature = (struct signature){.call = dump_call(dump, r.call),
+                                            .bytes = r.bytes,
+                                            .root = r.peer,
+                                            .dtype = r.dtype,
+                                            .redop = r.redop,
+                                            .recorded = true,
+                                            .stack = r.stack};
             return signature->call != NULL;
         }
     }
@@ -229,6 +240,36 @@ static const struct membership *member_of(const struct shared_communicator *comm
     return world_membership(communicator, party);
 }
 
+static bool is_refused(const struct record *record) {
+    return (record->kind == RECORD_CALL || record->kind == RECORD_POST) && (record->flags & FLAG_FAILED) &&
+           !(record->flags & (FLAG_COLLECTIVE | FLAG_SEND | FLAG_RECV | FLAG_UNMATCHED));
+}
+
+/* The call on the communicator that a member's library refused between its collectives `seq` - 1 and `seq`. NULL: there
+ * is none on record. */
+static const struct call_name *refused_before(const struct world *world, const struct membership *member,
+                                              uint64_t seq) {
+    const struct dump *dump = world->parties[member->party].dump;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        const struct call_name *found = NULL;
+        for (uint64_t t = l->end_ticket; l->ring && t > l->first_ticket && l->end_ticket - t < RECORDS_LOOKED_AT; t--) {
+            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
+            if (r.commit != t || r.comm != member->local)
+                continue;
+            if (is_refused(&r))
+                found = dump_call(dump, r.call);
+            else if (r.flags & FLAG_COLLECTIVE && r.seq >= seq)
+                found = NULL;
+            else if (r.flags & FLAG_COLLECTIVE)
+                break;
+        }
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
 /* The first differing collective of each side, narrowed down by what the rings still hold. */
 static void find_calls(struct mismatch *mismatch, const struct world *world) {
     const struct membership *a = member_of(mismatch->communicator, mismatch->parties[0]);
@@ -241,6 +282,8 @@ static void find_calls(struct mismatch *mismatch, const struct world *world) {
         if (agree(&mismatch->expected, &mismatch->other))
             continue;
         mismatch->from_seq = mismatch->to_seq = seq;
+        mismatch->expected.refused = refused_before(world, a, seq);
+        mismatch->other.refused = refused_before(world, b, seq);
         return;
     }
     if (mismatch->from_seq != mismatch->to_seq)

@@ -17,6 +17,7 @@ struct signature {
     uint8_t dtype, redop;
     bool recorded; /* dtype and redop are known */
     uint32_t stack;
+    const struct call_name *refused; /* a call of its rank that returned an error just before it, NULL = none */
 };
 
 struct mismatch {

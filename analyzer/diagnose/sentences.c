@@ -47,6 +47,11 @@ static void say_parties(const struct diagnosis *diagnosis, char *text, size_t si
     free(ranks);
 }
 
+static void say_refused(char *text, size_t size, const struct signature *signature) {
+    if (signature->refused)
+        phrase(text, size, " (after %s, which returned an error and so does not count)", signature->refused->name);
+}
+
 static void say_mismatch(struct diagnosis *diagnosis) {
     const struct mismatch *m = &diagnosis->mismatch;
     char ours[LIST], theirs[LIST], text[SENTENCE] = "";
@@ -58,9 +63,12 @@ static void say_mismatch(struct diagnosis *diagnosis) {
     phrase_communicator(text, sizeof text, m->communicator);
     phrase(text, sizeof text, ": %s called ", ours);
     phrase_signature(text, sizeof text, &m->expected, &m->other);
-    phrase(text, sizeof text, "%s, %s called ", diagnosis->expected_site, theirs);
+    phrase(text, sizeof text, "%s", diagnosis->expected_site);
+    say_refused(text, sizeof text, &m->expected);
+    phrase(text, sizeof text, ", %s called ", theirs);
     phrase_signature(text, sizeof text, &m->other, &m->expected);
     phrase(text, sizeof text, "%s", diagnosis->other_site);
+    say_refused(text, sizeof text, &m->other);
     say(diagnosis, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
 }
 

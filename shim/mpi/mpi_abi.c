@@ -12,6 +12,11 @@
 
 struct mpi_abi mpi_abi;
 
+/* Error classes in `refusals`: BUFFER to ARG and REQUEST; AMODE, ASSERT, BASE, DISP, FILE, INFO*, KEYVAL, LOCKTYPE,
+ * RMA_SYNC, SIZE, WIN. */
+#define CLASS(number)        (UINT64_C(1) << (number))
+#define CLASSES(first, last) (CLASS((last) + 1) - CLASS(first))
+
 static const struct mpi_abi families[] = {
     {.family = MPI_FAMILY_OPENMPI,
      .handle_bytes = 8,
@@ -25,7 +30,9 @@ static const struct mpi_abi families[] = {
      .proc_null = -2,
      .root = -4,
      .undefined = -32766,
-     .thread_multiple = 3},
+     .thread_multiple = 3,
+     .refusals = CLASSES(1, 13) | CLASS(21) | CLASS(22) | CLASS(24) | CLASS(26) | CLASSES(30, 34) | CLASS(36) |
+                 CLASS(37) | CLASS(47) | CLASS(49) | CLASS(53)},
     {.family = MPI_FAMILY_MPICH,
      .handle_bytes = 4,
      .status_bytes = 20,
@@ -39,6 +46,7 @@ static const struct mpi_abi families[] = {
      .root = -3,
      .undefined = -32766,
      .thread_multiple = 3,
+     .refusals = CLASSES(1, 12) | CLASS(19) | CLASS(21) | CLASSES(27, 31) | CLASSES(45, 48) | CLASSES(50, 53),
      .comm_world = 0x44000000,
      .comm_self = 0x44000001,
      .comm_null = 0x04000000,
@@ -60,6 +68,8 @@ static const struct mpi_abi families[] = {
      .root = -4,
      .undefined = -32766,
      .thread_multiple = 4096,
+     .refusals = CLASSES(1, 13) | CLASS(21) | CLASS(22) | CLASS(24) | CLASS(26) | CLASSES(30, 34) | CLASS(36) |
+                 CLASS(37) | CLASS(50) | CLASS(52) | CLASS(56),
      .comm_world = 0x101,
      .comm_self = 0x102,
      .comm_null = 0x100,

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "shim/mpi/mpi_library.h"
+
 /* ---- what all collectives share -------------------------------------------------------------- */
 
 static void find_root(struct call_frame *f) {
@@ -65,9 +67,23 @@ void collective_find_facts(struct call_frame *f) {
         remember_frame(f, signature(f));
 }
 
-/* After the call succeeded: an unknown communicator gets its number, unknown sizes may be asked for. */
+/* A call that the library refused took no part in a collective: its number is the next one's, as it is on the ranks
+ * that never made the call. Where a call that did communicate fails, the others have counted it too, and it keeps its
+ * number. What only begins an operation has not communicated when it returns an error. */
+static bool takes_part(const struct call_frame *f, bool only_begins) {
+    return likely(!f->failed) || !(only_begins || mpi_library_refused(f->error));
+}
+
+static void withdraw(struct call_frame *f) {
+    if (f->comm)
+        collective_withdraw(f->comm);
+    f->seq = SEQ_NONE;
+    f->flags &= (uint16_t)~FLAG_COLLECTIVE;
+}
+
+/* After the call took place: an unknown communicator gets its number, unknown sizes may be asked for. */
 static void settle(struct call_frame *f) {
-    if (unlikely(!f->comm)) {
+    if (unlikely(!f->comm) && !f->failed) {
         frame_find_unseen(f);
         if (f->comm) {
             if (f->call->root)
@@ -79,21 +95,28 @@ static void settle(struct call_frame *f) {
     if (unlikely(f->bytes == BYTES_UNKNOWN))
         f->bytes = bytes_of(f, true);
     if (likely(f->comm))
-        collective_hash(f->comm, likely(f->shape) ? f->shape->signature : signature(f));
+        collective_took_place(f->comm, likely(f->shape) ? f->shape->signature : signature(f));
 }
 
 void collective_settle_after(struct call_frame *f) {
-    if (likely(!f->failed)) {
+    if (takes_part(f, false)) {
         settle(f);
         if (likely(f->comm))
             collective_complete(f->comm);
+    } else {
+        withdraw(f);
     }
     emit_call(f);
 }
 
+static void emit_refused(struct call_frame *f) {
+    withdraw(f);
+    emit_call(f);
+}
+
 void icollective_after(struct call_frame *f) {
-    if (f->failed) {
-        emit_call(f);
+    if (!takes_part(f, true)) {
+        emit_refused(f);
         return;
     }
     settle(f);
@@ -101,8 +124,8 @@ void icollective_after(struct call_frame *f) {
 }
 
 void collective_init_after(struct call_frame *f) {
-    if (f->failed) {
-        emit_call(f);
+    if (!takes_part(f, true)) {
+        emit_refused(f);
         return;
     }
     settle(f);
@@ -122,10 +145,11 @@ static uint8_t new_topology(const struct call_frame *f) {
 void comm_create_before(struct call_frame *f) {
     collective_before(f);
     f->bytes = 0;
-    f->ordinal = communicator_count_creation(f->comm);
 }
 
 void comm_create_after(struct call_frame *f) {
+    if (takes_part(f, false))
+        f->ordinal = communicator_count_creation(f->comm);
     if (!f->failed) {
         struct creation creation = {.call = f->call->id, .parent = f->comm, .topology = new_topology(f)};
         communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, f->ordinal);
@@ -162,10 +186,11 @@ void comm_from_group_after(struct call_frame *f) {
 }
 
 void comm_idup_after(struct call_frame *f) {
-    if (f->failed) {
-        emit_call(f);
+    if (!takes_part(f, true)) {
+        emit_refused(f);
         return;
     }
+    f->ordinal = communicator_count_creation(f->comm);
     settle(f);
     f->topology = new_topology(f);
     operation_posted(f, REQUEST_COLLECTIVE | REQUEST_CREATES);
@@ -187,15 +212,25 @@ void comm_set_name_after(struct call_frame *f) {
     emit_call(f);
 }
 
-/* ---- freeing: the history ends before the call, since afterwards the communicator is gone ---- */
+/* ---- freeing: the history ends in the call, since afterwards the communicator is gone ----------- */
 
 static void free_before(struct call_frame *f, struct communicator *comm) {
     frame_set_comm(f, comm);
     if (!comm)
         return;
     number_collective(f);
-    collective_hash(comm, signature(f));
-    collective_complete(comm);
+    comm->last_signature = signature(f);
+    __atomic_store_n(&comm->being_freed, 1, __ATOMIC_RELEASE);
+}
+
+/* After a call that left it where it was: it failed, or the library still has use for it. */
+static void still_there(struct call_frame *f) {
+    if (takes_part(f, false)) {
+        communicator_end_history(f->comm);
+        return;
+    }
+    f->comm->being_freed = 0;
+    withdraw(f);
 }
 
 void comm_free_before(struct call_frame *f) {
@@ -203,23 +238,41 @@ void comm_free_before(struct call_frame *f) {
     free_before(f, communicator_find(f->handle));
 }
 
+/* Where the library tells us, this has happened inside the call. */
 void comm_free_after(struct call_frame *f) {
     if (!f->failed && !communicators_are_watched())
         communicator_forget(&handle_maps->communicators, f->handle);
-    f->comm = NULL; /* the library has told us: it may already stand for another one */
+    if (f->comm && communicator_find(f->handle) == f->comm && f->comm->index == f->comm_index)
+        still_there(f);
+    f->comm = NULL; /* its place may already hold another one */
     emit_call(f);
 }
 
 /* Windows and files: nobody tells us when they go, and another thread may get the handle as soon as they have. */
-static void forget_before(struct call_frame *f, struct handle_map *map, struct communicator *sequence) {
+static void hide_before(struct call_frame *f, struct handle_map *map, struct communicator *sequence) {
     free_before(f, sequence);
-    communicator_forget(map, f->handle);
+    if (sequence)
+        communicator_hide(map, f->handle);
+}
+
+static void drop_after(struct call_frame *f, struct handle_map *map, uintptr_t handle_now) {
+    if (f->comm && f->failed && handle_now == f->handle) {
+        still_there(f);
+        communicator_show_again(map, f->handle, f->comm);
+    } else if (f->comm) {
+        communicator_drop_hidden(f->comm);
+    }
     f->comm = NULL; /* its place may already hold another one */
+    emit_call(f);
 }
 
 void win_free_before(struct call_frame *f) {
     f->handle = mpi_handle_at(argument(f, f->call->output), 0);
-    forget_before(f, &handle_maps->windows, window_find(f->handle));
+    hide_before(f, &handle_maps->windows, window_find(f->handle));
+}
+
+void win_free_after(struct call_frame *f) {
+    drop_after(f, &handle_maps->windows, mpi_handle_at(argument(f, f->call->output), 0));
 }
 
 /* MPI_File is a pointer in every MPI. */
@@ -230,22 +283,33 @@ static uintptr_t file_handle(const struct call_frame *f) {
 
 void file_close_before(struct call_frame *f) {
     f->handle = file_handle(f);
-    forget_before(f, &handle_maps->files, file_find(f->handle));
+    hide_before(f, &handle_maps->files, file_find(f->handle));
+}
+
+void file_close_after(struct call_frame *f) {
+    drop_after(f, &handle_maps->files, file_handle(f));
 }
 
 /* ---- windows and files ----------------------------------------------------------------------- */
 
+/* One that failed on some ranks only is counted on all, as siblings made later are told apart by their ordinals. */
+static void sequence_created(struct call_frame *f, struct handle_map *map, uintptr_t handle,
+                             enum communicator_kind kind) {
+    if (!f->failed)
+        sequence_register(map, handle, f->comm, kind, f->call->id);
+    else if (takes_part(f, false))
+        communicator_count_creation(f->comm);
+}
+
 void win_create_after(struct call_frame *f) {
     collective_after(f);
-    if (!f->failed)
-        sequence_register(&handle_maps->windows, mpi_handle_at(argument(f, f->call->output), 0), f->comm,
-                          COMMUNICATOR_WINDOW, f->call->id);
+    sequence_created(f, &handle_maps->windows, f->failed ? 0 : mpi_handle_at(argument(f, f->call->output), 0),
+                     COMMUNICATOR_WINDOW);
 }
 
 void file_open_after(struct call_frame *f) {
     collective_after(f);
-    if (!f->failed)
-        sequence_register(&handle_maps->files, file_handle(f), f->comm, COMMUNICATOR_FILE, f->call->id);
+    sequence_created(f, &handle_maps->files, f->failed ? 0 : file_handle(f), COMMUNICATOR_FILE);
 }
 
 static int32_t target(const struct call_frame *f) {
@@ -283,8 +347,12 @@ void independent_request_before(struct call_frame *f) {
 
 void independent_request_after(struct call_frame *f) {
     bool collective = f->call->flow != FLOW_NONE;
-    if (f->failed) {
+    if (f->failed && !collective) {
         emit_call(f);
+        return;
+    }
+    if (!takes_part(f, true)) {
+        emit_refused(f);
         return;
     }
     if (collective)

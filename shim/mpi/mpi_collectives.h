@@ -31,7 +31,7 @@ static inline void collective_after(struct call_frame *f) {
         collective_settle_after(f);
         return;
     }
-    collective_hash(f->comm, f->shape->signature);
+    collective_took_place(f->comm, f->shape->signature);
     collective_complete(f->comm);
     emit_call(f);
 }
@@ -50,7 +50,9 @@ void comm_set_name_after(struct call_frame *f);
 void comm_free_before(struct call_frame *f);
 void comm_free_after(struct call_frame *f);
 void win_free_before(struct call_frame *f);
+void win_free_after(struct call_frame *f);
 void file_close_before(struct call_frame *f);
+void file_close_after(struct call_frame *f);
 void win_create_after(struct call_frame *f);
 void file_open_after(struct call_frame *f);
 void independent_before(struct call_frame *f);

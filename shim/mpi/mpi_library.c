@@ -4,6 +4,7 @@
  */
 #include "shim/mpi/mpi_library.h"
 
+#include "shim/mpi/mpi_abi.h"
 #include "shim/resolve.h"
 
 struct mpi_library mpi_library;
@@ -16,4 +17,10 @@ bool mpi_library_resolve(const void *caller) {
            mpi_library.Group_translate_ranks && mpi_library.Group_free && mpi_library.Group_size &&
            mpi_library.Comm_test_inter && mpi_library.Comm_remote_size && mpi_library.Comm_remote_group &&
            mpi_library.Type_size && mpi_library.Get_count && mpi_library.Test_cancelled;
+}
+
+bool mpi_library_refused(int code) {
+    int class = 0;
+    return mpi_library.Error_class && mpi_library.Error_class(code, &class) == 0 && class > 0 && class < 64 &&
+           mpi_abi.refusals >> class & 1;
 }

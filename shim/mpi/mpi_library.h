@@ -30,6 +30,7 @@
     X(Type_size_x, (uintptr_t type, int64_t * size))                                                                   \
     X(Get_count, (const void *status, uintptr_t type, int *count))                                                     \
     X(Get_elements_x, (const void *status, uintptr_t type, int64_t *count))                                            \
+    X(Error_class, (int code, int *class))                                                                             \
     X(Test_cancelled, (const void *status, int *flag))                                                                 \
     X(Cartdim_get, (uintptr_t comm, int *dimensions))                                                                  \
     X(Cart_shift, (uintptr_t comm, int direction, int displacement, int *source, int *destination))                    \
@@ -46,5 +47,9 @@ extern struct mpi_library mpi_library;
 
 /* Resolves them all. False when one that every MPI has is missing. */
 bool mpi_library_resolve(const void *caller);
+
+/* Did the library refuse a call that returned `code` for its arguments, so that no other rank noticed it? Other errors,
+ * such as a truncated message, befall calls that did communicate. */
+bool mpi_library_refused(int code);
 
 #endif

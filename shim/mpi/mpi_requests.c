@@ -31,6 +31,7 @@ struct completion {
     const void *status; /* NULL: none */
     uint64_t t1;
     uint64_t wait; /* ticks of the call that saw it */
+    bool failed;   /* it, and not just any of those waited for */
     bool observed; /* by a Wait or Test */
     bool timed;    /* t1 is an upper bound of the completion */
 };
@@ -137,7 +138,7 @@ static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct
         take_status(e, p, c->status);
     if (!c->observed)
         e->flags |= FLAG_UNOBSERVED;
-    if (unlikely(p->traits & REQUEST_CREATES))
+    if (unlikely(p->traits & REQUEST_CREATES) && !c->failed)
         finish_creation(e, p);
     if (p->traits & REQUEST_COLLECTIVE && live_comm(e, p))
         collective_complete(p->comm);
@@ -483,7 +484,7 @@ static ALWAYS_INLINE void complete_requests(struct call_frame *f, const struct c
 
 /* After an error only requests whose handles are gone are known to be over. */
 static void complete_failed(struct call_frame *f) {
-    struct completion c = {.t1 = f->t1, .observed = true, .timed = true};
+    struct completion c = {.t1 = f->t1, .failed = f->n == 1, .observed = true, .timed = true};
     for (uint32_t i = 0; i < f->n; i++) {
         if (is_null(f->handles[i]) || !is_null(mpi_handle_at(argument(f, f->call->request), i)))
             continue;

@@ -156,7 +156,7 @@ static void record_group(const struct call_frame *f, const struct group_launch *
 }
 
 static void finish_launch(const struct call_frame *f, struct group_launch *launch) {
-    uint16_t flags = f->failed ? FLAG_FAILED : 0;
+    uint16_t flags = 0;
     if (gpu_span_is_captured(launch->span) || (launch->kernel && launch->kernel->captured)) {
         flags |= FLAG_CAPTURED;
         launch->facts.flags |= FLAG_CAPTURED;
@@ -164,26 +164,26 @@ static void finish_launch(const struct call_frame *f, struct group_launch *launc
             amend_record(f->self->lane, launch->first_ticket, NULL, FLAG_CAPTURED);
     }
     launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
-    if (f->failed) {
-        gpu_span_drop(launch->span);
-        kernel_span_drop(launch->kernel);
-    } else {
-        nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, f->in_progress);
-    }
+    nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, f->in_progress);
     if (launch->group_op)
         record_group(f, launch, flags);
 }
 
+/* Its place is another's when a watchdog has aborted it meanwhile. */
+static bool is_gone(const struct group_launch *launch) {
+    return !__atomic_load_n(&launch->comm->taken, __ATOMIC_ACQUIRE) || launch->comm->index != launch->facts.comm;
+}
+
 /* Nothing ran: the numbers of its collectives are given again, and each operation is seen to be part of a group that
- * only was simulated. */
+ * was only simulated, or that failed. */
 static void take_back(const struct call_frame *f, struct group_launch *launch) {
     gpu_span_drop(launch->span);
     kernel_span_drop(launch->kernel);
-    if (launch->facts.collectives)
+    if (launch->facts.collectives && !is_gone(launch))
         collective_take_back(launch->comm, launch->first_sequence, launch->hashed, launch->prefix_hash);
     if (!launch->group_op)
         become_group(launch, f->self);
-    record_group(f, launch, 0);
+    record_group(f, launch, f->failed ? FLAG_FAILED : 0);
 }
 
 /* Back to the call itself, which is about no communicator in particular. */
@@ -225,7 +225,7 @@ static void end_group(struct call_frame *f, bool simulated) {
                 kernel_span_drop(launch->kernel);
                 continue;
             }
-            if (simulated)
+            if (simulated || f->failed)
                 take_back(f, launch);
             else
                 finish_launch(f, launch);

@@ -156,6 +156,23 @@ def test_refused_calls_take_no_number(tmp_path):
                                                                                           (False, 0, None)]
 
 
+def test_what_is_refused_at_one_rank_shifts_nothing(tmp_path):
+    """Before 130 good collectives a call is refused there, and a whole group for one of its calls."""
+    directory, books = play("refused", 2, tmp_path)
+    agree(directory, books)
+    verdict = json.loads(jobs.commtap("diagnose", "--format", "json", directory).stdout)
+    assert verdict["verdict"] == "ok"
+    result = jobs.report(directory)
+    assert [finding["code"] for finding in result["findings"] if finding["code"] in ("desync", "unmatched")] == []
+    assert result["coverage"]["matched_share"] == 1
+    ran = collections.defaultdict(list)
+    for record in of_kind(directory, "gpu"):
+        ran[record["rank"]].append(record["seq"])
+    assert ran[0] == ran[1] == list(range(200))
+    failed = {row["op"]: row["failed"] for row in result["summary"] if row["failed"]}
+    assert failed == {"ncclAllReduce": 2, "ncclGroupEnd": 1}
+
+
 def test_a_simulated_group_leaves_no_trace_in_the_numbers(tmp_path):
     directory, books = play("simulated", 2, tmp_path)
     agree(directory, books)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/diagnose/desync.h"
 #include "shim/communicators.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/nccl/nccl_communicators.h"
@@ -178,9 +179,54 @@ static void communicators_beyond_the_pool_are_counted_once(void **state) {
     assert_non_null(make_communicator(at));
 }
 
+/* Two ranks with the same history, though one of them was for a while further than that: whatever is known of both is
+ * the same. */
+static void numbers_taken_back_leave_no_false_history(void **state) {
+    (void)state;
+    for (unsigned back = 1; back < 200; back += 9) {
+        struct progress straight = {.prefix_hash = 7, .recent[0] = 7}, detour = straight;
+        struct communicator a = {.progress = &straight}, b = {.progress = &detour};
+        uint64_t equal, differ;
+        for (unsigned i = 0; i < 300; i++) {
+            collective_enqueue(&a, 1, 0);
+            collective_hash(&a, i);
+            collective_enqueue(&b, 1, 0);
+            collective_hash(&b, i);
+        }
+        uint64_t hashed = detour.hashed, hash = detour.prefix_hash;
+        uint32_t seq = b.sequence;
+        for (unsigned i = 0; i < back; i++) {
+            collective_enqueue(&b, 1, 0);
+            collective_hash(&b, 1000 + i);
+        }
+        collective_take_back(&b, seq, hashed, hash);
+        assert_int_equal(detour.enqueued, 300);
+        assert_false(histories_differ(&straight, &detour, 7, &equal, &differ));
+        assert_int_equal(equal, 300);
+    }
+}
+
+/* MPI: a number is only used up by a collective that took place. */
+static void a_withdrawn_collective_leaves_its_number(void **state) {
+    (void)state;
+    struct progress progress = {.prefix_hash = 7};
+    struct communicator c = {.progress = &progress};
+    assert_int_equal(collective_enter(&c, 1, 0), 0);
+    collective_took_place(&c, 5);
+    assert_int_equal(collective_enter(&c, 1, 0), 1);
+    assert_int_equal(progress.enqueued, 2);
+    collective_withdraw(&c);
+    assert_int_equal(progress.enqueued, 1);
+    assert_int_equal(progress.started, 1);
+    assert_int_equal(progress.hashed, 1);
+    assert_int_equal(collective_enter(&c, 1, 0), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_registered_keeps_no_place),
+        cmocka_unit_test(numbers_taken_back_leave_no_false_history),
+        cmocka_unit_test(a_withdrawn_collective_leaves_its_number),
         cmocka_unit_test(communicators_beyond_the_pool_are_counted_once),
     };
     return cmocka_run_group_tests_name("communicators", tests, activate, remove_files);

@@ -250,6 +250,29 @@ static void scene_errors(void) {
     end(comm);
 }
 
+/* One rank is refused a call, and a group of which one call was refused: nothing of these takes place. */
+static void scene_refused(void) {
+    ncclComm_t comm = make_communicator();
+    for (int i = 0; i < 70; i++)
+        CALL(BYTES(5), ncclAllReduce, from, to, 5, ncclFloat32, ncclSum, comm, stream);
+    if (rank == 1) {
+        ledger_add("ncclAllReduce", BYTES(7));
+        expect("refused", REACH(ncclAllReduce)(from, to, 7, ncclFloat32, (ncclRedOp_t)77, comm, stream),
+               ncclInvalidArgument);
+        CALL(0, ncclGroupStart);
+        CALL(BYTES(6), ncclAllReduce, from, to, 6, ncclFloat32, ncclSum, comm, stream);
+        CALL(BYTES(6), ncclBroadcast, from, to, 6, ncclFloat32, 0, comm, stream);
+        ledger_add("ncclAllReduce", BYTES(7));
+        expect("refused in a group", REACH(ncclAllReduce)(from, to, 7, ncclFloat32, (ncclRedOp_t)77, comm, stream),
+               ncclInvalidArgument);
+        ledger_add("ncclGroupEnd", 0);
+        expect("a group that fails", REACH(ncclGroupEnd)(), ncclInvalidArgument);
+    }
+    for (int i = 0; i < 130; i++)
+        CALL(BYTES(5), ncclAllReduce, from, to, 5, ncclFloat32, ncclSum, comm, stream);
+    end(comm);
+}
+
 /* A simulated group launches nothing. */
 static void scene_simulated(void) {
     ncclSimInfo_t info = {sizeof info, NCCL_SIM_INFO_MAGIC, 22809, -1.0f};
@@ -279,9 +302,13 @@ static const struct scene {
     const char *name;
     void (*play)(void);
 } scenes[] = {
-    {"all", scene_all},         {"alone", scene_alone},
-    {"devices", scene_devices}, {"nonblocking", scene_nonblocking},
-    {"errors", scene_errors},   {"simulated", scene_simulated},
+    {"all", scene_all},
+    {"alone", scene_alone},
+    {"devices", scene_devices},
+    {"nonblocking", scene_nonblocking},
+    {"errors", scene_errors},
+    {"refused", scene_refused},
+    {"simulated", scene_simulated},
     {"abort", scene_abort},
 };
 
