@@ -38,6 +38,7 @@ static const struct {
     [FINDING_TOO_SHORT] = {SEVERITY_INFO, EVIDENCE_EVENTS, "too_short"},
     [FINDING_NO_COLLECTIVES] = {SEVERITY_INFO, EVIDENCE_EVENTS, "no_collectives"},
     [FINDING_DESYNC] = {SEVERITY_ERROR, EVIDENCE_EVENTS, "desync"},
+    [FINDING_REFUSED] = {SEVERITY_WARNING, EVIDENCE_EVENTS, "refused"},
     [FINDING_HANG] = {SEVERITY_ERROR, EVIDENCE_STATE, "hang"},
     [FINDING_MAYBE_HANG] = {SEVERITY_WARNING, EVIDENCE_STATE, "maybe_hang"},
     [FINDING_DEADLOCK] = {SEVERITY_ERROR, EVIDENCE_STATE, "deadlock"},
@@ -350,6 +351,20 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
                  first->seq, communicator_name(first->communicator, name, sizeof name),
                  analysis->clock->dumps[first->other_dump]->header->rank, other, here, first->seen - first->others,
                  first->seen, call, there, analysis->totals.mismatches);
+}
+
+/* One rank was refused what the others did: it is behind by that, and nobody else is to blame for what follows. */
+static void add_refused(struct findings *findings, const struct straggler_analysis *analysis) {
+    const struct match_slip *slip = &analysis->totals.first_slip;
+    char name[80];
+    if (!analysis->totals.slips)
+        return;
+    const struct match_communicator *on = &analysis->directory->communicators[slip->communicator.communicator];
+    findings_add(findings, FINDING_REFUSED,
+                 "on rank %" PRId32 " %s returned an error where others took part in it as collective #%" PRIu32
+                 " on %s: from there on that rank's collectives are counted one further (%" PRIu64 " such calls).",
+                 analysis->clock->dumps[slip->dump]->header->rank, analysis->directory->calls[slip->call].name->name,
+                 slip->seq, communicator_name(on, name, sizeof name), analysis->totals.slips);
 }
 
 /* ---- how the job ended ----------------------------------------------------------------------- */
@@ -672,6 +687,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
         job_span(job, analysis->clock, &group.start_ns, &end_ns);
         findings->coverage = coverage_of(job, group.start_ns, analysis->from_ns, analysis->to_ns);
         add_desync(findings, analysis);
+        add_refused(findings, analysis);
         add_endings(findings, &group);
         add_verdict(findings, analysis);
         add_absent(findings, set, job);

@@ -11,6 +11,7 @@
 
 #include "analyzer/match/channel.h"
 #include "analyzer/match/messages.h"
+#include "analyzer/match/slips.h"
 #include "analyzer/match/stream.h"
 #include "analyzer/match/wildcards.h"
 
@@ -63,6 +64,7 @@ struct walk {
     size_t started_count, started_capacity;
     struct messages messages;
     const struct wildcards *wildcards; /* per dump; shared by the workers */
+    const struct slips *slips;         /* likewise */
     uint64_t walked;                   /* records, by all workers alike */
     unsigned workers;
     uint64_t total_records;
@@ -242,7 +244,7 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         return;
     }
     struct channel *channel = &walk->channels[place.communicator];
-    uint32_t seq = record->seq;
+    uint32_t seq = record->seq + slips_before(&walk->slips[item->dump], record->comm, record->seq);
     if (record->flags & FLAG_STARTED) {
         channel = started_channel(walk, channel->communicator, seq);
         seq = (uint32_t)record->tag;
@@ -502,6 +504,16 @@ static void add_totals(struct match_totals *sum, const struct match_totals *part
     sum->foreign += part->foreign;
 }
 
+static void count_slips(struct match_totals *totals, const struct match_directory *directory, size_t dump,
+                        const struct slips *slips) {
+    if (slips->count && !totals->slips)
+        totals->first_slip = (struct match_slip){.dump = dump,
+                                                 .communicator = match_place_of(directory, dump, slips->items[0].comm),
+                                                 .call = slips->items[0].call,
+                                                 .seq = slips->items[0].seq};
+    totals->slips += slips->count;
+}
+
 unsigned match_workers(unsigned wish) {
     unsigned workers = 1;
     while (workers * 2 <= wish && workers * 2 <= MATCH_WORKERS_MAX)
@@ -518,11 +530,13 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
     workers = match_workers(workers);
     *totals = (struct match_totals){0};
     struct wildcards *wildcards = calloc(directory->dump_count ? directory->dump_count : 1, sizeof *wildcards);
-    done = wildcards != NULL;
+    struct slips *slips = calloc(directory->dump_count ? directory->dump_count : 1, sizeof *slips);
+    done = wildcards && slips && slips_find(slips, directory);
     for (size_t d = 0; done && d < directory->dump_count; d++)
         done = wildcards_number(&wildcards[d], directory->dumps[d]);
     for (unsigned w = 0; w < workers; w++) {
         walks[w].wildcards = wildcards;
+        walks[w].slips = slips;
         walks[w].clock = clock;
         walks[w].workers = workers;
         walks[w].owner = (struct channel_owner){.worker = w,
@@ -546,8 +560,13 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
         walk_end(&walks[w]);
         add_totals(totals, &walks[w].totals);
     }
+    for (size_t d = 0; done && d < directory->dump_count; d++)
+        count_slips(totals, directory, d, &slips[d]);
     for (size_t d = 0; wildcards && d < directory->dump_count; d++)
         wildcards_free(&wildcards[d]);
+    for (size_t d = 0; slips && d < directory->dump_count; d++)
+        slips_free(&slips[d]);
     free(wildcards);
+    free(slips);
     return done;
 }

@@ -89,6 +89,14 @@ struct match_sink {
     int64_t from_ns, to_ns;
 };
 
+/* A call that was refused at one rank while others took part in it; see slips.h. */
+struct match_slip {
+    size_t dump;
+    struct match_place communicator;
+    uint16_t call; /* index into the directory's calls */
+    uint32_t seq;
+};
+
 struct match_totals {
     uint64_t records;            /* all records walked */
     uint64_t collective;         /* of these: parts of a collective that can be matched in principle (one per member) */
@@ -102,7 +110,9 @@ struct match_totals {
     uint64_t messages;           /* pairs of them */
     uint64_t halves_alone;       /* of the halves: the other one was not found */
     uint64_t halves_unmatchable; /* not in `halves`: wildcards whose order is unknown, partners without a dump ... */
-    uint64_t foreign;            /* of the unmatchable ones, of both kinds: with processes of another world */
+    uint64_t slips;
+    struct match_slip first_slip;
+    uint64_t foreign; /* of the unmatchable ones, of both kinds: with processes of another world */
 };
 
 enum { MATCH_WORKERS_MAX = 8 };

@@ -227,6 +227,59 @@ static void different_functions_are_a_mismatch(void **state) {
     hand_job_free(&job);
 }
 
+/* A call that was refused: it has no number. `took_part`: did the others make it? */
+static struct match_totals one_is_refused(struct kept *kept, uint16_t next, bool took_part) {
+    struct hand_job job;
+    hand_job_make(&job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        uint32_t seq = 0;
+        dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, seq++, 8, 100 + r, 200);
+        if (r == 2) {
+            struct record *refused =
+                dump_builder_collective(job.builders[r], 0, BUILDER_BCAST, 0, SEQ_NONE, 8, 300, 310);
+            refused->flags = FLAG_FAILED;
+            struct operation_row *row = dump_builder_operation(job.builders[r], 0);
+            row->call = BUILDER_BCAST;
+            row->source = SOURCE_HOST;
+            dump_builder_count(row, 8, 10);
+            row->failed = 1;
+        } else if (took_part) {
+            dump_builder_collective(job.builders[r], 0, BUILDER_BCAST, 0, seq++, 8, 300 + r, 400);
+        }
+        for (uint64_t i = 0; i < 5; i++)
+            dump_builder_collective(job.builders[r], 0, next, 0, seq++, 8, 500 + 100 * i + r, 590 + 100 * i);
+    }
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, kept);
+    hand_job_free(&job);
+    return totals;
+}
+
+static void a_rank_refused_what_others_did_falls_behind_by_one(void **state) {
+    (void)state;
+    struct kept kept;
+    struct match_totals totals = one_is_refused(&kept, BUILDER_ALLREDUCE, true);
+    assert_int_equal(totals.slips, 1);
+    assert_int_equal(totals.first_slip.dump, 2);
+    assert_int_equal(totals.first_slip.seq, 1);
+    assert_int_equal(totals.mismatches, 0);
+    assert_int_equal(totals.instances, 6);
+    assert_int_equal(totals.partial, 1); /* the Bcast of two */
+}
+
+/* Nothing was missed: the others did not call it either, or it was called once more and then not refused. */
+static void a_refused_call_alone_moves_nothing(void **state) {
+    (void)state;
+    struct kept kept;
+    struct match_totals totals = one_is_refused(&kept, BUILDER_ALLREDUCE, false);
+    assert_int_equal(totals.slips, 0);
+    assert_int_equal(totals.instances, 6);
+    assert_int_equal(totals.partial, 0);
+    totals = one_is_refused(&kept, BUILDER_BCAST, true);
+    assert_int_equal(totals.slips, 0);
+    assert_int_equal(totals.mismatches, 0);
+}
+
 static void starts_of_a_persistent_collective_are_counted_apart(void **state) {
     (void)state;
     struct hand_job job;
@@ -397,6 +450,8 @@ int main(void) {
         cmocka_unit_test(a_root_without_a_dump_is_no_member),
         cmocka_unit_test(memory_does_not_follow_a_claimed_size),
         cmocka_unit_test(different_functions_are_a_mismatch),
+        cmocka_unit_test(a_rank_refused_what_others_did_falls_behind_by_one),
+        cmocka_unit_test(a_refused_call_alone_moves_nothing),
         cmocka_unit_test(starts_of_a_persistent_collective_are_counted_apart),
         cmocka_unit_test(lanes_of_one_process_are_merged),
         cmocka_unit_test(what_cannot_be_matched_is_counted),
