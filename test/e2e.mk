@@ -15,9 +15,15 @@ PROGRAM_LIBRARIES := plugin tool early
 LINKED_PROGRAMS := $(filter-out references bystander $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 
-.PHONY: deps demo programs check-e2e check-mpi4py check-clang
+.PHONY: deps deps-demo demo demo-run programs check-e2e check-mpi4py check-clang
 deps:
 	@scripts/install-deps
+deps-demo:
+	@scripts/install-deps --for demo
+
+ifeq ($(shell command -v gfortran),)
+FORTRAN_BINDINGS :=
+endif
 
 # $(1) = openmpi or mpich
 define programs_of
@@ -43,7 +49,7 @@ $$(PROGRAMS)/$(1)/fortran-%: test/programs/fortran.F90
 	@mkdir -p $$(@D)
 	mpif90.$(1) -DBINDING=$$* -O1 -g -w -fallow-argument-mismatch $$< -o $$@
 endef
-$(foreach mpi,openmpi mpich,$(eval $(call programs_of,$(mpi))))
+$(foreach mpi,$(MPIS),$(eval $(call programs_of,$(mpi))))
 
 $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
 	@mkdir -p $(@D)
@@ -60,17 +66,27 @@ $(RUNTIMES)/user%.so: test/programs/runtimes.c $(RUNTIMES)/libcudart.so.%
 	$(CC) $(PROGRAM_CFLAGS) -DUSER -fPIC -shared $^ -Wl,-rpath,'$$ORIGIN' -o $@
 programs: $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%) $(PROGRAMS)/scope.so $(RUNTIMES)/user11.so $(RUNTIMES)/user12.so
 
-# As root, on few cores, or on a machine full of other work: Open MPI starts all the same and its idle ranks yield.
+# The MPI is looked for once there is one. As root, on few cores, or on a machine full of other work Open MPI starts all
+# the same, and its idle ranks yield.
 demo: export OMPI_ALLOW_RUN_AS_ROOT := 1
 demo: export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 demo: export OMPI_MCA_rmaps_base_oversubscribe := 1
 demo: export OMPI_MCA_mpi_yield_when_idle := 1
 DEMO := $(BUILD)/demo
-demo: deps
-	@$(MAKE) -s --no-print-directory all $(PROGRAMS)/openmpi/train
+DEMO_MPI := $(firstword $(foreach m,$(MPIS),$(if $(shell command -v mpirun.$(m)),.$(m))))
+DEMO_PROGRAM := $(PROGRAMS)/$(or $(DEMO_MPI:.%=%),mpi)/train
+demo: deps-demo
+	@$(MAKE) --no-print-directory demo-run
+demo-run:
+	@$(MAKE) -s --no-print-directory all $(DEMO_PROGRAM)
 	@rm -rf $(DEMO)
-	$(BUILD)/commtap run -o $(DEMO) -- mpirun.openmpi -n 4 $(PROGRAMS)/openmpi/train --slow-rank 2 --slow-ms 8
+	$(BUILD)/commtap run -o $(DEMO) -- mpirun$(DEMO_MPI) -n 4 $(DEMO_PROGRAM) --slow-rank 2 --slow-ms 8
 	$(BUILD)/commtap report $(DEMO)
+
+# by the only MPI there is, whichever it is
+$(PROGRAMS)/mpi/train: test/programs/train.c test/programs/network.h
+	@mkdir -p $(@D)
+	mpicc $(PROGRAM_CFLAGS) $< -o $@ -lm
 
 check-e2e: all programs
 	$(PYTHON) -m pytest -q -p no:cacheprovider test/e2e

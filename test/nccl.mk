@@ -9,7 +9,7 @@ NCCL_COPIES := 0 1 2 3 4 5
 
 .PHONY: programs-nccl
 programs-nccl: $(addprefix $(NCCL_PROGRAMS)/,exercise exercise-looked-up exercise.so host rounds \
-    mixed-openmpi mixed-mpich $(NCCL_COPIES:%=asks-%.so))
+    $(MPIS:%=mixed-%) $(NCCL_COPIES:%=asks-%.so))
 programs: programs-nccl $(BUILD)/test/standin/nccl_test/recorder.so
 
 NCCL_EXERCISE := test/programs/nccl/exercise.c test/programs/nccl/ledger.h test/standin/nccl_api.h

@@ -5,7 +5,7 @@
 
 REFERENCES := $(BUILD)/test/programs/references
 REFERENCE_CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -Wl,--no-as-needed
-REFERENCE_MPIS := none openmpi mpich
+REFERENCE_MPIS := none $(MPIS)
 REFERENCE_LINKS := pie-lazy pie-now nopie-lazy nopie-now
 
 REFERENCE_LINK_pie-lazy := -fPIE -pie -Wl,-z,lazy

@@ -10,6 +10,8 @@ import pathlib
 import signal
 import subprocess
 
+import pytest
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 SHIM = BUILD / "libcommtap.so"
@@ -41,8 +43,28 @@ def program(mpi, name):
     return str(PROGRAMS / mpi / name)
 
 
+@functools.lru_cache(maxsize=None)
+def _lacks(package):
+    return subprocess.run([str(ROOT / "scripts" / "install-deps"), "--has", package], stdout=subprocess.DEVNULL,
+                          check=False).returncode != 0
+
+
+def need(*packages):
+    """Skips the test where what these packages bring is not here."""
+    absent = [package for package in packages if _lacks(package)]
+    if absent:
+        pytest.skip(f"not here: {' '.join(absent)}")
+
+
+def need_mpi(mpi):
+    need(*{"openmpi": ["openmpi-bin", "libopenmpi-dev"], "mpich": ["mpich", "libmpich-dev"]}[mpi])
+
+
 def launch_line(mpi, ranks, command, environment):
     """mpirun with `environment` handed to the ranks by the launcher's own means."""
+    need_mpi(mpi)
+    if command[0] == PYTHON and mpi == "openmpi":  # its programs are mpi4py's
+        need("python3-mpi4py")
     if mpi == "openmpi":
         pairs = [word for key, value in environment.items() for word in ("-x", f"{key}={value}")]
         return ["mpirun.openmpi", "-n", str(ranks), *pairs, *command]

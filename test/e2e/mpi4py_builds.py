@@ -48,8 +48,11 @@ def _build_for_mpich():
 
 def environment(mpi):
     """Variables that make /usr/bin/python3 import the mpi4py built on `mpi`."""
+    jobs.need_mpi(mpi)
     if mpi == "openmpi":
+        jobs.need("python3-mpi4py", "python3-numpy")
         return {}
+    jobs.need("python3-pip", "python3-dev", "python3-setuptools", "python3-numpy")
     _locked(_build_for_mpich)
     return {"PYTHONPATH": str(FOR_MPICH)}
 

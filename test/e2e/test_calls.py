@@ -25,6 +25,8 @@ def line_of(source, mark):
 
 
 def build(mpi, path, *flags):
+    jobs.need_mpi(mpi)
+    jobs.need("g++")
     subprocess.run([f"mpicxx.{mpi}", "-std=c++11", "-g", "-O2", *flags, SOURCES / "calls.cc", "-o", path], check=True)
     return str(path)
 

@@ -46,6 +46,7 @@ def fortran_expected(n):
 @pytest.mark.parametrize("binding", BINDINGS)
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_fortran(mpi, binding, ranks, where):
+    jobs.need("gfortran")
     done = jobs.run(mpi, ranks, [jobs.program(mpi, f"fortran-{BINDINGS[binding]}")], where)
     tests = sum(int(count) for count in re.findall(r"tests (\d+) rank", done.stdout))
     assert jobs.seen(jobs.summary(where)) == {**fortran_expected(ranks), ("MPI_Test", 0): tests}

@@ -17,6 +17,8 @@ FOLDER = jobs.PROGRAMS / "references"
 
 def outcome(command, mpi, **variables):
     environment = {**jobs.clean_environment(), "REFERENCES_MPI": MPI_NAMES[mpi], **variables}
+    if mpi != "none":
+        jobs.need_mpi(mpi)
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, timeout=60)
     return done.returncode, done.stdout, done.stderr
 
