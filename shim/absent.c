@@ -231,16 +231,18 @@ static ElfW(Sym) indirect_form(size_t i) {
 void absent_prepare(void) {
     static bool done;
     const struct elf_tables *ours = linker_own_tables();
+    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE) || !ours->symbols)
+        return;
     size_t count = elf_symbol_count(ours);
-    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE) || !ours->symbols || count > RESOLVERS)
+    if (count > RESOLVERS)
         return;
     for (size_t i = 0; i < count; i++)
         indirect[i] = indirect_form(i);
     for (ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_SYMTAB && !__atomic_exchange_n(&done, true, __ATOMIC_ACQ_REL))
-            /* an address once the linker has relocated it, else a distance */
+        if (d->d_tag == DT_SYMTAB) /* an address once the linker has relocated it, else a distance */
             __atomic_store_n(&d->d_un.d_ptr, (uintptr_t)indirect - (d->d_un.d_ptr < ours->base ? ours->base : 0),
                              __ATOMIC_RELEASE);
+    __atomic_store_n(&done, true, __ATOMIC_RELEASE);
 }
 
 static void nothing(void) {

@@ -30,10 +30,19 @@ extern const char _end[] __attribute__((visibility("hidden")));
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 extern struct r_debug _r_debug __attribute__((weak));
 
+/* The library is linked so that all it relocates stays writable; programs and libraries of tests are not. */
+static bool is_writable(void) {
+    const ElfW(Ehdr) *header = (const void *)__ehdr_start;
+    const ElfW(Phdr) *segments = (const void *)(__ehdr_start + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; i++)
+        if (segments[i].p_type == PT_GNU_RELRO)
+            return false;
+    return true;
+}
+
 const struct elf_tables *linker_own_tables(void) {
-    static struct elf_tables tables
-        WRITTEN_AT_START; /* read before absent.c changes what the dynamic section points to */
-    if (!tables.symbols)
+    static struct elf_tables tables WRITTEN_AT_START; /* read before absent.c changes where the section points to */
+    if (!tables.symbols && is_writable())
         elf_tables_at((uintptr_t)__ehdr_start, _DYNAMIC, &tables);
     return &tables;
 }
@@ -216,19 +225,12 @@ static int bind_to_object(struct dl_phdr_info *info, size_t size, void *data) {
     return 0;
 }
 
-/* Programs of tests and benchmarks hold the same code: their references are all of the program's, and read-only. */
-static bool are_in_a_library(void) {
-    for (const ElfW(Dyn) *d = _DYNAMIC; d->d_tag != DT_NULL; d++)
-        if (d->d_tag == DT_SONAME)
-            return true;
-    return false;
-}
-
 void linker_bind_to_libc(void) {
     static bool done;
-    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE) || !are_in_a_library())
+    if (__atomic_load_n(&done, __ATOMIC_ACQUIRE))
         return;
-    linker_iterate(bind_to_object, NULL);
+    if (linker_own_tables()->symbols)
+        linker_iterate(bind_to_object, NULL);
     __atomic_store_n(&done, true, __ATOMIC_RELEASE);
 }
 

@@ -32,7 +32,8 @@ void *linker_dlvsym_address(void);
 /* Does the address lie in this library? */
 bool linker_is_ours(const void *address);
 
-/* This library's own tables, as they are in the file. */
+/* This library's own tables, as they are in the file. Empty where the same code is part of another object (tests,
+ * benchmarks): what that refers to is not ours alone, nor may it be written to. */
 const struct elf_tables *linker_own_tables(void);
 
 /* How the linker's messages call an object: by its path, the program as it was started. `name` is the linker's, "" =
