@@ -235,6 +235,15 @@ void operation_add_rare(struct lane *lane, struct operation_row *row, const stru
         __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
 }
 
+void operations_count_lost(struct lane_state *state, const struct operation_row *rows, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (rows[i].version) {
+            add(&state->operations_lost, rows[i].count);
+            add(&state->operations_lost_bytes, rows[i].bytes_total);
+            add(&state->operations_lost_ticks, rows[i].time_total);
+        }
+}
+
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
     add(&row->count, 1);
     add(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);

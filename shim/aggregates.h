@@ -37,6 +37,9 @@ struct operation_sample {
 struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes);
 struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction);
 void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *sample);
+
+/* The calls of a table that did not reach the dump count as lost. */
+void operations_count_lost(struct lane_state *state, const struct operation_row *rows, uint32_t count);
 struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call);
 void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time);
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait);

@@ -1,33 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dump file of this process: where it lies, how it grows, how it reaches the output directory.
- * Lives here: creation, staging, mapping of sections, the stub, the copy at exit.
- * Must not live here: what is written into the sections.
+ * The dump file of this process: where it lies and how it grows.
+ * Lives here: creation, choice of the place, mapping of sections.
+ * Must not live here: what is written into the sections, how the dump reaches the output directory (delivery.h), which
+ * file systems are safe to map (storage.h).
  */
 #ifndef COMMTAP_DUMPFILE_H
 #define COMMTAP_DUMPFILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "shim/format.h"
 
-enum dump_place {
-    PLACE_NONE,
-    PLACE_OUTPUT, /* mapped in the output directory itself */
-    PLACE_STAGED, /* mapped on node-local storage, a stub in the output directory */
-    PLACE_MEMORY, /* nowhere to map it: anonymous memory, written at exit */
-};
+#define DUMP_PATH_BYTES 1280u
 
 struct dumpfile {
     enum dump_place place;
     struct dump_header *header;
     uint64_t end;           /* where the next section goes; atomic */
     uint32_t section_count; /* atomic */
-    char path[1280];        /* of the mapped file, absolute */
-    char final_path[1280];  /* where it belongs */
-    char stub_path[1280];
-    void *memory_base[SECTIONS_MAX]; /* mapping of each section, for the copy of a PLACE_MEMORY dump */
+    dev_t device;           /* of the mapped file: growth opens it by its path, which may by then lead elsewhere */
+    ino_t inode;
+    char path[DUMP_PATH_BYTES];       /* of the mapped file, absolute */
+    char final_path[DUMP_PATH_BYTES]; /* where it belongs */
+    char stub_path[DUMP_PATH_BYTES];
+    bool has_stub;
+    bool is_told;                 /* where it is: the user was told on stderr, as no stub says it */
+    void *contents[SECTIONS_MAX]; /* of each section, where this process has it */
+    uint32_t kept[SECTIONS_MAX];  /* enum section_kind: the file had no room for this one, so that it is in memory only;
+                                     its entry in the header is filled but for `kind`. Atomic. */
 };
 
 /* Creates the file for this run in `directory` (created when missing), or stages it, or falls back to memory. `bytes`
@@ -36,20 +39,23 @@ struct dumpfile {
 const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint64_t bytes,
                             const char **note);
 
-/* The dump is whole enough to be read: it gets its name. One whose process died earlier is no dump; it keeps the suffix
- * FORMAT_UNFINISHED_SUFFIX, which no reader looks for. */
-void dumpfile_publish(struct dumpfile *file);
+/* Takes a file back that was created and is not used. */
+void dumpfile_discard(struct dumpfile *file);
 
-/* Maps a new section of `count` items, zeroed and backed by real blocks, and lists it. NULL when there is no room.
- * Safe from any thread. */
+/* The dump is whole enough to be read: it gets its name. One whose process died earlier is no dump; it keeps the suffix
+ * FORMAT_UNFINISHED_SUFFIX, which no reader looks for. False: not even a name finds room, it has that suffix still. */
+bool dumpfile_publish(struct dumpfile *file);
+
+/* A new section of `count` items, zeroed and listed: mapped and backed by real blocks, or in memory only where the file
+ * finds no room. NULL when there is no memory either, or no entry left. Safe from any thread. */
 void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                        uint32_t item_bytes);
 
-/* Writes the stub of a staged dump once the header knows host and rank. */
-void dumpfile_write_stub(const struct dumpfile *file);
+/* Opens the mapped file for writing. -1 where its path leads to another one, or to none. */
+int dumpfile_open(const struct dumpfile *file);
 
-/* At exit: a staged or memory dump is copied into the output directory, the staged file and stub are removed. */
-void dumpfile_deliver(struct dumpfile *file);
+/* Makes a directory and those above it. True when it is there; else errno says why. `path` is changed meanwhile. */
+bool dumpfile_make_directories(char *path);
 
 /* Bytes of a section in the file. */
 static inline uint64_t section_bytes(uint64_t count, uint64_t item_bytes) {

@@ -112,7 +112,17 @@ struct losses {
     uint64_t gpu_failed;              /* launches whose events returned an error: not timed */
     uint64_t replays_untimed;         /* operations of graph replays that were counted but not timed */
     uint64_t stacks_truncated;        /* stacks cut at the depth limit or at a frame that cannot be unwound */
-    uint64_t reserved[3];
+    uint64_t tables_in_memory;        /* sections that the dump's file system had no room for: gone with the process,
+                                         but for those that find room at its normal exit */
+    uint64_t reserved[2];
+};
+
+/* Where the dump lay while its process ran. */
+enum dump_place {
+    PLACE_NONE = 0,   /* older writers do not say */
+    PLACE_OUTPUT = 1, /* mapped in the output directory itself */
+    PLACE_STAGED = 2, /* mapped on node-local storage, a stub in the output directory */
+    PLACE_MEMORY = 3, /* nowhere to map it: in memory, written at exit */
 };
 
 struct dump_header {
@@ -154,7 +164,7 @@ struct dump_header {
     uint32_t ring_records;
 
     uint32_t clock_kind;
-    uint32_t reserved0;
+    uint32_t place;        /* enum dump_place */
     uint64_t tick_hz_hint; /* estimate at activation; anchors are better */
 
     struct losses losses;

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -138,7 +139,7 @@ static bool takes_a_line(int fd) {
 void message(const char *text) {
     int saved = errno;
     struct held_signals held;
-    char line[512];
+    char line[MESSAGE_BYTES];
     struct text t;
     text_begin(&t, line, sizeof line - 1);
     text_add(&t, "commtap: ");
@@ -171,6 +172,11 @@ bool parse_signed(const char *text, int64_t *value) {
         return false;
     *value = negative ? -(int64_t)magnitude : (int64_t)magnitude;
     return true;
+}
+
+/* On 64-bit machines the kernel's structure is libc's. */
+bool os_fstat(int fd, struct stat *status) {
+    return syscall(SYS_fstat, fd, status) == 0;
 }
 
 int32_t os_thread_id(void) {

@@ -86,12 +86,18 @@ struct held_signals {
 void signals_hold(struct held_signals *held);
 void signals_release(const struct held_signals *held);
 
-/* One line on stderr in a single write, without stdio; errno is kept. Where nobody reads, it is dropped. */
+/* One line on stderr in a single write, without stdio; errno is kept. Where nobody reads, it is dropped. What goes
+ * beyond MESSAGE_BYTES is cut: a line has room for two paths. */
+#define MESSAGE_BYTES 3072
 void message(const char *text);
 
 /* Parsers that accept nothing but a whole number. */
 bool parse_unsigned(const char *text, uint64_t *value);
 bool parse_signed(const char *text, int64_t *value);
+
+/* fstat() itself is newer than glibc 2.28 */
+struct stat;
+bool os_fstat(int fd, struct stat *status);
 
 int32_t os_thread_id(void);
 uint64_t os_realtime_ns(void);

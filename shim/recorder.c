@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "shim/aggregates.h"
+#include "shim/delivery.h"
 #include "shim/fork_page.h"
 #include "shim/identity.h"
 #include "shim/linker.h"
@@ -24,6 +25,7 @@
 #define RING_MIN        16u
 #define RING_MAX        (16u << 20)
 #define RING_SMALL      1024u
+#define FIXED_SECTIONS  (35u * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
 
 struct recorder recorder;
 __thread struct thread *this_thread;
@@ -244,7 +246,8 @@ static uint32_t window_blocks(uint32_t records) {
 }
 
 static uint64_t bytes_wanted(uint32_t records) {
-    return (uint64_t)records * sizeof(struct record) * 3 + (4u << 20);
+    return section_bytes(records, sizeof(struct record)) +
+           section_bytes(window_blocks(records), sizeof(struct window_block)) + FIXED_SECTIONS;
 }
 
 static bool list_calls(void) {
@@ -308,6 +311,9 @@ static void choose_directory(char *to, size_t size, const char *run_id) {
     }
 }
 
+/* For messages at the beginning and at the end, one at a time: threads may have small stacks. */
+static char line[MESSAGE_BYTES];
+
 /* Messages come from one process of the job: rank 0 as far as the launcher says, or a process of no launcher. */
 static void say(const struct dump_header *identity, const char *text) {
     if (identity->rank <= 0)
@@ -315,7 +321,6 @@ static void say(const struct dump_header *identity, const char *text) {
 }
 
 static void say_about(const struct dump_header *identity, const char *text, const char *directory) {
-    char line[1400];
     struct text t;
     text_begin(&t, line, sizeof line);
     text_add(&t, text);
@@ -336,8 +341,8 @@ static bool open_dump(void) {
         knobs_complain();
     choose_directory(directory, sizeof directory, identity.run_id);
     trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
-    if (!trouble && note && records > RING_SMALL) { /* a disk nearly full may still hold a short ring */
-        os_unmap(recorder.file.header, SECTION_ALIGN);
+    if (!trouble && recorder.file.place == PLACE_MEMORY && records > RING_SMALL) { /* a short ring may still fit */
+        dumpfile_discard(&recorder.file);
         records = RING_SMALL;
         trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
     }
@@ -350,8 +355,10 @@ static bool open_dump(void) {
     recorder.header = recorder.file.header;
     *recorder.header = identity;
     recorder.header->ring_records = records;
+    recorder.header->place = recorder.file.place;
     fill_header();
     if (!open_sections()) {
+        dumpfile_discard(&recorder.file);
         say_about(&identity, "no room for the dump", directory);
         return false;
     }
@@ -363,14 +370,20 @@ static void choose_calls(void) {
         recorder.enabled[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name);
 }
 
+static void point_to_staged(void) {
+    struct text why;
+    text_begin(&why, line, sizeof line);
+    if (recorder.file.place == PLACE_STAGED && !delivery_write_stub(&recorder.file, &why))
+        say(recorder.header, line);
+}
+
 static void arm(void) {
     struct dump_header *h = recorder.header;
     h->activated_ticks = ticks();
     h->state = STATE_ACTIVE;
     memcpy(h->magic, FORMAT_MAGIC, sizeof h->magic);
-    dumpfile_publish(&recorder.file);
-    if (recorder.file.place == PLACE_STAGED)
-        dumpfile_write_stub(&recorder.file);
+    dumpfile_publish(&recorder.file); /* where that fails it is tried again at exit */
+    point_to_staged();
     if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific)
         have_thread_key = os_pthread_key_create(&thread_key, thread_ends) == 0;
     struct fork_page *page = fork_page();
@@ -449,13 +462,29 @@ void recorder_switch_off(const char *why) {
         message(why);
 }
 
+/* Tables that reached no file: the calls in them are in no total. */
+static void count_kept(void) {
+    const struct dumpfile *file = &recorder.file;
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++) {
+        const struct section *entry = &recorder.header->sections[i];
+        if (file->kept[i] == SECTION_OPERATIONS)
+            operations_count_lost(&recorder.lane_states[entry->index], file->contents[i], entry->count);
+    }
+}
+
 void recorder_exit(void) {
+    struct text why;
     if (!*recorder_armed)
         return;
     int saved = errno;
+    text_begin(&why, line, sizeof line);
     recorder.header->exited_ticks = ticks();
     anchors_take(&recorder.anchors);
     __atomic_fetch_or(&recorder.header->state, STATE_EXITED, __ATOMIC_RELEASE);
-    dumpfile_deliver(&recorder.file);
+    if (!delivery_at_exit(&recorder.file, &why)) {
+        count_kept();
+        if (why.length > 0)
+            say(recorder.header, line);
+    }
     errno = saved;
 }

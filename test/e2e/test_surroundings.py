@@ -3,9 +3,11 @@
 # A job runs as before whatever its surroundings: full disk, read-only directory, unknown user, odd variables.
 # Must not live here: how the job itself ends (test_endings.py).
 import os
+import pathlib
 import resource
 import stat
 import subprocess
+import uuid
 
 import pytest
 
@@ -45,14 +47,25 @@ def assert_job_is_untouched(mpi, where, tmp_path, ranks=2, **how):
     return lines[0] if lines else ""
 
 
-@needs_root
-def test_full_disk(mpi, tmpfs, tmp_path):
-    assert assert_job_is_untouched(mpi, tmpfs("size=1m") / "dumps", tmp_path)  # said once, by one rank
+@pytest.fixture
+def run_id():
+    """A run's name by which to find what it staged; removed afterwards."""
+    name = f"surroundings-{uuid.uuid4().hex}"
+    yield name
+    for place in ("/dev/shm", "/tmp", "/var/tmp"):
+        for path in pathlib.Path(place).glob(f"commtap.{name}.*"):
+            path.unlink()
 
 
 @needs_root
-def test_disk_with_room_for_some(mpi, tmpfs, tmp_path):
-    assert_job_is_untouched(mpi, tmpfs("size=8m") / "dumps", tmp_path, ranks=4)
+def test_full_disk(mpi, tmpfs, tmp_path, run_id):
+    line = assert_job_is_untouched(mpi, tmpfs("size=1m") / "dumps", tmp_path, knobs={"COMMTAP_RUN_ID": run_id})
+    assert run_id in line  # said once, by one rank: where the dumps are
+
+
+@needs_root
+def test_disk_with_room_for_some(mpi, tmpfs, tmp_path, run_id):
+    assert_job_is_untouched(mpi, tmpfs("size=8m") / "dumps", tmp_path, ranks=4, knobs={"COMMTAP_RUN_ID": run_id})
 
 
 def test_directory_that_cannot_be_made(mpi, tmp_path):

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A dump file that cannot grow, cannot be pointed to, or cannot be delivered. A limit on the size of files plays the
+ * full disk.
+ * Must not live here: real file systems (test/e2e/test_filesystems.py), what is recorded (test_recorder.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shim/delivery.h"
+#include "shim/storage.h"
+
+#define START_BYTES (4u * SECTION_ALIGN)
+
+struct place {
+    char directory[40], output[48];
+    struct dumpfile file;
+    char line[4096];
+    struct text why;
+};
+
+/* A dump mapped in a directory of its own; `output` below it is there for those that are delivered elsewhere. */
+static int make_place(void **state) {
+    static struct place place;
+    const char *note;
+    strcpy(place.directory, "/dev/shm/commtap-unit-XXXXXX"); /* tmpfs on every Linux */
+    if (!mkdtemp(place.directory))
+        return -1;
+    snprintf(place.output, sizeof place.output, "%s/output", place.directory);
+    if (mkdir(place.output, 0700) != 0 || dumpfile_create(&place.file, place.directory, "unit", START_BYTES, &note) ||
+        note)
+        return -1;
+    text_begin(&place.why, place.line, sizeof place.line);
+    memcpy(place.file.header->magic, FORMAT_MAGIC, sizeof place.file.header->magic);
+    strcpy(place.file.header->host, "here");
+    strcpy(place.file.header->run_id, "unit");
+    *state = &place;
+    return dumpfile_publish(&place.file) ? 0 : -1;
+}
+
+static int remove_place(void **state) {
+    const struct place *place = *state;
+    char command[80];
+    snprintf(command, sizeof command, "rm -rf %s", place->directory);
+    return system(command);
+}
+
+static void limit_files(rlim_t bytes) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+static uint64_t bytes_of(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 ? (uint64_t)status.st_size : UINT64_MAX;
+}
+
+static int names_in(const char *directory) {
+    int names = 0;
+    DIR *stream = opendir(directory);
+    assert_non_null(stream);
+    for (struct dirent *entry; (entry = readdir(stream));)
+        names += entry->d_name[0] != '.';
+    closedir(stream);
+    return names;
+}
+
+/* As if it had been staged: it belongs into `output`. */
+static void let_it_be_staged(struct place *place) {
+    place->file.place = PLACE_STAGED;
+    snprintf(place->file.final_path, sizeof place->file.final_path, "%s/commtap.unit.1.ct", place->output);
+    snprintf(place->file.stub_path, sizeof place->file.stub_path, "%s/commtap.unit.1.stub", place->output);
+}
+
+static void test_room_is_there_from_the_start(void **state) {
+    struct place *place = *state;
+    struct stat status;
+    assert_int_equal(stat(place->file.path, &status), 0);
+    assert_int_equal(status.st_size, START_BYTES);
+    assert_true((uint64_t)status.st_blocks * 512 >= START_BYTES);
+    limit_files(START_BYTES); /* what was asked for at the start needs nothing more */
+    assert_non_null(dumpfile_section(&place->file, SECTION_WINDOWS, 0, 3 * SECTION_ALIGN, 1));
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(place->file.header->losses.tables_in_memory, 0);
+}
+
+static void test_a_table_without_room_is_kept_in_memory_and_counted(void **state) {
+    struct place *place = *state;
+    limit_files(START_BYTES);
+    char *table = dumpfile_section(&place->file, SECTION_WINDOWS, 7, START_BYTES, 1);
+    limit_files(RLIM_INFINITY);
+    assert_non_null(table);
+    strcpy(table + START_BYTES - 8, "last");
+    assert_int_equal(place->file.header->losses.tables_in_memory, 1);
+    assert_int_equal(place->file.header->sections[0].kind, SECTION_FREE);
+    assert_int_equal(bytes_of(place->file.path), START_BYTES);
+}
+
+static void test_it_reaches_the_file_where_there_is_room_at_exit(void **state) {
+    struct place *place = *state;
+    test_a_table_without_room_is_kept_in_memory_and_counted(state);
+    assert_true(delivery_at_exit(&place->file, &place->why));
+    const struct section *section = &place->file.header->sections[0];
+    assert_int_equal(section->kind, SECTION_WINDOWS);
+    assert_int_equal(section->index, 7);
+    assert_int_equal(place->file.header->losses.tables_in_memory, 0);
+    char last[8];
+    int fd = open(place->file.path, O_RDONLY);
+    assert_int_equal(pread(fd, last, sizeof last, (off_t)(section->offset + section->bytes - 8)), 8);
+    close(fd);
+    assert_string_equal(last, "last");
+    assert_string_equal(place->line, "");
+}
+
+static void test_it_is_said_to_be_lost_where_there_is_none(void **state) {
+    struct place *place = *state;
+    test_a_table_without_room_is_kept_in_memory_and_counted(state);
+    limit_files(START_BYTES);
+    assert_false(delivery_at_exit(&place->file, &place->why));
+    limit_files(RLIM_INFINITY);
+    assert_non_null(strstr(place->line, "1 table of the dump found no room"));
+    assert_non_null(strstr(place->line, place->file.path));
+    assert_int_equal(place->file.header->losses.tables_in_memory, 1);
+    assert_int_equal(place->file.header->sections[0].kind, SECTION_FREE);
+}
+
+static void test_growth_leaves_other_files_alone(void **state) {
+    struct place *place = *state;
+    char other[64];
+    snprintf(other, sizeof other, "%s/other", place->directory);
+    assert_int_equal(close(open(other, O_CREAT | O_WRONLY, 0600)), 0);
+    unlink(place->file.path);
+    assert_int_equal(symlink(other, place->file.path), 0);
+    assert_non_null(dumpfile_section(&place->file, SECTION_WINDOWS, 0, SECTION_ALIGN, 1));
+    unlink(place->file.path);
+    assert_int_equal(rename(other, place->file.path), 0);
+    assert_non_null(dumpfile_section(&place->file, SECTION_WINDOWS, 1, SECTION_ALIGN, 1));
+    assert_int_equal(bytes_of(place->file.path), 0);
+    assert_int_equal(place->file.header->losses.tables_in_memory, 2);
+}
+
+static void test_a_stub_is_whole_or_not_there(void **state) {
+    struct place *place = *state;
+    let_it_be_staged(place);
+    limit_files(20); /* room for a part of it */
+    assert_false(delivery_write_stub(&place->file, &place->why));
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(names_in(place->output), 0);
+    assert_non_null(strstr(place->line, place->file.path));
+    assert_non_null(strstr(place->line, "over the limit on the size of files"));
+    assert_true(delivery_write_stub(&place->file, &place->why));
+    assert_int_equal(names_in(place->output), 1);
+    assert_true(bytes_of(place->file.stub_path) > 20);
+}
+
+static void test_a_planted_link_is_not_written_through(void **state) {
+    struct place *place = *state;
+    char link[DUMP_PATH_BYTES + 8], target[64];
+    let_it_be_staged(place);
+    snprintf(link, sizeof link, "%s.part", place->file.stub_path);
+    snprintf(target, sizeof target, "%s/target", place->directory);
+    assert_int_equal(symlink(target, link), 0);
+    assert_false(delivery_write_stub(&place->file, &place->why));
+    assert_int_equal(bytes_of(target), UINT64_MAX);
+}
+
+static void test_a_staged_dump_stays_until_it_is_copied(void **state) {
+    struct place *place = *state;
+    char *table = dumpfile_section(&place->file, SECTION_WINDOWS, 0, SECTION_ALIGN, 1);
+    strcpy(table, "here");
+    let_it_be_staged(place);
+    assert_true(delivery_write_stub(&place->file, &place->why));
+    limit_files(2 * SECTION_ALIGN - 1);
+    assert_false(delivery_at_exit(&place->file, &place->why));
+    limit_files(RLIM_INFINITY);
+    assert_non_null(strstr(place->line, place->file.path));
+    assert_int_equal(names_in(place->output), 1);
+    assert_int_equal(bytes_of(place->file.path), START_BYTES);
+    assert_true(delivery_at_exit(&place->file, &place->why));
+    assert_int_equal(names_in(place->output), 1);
+    assert_int_equal(bytes_of(place->file.final_path), 2 * SECTION_ALIGN);
+    assert_int_equal(bytes_of(place->file.path), UINT64_MAX);
+}
+
+static void test_a_missing_output_directory_is_made_at_exit(void **state) {
+    struct place *place = *state;
+    let_it_be_staged(place);
+    assert_int_equal(rmdir(place->output), 0);
+    assert_true(delivery_at_exit(&place->file, &place->why));
+    assert_int_equal(bytes_of(place->file.final_path), SECTION_ALIGN);
+}
+
+static void test_a_dump_in_memory_is_lost_aloud(void **state) {
+    struct place *place = *state;
+    let_it_be_staged(place);
+    place->file.place = PLACE_MEMORY;
+    limit_files(0);
+    assert_false(delivery_at_exit(&place->file, &place->why));
+    limit_files(RLIM_INFINITY);
+    assert_non_null(strstr(place->line, "it is lost"));
+    assert_int_equal(names_in(place->output), 0);
+}
+
+static void test_what_is_known_of_file_systems(void **state) {
+    (void)state;
+    assert_true(storage_is_mappable("/dev/shm"));
+    assert_false(storage_is_mappable("/proc"));
+    assert_false(storage_is_mappable("/dev/shm/commtap-not-there"));
+    int fd = open("/dev/shm", O_RDONLY | O_DIRECTORY);
+    assert_true(storage_is_shared_fairly(fd, SECTION_ALIGN));
+    assert_false(storage_is_shared_fairly(fd, UINT64_MAX / 16));
+    close(fd);
+}
+
+#define WITH_PLACE(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WITH_PLACE(test_room_is_there_from_the_start),
+        WITH_PLACE(test_a_table_without_room_is_kept_in_memory_and_counted),
+        WITH_PLACE(test_it_reaches_the_file_where_there_is_room_at_exit),
+        WITH_PLACE(test_it_is_said_to_be_lost_where_there_is_none),
+        WITH_PLACE(test_growth_leaves_other_files_alone),
+        WITH_PLACE(test_a_stub_is_whole_or_not_there),
+        WITH_PLACE(test_a_planted_link_is_not_written_through),
+        WITH_PLACE(test_a_staged_dump_stays_until_it_is_copied),
+        WITH_PLACE(test_a_missing_output_directory_is_made_at_exit),
+        WITH_PLACE(test_a_dump_in_memory_is_lost_aloud),
+        cmocka_unit_test(test_what_is_known_of_file_systems),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
