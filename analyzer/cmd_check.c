@@ -57,7 +57,7 @@ static const char *base_name(const char *path) {
 }
 
 static uint64_t count_calls(const struct dump *dump, const struct dump_lane *lane) {
-    uint64_t calls = lane->operations ? lane->state->operations_lost : 0;
+    uint64_t calls = lane->state ? lane->state->operations_lost : 0;
     for (uint32_t i = 0; i < lane->operation_count; i++) {
         struct operation_row row;
         enum row_state state = operation_row_read(dump, &lane->operations[i], &row);

@@ -226,7 +226,7 @@ static const char *totals_hold(const struct job *job) {
     }
     if (states & STATE_SWITCHED_OFF)
         return "end where recording was switched off";
-    if (job->losses.of[LOSS_OPERATIONS] > 0)
+    if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)
         return "do not hold every call";
     if (damaged)
         return "hold what is sound in the damaged dumps";

@@ -52,6 +52,7 @@ static const struct {
     [FINDING_SEVERAL_GENERATIONS] = {SEVERITY_INFO, EVIDENCE_FILES, "several_generations"},
     [FINDING_SEVERAL_WORLDS] = {SEVERITY_INFO, EVIDENCE_FILES, "several_worlds"},
     [FINDING_SWITCHED_OFF] = {SEVERITY_WARNING, EVIDENCE_STATE, "switched_off"},
+    [FINDING_KEPT_IN_MEMORY] = {SEVERITY_INFO, EVIDENCE_STATE, "kept_in_memory"},
     [FINDING_EVENTS_LOST] = {SEVERITY_INFO, EVIDENCE_TOTALS, "events_lost"},
     [FINDING_UNMATCHED] = {SEVERITY_INFO, EVIDENCE_EVENTS, "unmatched"},
     [FINDING_CLOCKS] = {SEVERITY_INFO, EVIDENCE_EVENTS, "clocks"},
@@ -625,6 +626,17 @@ static void add_choice(struct findings *findings, const struct job *job) {
                      "%zu programs ran side by side in this run; this is the one with the most ranks.", job->worlds);
 }
 
+static void add_places(struct findings *findings, const struct job *job) {
+    size_t in_memory = 0;
+    for (size_t d = 0; d < job->count; d++)
+        in_memory += job->dumps[d]->header->place == PLACE_MEMORY;
+    if (in_memory > 0)
+        findings_add(findings, FINDING_KEPT_IN_MEMORY,
+                     "%zu rank%s found no room for a mapped dump and kept it in memory until the end: had %s been "
+                     "killed, nothing would be left of it.",
+                     in_memory, in_memory > 1 ? "s" : "", in_memory > 1 ? "one of them" : "it");
+}
+
 static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
     const struct dump *first_off = NULL;
     size_t off = 0;
@@ -637,6 +649,7 @@ static void add_recording(struct findings *findings, const struct job *job, cons
         findings_add(findings, FINDING_SWITCHED_OFF,
                      "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
                      off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
+    add_places(findings, job);
     if (job->events_lost > 0)
         findings_add(
             findings, FINDING_EVENTS_LOST,

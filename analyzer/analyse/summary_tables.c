@@ -13,7 +13,7 @@
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool add_lane(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane) {
-    build->summary->calls_lost += lane->operations ? lane->state->operations_lost : 0;
+    build->summary->calls_lost += lane->state ? lane->state->operations_lost : 0;
     for (uint32_t i = 0; i < lane->operation_count; i++) {
         struct operation_row row;
         enum row_state state = operation_row_read(dump, &lane->operations[i], &row);
@@ -48,7 +48,7 @@ static bool add_site(struct summary_build *build, const struct dump *dump, const
 }
 
 static bool add_sites(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane) {
-    build->summary->calls_lost += lane->sites ? lane->state->sites_lost : 0;
+    build->summary->calls_lost += lane->state ? lane->state->sites_lost : 0;
     for (uint32_t i = 0; i < lane->site_count; i++) {
         struct site_row row;
         enum row_state state = site_row_read(dump, &lane->sites[i], &row);

@@ -11,7 +11,11 @@
 #define OF_LANE(FIELD, TEXT)                                                                                           \
     { #FIELD, TEXT, offsetof(struct lane_state, FIELD), true }
 const struct loss_kind loss_kinds[LOSS_KINDS] = {
-    [LOSS_OPERATIONS] = OF_LANE(operations_lost, "calls are in no total: a table of operations was full"),
+    [LOSS_OPERATIONS] = OF_LANE(operations_lost, "calls are in no total: a table of operations was full, or found no "
+                                                 "room"),
+    [LOSS_TABLES] =
+        OF_PROCESS(tables_in_memory, "tables of totals, events or call sites are not in the dumps, whose file "
+                                     "system was full: what they hold is missing"),
     [LOSS_PROVIDERS] = OF_PROCESS(
         providers_handed_raw, "functions of a further copy of a library were handed out: calls of them are not seen"),
     [LOSS_COMMUNICATORS] = OF_PROCESS(communicators_untracked,

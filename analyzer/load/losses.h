@@ -10,7 +10,8 @@
 #include "analyzer/load/dump.h"
 
 enum loss {
-    LOSS_OPERATIONS = 0, /* the one kind that is missing from totals */
+    LOSS_OPERATIONS = 0, /* missing from totals, like what LOSS_TABLES held */
+    LOSS_TABLES,
     LOSS_PROVIDERS,
     LOSS_COMMUNICATORS,
     LOSS_PENDING,

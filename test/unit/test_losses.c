@@ -83,6 +83,7 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
         const char *key, *line;
     } expected[] = {
         {"operations_lost", "lost: 33 calls are in no total"},
+        {"tables_in_memory", "lost: 19 tables of totals, events or call sites"},
         {"sites_lost", "lost: 4 calls have no call site"},
         {"peers_lost", "lost: 5 messages "},
         {"windows_lost", "lost: 6 events of sampled windows"},
@@ -119,7 +120,8 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
                                                                          .gpu_unfinished = 15,
                                                                          .gpu_failed = 16,
                                                                          .replays_untimed = 17,
-                                                                         .stacks_truncated = 18};
+                                                                         .stacks_truncated = 18,
+                                                                         .tables_in_memory = 19};
     report(&shelf, "text", text);
     assert_null(strstr(text, "hold every call;"));
     assert_non_null(strstr(text, "totals do not hold every call"));
