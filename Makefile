@@ -99,6 +99,7 @@ help:
 	@echo 'bench        what commtap costs, measured here'
 	@echo 'bench-analysis how good and how fast the analysis is, beside the figures to reach'
 	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'
+	@echo 'check-filesystems jobs on full file systems of all kinds, RUNS=100 times each'
 	@echo 'fuzz         the loader against random damage, for a minute'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
 	@echo 'fmt          clang-format everything'
