@@ -36,6 +36,7 @@ struct walk_lane {
     struct completion *completions; /* DONES_MAX, allocated at the first */
     uint32_t count;
     uint32_t passed; /* completions since the last settling, other workers' too: all settle at the same records */
+    bool overrun;    /* completions of the same stretch, between two calls, have been settled: there were too many */
     int64_t wait_from, wait_to; /* the last Wait or Test call */
 };
 
@@ -175,9 +176,10 @@ static void complete(struct walk *walk, struct completion *completion, int64_t f
 /* Hands over all completions of a lane. */
 static void settle(struct walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
     for (uint32_t i = 0; i < lane->count && !walk->failed; i++)
-        complete(walk, &lane->completions[i], from, to, lane->passed > 1);
+        complete(walk, &lane->completions[i], from, to, lane->passed > 1 || lane->overrun);
     lane->count = 0;
     lane->passed = 0;
+    lane->overrun = false;
 }
 
 /* The record of its Wait or Test call is the last of its kind: it came before. */
@@ -185,15 +187,22 @@ static bool is_behind_its_wait(const struct walk_lane *lane, int64_t leave) {
     return lane->wait_from <= leave && leave <= lane->wait_to;
 }
 
-/* Counts a completion, whosoever it is: all workers settle at the same records. */
-static void pass(struct walk *walk, struct walk_lane *lane, int64_t leave) {
-    if (!is_behind_its_wait(lane, leave) && ++lane->passed > DONES_MAX)
+/* Counts a completion, whosoever it is: all workers settle at the same records. A full lane is settled before the
+ * newest is counted, so that never more are held than were counted. Returns whether the completion is to be held. */
+static bool pass(struct walk *walk, struct walk_lane *lane, int64_t leave) {
+    if (is_behind_its_wait(lane, leave))
+        return false;
+    if (lane->passed == DONES_MAX) {
         settle(walk, lane, INT64_MAX, INT64_MIN);
+        lane->overrun = true;
+    }
+    lane->passed++;
+    return true;
 }
 
-/* Keeps a completion until the record of its Wait call comes. */
-static void hold(struct walk *walk, struct walk_lane *lane, struct completion *completion, int64_t leave) {
-    if (is_behind_its_wait(lane, leave)) {
+/* Hands over a completion whose Wait call is known, or keeps it until that call's record comes: as `pass` said. */
+static void hold(struct walk *walk, struct walk_lane *lane, struct completion *completion, bool held) {
+    if (!held) {
         complete(walk, completion, lane->wait_from, lane->wait_to, true);
         return;
     }
@@ -255,8 +264,7 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
     }
     bool waited_for = record->kind == RECORD_DONE && !(record->flags & FLAG_UNOBSERVED);
     channel_passed(channel, seq);
-    if (waited_for)
-        pass(walk, lane, record_end(walk->clock, item->dump, record));
+    bool held = waited_for && pass(walk, lane, record_end(walk->clock, item->dump, record));
     if (!channel_owns(&walk->owner, channel, seq))
         return;
     walk->totals.collective++;
@@ -278,7 +286,7 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
         arrival.member.leave = arrival.member.enter;
     arrival.member.wait = record->kind == RECORD_DONE ? arrival.member.leave : arrival.member.enter;
     if (waited_for)
-        hold(walk, lane, &(struct completion){.channel = channel, .arrival = arrival}, arrival.member.leave);
+        hold(walk, lane, &(struct completion){.channel = channel, .arrival = arrival}, held);
     else
         walk->failed |= !channel_arrive(channel, &walk->owner, &arrival);
 }
@@ -334,13 +342,12 @@ static void take_message(struct walk *walk, const struct match_record *item, str
         walk->totals.foreign += mine && is_foreign(walk, item);
         return;
     }
-    if (waited_for)
-        pass(walk, lane, half.member.leave);
+    bool held = waited_for && pass(walk, lane, half.member.leave);
     if ((half.receiver & (walk->workers - 1)) != walk->owner.worker)
         return;
     walk->totals.halves++;
     if (waited_for)
-        hold(walk, lane, &(struct completion){.half = half}, half.member.leave);
+        hold(walk, lane, &(struct completion){.half = half}, held);
     else
         walk->failed |= !arrive_half(walk, &half);
 }

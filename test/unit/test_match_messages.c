@@ -127,6 +127,77 @@ static void of_a_posted_receive_only_the_wait_counts(void **state) {
     finish(&job);
 }
 
+/* Rank 0 posts `count` sends to rank 1, and one Waitall from `count` to 2 * `count` sees them all complete. */
+static void post_sends_and_wait_for_all(struct hand_job *job, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        dump_builder_p2p(job->builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 1, i, 8, 3 * count + i, 3 * count + i + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        struct record send = {.call = BUILDER_ISEND,
+                              .comm = 0,
+                              .flags = FLAG_SEND,
+                              .peer = 1,
+                              .tag = 1,
+                              .seq = i,
+                              .op = i + 1,
+                              .bytes = 8,
+                              .kind = RECORD_DONE,
+                              .t0 = i,
+                              .t1 = 2 * count};
+        dump_builder_record(job->builders[0], 0, &send);
+    }
+    dump_builder_plain(job->builders[0], 0, BUILDER_WAITALL, count, 2 * count);
+}
+
+/* However many a call saw complete, each is handed out once; the last of them at least with the call. */
+static void any_number_of_completions_may_come_before_their_wait(void **state) {
+    (void)state;
+    const uint32_t counts[] = {1, 255, 256, 257, 258, 512, 513, 514, 1024};
+    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++)
+        for (unsigned workers = 1; workers <= 4; workers *= 2) {
+            struct hand_job job;
+            uint32_t count = counts[c], seen = 0;
+            hand_job_make(&job, 2, (struct dump_plan){.ring_records = 4096});
+            post_sends_and_wait_for_all(&job, count);
+            hand_job_open(&job, 2);
+            struct match_totals totals = match(&job, &kept, workers);
+            assert_int_equal(totals.messages, count);
+            assert_int_equal(kept.count, count);
+            for (size_t i = 0; i < kept.count; i++) {
+                const struct match_member *send = &kept.items[i].send;
+                assert_int_equal(send->shared, count > 1);
+                assert_true(send->wait == count || send->wait == send->leave);
+                seen += send->wait == count;
+            }
+            assert_in_range(seen, count < 256 ? count : 1, count);
+            finish(&job);
+        }
+}
+
+/* A damaged completion ends before it begins: that must not make what is held differ from what is counted. */
+static void completions_that_end_before_they_begin_are_held_like_others(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){.ring_records = 4096});
+    dump_builder_plain(job.builders[0], 0, BUILDER_WAIT, 10, 20);
+    for (uint32_t i = 0; i < 1024; i++) {
+        struct record done = {.call = BUILDER_IALLREDUCE,
+                              .comm = 0,
+                              .flags = FLAG_COLLECTIVE,
+                              .peer = PEER_NONE,
+                              .seq = i,
+                              .op = i + 1,
+                              .kind = RECORD_DONE,
+                              .t0 = i % 2 ? 500 : 0,
+                              .t1 = 15};
+        dump_builder_record(job.builders[0], 0, &done);
+    }
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept, 1);
+    assert_int_equal(totals.collective, 1024);
+    assert_int_equal(totals.partial, 1024);
+    finish(&job);
+}
+
 static void what_cannot_be_paired_is_counted(void **state) {
     (void)state;
     struct hand_job job;
@@ -427,6 +498,8 @@ int main(void) {
         cmocka_unit_test(a_receiver_waits_for_a_late_sender),
         cmocka_unit_test(only_a_rendezvous_waits_for_a_late_receiver),
         cmocka_unit_test(of_a_posted_receive_only_the_wait_counts),
+        cmocka_unit_test(any_number_of_completions_may_come_before_their_wait),
+        cmocka_unit_test(completions_that_end_before_they_begin_are_held_like_others),
         cmocka_unit_test(what_cannot_be_paired_is_counted),
         cmocka_unit_test(receives_from_any_source_are_numbered_in_the_order_they_were_posted),
         cmocka_unit_test(a_receive_that_is_still_out_leaves_them_unnumbered),
