@@ -16,6 +16,9 @@
 #include "analyzer/load/rows.h"
 
 #define RECORDS_SHOWN_MAX (UINT64_C(1) << 20)
+/* Members of communicators that are listed, in all entries together: a definition of 80 bytes may stand for 16 million,
+ * and every call site has its own list. As JSON this many take 200 MB. */
+#define RANKS_LISTED_MAX (UINT64_C(1) << 22)
 
 /* Where the calls of one (stack, communicator, call) of the dump at hand went. */
 struct destination {
@@ -130,21 +133,44 @@ static bool same_entry(const struct call_entry *entry, const struct subject *sub
            strcmp(entry->op, subject->call->name) == 0;
 }
 
-/* What is told of a communicator comes from the first dump that knows it. */
-static bool describe(struct call_entry *entry, const struct dump_communicator *communicator) {
+static int compare_ranks(const void *a, const void *b) {
+    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Members of an intercommunicator are those of both groups. 0 = not all of them are in this dump. */
+static size_t list_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
+    size_t count = dump_communicator_members(communicator, ranks, capacity);
+    if (communicator->definition->kind != COMMUNICATOR_INTER)
+        return count;
+    size_t more = dump_communicator_remote_members(communicator, ranks + count, capacity - count);
+    qsort(ranks, count + more, sizeof *ranks, compare_ranks);
+    return count + more;
+}
+
+/* What is told of a communicator comes from the first dump that knows it; of dumps that contradict each other, how
+ * many members there are and which ones comes from the same. */
+static bool describe(struct build *build, struct call_entry *entry, const struct dump_communicator *communicator) {
+    struct call_tree *tree = build->tree;
     if (!communicator)
         return true;
     if (!entry->comm_name[0])
         entry->comm_name = communicator->name;
+    uint32_t size = dump_communicator_size(communicator);
     if (entry->comm_size == 0)
-        entry->comm_size = dump_communicator_size(communicator);
-    size_t members = entry->ranks ? 0 : dump_communicator_members(communicator, NULL, 0);
-    if (members == 0)
+        entry->comm_size = size;
+    if (entry->ranks || entry->comm_size != size || !dump_communicator_knows_members(communicator))
         return true;
-    entry->ranks = malloc(members * sizeof *entry->ranks);
-    if (entry->ranks)
-        dump_communicator_members(communicator, entry->ranks, members);
-    return entry->ranks != NULL;
+    if (size > RANKS_LISTED_MAX - tree->ranks_listed) {
+        tree->ranks_left_out = true;
+        return true;
+    }
+    entry->ranks = malloc(size * sizeof *entry->ranks);
+    if (!entry->ranks)
+        return false;
+    entry->rank_count = (uint32_t)list_members(communicator, entry->ranks, size);
+    tree->ranks_listed += entry->rank_count;
+    return true;
 }
 
 /* Calls that set things up are of no pass, wherever a framework makes them: only what moves data is, or waits for it.
@@ -155,7 +181,8 @@ static bool is_setup(const struct call_name *call) {
 }
 
 /* Index of the entry in node->entries, SIZE_MAX when memory is short. */
-static size_t entry_of(struct call_node *node, const struct subject *subject, enum pass pass, bool inferred) {
+static size_t entry_of(struct build *build, struct call_node *node, const struct subject *subject, enum pass pass,
+                       bool inferred) {
     size_t i = 0;
     while (i < node->entry_count && !same_entry(&node->entries[i], subject, pass, inferred))
         i++;
@@ -171,7 +198,7 @@ static size_t entry_of(struct call_node *node, const struct subject *subject, en
                                                                  .comm = subject->uid,
                                                                  .comm_name = ""};
     }
-    return describe(&node->entries[i], subject->communicator) ? i : SIZE_MAX;
+    return describe(build, &node->entries[i], subject->communicator) ? i : SIZE_MAX;
 }
 
 /* ---- destinations ---------------------------------------------------------------------------- */
@@ -216,7 +243,7 @@ static bool settle(struct build *build, struct destination *destination) {
         return false;
     destination->node = node_of_frames(build);
     destination->entry =
-        destination->node ? entry_of(destination->node, &subject, pass, forward != STACK_NONE) : SIZE_MAX;
+        destination->node ? entry_of(build, destination->node, &subject, pass, forward != STACK_NONE) : SIZE_MAX;
     build->tree->passes |= pass != PASS_NONE;
     build->tree->enqueued |= subject.call->api == API_NCCL && subject.call->nonblocking;
     return destination->entry != SIZE_MAX;

@@ -49,7 +49,8 @@ struct call_entry {
     uint64_t comm; /* uid */
     const char *comm_name;
     uint32_t comm_size;
-    int32_t *ranks; /* members' world ranks in rank order, NULL = unknown; owned */
+    int32_t *ranks; /* members' world ranks: in rank order, an intercommunicator's ascending; NULL = unknown; owned */
+    uint32_t rank_count;
     struct call_sums sums;
     struct call_size *sizes; /* by bytes, then type; owned; noise 1 and up */
     size_t size_count;
@@ -94,6 +95,8 @@ struct call_tree {
     uint64_t without_stack; /* calls whose stack is not known */
     uint64_t sites_lost;    /* calls that found no room in a full table: in no node */
     uint64_t records_left_out;
+    uint64_t ranks_listed; /* members in all entries' lists */
+    bool ranks_left_out;   /* further lists would be too long together */
 };
 
 struct site_waits; /* analyse/site_waits.h */

@@ -261,15 +261,22 @@ const struct dump_communicator *dump_communicator(const struct dump *dump, uint3
     return &dump->communicators[index];
 }
 
-size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
-    if (!communicator->runs)
-        return 0;
+static size_t expand_runs(const struct member_run *runs, uint32_t run_count, int32_t *ranks, size_t capacity) {
     size_t count = 0;
-    for (uint32_t run = 0; run < communicator->definition->run_count; run++)
-        for (uint32_t i = 0; i < communicator->runs[run].count; i++, count++)
+    for (uint32_t run = 0; runs && run < run_count; run++)
+        for (uint32_t i = 0; i < runs[run].count; i++, count++)
             if (count < capacity)
-                ranks[count] = (int32_t)(communicator->runs[run].start + (int64_t)communicator->runs[run].stride * i);
+                ranks[count] = (int32_t)(runs[run].start + (int64_t)runs[run].stride * i);
     return count;
+}
+
+size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
+    return expand_runs(communicator->runs, communicator->definition->run_count, ranks, capacity);
+}
+
+size_t dump_communicator_remote_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
+    const struct remote_group_definition *remote = communicator->remote;
+    return remote ? expand_runs(communicator->remote_runs, remote->run_count, ranks, capacity) : 0;
 }
 
 int32_t dump_peer_rank(const struct dump_communicator *communicator, int32_t peer) {

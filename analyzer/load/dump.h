@@ -162,6 +162,13 @@ static inline uint32_t dump_communicator_size(const struct dump_communicator *co
 /* Expands members to world ranks: writes up to `capacity` of them in rank order and returns how many there are
  * (definition->size, or 0 when they are not in this dump). */
 size_t dump_communicator_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity);
+/* The same of an intercommunicator's other group (definition->remote_size of them). */
+size_t dump_communicator_remote_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity);
+
+/* True when all of its dump_communicator_size members are listed in this dump. */
+static inline bool dump_communicator_knows_members(const struct dump_communicator *communicator) {
+    return communicator->runs && (communicator->definition->kind != COMMUNICATOR_INTER || communicator->remote_runs);
+}
 
 /* World rank of a peer or root as a record names it (on an intercommunicator: of the remote group). RANK_UNKNOWN where
  * that is no rank or the members are not in this dump; `communicator` may be NULL. */

@@ -96,7 +96,7 @@ static json_t *ranks_to_json(const struct call_entry *entry) {
     if (!entry->ranks)
         return json_null();
     json_t *ranks = json_array();
-    for (uint32_t i = 0; ranks && i < entry->comm_size; i++)
+    for (uint32_t i = 0; ranks && i < entry->rank_count; i++)
         json_array_append_new(ranks, json_integer(entry->ranks[i]));
     return ranks;
 }
@@ -187,9 +187,9 @@ static json_t *node_to_json(const struct call_node *node, const struct call_tree
 }
 
 static json_t *coverage_to_json(const struct call_tree *tree, const struct scope *scope) {
-    json_t *coverage =
-        json_pack("{s:I, s:I, s:I}", "calls_without_stack", (json_int_t)tree->without_stack, "calls_lost",
-                  (json_int_t)tree->sites_lost, "records_left_out", (json_int_t)tree->records_left_out);
+    json_t *coverage = json_pack("{s:I, s:I, s:I, s:b}", "calls_without_stack", (json_int_t)tree->without_stack,
+                                 "calls_lost", (json_int_t)tree->sites_lost, "records_left_out",
+                                 (json_int_t)tree->records_left_out, "ranks_left_out", tree->ranks_left_out);
     if (scope_is_limited(scope)) /* how many there were is known of the whole run only */
         json_object_set_new(coverage, "calls_lost", json_null());
     scope_add_to_json(coverage, scope);
@@ -233,7 +233,7 @@ static json_t *collectives(const struct call_node *node, bool backward) {
 static json_t *mesh_of(const struct call_entry *entry) {
     char text[256] = "";
     size_t used = 0;
-    for (uint32_t i = 0; entry->ranks && i < entry->comm_size && used + 16 < sizeof text; i++)
+    for (uint32_t i = 0; entry->ranks && i < entry->rank_count && used + 16 < sizeof text; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId32, i ? ", " : "", entry->ranks[i]);
     return entry->ranks ? json_sprintf("DeviceMesh([%s%s])", text, used + 16 < sizeof text ? "" : ", ...")
                         : json_string("");

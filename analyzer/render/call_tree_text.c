@@ -73,8 +73,8 @@ static void say_ranks(char *text, size_t size, const struct call_entry *entry) {
     snprintf(part, sizeof part, " (%" PRIu32 " ranks", entry->comm_size);
     add_text(text, size, part);
     unsigned shown = 0;
-    for (uint32_t i = 0, end; entry->ranks && i < entry->comm_size; i = end, shown++) {
-        for (end = i + 1; end < entry->comm_size && entry->ranks[end] == entry->ranks[end - 1] + 1; end++)
+    for (uint32_t i = 0, end; entry->ranks && i < entry->rank_count; i = end, shown++) {
+        for (end = i + 1; end < entry->rank_count && entry->ranks[end] == entry->ranks[end - 1] + 1; end++)
             ;
         if (shown == RANGES_SHOWN) {
             add_text(text, size, ",...");
@@ -213,6 +213,8 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
         fprintf(stream, "%" PRIu64 " calls found no room in a full table and are missing here\n", tree->sites_lost);
     if (tree->records_left_out > 0)
         fprintf(stream, "%" PRIu64 " further records are not shown\n", tree->records_left_out);
+    if (tree->ranks_left_out)
+        fputs("the members of some communicators are not listed: too many in all\n", stream);
     if (page->context->waits)
         fputs("waits are those of collectives whose records are still there\n", stream);
     for (size_t i = 0; i < page->context->note_count; i++) {

@@ -433,6 +433,94 @@ static void forms_say_the_same(void **state) {
     end(&made);
 }
 
+/* Rows of communicator `comm`, which every rank calls from main. */
+static void calls_on(struct made *made, uint32_t comm) {
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        STACK(made, rank, 1, native(rank, PROGRAM, MAIN));
+        struct site_row *row = dump_builder_site(made->builders[rank], 0);
+        *row = (struct site_row){
+            .version = 2, .stack = 1, .call = BUILDER_ALLREDUCE, .comm_epoch = comm, .count = 1, .time_total = 10};
+    }
+}
+
+/* At noise 1. */
+static char *print_details(const struct made *made, const char *form) {
+    struct call_tree_context context = {.run_id = "r", .directory = "d", .noise = 1};
+    char *text = NULL;
+    size_t bytes;
+    if (strcmp(form, "text") == 0) {
+        FILE *stream = open_memstream(&text, &bytes);
+        call_tree_print_text(stream, &made->tree, &context, false);
+        fclose(stream);
+        return text;
+    }
+    json_t *json =
+        strcmp(form, "json") == 0 ? call_tree_to_json(&made->tree, &context) : call_tree_to_commdebug(&made->tree, 1);
+    text = json_dumps(json, 0);
+    json_decref(json);
+    return text;
+}
+
+static void assert_says(const struct made *made, const char *form, const char *expected) {
+    char *text = print_details(made, form);
+    if (!strstr(text, expected))
+        fail_msg("'%s' is not in: %s", expected, text);
+    free(text);
+}
+
+/* The first dump says how many members there are, and leaves who they are to the second, which says otherwise. */
+static void a_size_of_one_dump_is_not_believed_of_another_ones_list(void **state) {
+    struct made made;
+    (void)state;
+    begin(&made);
+    struct communicator_definition *definition = dump_builder_definition(made.builders[0], 0);
+    definition->size = 1000000;
+    definition->run_count = 0;
+    definition->flags = COMMUNICATOR_MEMBERS_ELSEWHERE;
+    calls_on(&made, 0);
+    open_dumps(&made);
+    build(&made, 1, NULL);
+    assert_says(&made, "text", "MPI_COMM_WORLD (1000000 ranks): 2");
+    assert_says(&made, "json", "\"ranks\": null");
+    assert_says(&made, "commdebug", "\"device_mesh\": \"\"");
+    end(&made);
+}
+
+static void members_of_both_groups_of_an_intercommunicator_are_listed(void **state) {
+    struct made made;
+    (void)state;
+    begin(&made);
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        const struct member_run left = {0, 1, 1}, right = {1, 1, 1};
+        dump_builder_intercommunicator(made.builders[rank], 77, 0, rank ? &right : &left, rank ? &left : &right);
+    }
+    calls_on(&made, 1);
+    open_dumps(&made);
+    build(&made, 1, NULL);
+    assert_says(&made, "text", "(2 ranks: 0-1): 2");
+    end(&made);
+}
+
+/* 16 million members take 12 bytes in a dump: they are counted, and not listed. */
+static void a_long_list_in_few_bytes_is_not_written_out(void **state) {
+    struct made made;
+    (void)state;
+    begin(&made);
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        struct communicator_definition *definition = dump_builder_definition(made.builders[rank], 0);
+        dump_builder_header(made.builders[rank])->world_size = 1 << 24;
+        definition->size = 1 << 24;
+        *(struct member_run *)(definition + 1) = (struct member_run){0, 1 << 24, 1};
+    }
+    calls_on(&made, 0);
+    open_dumps(&made);
+    build(&made, 1, NULL);
+    assert_true(made.tree.ranks_left_out);
+    assert_says(&made, "text", "(16777216 ranks): 2");
+    assert_says(&made, "text", "members of some communicators are not listed");
+    end(&made);
+}
+
 static void labels_merge_sites_over_ranks(void **state) {
     struct made made;
     struct site_waits waits = {0};
@@ -514,6 +602,9 @@ int main(void) {
         cmocka_unit_test(setup_is_of_no_pass),
         cmocka_unit_test(passes_are_told_by_the_stack_and_paired_by_size),
         cmocka_unit_test(forms_say_the_same),
+        cmocka_unit_test(a_size_of_one_dump_is_not_believed_of_another_ones_list),
+        cmocka_unit_test(members_of_both_groups_of_an_intercommunicator_are_listed),
+        cmocka_unit_test(a_long_list_in_few_bytes_is_not_written_out),
         cmocka_unit_test(labels_merge_sites_over_ranks),
         cmocka_unit_test(no_stack_is_too_deep),
     };
