@@ -262,7 +262,7 @@ static int run(const struct options *options) {
     struct check check = {.count = 0};
     enum dump_set_result result = dump_set_open(options->arguments[0], &check.set);
     if (result != DUMP_SET_OK)
-        return input_refuse(options->arguments[0], result);
+        return input_refuse(options->arguments[0], result, &check.set);
     int code = build(&check) ? print(options, &check) : input_no_memory();
     free(check.rows);
     dump_set_close(&check.set);

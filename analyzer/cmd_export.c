@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "analyzer/changes.h"
 #include "analyzer/input.h"
 #include "analyzer/load/rows.h"
 #include "analyzer/options.h"
@@ -80,14 +81,15 @@ static bool walk_peers(const struct export *export, const struct dump *dump, siz
     (void)d;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         for (uint32_t i = 0; i < dump->lanes[lane].peer_count; i++) {
-            const struct peer_row *peer = &dump->lanes[lane].peers[i];
+            struct peer_row peer;
+            bool used = peer_row_read(dump, &dump->lanes[lane].peers[i], &peer);
             const struct export_row row = {.dump = dump,
                                            .lane = lane,
-                                           .call = peer->call,
-                                           .communicator = communicator_of_row(dump, peer->comm_epoch),
-                                           .peer = peer->peer,
-                                           .peer_row = peer};
-            if (peer_row_is_used(dump, peer) && !emit(export, &row, true))
+                                           .call = peer.call,
+                                           .communicator = communicator_of_row(dump, peer.comm_epoch),
+                                           .peer = peer.peer,
+                                           .peer_row = &peer};
+            if (used && !emit(export, &row, true))
                 return false;
         }
     return true;
@@ -134,7 +136,7 @@ static int print(const struct options *options, const struct dump_set *set, cons
     for (size_t d = 0; d < set->count && enough_memory && !ferror(output.stream); d++)
         if (!set->duplicate[d] && filter_rank(filter, set->dumps[d]->header->rank))
             enough_memory = walk->walk(&export, set->dumps[d], d);
-    return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
+    return output_close(&output, enough_memory ? changes_tell(EXIT_FINE) : input_no_memory());
 }
 
 /* Of one job, where a run or a part of its time is asked for, else of everything in the directory. */

@@ -20,6 +20,7 @@ enum exit_code {
     EXIT_USAGE = 2,
     EXIT_UNUSABLE = 3, /* unusable input */
     EXIT_OUTPUT = 4,   /* the result could not be written, or memory is short */
+    EXIT_AGAIN = 5,    /* never leaves the program: nothing was printed, the command is to be run again (changes.h) */
 };
 
 struct option {

@@ -71,10 +71,24 @@ int input_no_memory(void) {
     return EXIT_OUTPUT;
 }
 
-int input_refuse(const char *directory, enum dump_set_result result) {
+static int refuse_many(const char *directory, const struct dump_set_excess *excess) {
+    fputs("commtap: ", stderr);
+    escape_text(stderr, directory);
+    fprintf(stderr,
+            ": %zu dumps: a process can map %zu of them (half of vm.max_map_count), and to read them into memory takes "
+            "%.1f GB where %.1f GB are free\n"
+            "commtap: sysctl -w vm.max_map_count=%zu, or move some of the dumps elsewhere\n",
+            excess->dumps, excess->mapped_most, (double)excess->bytes / 1e9, (double)excess->memory / 1e9,
+            2 * excess->dumps + 2);
+    return EXIT_UNUSABLE;
+}
+
+int input_refuse(const char *directory, enum dump_set_result result, const struct dump_set *set) {
     int error = errno;
     if (result == DUMP_SET_NO_MEMORY)
         return input_no_memory();
+    if (result == DUMP_SET_TOO_MANY)
+        return refuse_many(directory, &set->excess);
     fputs("commtap: ", stderr);
     escape_text(stderr, directory);
     fprintf(stderr, ": %s\n",
@@ -87,7 +101,7 @@ int input_refuse(const char *directory, enum dump_set_result result) {
 int input_open(const char *directory, struct dump_set *set) {
     enum dump_set_result result = dump_set_open(directory, set);
     if (result != DUMP_SET_OK)
-        return input_refuse(directory, result);
+        return input_refuse(directory, result, set);
     say_problems(set);
     say_stubs(set);
     if (set->count > 0)

@@ -18,7 +18,7 @@ int input_open(const char *directory, struct dump_set *set);
 
 /* Says on stderr why dump_set_open did not succeed. Returns the command's exit code. Call it before anything that could
  * change errno. */
-int input_refuse(const char *directory, enum dump_set_result result);
+int input_refuse(const char *directory, enum dump_set_result result, const struct dump_set *set);
 
 /* One line, after the text `before`, on a dump that was not collected. */
 void input_say_stub(FILE *stream, const char *before, const struct dump_stub *stub);

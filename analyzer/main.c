@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/changes.h"
 #include "analyzer/options.h"
 
 /* clang-format off */
@@ -52,7 +53,7 @@ static int run_command(const struct command *command, int argc, char **argv) {
     if (code == EXIT_FINE && options.help)
         options_print_help(stdout, command);
     else if (code == EXIT_FINE)
-        code = command->run(&options);
+        code = changes_run(command, &options);
     options_free(&options);
     return code;
 }

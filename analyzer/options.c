@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/changes.h"
 #include "analyzer/render/table.h"
 
 static const struct option help_row = {.name = "help", .letter = 'h', .doc = "show this"};
@@ -382,6 +383,8 @@ static enum format format_named(const char *name) {
 
 int output_open(struct output *output, const struct options *options) {
     const char *color = option_text(options, "color"), *no_color = getenv("NO_COLOR");
+    if (changes_check() != EXIT_FINE)
+        return EXIT_AGAIN;
     *output = (struct output){.stream = stdout, .path = option_text(options, "output")};
     output->format = format_named(option_text(options, "format"));
     if (output->path && !(output->stream = fopen(output->path, "w"))) {

@@ -61,8 +61,8 @@ struct output {
     bool color;
 };
 
-/* Opens --output (or standard output) and notes --format and --color. Returns EXIT_FINE, or EXIT_OUTPUT after one
- * message on stderr. */
+/* Opens --output (or standard output) and notes --format and --color. Returns EXIT_FINE, EXIT_OUTPUT after one message
+ * on stderr, or EXIT_AGAIN where dumps changed while they were read: the command ends with that, having freed all. */
 int output_open(struct output *output, const struct options *options);
 /* Flushes and closes; a full disk shows here. Returns `code`, or EXIT_OUTPUT after one message on stderr. */
 int output_close(struct output *output, int code);

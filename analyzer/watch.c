@@ -95,6 +95,7 @@ static size_t find_moving(const struct job *job, const struct seen *seen, size_t
     for (size_t d = 0; d < job->count; d++) {
         const struct seen key = {.path = job->dumps[d]->path};
         const struct seen *before = bsearch(&key, seen, seen_count, sizeof *seen, compare_seen);
+        dump_refresh(job->dumps[d]);
         if (!before || before->look != dump_look(job->dumps[d]))
             ranks[count++] = job->dumps[d]->header->rank;
     }
@@ -125,7 +126,7 @@ static int look_again(struct watch *watch, const char *directory, const char *ru
     close_look(watch);
     enum dump_set_result result = dump_set_open(directory, &watch->set);
     if (result != DUMP_SET_OK)
-        return input_refuse(directory, result);
+        return input_refuse(directory, result, &watch->set);
     return choose(watch, directory, run);
 }
 
@@ -216,9 +217,11 @@ int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, s
         for (size_t d = 0; d < job->count; d++)
             looks[d] = dump_look(job->dumps[d]);
         sleep_for(wait);
-        for (size_t d = 0; d < job->count; d++)
+        for (size_t d = 0; d < job->count; d++) {
+            dump_refresh(job->dumps[d]);
             if (dump_look(job->dumps[d]) != looks[d])
                 moving[request.moving_count++] = job->dumps[d]->header->rank;
+        }
         request.settled = request.moving_count == 0;
     }
     done = done && diagnose(diagnosis, job, &request);

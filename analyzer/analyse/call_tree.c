@@ -316,11 +316,11 @@ static bool add_lane(struct build *build, const struct dump_lane *lane) {
  * sites either. */
 static bool add_pending(struct build *build) {
     for (uint32_t i = 0; i < build->dump->pending_count; i++) {
-        const struct pending *pending = &build->dump->pending[i];
-        if (!pending_is_active(build->dump, pending) || pending->stack == STACK_NONE)
+        struct pending pending;
+        if (!pending_read(build->dump, &build->dump->pending[i], &pending) || pending.stack == STACK_NONE)
             continue;
-        uint64_t bytes = pending->bytes == BYTES_UNKNOWN ? 0 : pending->bytes;
-        if (!add_calls(build, pending->stack, pending->comm, pending->call,
+        uint64_t bytes = pending.bytes == BYTES_UNKNOWN ? 0 : pending.bytes;
+        if (!add_calls(build, pending.stack, pending.comm, pending.call,
                        (struct call_sums){.count = 1, .bytes = bytes}))
             return false;
     }

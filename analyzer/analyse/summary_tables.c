@@ -64,9 +64,9 @@ static bool add_sites(struct summary_build *build, const struct dump *dump, cons
 /* Operations that were posted and not seen complete when the dump ended are calls all the same. */
 static bool add_pending(struct summary_build *build, const struct dump *dump) {
     for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *pending = &dump->pending[i];
-        if (pending_is_active(dump, pending) &&
-            !summary_add_incomplete(build, dump, pending->call, pending->comm, pending->bytes, pending->stack))
+        struct pending pending;
+        if (pending_read(dump, &dump->pending[i], &pending) &&
+            !summary_add_incomplete(build, dump, pending.call, pending.comm, pending.bytes, pending.stack))
             return false;
     }
     return true;

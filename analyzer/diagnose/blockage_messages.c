@@ -134,9 +134,9 @@ void note_messages(struct builder *b, uint32_t p) {
         }
     }
     for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *pending = &dump->pending[i];
-        if (pending_is_active(dump, pending) && pending->flags & (FLAG_SEND | FLAG_RECV) &&
-            !(pending->flags & FLAG_COLLECTIVE))
-            note_message(b, p, pending->comm, pending->peer, pending->tag, pending->seq, pending->flags & FLAG_SEND);
+        struct pending pending;
+        if (pending_read(dump, &dump->pending[i], &pending) && pending.flags & (FLAG_SEND | FLAG_RECV) &&
+            !(pending.flags & FLAG_COLLECTIVE))
+            note_message(b, p, pending.comm, pending.peer, pending.tag, pending.seq, pending.flags & FLAG_SEND);
     }
 }

@@ -38,8 +38,9 @@ static struct list look_at_list(const struct dump *dump, uint32_t party, const s
     struct list list = {0};
     bool told = slot->tag > 0 && slot->seq != SEQ_NONE;
     for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *p = &dump->pending[i];
-        if (!pending_is_active(dump, p))
+        struct pending copy;
+        const struct pending *p = &copy;
+        if (!pending_read(dump, &dump->pending[i], &copy))
             continue;
         list.all++;
         if (!told || !in_list(slot, p))
@@ -63,8 +64,9 @@ static uint32_t wait_for_all(struct builder *b, uint32_t party, const struct in_
     size_t before = b->waits->graph.edge_count;
     wait->requests = told ? (uint32_t)slot->tag : 0;
     for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *p = &dump->pending[i];
-        if (!pending_is_active(dump, p) ||
+        struct pending copy;
+        const struct pending *p = &copy;
+        if (!pending_read(dump, &dump->pending[i], &copy) ||
             (told && !(list.exact ? in_list(slot, p) : p->op == slot->op || p->op == slot->seq)))
             continue;
         struct operation o = pending_operation(dump, party, p);
@@ -84,8 +86,9 @@ static uint32_t wait_for_some(struct builder *b, uint32_t party, const struct in
     if (list.all == 0)
         graph_wait(&b->waits->graph, node, b->free_node);
     for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *p = &dump->pending[i];
-        if (!pending_is_active(dump, p) || (list.exact && !in_list(slot, p)))
+        struct pending copy;
+        const struct pending *p = &copy;
+        if (!pending_read(dump, &dump->pending[i], &copy) || (list.exact && !in_list(slot, p)))
             continue;
         struct operation o = pending_operation(dump, party, p);
         graph_wait(&b->waits->graph, node, wait_for_operation(b, &o));
@@ -98,8 +101,9 @@ static uint32_t wait_for_one(struct builder *b, uint32_t party, const struct in_
     const struct dump *dump = b->world->parties[party].dump;
     wait->requests = 1;
     for (uint32_t i = 0; slot->op && i < dump->pending_count; i++) {
-        const struct pending *p = &dump->pending[i];
-        if (p->op != slot->op || !pending_is_active(dump, p))
+        struct pending copy;
+        const struct pending *p = &copy;
+        if (!pending_read(dump, &dump->pending[i], &copy) || p->op != slot->op)
             continue;
         struct operation o = pending_operation(dump, party, p);
         wait->communicator = world_communicator(b->world, party, p->comm);

@@ -93,8 +93,10 @@ static bool take_slot(const struct dump *dump, uint32_t local, uint64_t seq, str
 
 static bool take_pending(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
     for (uint32_t i = 0; i < dump->pending_count; i++) {
-        const struct pending *p = &dump->pending[i];
-        if (!pending_is_active(dump, p) || p->comm != local || p->seq != seq || !(p->flags & FLAG_COLLECTIVE))
+        struct pending copy;
+        const struct pending *p = &copy;
+        if (!pending_read(dump, &dump->pending[i], &copy) || p->comm != local || p->seq != seq ||
+            !(p->flags & FLAG_COLLECTIVE))
             continue;
         *signature = (struct signature){.call = dump_call(dump, p->call),
                                         .bytes = p->bytes,

@@ -43,9 +43,11 @@ static uint64_t look_at_progress(const struct dump *dump, uint64_t h) {
 
 uint64_t dump_look(const struct dump *dump) {
     uint64_t h = look_at_progress(dump, look_at_slots(dump, dump->header->state));
-    for (uint32_t i = 0; i < dump->pending_count; i++)
-        if (pending_is_active(dump, &dump->pending[i]))
-            h = mix(h, dump->pending[i].op);
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        struct pending pending;
+        if (pending_read(dump, &dump->pending[i], &pending))
+            h = mix(h, pending.op);
+    }
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) /* the harvester's lane also moves when nothing happens */
         if (dump->lanes[lane].state && !dump->lanes[lane].state->device)
             h = mix(h, __atomic_load_n(&dump->lanes[lane].state->head, __ATOMIC_RELAXED));

@@ -112,10 +112,10 @@ static uint64_t count_messages(const struct dump *dump, uint32_t local, uint16_t
         const struct dump_lane *l = &dump->lanes[lane];
         *sure &= !l->state || l->state->peers_lost == 0;
         for (uint32_t i = 0; i < l->peer_count; i++) {
-            const struct peer_row *row = &l->peers[i];
-            if (peer_row_is_used(dump, row) && row->direction == direction &&
-                (row->comm_epoch & ROW_COMM_NONE) == local && (peer == PEER_ANY || row->peer == peer))
-                count += row->count;
+            struct peer_row row;
+            if (peer_row_read(dump, &l->peers[i], &row) && row.direction == direction &&
+                (row.comm_epoch & ROW_COMM_NONE) == local && (peer == PEER_ANY || row.peer == peer))
+                count += row.count;
         }
     }
     return count;

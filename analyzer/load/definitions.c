@@ -9,7 +9,6 @@
 
 #include "analyzer/load/private.h"
 
-enum { DEFINITION_STEP = 16 };
 /* Indices are handed out in order; a few may be missing where an area was full. */
 enum { INDEX_SLACK = 4096 };
 #define GROUP_SIZE_MAX (1u << 24)

@@ -1,27 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One dump file: mapping it, checking header and sections, handing out safe pointers.
+ * One dump file: checking header and sections, handing out safe pointers.
  * Lives here: everything about the file's layout.
- * Must not live here: definitions (definitions.c, stacks.c), rings (ring.c), ticks to time (clock.c), directories
- * (set.c).
+ * Must not live here: definitions (definitions.c, stacks.c), rings (ring.c), ticks to time (clock.c), the bytes
+ * themselves (mapping.c), directories (set.c).
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "analyzer/load/private.h"
 #include "analyzer/load/rows.h"
-#include "analyzer/regular_file.h"
 
 enum { PROBLEMS_MAX = 64 };
 #define RING_RECORDS_MAX (1u << 24)
-#define CALL_IDS         (sizeof((struct dump *)0)->call_index / sizeof(uint16_t))
 
 static const struct {
     const char *name;
@@ -77,13 +71,8 @@ static void fatal_problem(struct dump *dump, uint64_t offset, const char *text) 
     problem_add(dump, true, offset, "%s", text);
 }
 
-static bool check_header(struct dump *dump) {
-    const struct dump_header *header = (const struct dump_header *)dump->base;
-    if (dump->bytes < sizeof *header) {
-        problem_add(dump, true, dump->bytes, "file ends after %zu bytes, inside the header of %zu", dump->bytes,
-                    sizeof *header);
-        return false;
-    }
+/* `header` is the dump's own copy. */
+static bool check_header(struct dump *dump, const struct dump_header *header) {
     if (memcmp(header->magic, FORMAT_MAGIC, sizeof header->magic) != 0)
         fatal_problem(dump, offsetof(struct dump_header, magic), "not a commtap dump: wrong magic");
     else if (header->byte_order == __builtin_bswap32(FORMAT_BYTE_ORDER))
@@ -190,7 +179,7 @@ static void collect_sections(struct dump *dump, struct views *views) {
     for (uint32_t i = 0; i < limit; i++) {
         const struct section *in_file = &dump->header->sections[i];
         uint64_t entry = offsetof(struct dump_header, sections) + i * sizeof *in_file;
-        if (__atomic_load_n(&in_file->kind, __ATOMIC_ACQUIRE) == SECTION_FREE)
+        if (in_file->kind == SECTION_FREE)
             continue;
         struct section section = *in_file;
         if (!section_is_sound(dump, &section, entry) || overlaps_any(dump, views, &section, entry))
@@ -208,32 +197,16 @@ static void collect_sections(struct dump *dump, struct views *views) {
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */
 
-static bool calls_terminated(const struct call_name *calls, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++)
-        if (!memchr(calls[i].name, 0, sizeof calls[i].name) || !memchr(calls[i].torch, 0, sizeof calls[i].torch))
-            return false;
-    return true;
-}
-
-static bool load_calls(struct loaded *loaded, const struct view *view) {
-    struct dump *dump = &loaded->dump;
-    dump->calls = (const struct call_name *)view->base;
-    dump->call_count = view->items < UINT16_MAX ? view->items : UINT16_MAX;
-    if (!calls_terminated(dump->calls, dump->call_count)) {
+static bool load_calls(struct dump *dump, const struct view *view) {
+    bool damaged;
+    uint32_t count = view->items < UINT16_MAX ? view->items : UINT16_MAX;
+    dump->call_table = call_table_share((const struct call_name *)view->base, count, &damaged);
+    if (!dump->call_table)
+        return false;
+    if (damaged)
         problem_add(dump, false, view->section.offset, "names of calls are not terminated");
-        loaded->own_calls = malloc(dump->call_count * sizeof *loaded->own_calls);
-        if (!loaded->own_calls)
-            return false;
-        memcpy(loaded->own_calls, dump->calls, dump->call_count * sizeof *loaded->own_calls);
-        for (uint32_t i = 0; i < dump->call_count; i++) {
-            loaded->own_calls[i].name[sizeof loaded->own_calls[i].name - 1] = '\0';
-            loaded->own_calls[i].torch[sizeof loaded->own_calls[i].torch - 1] = '\0';
-        }
-        dump->calls = loaded->own_calls;
-    }
-    for (uint32_t i = dump->call_count; i-- > 0;) /* backwards: of two rows with one id the first counts */
-        if (dump->calls[i].id < CALL_IDS)
-            dump->call_index[dump->calls[i].id] = (uint16_t)i;
+    dump->calls = dump->call_table->calls;
+    dump->call_count = dump->call_table->count;
     return true;
 }
 
@@ -288,15 +261,49 @@ static bool load_ring(struct loaded *loaded, const struct view *view) {
     return true;
 }
 
+static uint32_t definition_length(const uint8_t *at, size_t left) {
+    uint32_t length = __atomic_load_n(&((const struct definition *)at)->bytes, __ATOMIC_RELAXED);
+    return length >= DEFINITION_STEP && length % DEFINITION_STEP == 0 && length <= left ? length : 0;
+}
+
+/* Up to the end of the last definition. One that claims more than there is ends it, with its head. */
+static size_t used_bytes(const uint8_t *base, size_t bytes) {
+    size_t used = 0, at = 0;
+    while (at + DEFINITION_STEP <= bytes) {
+        uint32_t length = definition_length(base + at, bytes - at);
+        if (length == 0 && ((const struct definition *)(base + at))->bytes != 0)
+            return at + DEFINITION_STEP;
+        at += length > 0 ? length : DEFINITION_STEP;
+        used = length > 0 ? at : used;
+    }
+    return used;
+}
+
+/* The writer may be alive: what is committed when it is looked at is complete. */
+static void copy_definitions(uint8_t *copy, const uint8_t *base, size_t bytes) {
+    for (size_t at = 0, step; at + DEFINITION_STEP <= bytes; at += step) {
+        uint32_t commit = __atomic_load_n(&((const struct definition *)(base + at))->commit, __ATOMIC_ACQUIRE);
+        uint32_t length = definition_length(base + at, bytes - at);
+        step = length > 0 ? length : DEFINITION_STEP;
+        memcpy(copy + at, base + at, step);
+        ((struct definition *)(copy + at))->commit = commit;
+    }
+}
+
 static bool add_area(struct loaded *loaded, const struct view *view) {
     struct area *areas = realloc(loaded->areas, (loaded->area_count + 1) * sizeof *areas);
     if (!areas)
         return false;
     loaded->areas = areas;
+    size_t bytes = used_bytes(view->base, view->items);
+    uint8_t *copy = malloc(bytes ? bytes : 1);
+    if (!copy)
+        return false;
+    copy_definitions(copy, view->base, bytes);
     size_t at = loaded->area_count++;
     for (; at > 0 && areas[at - 1].index > view->section.index; at--)
         areas[at] = areas[at - 1];
-    areas[at] = (struct area){view->section.index, view->base, view->section.offset, view->items};
+    areas[at] = (struct area){view->section.index, copy, view->section.offset, bytes};
     return true;
 }
 
@@ -311,7 +318,7 @@ static bool load_section(struct loaded *loaded, const struct view *view) {
     struct dump_lane *lane;
     switch ((enum section_kind)view->section.kind) {
     case SECTION_CALLS:
-        return load_calls(loaded, view);
+        return load_calls(dump, view);
     case SECTION_ANCHORS:
         return clock_load(loaded, (const struct clock_anchor *)view->base, view->items, view->section.offset);
     case SECTION_IN_FLIGHT:
@@ -366,11 +373,12 @@ static void attach_progress(struct dump *dump, const struct view *view) {
     for (uint32_t i = 0; i < view->items; i++) {
         if (__atomic_load_n(&rows[i].version, __ATOMIC_ACQUIRE) == 0)
             continue;
-        if (rows[i].comm >= dump->communicator_count || !dump->communicators[rows[i].comm].definition)
+        uint32_t comm = __atomic_load_n(&rows[i].comm, __ATOMIC_RELAXED);
+        if (!dump_communicator(dump, comm))
             problem_add(dump, false, view->section.offset + i * sizeof *rows,
-                        "progress row of communicator %u, which is not defined", rows[i].comm);
+                        "progress row of communicator %u, which is not defined", comm);
         else
-            dump->communicators[rows[i].comm].progress = &rows[i];
+            dump->communicators[comm].progress = &rows[i];
     }
 }
 
@@ -419,11 +427,13 @@ static void check_operations(struct dump *dump, const struct dump_lane *lane) {
 static void check_peers(struct dump *dump, const struct dump_lane *lane) {
     const struct peer_row *first = NULL;
     uint32_t damaged = 0;
-    for (uint32_t i = lane->peer_count; i-- > 0;)
-        if (lane->peers[i].version != 0 && !peer_row_is_used(dump, &lane->peers[i])) {
+    for (uint32_t i = lane->peer_count; i-- > 0;) {
+        struct peer_row row;
+        if (lane->peers[i].version != 0 && !peer_row_read(dump, &lane->peers[i], &row)) {
             first = &lane->peers[i];
             damaged++;
         }
+    }
     note_damaged(dump, "peer rows", damaged, first);
 }
 
@@ -444,10 +454,11 @@ static void check_pending(struct dump *dump) {
     const struct pending *first = NULL;
     uint32_t damaged = 0;
     for (uint32_t i = dump->pending_count; i-- > 0;) {
-        const struct pending *pending = &dump->pending[i];
-        bool inactive = pending->persistent == 1 && pending->active == 0;
-        if (pending->request != 0 && !inactive && !pending_is_active(dump, pending)) {
-            first = pending;
+        struct pending pending;
+        bool active = pending_read(dump, &dump->pending[i], &pending);
+        bool inactive = pending.persistent == 1 && pending.active == 0;
+        if (pending.request != 0 && !inactive && !active) {
+            first = &dump->pending[i];
             damaged++;
         }
     }
@@ -498,25 +509,54 @@ static struct loaded *new_loaded(const char *path) {
     if (!loaded)
         return NULL;
     loaded->dump.path = strdup(path);
-    if (!loaded->dump.path) {
-        free(loaded);
-        return NULL;
+    loaded->dump.lanes = calloc(DUMP_LANES_MAX, sizeof *loaded->dump.lanes);
+    if (loaded->dump.path && loaded->dump.lanes)
+        return loaded;
+    dump_close(&loaded->dump);
+    return NULL;
+}
+
+/* Gives back what only opening needed: a directory may hold tens of thousands of dumps. */
+static bool trim(struct loaded *loaded) {
+    struct dump *dump = &loaded->dump;
+    struct dump_lane *lanes = realloc(dump->lanes, (dump->lane_count ? dump->lane_count : 1) * sizeof *lanes);
+    struct dump_header *header = realloc(loaded->header, offsetof(struct dump_header, sections));
+    dump->lanes = lanes ? lanes : dump->lanes;
+    loaded->header = header ? header : loaded->header;
+    dump->header = loaded->header;
+    return lanes && header;
+}
+
+/* Of a section that is just being added, its kind comes last. */
+static void copy_header(struct dump_header *copy, const struct dump_header *header) {
+    memcpy(copy, header, offsetof(struct dump_header, sections));
+    for (size_t i = 0; i < SECTIONS_MAX; i++) {
+        uint32_t kind = __atomic_load_n(&header->sections[i].kind, __ATOMIC_ACQUIRE);
+        copy->sections[i] = header->sections[i];
+        copy->sections[i].kind = kind;
     }
-    return loaded;
 }
 
 static struct dump *load(struct loaded *loaded) {
-    if (!check_header(&loaded->dump))
-        return &loaded->dump;
-    copy_texts(&loaded->dump);
-    bool enough_memory = load_sections(loaded);
-    free(loaded->areas);
-    loaded->areas = NULL;
-    if (!enough_memory) {
-        dump_close(&loaded->dump);
-        return NULL;
+    struct dump *dump = &loaded->dump;
+    if (dump->bytes < sizeof *loaded->header) {
+        problem_add(dump, true, dump->bytes, "file ends after %zu bytes, inside the header of %zu", dump->bytes,
+                    sizeof *loaded->header);
+        return dump;
     }
-    return &loaded->dump;
+    loaded->header = malloc(sizeof *loaded->header);
+    bool enough_memory = loaded->header != NULL;
+    if (enough_memory) {
+        copy_header(loaded->header, (const struct dump_header *)dump->base);
+        if (!check_header(dump, loaded->header))
+            return dump;
+        copy_texts(dump);
+        enough_memory = load_sections(loaded) && trim(loaded);
+    }
+    if (enough_memory)
+        return dump;
+    dump_close(dump);
+    return NULL;
 }
 
 struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes) {
@@ -528,63 +568,79 @@ struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes) 
     return load(loaded);
 }
 
-/* Maps a regular file. Notes a fatal problem and returns false when it cannot. */
-static bool map_file(struct loaded *loaded) {
-    struct dump *dump = &loaded->dump;
-    struct stat status;
-    int fd = regular_file_open(AT_FDCWD, dump->path, 0);
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        problem_add(dump, true, 0, "cannot open: %s", regular_file_error(errno));
-    } else if (status.st_size == 0) {
-        problem_add(dump, true, 0, "is empty");
-    } else {
-        void *mapping = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
-        if (mapping == MAP_FAILED) {
-            problem_add(dump, true, 0, "cannot map: %s", strerror(errno));
-        } else {
-            loaded->mapping = mapping;
-            dump->base = mapping;
-            dump->bytes = (size_t)status.st_size;
-        }
-    }
-    if (fd >= 0)
-        close(fd);
-    return loaded->mapping != NULL;
-}
-
-struct dump *dump_open(const char *path) {
+static struct dump *open_file(const char *path, enum mapping_way way) {
+    char reason[PROBLEM_TEXT];
     struct loaded *loaded = new_loaded(path);
     if (!loaded)
         return NULL;
-    return map_file(loaded) ? load(loaded) : &loaded->dump;
+    struct dump *dump = &loaded->dump;
+    if (open_dumps_refuse(path, reason, sizeof reason) ||
+        !mapping_open(&loaded->mapping, path, way, reason, sizeof reason)) {
+        problem_add(dump, true, 0, "%s", reason);
+        return dump;
+    }
+    dump->base = loaded->mapping.base;
+    dump->bytes = loaded->mapping.bytes;
+    open_dumps_add(loaded);
+    return load(loaded);
+}
+
+struct dump *dump_open(const char *path) {
+    return open_file(path, MAPPING_SHARED);
+}
+
+struct dump *dump_open_copied(const char *path) {
+    return open_file(path, MAPPING_COPIED);
 }
 
 void dump_close(struct dump *dump) {
     if (!dump)
         return;
     struct loaded *loaded = loaded_of(dump);
-    for (uint32_t lane = 0; lane < DUMP_LANES_MAX; lane++)
+    open_dumps_remove(loaded);
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         if (loaded->own_rings[lane])
             munmap(loaded->own_rings[lane], (size_t)dump->lanes[lane].ring_records * sizeof(struct record));
-    if (loaded->mapping)
-        munmap(loaded->mapping, dump->bytes);
+    mapping_close(&loaded->mapping);
     for (uint32_t i = 0; i < dump->communicator_count; i++)
         free((char *)dump->communicators[i].name);
+    for (size_t i = 0; i < loaded->area_count; i++)
+        free(loaded->areas[i].base);
     free(dump->communicators);
     free(dump->anchors);
     free(dump->epochs);
     stacks_free(dump);
+    call_table_release(dump->call_table);
+    clock_free(&loaded->clock);
     free(dump->problems.items);
     free(dump->path);
-    free(loaded->own_calls);
+    free(dump->lanes);
+    free(loaded->header);
     free(loaded->areas);
-    clock_free(&loaded->clock);
     free(loaded);
 }
 
+void dump_refresh(struct dump *dump) {
+    struct loaded *loaded = loaded_of(dump);
+    struct dump_header now;
+    if (!dump->header)
+        return;
+    mapping_reread(&loaded->mapping, dump->path);
+    memcpy(&now, dump->base, sizeof now);
+    if (memcmp(now.magic, FORMAT_MAGIC, sizeof now.magic) != 0) /* no longer the file that was opened */
+        return;
+    loaded->header->state = now.state;
+    loaded->header->initialised_ticks = now.initialised_ticks;
+    loaded->header->finalise_ticks = now.finalise_ticks;
+    loaded->header->finalised_ticks = now.finalised_ticks;
+    loaded->header->exited_ticks = now.exited_ticks;
+    loaded->header->losses = now.losses;
+}
+
 const struct call_name *dump_call(const struct dump *dump, uint16_t id) {
-    if (id >= CALL_IDS || dump->call_index[id] >= dump->call_count)
+    const struct call_table *table = dump->call_table;
+    if (!table || id >= CALL_TABLE_IDS || table->index[id] >= table->count)
         return NULL;
-    const struct call_name *call = &dump->calls[dump->call_index[id]];
+    const struct call_name *call = &table->calls[table->index[id]];
     return call->id == id ? call : NULL;
 }

@@ -6,6 +6,10 @@
  *
  * Input is hostile. After dump_open succeeded every pointer, count and string handed out here is inside the file's
  * mapping and properly terminated; whatever could not be trusted was left out and said in `problems`.
+ *
+ * The file may also change while it is read, by its living writer or by somebody's mistake. What is checked once, at
+ * opening, is the dump's own copy: header, calls, definitions, anchors. Records and rows are in the mapping and may be
+ * something else at every look: readers copy them first (record_cursor_next, rows.h), then judge the copy.
  */
 #ifndef COMMTAP_LOAD_DUMP_H
 #define COMMTAP_LOAD_DUMP_H
@@ -14,15 +18,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/load/call_table.h"
 #include "shim/format.h"
 
 #define DUMP_LANES_MAX 64u
 
 /* One thing wrong with one file. `text` needs no file name or offset: the printer adds them. */
+enum { PROBLEM_TEXT = 160 };
 struct problem {
     bool fatal; /* the file cannot be used at all */
     uint64_t offset;
-    char text[160];
+    char text[PROBLEM_TEXT];
 };
 
 struct problems {
@@ -31,7 +37,7 @@ struct problems {
     size_t dropped; /* beyond a fixed maximum */
 };
 
-/* A communicator, window or file as the dump defines it. Strings and members point into the mapping. */
+/* A communicator, window or file as the dump defines it. */
 struct dump_communicator {
     const struct communicator_definition *definition;
     const struct member_run *runs;                /* definition->run_count entries (checked) */
@@ -96,9 +102,9 @@ struct dump {
     const struct dump_header *header;
     char run_id[65], host[65], boot_id[41], command[513], library[193], launcher[33], trouble[129], writer[33];
 
-    const struct call_name *calls; /* by file order */
+    const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;
-    uint16_t call_index[65536 / 16]; /* id -> index into calls, valid for id < 4096 */
+    const struct call_table *call_table; /* the same, to look up ids; NULL: the dump has none */
 
     struct dump_communicator *communicators; /* by local index; definition NULL = never defined */
     uint32_t communicator_count;
@@ -132,20 +138,34 @@ struct dump {
     struct dump_module *modules; /* in the order of their definitions; owned */
     size_t module_count;
 
-    struct dump_lane lanes[DUMP_LANES_MAX];
+    struct dump_lane *lanes; /* lane_count of them; owned */
     uint32_t lane_count;
 
     struct problems problems;
 };
 
-/* Maps and checks one dump file read-only. Returns a dump that the caller frees with dump_close, or NULL when memory
+/* Opens and checks one dump file read-only. Returns a dump that the caller frees with dump_close, or NULL when memory
  * is short. A file that cannot be used yields a dump whose problems hold a fatal one and whose header is NULL. */
 struct dump *dump_open(const char *path);
+/* The same, with its bytes read into memory: a process can map only so many files (mapping.h). */
+struct dump *dump_open_copied(const char *path);
 
 /* The same over a buffer that outlives the dump and is aligned to 64 bytes (unit tests, fuzzing). `name` is copied. */
 struct dump *dump_open_buffer(const char *name, const void *data, size_t bytes);
 
 void dump_close(struct dump *dump);
+
+/* Takes what the header of a dump that is written to says now: its state, times and losses. */
+void dump_refresh(struct dump *dump);
+
+enum dump_change { DUMP_UNCHANGED, DUMP_OVERWRITTEN, DUMP_TRUNCATED };
+
+/* Looks whether files of open dumps were changed since they were opened, other than by their living writers, and calls
+ * `tell` for each, in no particular order. Returns how many. What was read of those may not fit together. */
+size_t dump_changes(void (*tell)(void *context, const char *path, enum dump_change change), void *context);
+
+/* From now on files of that path are unusable, for that reason: they change again and again. False: memory is short. */
+bool dump_refuse(const char *path, const char *reason);
 
 /* Name row of a call id, NULL when the file does not list it. */
 const struct call_name *dump_call(const struct dump *dump, uint16_t id);
@@ -249,6 +269,12 @@ struct dump_stub {
     const char *damage; /* why the stub cannot be believed ("is empty"), NULL = it can; the rest is then what it says */
 };
 
+/* How many dumps there are, and what that takes where it is too many to map. */
+struct dump_set_excess {
+    size_t dumps, mapped_most;
+    uint64_t bytes, memory; /* to read them into memory, and how much of that is free; 0 where they are mapped */
+};
+
 struct dump_set {
     char *directory;
     struct dump **dumps; /* usable ones, sorted by (run, world, generation, rank, path) */
@@ -258,14 +284,23 @@ struct dump_set {
     struct dump_stub *stubs; /* without the dump they stand for */
     size_t stub_count;
     bool *duplicate; /* per dump: another dump with the same identity comes before it; used by no analysis */
+    struct dump_set_excess excess;
 };
 
-enum dump_set_result { DUMP_SET_OK = 0, DUMP_SET_NO_DIRECTORY, DUMP_SET_EMPTY, DUMP_SET_NO_MEMORY };
+enum dump_set_result {
+    DUMP_SET_OK = 0,
+    DUMP_SET_NO_DIRECTORY,
+    DUMP_SET_EMPTY,
+    DUMP_SET_NO_MEMORY,
+    DUMP_SET_TOO_MANY, /* neither can they be mapped, nor do they fit into memory: `excess` has the figures */
+};
 
 /* Opens every *.ct below `directory` (not recursive) and reads stubs. On DUMP_SET_OK at least one dump is usable, or
  * unusable files or stubs exist that the caller must report. Sound stubs (stub.h) whose staged file is on this very
  * host (same boot id) and readable are opened in place. The caller frees with dump_set_close. */
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
+/* The same with a limit of its own to how many dumps are mapped: more are read into memory. */
+enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most);
 void dump_set_close(struct dump_set *set);
 
 #endif

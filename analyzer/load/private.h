@@ -8,6 +8,7 @@
 #define COMMTAP_LOAD_PRIVATE_H
 
 #include "analyzer/load/dump.h"
+#include "analyzer/load/mapping.h"
 
 /* Ticks -> ns from one anchor up to the next: ns + ((ticks - this.ticks) * rate >> RATE_SHIFT). */
 struct clock_segment {
@@ -24,9 +25,11 @@ struct clock_model {
     unsigned grid_shift;
 };
 
+enum { DEFINITION_STEP = 16 }; /* what definitions are aligned to */
+
 struct area {
     uint32_t index;
-    const uint8_t *base;
+    uint8_t *base;   /* owned */
     uint64_t offset; /* in the file, for messages */
     size_t bytes;
 };
@@ -34,10 +37,11 @@ struct area {
 /* A dump as dump_open made it; struct dump is its first member. */
 struct loaded {
     struct dump dump;
-    void *mapping;               /* NULL when the bytes belong to the caller */
-    struct call_name *own_calls; /* when the file's own names were not terminated */
-    struct area *areas;          /* definitions, by index; only while opening */
+    struct mapping mapping;     /* not open when the bytes belong to the caller */
+    struct dump_header *header; /* the dump's own */
+    struct area *areas;         /* definitions, by index; their bytes are the dump's own copies */
     size_t area_count;
+    struct loaded *next, *before; /* all dumps opened from files */
     /* rings that go beyond the end of the file are copied into a zero-filled region of full size */
     struct record *own_rings[DUMP_LANES_MAX];
     uint32_t ring_available[DUMP_LANES_MAX]; /* slots that the file really has */
@@ -53,6 +57,12 @@ static inline struct loaded *loaded_of(const struct dump *dump) {
 void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The list of all dumps opened from files, and what must not be opened (open_dumps.c). */
+void open_dumps_add(struct loaded *loaded);
+void open_dumps_remove(struct loaded *loaded); /* fine for one that is not in it */
+/* Whether the path is refused; `reason` then says why. */
+bool open_dumps_refuse(const char *path, char *reason, size_t size);
+
 /* Walks the definition areas (sorted by index) into communicators, names and epochs. Returns false when memory is
  * short. */
 bool definitions_load(struct loaded *loaded);
@@ -63,6 +73,11 @@ bool stacks_add(struct loaded *loaded, const struct definition *head, uint32_t k
 /* Sorts what stacks_add took. */
 void stacks_finish(struct dump *dump);
 void stacks_free(struct dump *dump);
+
+/* Whether ring pages may be given back to the file. */
+static inline bool loaded_is_mapped(const struct loaded *loaded) {
+    return loaded->mapping.base && loaded->mapping.way == MAPPING_SHARED;
+}
 
 /* Finds what a lane's ring holds, by its commit words. `offset` is the ring's place in the file. */
 void ring_scan(struct loaded *loaded, uint32_t lane, uint64_t offset);

@@ -56,7 +56,7 @@ static struct scan narrow(const struct record *ring, uint32_t available, uint32_
 void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
     struct dump_lane *lane = &loaded->dump.lanes[number];
     uint32_t available = loaded->ring_available[number], records = lane->ring_records;
-    if (loaded->mapping && !loaded->own_rings[number])
+    if (loaded_is_mapped(loaded) && !loaded->own_rings[number])
         madvise((void *)lane->ring, (size_t)records * sizeof *lane->ring, MADV_SEQUENTIAL);
     struct scan scan = scan_slots(lane->ring, available, records, UINT64_MAX, 0);
     uint64_t head = lane->state->head;
@@ -85,7 +85,7 @@ void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
 
 void ring_release(const struct loaded *loaded, uint32_t number, uint64_t first, uint64_t last) {
     const struct dump_lane *lane = &loaded->dump.lanes[number];
-    if (!loaded->mapping || loaded->own_rings[number] || last <= first)
+    if (!loaded_is_mapped(loaded) || loaded->own_rings[number] || last <= first)
         return;
     const uintptr_t page = SECTION_ALIGN; /* a multiple of every page size */
     uintptr_t from = (uintptr_t)(lane->ring + first), to = (uintptr_t)(lane->ring + last);
@@ -177,7 +177,7 @@ bool record_cursor_begin(struct record_cursor *cursor, const struct dump *dump, 
     if (!state)
         return false;
     state->release_from =
-        lane < DUMP_LANES_MAX ? dump->lanes[lane].first_ticket & (dump->lanes[lane].ring_records - 1) : 0;
+        lane < dump->lane_count ? dump->lanes[lane].first_ticket & (dump->lanes[lane].ring_records - 1) : 0;
     cursor->blocks = state->blocks;
     if (sort_blocks(cursor, capacity))
         return true;

@@ -57,14 +57,18 @@ enum row_state site_row_read(const struct dump *dump, const struct site_row *row
     return site_is_sound(dump, copy) ? ROW_TORN : ROW_DAMAGED;
 }
 
-bool pending_is_active(const struct dump *dump, const struct pending *pending) {
-    return __atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) != 0 && dump_call(dump, pending->call) &&
-           pending->persistent <= 1 && pending->active <= 1 && (!pending->persistent || pending->active);
+bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy) {
+    bool taken = __atomic_load_n(&pending->request, __ATOMIC_ACQUIRE) != 0;
+    memcpy(copy, pending, sizeof *copy);
+    return taken && copy->request != 0 && dump_call(dump, copy->call) && copy->persistent <= 1 && copy->active <= 1 &&
+           (!copy->persistent || copy->active);
 }
 
-bool peer_row_is_used(const struct dump *dump, const struct peer_row *row) {
-    return __atomic_load_n(&row->version, __ATOMIC_ACQUIRE) != 0 && dump_call(dump, row->call) &&
-           (row->direction == FLAG_SEND || row->direction == FLAG_RECV) && comm_is_sound(dump, row->comm_epoch);
+bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy) {
+    bool used = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE) != 0;
+    memcpy(copy, row, sizeof *copy);
+    return used && dump_call(dump, copy->call) && (copy->direction == FLAG_SEND || copy->direction == FLAG_RECV) &&
+           comm_is_sound(dump, copy->comm_epoch);
 }
 
 uint64_t histogram_middle(unsigned bucket) {

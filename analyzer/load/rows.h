@@ -22,12 +22,12 @@ enum row_state operation_row_read(const struct dump *dump, const struct operatio
 /* The same for a row of the sites table, all of it. */
 enum row_state site_row_read(const struct dump *dump, const struct site_row *row, struct site_row *copy);
 
-/* True when an entry of the pending table stands for an operation in flight: taken, sound, and not an inactive
- * persistent request. */
-bool pending_is_active(const struct dump *dump, const struct pending *pending);
+/* Copies an entry of the pending table. True when it stands for an operation in flight: taken, sound, and not an
+ * inactive persistent request. */
+bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy);
 
-/* True when a row of the peers table is in use and sound. */
-bool peer_row_is_used(const struct dump *dump, const struct peer_row *row);
+/* Copies a row of the peers table. True when it is in use and sound. */
+bool peer_row_read(const struct dump *dump, const struct peer_row *row, struct peer_row *copy);
 
 /* Records ever written to a lane, lost ones included. */
 uint64_t dump_lane_written(const struct dump *dump, uint32_t lane);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "analyzer/load/dump.h"
+#include "analyzer/load/mapping.h"
 #include "analyzer/load/stub.h"
 #include "analyzer/regular_file.h"
 
@@ -158,13 +159,14 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, struct n
 struct opening {
     char **paths;
     struct dump **dumps;
+    struct dump *(*open)(const char *path);
     size_t count, next;
 };
 
 static void *open_some(void *argument) {
     struct opening *opening = argument;
     for (size_t i; (i = __atomic_fetch_add(&opening->next, 1, __ATOMIC_RELAXED)) < opening->count;)
-        opening->dumps[i] = dump_open(opening->paths[i]);
+        opening->dumps[i] = opening->open(opening->paths[i]);
     return NULL;
 }
 
@@ -229,16 +231,54 @@ static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
     return true;
 }
 
-static bool open_paths(struct dump_set *set, struct names *paths) {
+/* What the files take in memory when they are read into it: holes take nothing. */
+static uint64_t bytes_of(const struct names *paths) {
+    uint64_t sum = 0;
+    struct stat status;
+    for (size_t i = 0; i < paths->count; i++)
+        if (stat(paths->items[i], &status) == 0 && S_ISREG(status.st_mode))
+            sum += (uint64_t)status.st_blocks * 512;
+    return sum;
+}
+
+/* What the kernel could free counts as free. */
+static uint64_t memory_there_is(void) {
+    unsigned long long kb = 0;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file && kb == 0 && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu kB", &kb) != 1)
+            kb = 0;
+    if (file)
+        fclose(file);
+    return kb * 1024;
+}
+
+/* More dumps than can be mapped are read into memory, if they fit. */
+static bool choose_way(struct opening *opening, const struct names *paths, size_t mapped_most,
+                       struct dump_set_excess *excess) {
+    *excess = (struct dump_set_excess){.dumps = paths->count, .mapped_most = mapped_most};
+    opening->open = dump_open;
+    if (paths->count <= mapped_most)
+        return true;
+    opening->open = dump_open_copied;
+    excess->bytes = bytes_of(paths);
+    excess->memory = memory_there_is();
+    return excess->bytes <= excess->memory / 2;
+}
+
+static enum dump_set_result open_paths(struct dump_set *set, struct names *paths, size_t mapped_most) {
     struct opening opening = {.paths = paths->items, .count = paths->count};
+    if (!choose_way(&opening, paths, mapped_most, &set->excess))
+        return DUMP_SET_TOO_MANY;
     opening.dumps = calloc(paths->count ? paths->count : 1, sizeof *opening.dumps);
     if (!opening.dumps)
-        return false;
+        return DUMP_SET_NO_MEMORY;
     sort_names(paths);
     open_all(&opening);
     bool complete = sort_out(set, opening.dumps, opening.count);
     free(opening.dumps);
-    return complete;
+    return complete ? DUMP_SET_OK : DUMP_SET_NO_MEMORY;
 }
 
 /* Moves the names of `from` behind those of `to`. */
@@ -250,19 +290,27 @@ static bool append_names(struct names *to, struct names *from) {
 }
 
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) {
+    return dump_set_open_within(directory, set, mapping_limit() / 2); /* memory and threads need mappings, too */
+}
+
+enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most) {
     struct names dumps = {0}, stubs = {0}, staged = {0};
     *set = (struct dump_set){.directory = strdup(directory)};
     enum dump_set_result result = set->directory ? list_directory(directory, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
-    if (result == DUMP_SET_OK &&
-        (!read_stubs(set, &stubs, &staged) || !append_names(&dumps, &staged) || !open_paths(set, &dumps)))
+    if (result == DUMP_SET_OK && (!read_stubs(set, &stubs, &staged) || !append_names(&dumps, &staged)))
         result = DUMP_SET_NO_MEMORY;
+    if (result == DUMP_SET_OK)
+        result = open_paths(set, &dumps, mapped_most);
     if (result == DUMP_SET_OK && set->count + set->unusable_count + set->stub_count == 0)
         result = DUMP_SET_EMPTY;
     free_names(&dumps);
     free_names(&stubs);
     free_names(&staged);
-    if (result != DUMP_SET_OK)
+    if (result != DUMP_SET_OK) {
+        struct dump_set_excess excess = set->excess;
         dump_set_close(set);
+        set->excess = excess;
+    }
     return result;
 }
 

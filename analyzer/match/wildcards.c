@@ -26,9 +26,11 @@ struct receives {
 static bool can_be_numbered(const struct dump *dump) {
     if (dump->header->state & STATE_THREAD_MULTIPLE || !dump_records_complete(dump))
         return false;
-    for (uint32_t i = 0; i < dump->pending_count; i++)
-        if (pending_is_active(dump, &dump->pending[i]) && dump->pending[i].flags & FLAG_RECV)
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        struct pending pending;
+        if (pending_read(dump, &dump->pending[i], &pending) && pending.flags & FLAG_RECV)
             return false;
+    }
     for (uint32_t l = 0; l < dump->lane_count; l++) /* cheap to know: most jobs receive nothing at all */
         for (uint32_t i = 0; i < dump->lanes[l].operation_count; i++) {
             const struct call_name *call = dump_call(dump, dump->lanes[l].operations[i].call);

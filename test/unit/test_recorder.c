@@ -134,7 +134,7 @@ static void test_aggregates_grow_and_stay_exact(void **state) {
 /* Walks the committed definitions of one kind. */
 static const void *next_definition(const struct dump *dump, enum definition_kind kind, const void *after) {
     for (uint32_t i = 0; i < SECTIONS_MAX; i++) {
-        const struct section *section = &dump->header->sections[i];
+        const struct section *section = &((const struct dump_header *)dump->base)->sections[i];
         if (section->kind != SECTION_DEFINITIONS)
             continue;
         for (uint64_t at = 0; at < section->bytes;) {

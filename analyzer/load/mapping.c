@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file's bytes in memory.
+ * Lives here: the guard of mapped files against SIGBUS, the common room for copies.
+ * Must not live here: the dump format.
+ */
+#include "analyzer/load/mapping.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "analyzer/regular_file.h"
+
+enum {
+    ALIGN = 65536,             /* a multiple of every page size, and what sections of dumps are aligned to */
+    MAP_COUNT_DEFAULT = 65530, /* the kernel's */
+    GUARDS_IN_CHUNK = 1024,
+    CHUNKS = 1024,
+};
+
+size_t mapping_limit(void) {
+    size_t limit = MAP_COUNT_DEFAULT;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    if (file && fscanf(file, "%zu", &limit) != 1)
+        limit = MAP_COUNT_DEFAULT;
+    if (file)
+        fclose(file);
+    return limit;
+}
+
+/* ---- the guard ------------------------------------------------------------------------------- */
+
+/* One mapped file. Free while `base` is 0. The handler reads these from any thread at any moment. */
+struct guard {
+    _Atomic uintptr_t base;
+    _Atomic size_t bytes;
+    atomic_bool cut;
+};
+
+static struct guard *_Atomic chunks[CHUNKS]; /* filled in order, never freed */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sigaction before;
+static uintptr_t page_bytes;
+
+static struct guard *guard_at(uintptr_t address) {
+    for (size_t c = 0; c < CHUNKS; c++) {
+        struct guard *chunk = atomic_load(&chunks[c]);
+        for (size_t i = 0; chunk && i < GUARDS_IN_CHUNK; i++) {
+            uintptr_t base = atomic_load(&chunk[i].base);
+            if (base != 0 && address - base < atomic_load(&chunk[i].bytes))
+                return &chunk[i];
+        }
+        if (!chunk)
+            break;
+    }
+    return NULL;
+}
+
+/* All of a file behind the first page that is missing is missing, too. */
+static bool put_zeros(struct guard *guard, uintptr_t address) {
+    uintptr_t from = address & ~(page_bytes - 1), end = atomic_load(&guard->base) + atomic_load(&guard->bytes);
+    atomic_store(&guard->cut, true);
+    return mmap((void *)from, end - from, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) !=
+           MAP_FAILED;
+}
+
+/* Calls nothing that may not be called in a handler of signals. */
+static void on_bus_error(int number, siginfo_t *info, void *context) {
+    (void)number;
+    (void)context;
+    int error = errno;
+    struct guard *guard = info->si_code == BUS_ADRERR ? guard_at((uintptr_t)info->si_addr) : NULL;
+    if (!guard || !put_zeros(guard, (uintptr_t)info->si_addr))
+        sigaction(SIGBUS, &before, NULL); /* the instruction runs again, and faults for whoever was there before */
+    errno = error;
+}
+
+static void install(void) {
+    struct sigaction action = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO};
+    page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGBUS, &action, &before);
+}
+
+static struct guard *find_free(void) {
+    for (size_t c = 0; c < CHUNKS; c++) {
+        struct guard *chunk = atomic_load(&chunks[c]);
+        if (!chunk) {
+            chunk = calloc(GUARDS_IN_CHUNK, sizeof *chunk);
+            atomic_store(&chunks[c], chunk);
+        }
+        for (size_t i = 0; chunk && i < GUARDS_IN_CHUNK; i++)
+            if (atomic_load(&chunk[i].base) == 0)
+                return &chunk[i];
+        if (!chunk)
+            break;
+    }
+    return NULL;
+}
+
+static struct guard *guard_begin(void *base, size_t bytes) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install);
+    pthread_mutex_lock(&lock);
+    struct guard *guard = find_free();
+    if (guard) {
+        atomic_store(&guard->cut, false);
+        atomic_store(&guard->bytes, bytes);
+        atomic_store(&guard->base, (uintptr_t)base);
+    }
+    pthread_mutex_unlock(&lock);
+    return guard;
+}
+
+/* ---- the common room for copies -------------------------------------------------------------- */
+
+/* One mapping for all copies, however many: address space alone, of which pages become memory when they are written. */
+static struct {
+    uint8_t *base;
+    size_t bytes, used;
+    size_t open; /* copies in it */
+} room;
+#define ROOM_BYTES (UINT64_C(1) << 44)
+
+static void *room_take(size_t bytes) {
+    void *taken = NULL;
+    pthread_mutex_lock(&lock);
+    for (uint64_t size = ROOM_BYTES; !room.base && size >= bytes; size /= 2) {
+        void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (base == MAP_FAILED)
+            continue;
+        room.base = base;
+        room.bytes = size;
+        room.used = (size_t)(-(uintptr_t)base & (ALIGN - 1));
+    }
+    if (room.base && bytes <= room.bytes - room.used) {
+        taken = room.base + room.used;
+        room.used += bytes;
+        room.open++;
+    }
+    pthread_mutex_unlock(&lock);
+    return taken;
+}
+
+static void room_give_back(void *base, size_t bytes) {
+    madvise(base, bytes, MADV_DONTNEED);
+    pthread_mutex_lock(&lock);
+    if (--room.open == 0)
+        room.used = (size_t)(-(uintptr_t)room.base & (ALIGN - 1));
+    pthread_mutex_unlock(&lock);
+}
+
+/* Reads what the file holds from `from` up to `to`. Returns how far it came: less where the file has become shorter. */
+static size_t read_part(int fd, uint8_t *base, size_t from, size_t to) {
+    while (from < to) {
+        ssize_t got = pread(fd, base + from, to - from, (off_t)from);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        from += (size_t)got;
+    }
+    return from;
+}
+
+/* Holes stay pages that nobody wrote: they cost no memory. */
+static size_t read_all(int fd, uint8_t *base, size_t bytes) {
+    size_t at = 0;
+    while (at < bytes) {
+        off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO) /* a hole to the end */
+            return bytes;
+        off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
+        if (data < 0 || hole < 0) /* a file system that does not tell */
+            return read_part(fd, base, at, bytes);
+        size_t to = (size_t)hole < bytes ? (size_t)hole : bytes;
+        at = (size_t)data < bytes ? read_part(fd, base, (size_t)data, to) : bytes;
+        if (at < to)
+            return at;
+    }
+    return bytes;
+}
+
+/* ---- a file ---------------------------------------------------------------------------------- */
+
+static bool copy_file(struct mapping *mapping, int fd) {
+    size_t bytes = (size_t)mapping->opened.st_size, reserved = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    if (bytes > ROOM_BYTES || !(mapping->base = room_take(reserved))) {
+        errno = ENOMEM;
+        return false;
+    }
+    mapping->reserved = reserved;
+    mapping->bytes = read_all(fd, mapping->base, bytes);
+    return true;
+}
+
+static bool share_file(struct mapping *mapping, int fd) {
+    size_t bytes = (size_t)mapping->opened.st_size;
+    void *base = mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
+    if (base == MAP_FAILED)
+        return false;
+    mapping->guard = guard_begin(base, bytes);
+    if (!mapping->guard) {
+        munmap(base, bytes);
+        errno = ENOMEM;
+        return false;
+    }
+    mapping->base = base;
+    mapping->bytes = bytes;
+    return true;
+}
+
+static bool open_file(struct mapping *mapping, int fd, char *reason, size_t reason_size) {
+    if (fd < 0 || fstat(fd, &mapping->opened) != 0)
+        snprintf(reason, reason_size, "cannot open: %s", regular_file_error(errno));
+    else if (mapping->opened.st_size == 0)
+        snprintf(reason, reason_size, "is empty");
+    else if (!(mapping->way == MAPPING_COPIED ? copy_file : share_file)(mapping, fd))
+        snprintf(reason, reason_size, "cannot %s: %s", mapping->way == MAPPING_COPIED ? "read" : "map",
+                 strerror(errno));
+    return mapping->base != NULL;
+}
+
+bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size) {
+    *mapping = (struct mapping){.way = way};
+    int fd = regular_file_open(AT_FDCWD, path, 0);
+    bool done = open_file(mapping, fd, reason, reason_size);
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+void mapping_reread(struct mapping *mapping, const char *path) {
+    struct stat now;
+    if (!mapping->base || mapping->way != MAPPING_COPIED)
+        return;
+    int fd = regular_file_open(AT_FDCWD, path, 0);
+    if (fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == mapping->opened.st_dev && now.st_ino == mapping->opened.st_ino)
+        read_all(fd, mapping->base, mapping->bytes);
+    if (fd >= 0)
+        close(fd);
+}
+
+void mapping_close(struct mapping *mapping) {
+    if (mapping->guard)
+        atomic_store(&mapping->guard->base, 0);
+    if (mapping->base && mapping->way == MAPPING_COPIED)
+        room_give_back(mapping->base, mapping->reserved);
+    else if (mapping->base)
+        munmap(mapping->base, mapping->bytes);
+    *mapping = (struct mapping){0};
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+enum mapping_change mapping_change(const struct mapping *mapping, const char *path) {
+    struct stat now;
+    const struct stat *then = &mapping->opened;
+    if (mapping->guard && atomic_load(&mapping->guard->cut))
+        return MAPPING_TRUNCATED;
+    if (!mapping->base || stat(path, &now) != 0 || now.st_dev != then->st_dev || now.st_ino != then->st_ino)
+        return MAPPING_UNCHANGED;
+    if (now.st_size < then->st_size)
+        return MAPPING_TRUNCATED;
+    bool later = now.st_mtim.tv_sec != then->st_mtim.tv_sec || now.st_mtim.tv_nsec != then->st_mtim.tv_nsec;
+    return later ? MAPPING_OVERWRITTEN : MAPPING_UNCHANGED;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file's bytes in memory, safe to read whatever happens to the file meanwhile.
+ * Lives here: mapping a file, reading it into memory instead, what becomes of bytes that are cut off while they are
+ * read, and whether the file is still the one that was opened.
+ * Must not live here: what the bytes mean.
+ *
+ * A mapped file shows every change at once: what was checked may be something else when it is read again. And reading
+ * a page that was cut off is SIGBUS. A handler of this process puts zeros in the place of such pages, remembers it, and
+ * leaves every other SIGBUS to whoever was there before. The dump format says that zeros are nothing, so that a walk
+ * over them ends as one over a torn file does; the command then begins anew (changes.h).
+ */
+#ifndef COMMTAP_LOAD_MAPPING_H
+#define COMMTAP_LOAD_MAPPING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* A process may have so many mappings (vm.max_map_count); what is not known is taken for the kernel's default. */
+size_t mapping_limit(void);
+
+enum mapping_way {
+    MAPPING_SHARED, /* the file itself: one of the process's mappings, no memory of its own */
+    MAPPING_COPIED, /* its bytes as they are now, holes left out: memory of its own, no mapping */
+};
+
+struct mapping {
+    uint8_t *base; /* aligned to 64 KiB; NULL: not open */
+    size_t bytes;
+    enum mapping_way way;
+    struct stat opened;  /* the file as it was then */
+    struct guard *guard; /* private */
+    size_t reserved;     /* private: bytes taken of the common room for copies */
+};
+
+/* Opens a regular file of at least one byte. Returns false with the reason. */
+bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size);
+/* Takes a copied file's bytes anew, as a mapping would show them. */
+void mapping_reread(struct mapping *mapping, const char *path);
+void mapping_close(struct mapping *mapping);
+
+enum mapping_change { MAPPING_UNCHANGED, MAPPING_OVERWRITTEN, MAPPING_TRUNCATED };
+
+/* What happened to the file since it was opened. A file that was removed or replaced under its name is out of reach: it
+ * counts as unchanged. */
+enum mapping_change mapping_change(const struct mapping *mapping, const char *path);
+
+#endif
