@@ -24,6 +24,7 @@ struct group {
     char text[NAME]; /* "default_pg" */
     int32_t *members;
     uint32_t count;
+    uint32_t place; /* index + 1 of its communicator, 0 = not yet there */
 };
 
 struct entry {
@@ -33,24 +34,34 @@ struct entry {
 };
 
 struct flight {
+    struct import_limits *limits;
     struct entry *entries;
     size_t count, capacity, document_first;
-    struct group *groups; /* of the present document */
+    struct group *groups; /* of the present document, by name */
     size_t group_count;
     struct trace trace; /* of the documents so far */
     bool reading, no_memory, repeated;
     size_t dropped;
+    int32_t *named; /* RANKS_NAMED: members as they are read */
 };
 
-static void *begin(void) {
+static void *begin(struct import_limits *limits) {
     struct flight *flight = calloc(1, sizeof *flight);
-    if (flight)
-        flight->trace = (struct trace){.format = import_flight.name,
-                                       .calls = import_nccl_calls,
-                                       .call_count = import_nccl_call_count,
-                                       .device = true,
-                                       .running = true,
-                                       .resolution_ns = WATCHDOG_NS};
+    int32_t *named = malloc(RANKS_NAMED * sizeof *named);
+    if (!flight || !named) {
+        free(flight);
+        free(named);
+        return NULL;
+    }
+    flight->limits = limits;
+    flight->named = named;
+    flight->trace = (struct trace){.limits = limits,
+                                   .format = import_flight.name,
+                                   .calls = import_nccl_calls,
+                                   .call_count = import_nccl_call_count,
+                                   .device = true,
+                                   .running = true,
+                                   .resolution_ns = WATCHDOG_NS};
     return flight;
 }
 
@@ -66,6 +77,7 @@ static void end(void *state) {
     struct flight *flight = state;
     forget_groups(flight);
     free(flight->entries);
+    free(flight->named);
     trace_free(&flight->trace);
     free(flight);
 }
@@ -77,10 +89,17 @@ static int64_t integer_or(const json_t *object, const char *key, int64_t otherwi
     return json_is_integer(value) ? json_integer_value(value) : otherwise;
 }
 
+static int compare_groups(const void *a, const void *b) {
+    return strcmp(((const struct group *)a)->name, ((const struct group *)b)->name);
+}
+
 static bool add_groups(struct flight *flight, json_t *groups) {
     const char *name;
     json_t *value;
-    flight->groups = calloc(json_object_size(groups) + 1, sizeof *flight->groups);
+    size_t room = json_object_size(groups) + 1;
+    if (!limits_keep(flight->limits, room * sizeof *flight->groups))
+        return false;
+    flight->groups = calloc(room, sizeof *flight->groups);
     if (!flight->groups)
         return false;
     json_object_foreach(groups, name, value) {
@@ -88,11 +107,13 @@ static bool add_groups(struct flight *flight, json_t *groups) {
         const char *text = json_string_value(json_object_get(value, "desc"));
         snprintf(group->name, sizeof group->name, "%s", name);
         snprintf(group->text, sizeof group->text, "%s", text ? text : name);
-        group->members = malloc(RANKS_NAMED * sizeof *group->members);
-        if (!group->members)
+        group->count = import_ranks(json_object_get(value, "ranks"), flight->named, RANKS_NAMED);
+        size_t bytes = group->count * sizeof *group->members;
+        if (!limits_keep(flight->limits, bytes) || !(group->members = malloc(bytes + 1)))
             return false;
-        group->count = import_ranks(json_object_get(value, "ranks"), group->members, RANKS_NAMED);
+        memcpy(group->members, flight->named, bytes);
     }
+    qsort(flight->groups, flight->group_count, sizeof *flight->groups, compare_groups);
     return true;
 }
 
@@ -152,6 +173,8 @@ static bool add_entry(struct flight *flight, const json_t *piece) {
         flight->dropped++;
         return true;
     }
+    if (!limits_keep(flight->limits, 2 * sizeof *flight->entries)) /* the array doubles */
+        return false;
     if (flight->count == flight->capacity) {
         size_t capacity = flight->capacity ? 2 * flight->capacity : 256;
         struct entry *larger = realloc(flight->entries, capacity * sizeof *larger);
@@ -209,21 +232,33 @@ static int32_t rank_of(const char *name) {
     return (int32_t)strtol(first, NULL, 10);
 }
 
-static const struct group *group_of(const struct flight *flight, const char *name) {
-    for (size_t i = 0; i < flight->group_count; i++)
-        if (strcmp(flight->groups[i].name, name) == 0)
-            return &flight->groups[i];
-    return NULL;
+static struct group *group_of(const struct flight *flight, const char *name) {
+    struct group key;
+    snprintf(key.name, sizeof key.name, "%s", name);
+    return flight->group_count > 0 ? bsearch(&key, flight->groups, flight->group_count, sizeof key, compare_groups)
+                                   : NULL;
+}
+
+/* SIZE_MAX: memory is short, or a limit is exceeded. */
+static size_t communicator_of(struct flight *flight, struct group *group) {
+    if (group->place == 0) {
+        size_t made = trace_communicator(&flight->trace, group->text, group->members, group->count);
+        if (made == SIZE_MAX ||
+            !limits_ranks(flight->limits, flight->trace.seen_count, flight->trace.communicator_count))
+            return SIZE_MAX;
+        group->place = (uint32_t)made + 1;
+    }
+    return group->place - 1;
 }
 
 static bool place_entry(struct flight *flight, const struct entry *entry, int32_t rank) {
-    const struct group *group = group_of(flight, entry->group);
+    struct group *group = group_of(flight, entry->group);
     struct trace_event event = entry->event;
     if (!group || group->count == 0) {
         flight->dropped++;
         return true;
     }
-    size_t index = trace_communicator(&flight->trace, group->text, group->members, group->count);
+    size_t index = communicator_of(flight, group);
     if (index == SIZE_MAX)
         return false;
     const struct trace_communicator *communicator = &flight->trace.communicators[index];
@@ -247,7 +282,8 @@ static bool add_rank(struct flight *flight, int32_t rank, const char *name) {
         return false;
     struct trace_rank *place = &flight->trace.ranks[rank];
     flight->repeated |= place->seen;
-    place->seen = true;
+    if (!trace_see_rank(&flight->trace, rank))
+        return false;
     place->host = (uint32_t)rank; /* nothing says which ranks share a clock */
     snprintf(place->where, sizeof place->where, "%s", name);
     for (size_t i = 0; i < flight->count; i++)

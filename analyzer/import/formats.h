@@ -16,8 +16,9 @@
 
 struct import_format {
     const char *name; /* "PyTorch profiler trace" */
-    void *(*begin)(void);
-    /* Returns false when memory is short. */
+    /* What is kept counts against the limits. */
+    void *(*begin)(struct import_limits *limits);
+    /* Returns false when memory is short, or a limit is exceeded: the limits say so. */
     bool (*piece)(void *state, const char *key, const json_t *piece);
     /* A document ended; `name` is its. Returns true when there was something in it for this format; it is then part of
      * what `finish` makes. */

@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_MOST = 1 << 26, KEY_MOST = 256, DEPTH_MOST = 512 };
+_Static_assert(LIMIT_VALUE_BYTES == 16 << 20 && LIMIT_DEPTH == 512 && LIMIT_VALUES == 262144, "what messages say");
+
+enum { KEY_MOST = 256 };
 
 struct walker {
     struct import_source *source;
@@ -44,8 +46,8 @@ static void skip_blanks(struct walker *walker) {
 static bool keep(struct walker *walker) {
     if (walker->next < 0)
         return fail(walker, "the document ends too early");
-    if (walker->length == PIECE_MOST)
-        return fail(walker, "one value is too large");
+    if (walker->length == LIMIT_VALUE_BYTES)
+        return fail(walker, "one value is larger than 16 MB");
     if (walker->length == walker->capacity) {
         size_t capacity = walker->capacity ? walker->capacity * 2 : 4096;
         char *larger = realloc(walker->piece, capacity);
@@ -74,7 +76,7 @@ static bool keep_string(struct walker *walker) {
 }
 
 static bool keep_nested(struct walker *walker) {
-    unsigned depth = 0;
+    unsigned depth = 0, values = 0;
     do {
         if (walker->next == '"') {
             if (!keep_string(walker))
@@ -83,8 +85,11 @@ static bool keep_nested(struct walker *walker) {
         }
         depth += walker->next == '{' || walker->next == '[';
         depth -= walker->next == '}' || walker->next == ']';
-        if (depth > DEPTH_MOST)
-            return fail(walker, "nested too deeply");
+        values += walker->next == '{' || walker->next == '[' || walker->next == ',';
+        if (depth > LIMIT_DEPTH)
+            return fail(walker, "values are nested more than 512 deep");
+        if (values > LIMIT_VALUES)
+            return fail(walker, "one value holds more than 262144 others");
         if (!keep(walker))
             return false;
     } while (depth > 0);

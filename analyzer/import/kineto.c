@@ -19,15 +19,15 @@
 
 #include "analyzer/import/formats.h"
 
-enum { NAME = 96, RANKS_NAMED = 4096 };
+enum { NAME = 96, RANKS_NAMED = 4096, ANNOTATIONS_BACK = 256 /* that ended, inside one that has not */ };
 
 struct kernel {
     int64_t start_ns, end_ns;
     int64_t correlation;
     char name[NAME]; /* of the collective where known, else of the kernel */
-    char group[NAME];
-    int32_t *members; /* NULL: not told */
-    uint32_t member_count, group_size;
+    uint32_t
+        group; /* process group: index of a communicator of kineto.groups, without members where they are not told */
+    uint32_t group_size;
     uint64_t elements, type_bytes; /* elements UINT64_MAX = unknown */
     enum datatype_code dtype;
 };
@@ -60,13 +60,19 @@ struct rank_trace {
 };
 
 struct kineto {
+    struct import_limits *limits;
     LIST(rank_trace) ranks; /* the last one is being read */
+    struct trace groups;    /* the process groups of all ranks: its communicators alone */
+    uint32_t *group_places; /* per group: index + 1 of its communicator in the finished trace, 0 = not yet there */
+    int32_t *named;         /* RANKS_NAMED: members as they are read */
     size_t dropped;
     bool reading;
 };
 
-/* Room for one more item, zeroed; NULL when memory is short. */
-static void *grow(void **items, size_t *count, size_t *capacity, size_t bytes) {
+/* Room for one more item, zeroed; NULL when memory is short or a limit is exceeded. */
+static void *grow(struct import_limits *limits, void **items, size_t *count, size_t *capacity, size_t bytes) {
+    if (!limits_keep(limits, 2 * bytes)) /* the array doubles */
+        return NULL;
     if (*count == *capacity) {
         size_t larger = *capacity ? 2 * *capacity : 64;
         void *moved = realloc(*items, larger * bytes);
@@ -77,15 +83,10 @@ static void *grow(void **items, size_t *count, size_t *capacity, size_t bytes) {
     }
     return memset((char *)*items + (*count)++ * bytes, 0, bytes);
 }
-#define GROW(LIST_) grow((void **)&(LIST_).items, &(LIST_).count, &(LIST_).capacity, sizeof *(LIST_).items)
-
-static void *begin(void) {
-    return calloc(1, sizeof(struct kineto));
-}
+#define GROW(LIMITS, LIST_)                                                                                            \
+    grow(LIMITS, (void **)&(LIST_).items, &(LIST_).count, &(LIST_).capacity, sizeof *(LIST_).items)
 
 static void free_rank(struct rank_trace *rank) {
-    for (size_t i = 0; i < rank->kernels.count; i++)
-        free(rank->kernels.items[i].members);
     free(rank->kernels.items);
     free(rank->launches.items);
     free(rank->annotations.items);
@@ -96,7 +97,22 @@ static void end(void *state) {
     for (size_t i = 0; i < kineto->ranks.count; i++)
         free_rank(&kineto->ranks.items[i]);
     free(kineto->ranks.items);
+    trace_free(&kineto->groups);
+    free(kineto->group_places);
+    free(kineto->named);
     free(kineto);
+}
+
+static void *begin(struct import_limits *limits) {
+    struct kineto *kineto = calloc(1, sizeof *kineto);
+    if (!kineto)
+        return NULL;
+    kineto->limits = kineto->groups.limits = limits;
+    kineto->named = malloc(RANKS_NAMED * sizeof *kineto->named);
+    if (kineto->named)
+        return kineto;
+    end(kineto);
+    return NULL;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -120,44 +136,38 @@ static bool read_span(const json_t *piece, int64_t *start_ns, int64_t *end_ns) {
     return true;
 }
 
-static bool add_kernel(struct rank_trace *rank, const json_t *piece, const json_t *arguments, size_t *dropped) {
+static bool add_kernel(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
     struct kernel kernel = {.correlation = integer_or(arguments, "correlation", -1),
                             .group_size = (uint32_t)integer_or(arguments, "Group size", 0)};
     if (!read_span(piece, &kernel.start_ns, &kernel.end_ns)) {
-        ++*dropped;
+        kineto->dropped++;
         return true;
     }
     const char *name = text_or(arguments, "Collective name", text_or(piece, "name", ""));
     snprintf(kernel.name, sizeof kernel.name, "%s", name);
-    snprintf(kernel.group, sizeof kernel.group, "%s", text_or(arguments, "Process Group Name", ""));
     int64_t in = integer_or(arguments, "In msg nelems", -1), out = integer_or(arguments, "Out msg nelems", -1);
     kernel.elements = in < 0 && out < 0 ? UINT64_MAX : (uint64_t)(in > out ? in : out);
     uint32_t bytes;
     kernel.dtype = import_dtype(text_or(arguments, "dtype", NULL), &bytes);
     kernel.type_bytes = bytes;
-    int32_t *members = malloc(RANKS_NAMED * sizeof *members);
-    struct kernel *place = members ? GROW(rank->kernels) : NULL;
-    if (!place) {
-        free(members);
+    uint32_t members = import_ranks(json_object_get(arguments, "Process Group Ranks"), kineto->named, RANKS_NAMED);
+    char group[NAME];
+    snprintf(group, sizeof group, "%s", text_or(arguments, "Process Group Name", ""));
+    size_t index = trace_communicator(&kineto->groups, group, kineto->named, members);
+    struct kernel *place = index != SIZE_MAX ? GROW(kineto->limits, rank->kernels) : NULL;
+    if (!place)
         return false;
-    }
-    kernel.member_count = import_ranks(json_object_get(arguments, "Process Group Ranks"), members, RANKS_NAMED);
-    if (kernel.member_count > 0) {
-        int32_t *fitting = realloc(members, kernel.member_count * sizeof *members);
-        kernel.members = fitting ? fitting : members;
-    } else {
-        free(members);
-    }
+    kernel.group = (uint32_t)index;
     *place = kernel;
     return true;
 }
 
-static bool add_launch(struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
+static bool add_launch(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
     struct launch launch = {.correlation = integer_or(arguments, "correlation", -1),
                             .thread = integer_or(piece, "tid", -1)};
     if (launch.correlation < 0 || !import_time(json_object_get(piece, "ts"), &launch.at_ns))
         return true;
-    struct launch *place = GROW(rank->launches);
+    struct launch *place = GROW(kineto->limits, rank->launches);
     if (place)
         *place = launch;
     return place != NULL;
@@ -178,7 +188,8 @@ static uint64_t count_elements(const json_t *shapes) {
     return sum > 0 ? sum : UINT64_MAX;
 }
 
-static bool add_annotation(struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
+static bool add_annotation(struct kineto *kineto, struct rank_trace *rank, const json_t *piece,
+                           const json_t *arguments) {
     struct annotation annotation = {.thread = integer_or(piece, "tid", -1)};
     if (!read_span(piece, &annotation.start_ns, &annotation.end_ns))
         return true;
@@ -188,7 +199,7 @@ static bool add_annotation(struct rank_trace *rank, const json_t *piece, const j
     uint32_t bytes;
     annotation.dtype = import_dtype(type, &bytes);
     annotation.type_bytes = bytes;
-    struct annotation *place = GROW(rank->annotations);
+    struct annotation *place = GROW(kineto->limits, rank->annotations);
     if (place)
         *place = annotation;
     return place != NULL;
@@ -197,7 +208,7 @@ static bool add_annotation(struct rank_trace *rank, const json_t *piece, const j
 static struct rank_trace *present(struct kineto *kineto) {
     if (kineto->reading)
         return &kineto->ranks.items[kineto->ranks.count - 1];
-    struct rank_trace *rank = GROW(kineto->ranks);
+    struct rank_trace *rank = GROW(kineto->limits, kineto->ranks);
     if (rank) {
         rank->rank = rank->world_size = -1;
         kineto->reading = true;
@@ -223,11 +234,11 @@ static bool piece(void *state, const char *key, const json_t *value) {
     const char *category = text_or(value, "cat", ""), *name = text_or(value, "name", "");
     const json_t *arguments = json_object_get(value, "args");
     if (strcmp(category, "kernel") == 0 && strncmp(name, "nccl", 4) == 0)
-        return add_kernel(rank, value, arguments, &kineto->dropped);
+        return add_kernel(kineto, rank, value, arguments);
     if (strcmp(category, "cuda_runtime") == 0 || strcmp(category, "cuda_driver") == 0)
-        return add_launch(rank, value, arguments);
+        return add_launch(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "nccl:", 5) == 0)
-        return add_annotation(rank, value, arguments);
+        return add_annotation(kineto, rank, value, arguments);
     return true;
 }
 
@@ -266,16 +277,39 @@ static const struct launch *launch_of(const struct rank_trace *rank, const struc
     return bsearch(&key, rank->launches.items, rank->launches.count, sizeof key, compare_launches);
 }
 
-/* The innermost annotation around a launch. */
+static int compare_annotations(const void *a, const void *b) {
+    const struct annotation *left = a, *right = b;
+    if (left->thread != right->thread)
+        return left->thread < right->thread ? -1 : 1;
+    if (left->start_ns != right->start_ns)
+        return left->start_ns < right->start_ns ? -1 : 1;
+    if (left->end_ns != right->end_ns) /* the inner one last */
+        return left->end_ns > right->end_ns ? -1 : 1;
+    return strcmp(left->name, right->name);
+}
+
+/* The innermost annotation around a launch. They are sorted: it is the last that began before and has not ended, and
+ * no more than a few that have ended lie between. */
 static const struct annotation *annotation_of(const struct rank_trace *rank, const struct launch *launch) {
-    const struct annotation *found = NULL;
-    for (size_t i = 0; launch && i < rank->annotations.count; i++) {
-        const struct annotation *one = &rank->annotations.items[i];
-        if (one->thread == launch->thread && one->start_ns <= launch->at_ns && launch->at_ns <= one->end_ns &&
-            (!found || one->start_ns > found->start_ns))
-            found = one;
+    if (!launch)
+        return NULL;
+    size_t low = 0, high = rank->annotations.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct annotation *one = &rank->annotations.items[middle];
+        if (one->thread < launch->thread || (one->thread == launch->thread && one->start_ns <= launch->at_ns))
+            low = middle + 1;
+        else
+            high = middle;
     }
-    return found;
+    for (size_t back = 1; back <= low && back <= ANNOTATIONS_BACK; back++) {
+        const struct annotation *one = &rank->annotations.items[low - back];
+        if (one->thread != launch->thread)
+            return NULL;
+        if (launch->at_ns <= one->end_ns)
+            return one;
+    }
+    return NULL;
 }
 
 /* nccl-tests' bytes: where only the input is known, an all-gather's result is as many times as large. */
@@ -293,19 +327,31 @@ static uint64_t bytes_of(const struct kernel *kernel, const struct annotation *a
     return bytes;
 }
 
-/* SIZE_MAX: memory is short. A group whose ranks are not told holds the world, if it is as large. */
-static size_t communicator_of(struct trace *trace, const struct kernel *kernel) {
-    if (kernel->members)
-        return trace_communicator(trace, kernel->group, kernel->members, kernel->member_count);
+/* A group whose ranks are not told holds the world, if it is as large. */
+static size_t world_communicator(struct trace *trace, const char *group) {
     int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
     if (!members)
         return SIZE_MAX;
     for (int32_t i = 0; i < trace->world_size; i++)
         members[i] = i;
-    const char *name = kernel->group[0] ? kernel->group : "default process group";
-    size_t found = trace_communicator(trace, name, members, (uint32_t)trace->world_size);
+    size_t found =
+        trace_communicator(trace, group[0] ? group : "default process group", members, (uint32_t)trace->world_size);
     free(members);
     return found;
+}
+
+/* SIZE_MAX: memory is short, or a limit is exceeded. */
+static size_t communicator_of(struct kineto *kineto, struct trace *trace, const struct kernel *kernel) {
+    uint32_t *place = &kineto->group_places[kernel->group];
+    if (*place == 0) {
+        const struct trace_communicator *group = &kineto->groups.communicators[kernel->group];
+        size_t made = group->size > 0 ? trace_communicator(trace, group->name, group->members, group->size)
+                                      : world_communicator(trace, group->name);
+        if (made == SIZE_MAX || !limits_ranks(trace->limits, trace->seen_count, trace->communicator_count))
+            return SIZE_MAX;
+        *place = (uint32_t)made + 1;
+    }
+    return *place - 1;
 }
 
 static bool add_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
@@ -313,24 +359,23 @@ static bool add_operation(struct kineto *kineto, struct trace *trace, const stru
     const struct launch *launch = launch_of(rank, kernel);
     const struct annotation *annotation = annotation_of(rank, launch);
     int call = import_nccl_call(annotation ? annotation->name : kernel->name);
-    bool whole = kernel->members || kernel->group_size == 0 || kernel->group_size == (uint32_t)trace->world_size;
+    bool whole = kineto->groups.communicators[kernel->group].size > 0 || kernel->group_size == 0 ||
+                 kernel->group_size == (uint32_t)trace->world_size;
     if (call < 0 || import_nccl_calls[call].call_class != CLASS_COLLECTIVE || !whole) {
         kineto->dropped++;
         return true;
     }
-    size_t index = communicator_of(trace, kernel);
+    size_t index = communicator_of(kineto, trace, kernel);
     if (index == SIZE_MAX)
         return false;
-    if (trace_member(&trace->communicators[index], rank->rank) < 0) {
+    struct trace_communicator *communicator = &trace->communicators[index];
+    if (trace_member(communicator, rank->rank) < 0) {
         kineto->dropped++;
         return true;
     }
-    uint64_t order = 0;
-    for (size_t i = trace->event_count; i > 0 && trace->events[i - 1].rank == rank->rank; i--)
-        if (trace->events[i - 1].communicator == index) {
-            order = trace->events[i - 1].order + 1;
-            break;
-        }
+    if (communicator->ordered_rank != rank->rank)
+        communicator->next_order = 0;
+    communicator->ordered_rank = rank->rank;
     int64_t posted = launch && launch->at_ns <= kernel->start_ns ? launch->at_ns : kernel->start_ns;
     bool known = annotation && annotation->start_ns <= posted;
     struct trace_event event = {
@@ -338,8 +383,8 @@ static bool add_operation(struct kineto *kineto, struct trace *trace, const stru
         .returned_ns = known ? annotation->end_ns : posted,
         .enter_ns = kernel->start_ns,
         .leave_ns = kernel->end_ns,
-        .order = order,
-        .bytes = bytes_of(kernel, annotation, call, trace->communicators[index].size),
+        .order = communicator->next_order++,
+        .bytes = bytes_of(kernel, annotation, call, communicator->size),
         .communicator = (uint32_t)index,
         .rank = rank->rank,
         .peer = PEER_NONE,
@@ -364,11 +409,14 @@ static const char *check_ranks(const struct kineto *kineto, const struct trace *
 
 static bool add_rank(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
     struct trace_rank *place = &trace->ranks[rank->rank];
-    place->seen = true;
+    if (!trace_see_rank(trace, rank->rank))
+        return false;
     place->host = rank->devices > 0 ? (uint32_t)rank->rank / rank->devices : 0;
     snprintf(place->where, sizeof place->where, "%s", rank->name);
     if (rank->launches.count > 0)
         qsort(rank->launches.items, rank->launches.count, sizeof *rank->launches.items, compare_launches);
+    if (rank->annotations.count > 0)
+        qsort(rank->annotations.items, rank->annotations.count, sizeof *rank->annotations.items, compare_annotations);
     qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
     for (size_t k = 0; k < rank->kernels.count; k++)
         if (!add_operation(kineto, trace, rank, &rank->kernels.items[k]))
@@ -378,12 +426,16 @@ static bool add_rank(struct kineto *kineto, struct trace *trace, struct rank_tra
 
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     struct kineto *kineto = state;
-    *trace = (struct trace){.format = import_kineto.name,
+    *trace = (struct trace){.limits = kineto->limits,
+                            .format = import_kineto.name,
                             .calls = import_nccl_calls,
                             .call_count = import_nccl_call_count,
                             .device = true,
                             .resolution_ns = 1000};
     const char *refused = check_ranks(kineto, trace);
+    kineto->group_places = calloc(kineto->groups.communicator_count + 1, sizeof *kineto->group_places);
+    if (!kineto->group_places)
+        return strerror(ENOMEM);
     for (size_t i = 0; !refused && i < kineto->ranks.count; i++)
         if (!trace_set_world(trace, kineto->ranks.items[i].world_size))
             return strerror(ENOMEM);

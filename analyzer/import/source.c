@@ -22,6 +22,7 @@ enum { TAR_NAME = 0, TAR_NAME_BYTES = 100, TAR_SIZE = 124, TAR_SIZE_BYTES = 12, 
 
 struct import_source {
     gzFile file;
+    struct import_limits *limits;
     const char *path;
     char name[TAR_NAME_BYTES + 1];
     bool begun, archive;
@@ -33,11 +34,12 @@ struct import_source {
     unsigned char buffer[BUFFER];
 };
 
-struct import_source *source_open(const char *path) {
+struct import_source *source_open(const char *path, struct import_limits *limits) {
     struct import_source *source = calloc(1, sizeof *source);
     if (!source)
         return NULL;
     source->path = path;
+    source->limits = limits;
     int file = regular_file_open(AT_FDCWD, path, 0);
     source->file = file < 0 ? NULL : gzdopen(file, "rb");
     if (!source->file) {
@@ -75,6 +77,11 @@ static bool fill(struct import_source *source) {
     int got = gzread(source->file, source->buffer, BUFFER);
     source->at = 0;
     source->have = got > 0 ? (size_t)got : 0;
+    if (!limits_text(source->limits, source->have)) {
+        source->error = source->limits->exceeded;
+        source->have = 0;
+        return false;
+    }
     int code;
     const char *message = gzerror(source->file, &code);
     if (got < 0 || code != Z_OK) /* a compressed file that ends too early gives its last bytes, then this */

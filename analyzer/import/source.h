@@ -12,10 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analyzer/import/limits.h"
+
 struct import_source;
 
-/* Opens a file. Returns NULL with errno set. */
-struct import_source *source_open(const char *path);
+/* Opens a regular file, whose text counts against the limits. Returns NULL with errno set. */
+struct import_source *source_open(const char *path, struct import_limits *limits);
 void source_close(struct import_source *source);
 
 /* Goes to the next document. Returns 1, 0 at the end, -1 when the archive or the compression is damaged or cannot be

@@ -20,7 +20,7 @@
 enum { SLACK_NS = 1000000, DEGREE_MOST = 1 << 12, THREADS_MOST = 1 << 20 };
 
 /* Whom an operation connects. */
-enum scope { SCOPE_NEXT, SCOPE_PREVIOUS, SCOPE_TENSOR, SCOPE_DATA, SCOPE_ENDS, SCOPE_WORLD };
+enum scope { SCOPE_NEXT, SCOPE_PREVIOUS, SCOPE_TENSOR, SCOPE_DATA, SCOPE_ENDS, SCOPE_WORLD, SCOPES };
 
 enum { TAG_FORWARD = 0, TAG_BACKWARD = 1 };
 
@@ -68,6 +68,7 @@ struct thread {
 };
 
 struct timeline {
+    struct import_limits *limits;
     struct item *items;
     size_t item_count, item_capacity, document_items;
     struct thread *threads;
@@ -76,8 +77,11 @@ struct timeline {
     size_t dropped;
 };
 
-static void *begin(void) {
-    return calloc(1, sizeof(struct timeline));
+static void *begin(struct import_limits *limits) {
+    struct timeline *timeline = calloc(1, sizeof *timeline);
+    if (timeline)
+        timeline->limits = limits;
+    return timeline;
 }
 
 static void end(void *state) {
@@ -141,6 +145,8 @@ static bool add_item(struct timeline *timeline, const json_t *piece, const json_
         return true;
     }
     item.end_ns = item.start_ns + duration;
+    if (!limits_keep(timeline->limits, 2 * sizeof item + 2 * sizeof(int64_t))) /* the array doubles; `ends` */
+        return false;
     if (timeline->item_count == timeline->item_capacity) {
         size_t capacity = timeline->item_capacity ? 2 * timeline->item_capacity : 4096;
         struct item *larger = realloc(timeline->items, capacity * sizeof *larger);
@@ -226,7 +232,8 @@ static bool place_items(struct timeline *timeline, struct trace *trace) {
         item->known = !unknown;
         item->rank = rank_at(timeline, (int32_t)item->process, thread->pipeline, thread->tensor);
         struct trace_rank *rank = &trace->ranks[item->rank];
-        rank->seen = true;
+        if (!trace_see_rank(trace, item->rank))
+            return false;
         snprintf(rank->where, sizeof rank->where, "data-parallel rank %d, pipeline rank %d, tensor rank %d",
                  (int)item->process, (int)thread->pipeline, (int)thread->tensor);
     }
@@ -354,8 +361,8 @@ static struct grid grid_of(const struct timeline *timeline, int32_t rank) {
 }
 
 /* The communicator of an operation, SIZE_MAX where memory is short. `members` has room for the world. */
-static size_t communicator_of(const struct timeline *timeline, struct trace *trace, enum scope scope, struct grid at,
-                              int32_t *members) {
+static size_t make_communicator(const struct timeline *timeline, struct trace *trace, enum scope scope, struct grid at,
+                                int32_t *members) {
     char name[96];
     uint32_t count = 0;
     switch (scope) {
@@ -409,9 +416,23 @@ static bool make_work(struct trace *trace, const struct item *item) {
     return trace_add(trace, &event);
 }
 
+/* The same, remembered per rank and scope: `known` has room for SCOPES of each rank, index + 1. */
+static size_t communicator_of(const struct timeline *timeline, struct trace *trace, enum scope scope, int32_t rank,
+                              int32_t *members, uint32_t *known) {
+    uint32_t *index = &known[(size_t)rank * SCOPES + scope];
+    if (*index == 0) {
+        size_t made = make_communicator(timeline, trace, scope, grid_of(timeline, rank), members);
+        if (made == SIZE_MAX || !limits_ranks(trace->limits, trace->seen_count, trace->communicator_count))
+            return SIZE_MAX;
+        *index = (uint32_t)made + 1;
+    }
+    return *index - 1;
+}
+
 static bool make_events(struct timeline *timeline, struct trace *trace) {
     int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
-    bool done = members != NULL;
+    uint32_t *known = calloc((size_t)trace->world_size * SCOPES, sizeof *known);
+    bool done = members && known;
     for (size_t i = 0; done && i < timeline->item_count; i++) {
         const struct item *item = &timeline->items[i];
         if (item->rank < 0 || !item->known)
@@ -422,7 +443,7 @@ static bool make_events(struct timeline *timeline, struct trace *trace) {
         }
         struct grid at = grid_of(timeline, item->rank);
         enum scope scope = places[item->call].scope;
-        size_t communicator = communicator_of(timeline, trace, scope, at, members);
+        size_t communicator = communicator_of(timeline, trace, scope, item->rank, members, known);
         struct trace_event event = {.enter_ns = item->enter_ns,
                                     .leave_ns = item->end_ns,
                                     .order = order_of(item, scope == SCOPE_NEXT || scope == SCOPE_PREVIOUS),
@@ -441,6 +462,7 @@ static bool make_events(struct timeline *timeline, struct trace *trace) {
         done = communicator != SIZE_MAX && trace_add(trace, &event);
     }
     free(members);
+    free(known);
     return done;
 }
 
@@ -449,7 +471,11 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     const char *refused = find_degrees(timeline);
     if (refused)
         return refused;
-    *trace = (struct trace){.format = import_timeline.name, .calls = calls, .call_count = CALLS, .order_by_time = true};
+    *trace = (struct trace){.limits = timeline->limits,
+                            .format = import_timeline.name,
+                            .calls = calls,
+                            .call_count = CALLS,
+                            .order_by_time = true};
     if (!place_items(timeline, trace))
         return strerror(ENOMEM);
     refused = rebuild(timeline);

@@ -12,6 +12,15 @@
 
 #define YEAR_NS (INT64_C(366) * 86400 * 1000000000)
 
+/* A communicator's collectives, or one channel's messages. */
+struct key {
+    uint32_t communicator;
+    int32_t from, to, tag; /* a collective: all -1 */
+    uint64_t order;
+    int64_t enter_ns;
+    struct trace_event *event;
+};
+
 bool trace_set_world(struct trace *trace, int32_t world_size) {
     if (world_size <= trace->world_size)
         return true;
@@ -24,10 +33,19 @@ bool trace_set_world(struct trace *trace, int32_t world_size) {
     return true;
 }
 
+bool trace_see_rank(struct trace *trace, int32_t rank) {
+    trace->seen_count += !trace->ranks[rank].seen;
+    trace->ranks[rank].seen = true;
+    return limits_ranks(trace->limits, trace->seen_count, trace->communicator_count);
+}
+
 void trace_free(struct trace *trace) {
-    for (size_t i = 0; i < trace->communicator_count; i++)
+    for (size_t i = 0; i < trace->communicator_count; i++) {
         free(trace->communicators[i].members);
+        free(trace->communicators[i].order);
+    }
     free(trace->communicators);
+    free(trace->table);
     free(trace->events);
     free(trace->ranks);
     *trace = (struct trace){0};
@@ -43,11 +61,62 @@ static uint64_t uid_of(const char *name, const int32_t *members, uint32_t size) 
     return hash;
 }
 
+static uint32_t *slot_of(uint32_t *table, size_t size, const struct trace *trace, uint64_t uid) {
+    size_t at = (size_t)(uid >> 20) & (size - 1);
+    while (table[at] != 0 && trace->communicators[table[at] - 1].uid != uid)
+        at = (at + 1) & (size - 1);
+    return &table[at];
+}
+
+static bool grow_table(struct trace *trace) {
+    size_t size = trace->table_size ? 2 * trace->table_size : 64;
+    uint32_t *table = calloc(size, sizeof *table);
+    if (!table)
+        return false;
+    for (size_t i = 0; i < trace->communicator_count; i++)
+        *slot_of(table, size, trace, trace->communicators[i].uid) = (uint32_t)i + 1;
+    free(trace->table);
+    trace->table = table;
+    trace->table_size = size;
+    return true;
+}
+
+/* What `order` is sorted by: a rank that is listed twice has its first place. */
+static int compare_places(const void *a, const void *b, void *members) {
+    const int32_t *ranks = members;
+    uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+    if (ranks[left] != ranks[right])
+        return ranks[left] < ranks[right] ? -1 : 1;
+    return (left > right) - (left < right);
+}
+
+static bool fill_communicator(struct trace_communicator *communicator, const int32_t *members) {
+    size_t size = communicator->size;
+    communicator->members = malloc((size ? size : 1) * sizeof *communicator->members);
+    communicator->order = malloc((size ? size : 1) * sizeof *communicator->order);
+    if (!communicator->members || !communicator->order)
+        return false;
+    if (size > 0)
+        memcpy(communicator->members, members, size * sizeof *members);
+    bool ascending = true;
+    for (uint32_t i = 0; i < size; i++) {
+        communicator->order[i] = i;
+        ascending &= i == 0 || members[i - 1] < members[i];
+    }
+    if (!ascending)
+        qsort_r(communicator->order, size, sizeof *communicator->order, compare_places, communicator->members);
+    return true;
+}
+
 size_t trace_communicator(struct trace *trace, const char *name, const int32_t *members, uint32_t size) {
     uint64_t uid = uid_of(name, members, size);
-    for (size_t i = 0; i < trace->communicator_count; i++)
-        if (trace->communicators[i].uid == uid)
-            return i;
+    if (2 * trace->communicator_count >= trace->table_size && !grow_table(trace))
+        return SIZE_MAX;
+    uint32_t *slot = slot_of(trace->table, trace->table_size, trace, uid);
+    if (*slot != 0)
+        return *slot - 1;
+    if (!limits_keep(trace->limits, 2 * sizeof(struct trace_communicator) + size * sizeof(int32_t) * 2))
+        return SIZE_MAX;
     if (trace->communicator_count == trace->communicator_capacity) {
         size_t capacity = trace->communicator_capacity ? 2 * trace->communicator_capacity : 16;
         struct trace_communicator *larger = realloc(trace->communicators, capacity * sizeof *larger);
@@ -56,24 +125,30 @@ size_t trace_communicator(struct trace *trace, const char *name, const int32_t *
         trace->communicators = larger;
         trace->communicator_capacity = capacity;
     }
-    int32_t *copy = malloc((size ? size : 1) * sizeof *copy);
-    if (!copy)
-        return SIZE_MAX;
-    memcpy(copy, members, size * sizeof *copy);
-    struct trace_communicator *communicator = &trace->communicators[trace->communicator_count];
-    *communicator = (struct trace_communicator){.uid = uid, .members = copy, .size = size};
+    struct trace_communicator *communicator = &trace->communicators[trace->communicator_count++];
+    *communicator = (struct trace_communicator){.uid = uid, .size = size, .ordered_rank = -1};
     snprintf(communicator->name, sizeof communicator->name, "%s", name);
-    return trace->communicator_count++;
+    *slot = (uint32_t)trace->communicator_count;
+    return fill_communicator(communicator, members) ? trace->communicator_count - 1 : SIZE_MAX;
 }
 
 int32_t trace_member(const struct trace_communicator *communicator, int32_t rank) {
-    for (uint32_t i = 0; i < communicator->size; i++)
-        if (communicator->members[i] == rank)
-            return (int32_t)i;
-    return -1;
+    uint32_t low = 0, high = communicator->size;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (communicator->members[communicator->order[middle]] < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < communicator->size && communicator->members[communicator->order[low]] == rank;
+    return found ? (int32_t)communicator->order[low] : -1;
 }
 
 bool trace_add(struct trace *trace, const struct trace_event *event) {
+    /* the array doubles, and numbering needs a key for each */
+    if (!limits_keep(trace->limits, 2 * sizeof *event + sizeof(struct key)))
+        return false;
     if (trace->event_count == trace->event_capacity) {
         size_t capacity = trace->event_capacity ? 2 * trace->event_capacity : 1024;
         struct trace_event *larger = realloc(trace->events, capacity * sizeof *larger);
@@ -104,15 +179,6 @@ const char *trace_time_problem(const struct trace *trace) {
 }
 
 /* ---- numbering ------------------------------------------------------------------------------- */
-
-/* A communicator's collectives, or one channel's messages. */
-struct key {
-    uint32_t communicator;
-    int32_t from, to, tag; /* a collective: all -1 */
-    uint64_t order;
-    int64_t enter_ns;
-    struct trace_event *event;
-};
 
 static int32_t own_place(const struct trace *trace, const struct trace_event *event) {
     return trace_member(&trace->communicators[event->communicator], event->rank);

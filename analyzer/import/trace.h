@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/import/limits.h"
 #include "shim/format.h"
 
 #define TRACE_RANKS_MOST 65536
@@ -28,7 +29,10 @@ struct trace_communicator {
     char name[96];
     uint64_t uid;
     int32_t *members; /* world ranks in the communicator's order */
+    uint32_t *order;  /* places in `members`, by world rank */
     uint32_t size;
+    int32_t ordered_rank; /* private to who adds events: the last rank's number of the next one */
+    uint64_t next_order;
 };
 
 enum trace_state { TRACE_POSTED = 0, TRACE_STARTED = 1, TRACE_FINISHED = 2 };
@@ -56,6 +60,7 @@ struct trace_rank {
 };
 
 struct trace {
+    struct import_limits *limits;
     const char *format;             /* what it was made from */
     const struct trace_call *calls; /* of the format */
     size_t call_count;
@@ -67,28 +72,33 @@ struct trace {
     struct trace_rank *ranks; /* world_size of them */
     struct trace_communicator *communicators;
     size_t communicator_count, communicator_capacity;
+    uint32_t *table; /* private: of communicators by uid, index + 1; a power of two */
+    size_t table_size;
+    size_t seen_count; /* ranks */
     struct trace_event *events;
     size_t event_count, event_capacity;
     size_t work_count; /* of the events: own work, no operation */
 };
 
-/* Makes room for ranks 0 .. world_size - 1, at most TRACE_RANKS_MOST. Returns false when memory is short. */
+/* All of these return false (SIZE_MAX) when memory is short or a limit is exceeded. */
+/* Makes room for ranks 0 .. world_size - 1, at most TRACE_RANKS_MOST. */
 bool trace_set_world(struct trace *trace, int32_t world_size);
+/* Notes that some document is about the rank. */
+bool trace_see_rank(struct trace *trace, int32_t rank);
 void trace_free(struct trace *trace);
 
-/* Finds or adds the communicator with this name and these members; copies both. Returns its index, or SIZE_MAX when
- * memory is short. */
+/* Finds or adds the communicator with this name and these members; copies both. Returns its index. */
 size_t trace_communicator(struct trace *trace, const char *name, const int32_t *members, uint32_t size);
 /* Place of a world rank in a communicator, -1 where it is no member. */
 int32_t trace_member(const struct trace_communicator *communicator, int32_t rank);
 
-/* Appends an event. Returns false when memory is short. */
+/* Appends an event. */
 bool trace_add(struct trace *trace, const struct trace_event *event);
 
 /* What is wrong with the events' times: an end before its beginning, moments more than a year apart. NULL = nothing. */
 const char *trace_time_problem(const struct trace *trace);
 
-/* Sets every event's seq, and sorts the events by rank, then time. Returns false when memory is short. */
+/* Sets every event's seq, and sorts the events by rank, then time. */
 bool trace_number(struct trace *trace);
 
 #endif

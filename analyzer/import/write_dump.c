@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096 };
+enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096, PART_BYTES = 4096 /* divides every section */ };
 
 /* What one rank needs. */
 struct plan {
@@ -422,16 +422,30 @@ static uint32_t count_distinct(const struct trace_event **sorted, size_t count,
 
 /* ---- one file -------------------------------------------------------------------------------- */
 
-static int write_all(int fd, const uint8_t *bytes, size_t count) {
-    while (count > 0) {
-        ssize_t written = write(fd, bytes, count);
+static int write_part(int fd, const uint8_t *base, size_t from, size_t to) {
+    while (from < to) {
+        ssize_t written = pwrite(fd, base + from, to - from, (off_t)from);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)
             return -1;
-        bytes += written;
-        count -= (size_t)written;
+        from += (size_t)written;
     }
+    return 0;
+}
+
+static bool is_zero(const uint8_t *bytes, size_t count) {
+    static const uint8_t zeros[PART_BYTES];
+    return memcmp(bytes, zeros, count) == 0;
+}
+
+/* Most of an image is room that nothing needed: it stays a hole. */
+static int write_all(int fd, const uint8_t *base, size_t bytes) {
+    if (ftruncate(fd, (off_t)bytes) != 0)
+        return -1;
+    for (size_t at = 0; at < bytes; at += PART_BYTES)
+        if (!is_zero(base + at, PART_BYTES) && write_part(fd, base, at, at + PART_BYTES) != 0)
+            return -1;
     return 0;
 }
 

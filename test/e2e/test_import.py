@@ -160,7 +160,7 @@ HOSTILE = {
     "wrong value": (b'{"traceEvents": [{"ph": X}]}', "at byte "),
     "no comma": (b'{"traceEvents": [1 2]}', "a comma is missing"),
     "trailing": (GOOD.encode() + b"]", "something follows"),
-    "deep": (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply"),
+    "deep": (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested more than 512 deep"),
     "nothing": (b"{}", "nothing in it"),
     "rank beyond": (json.dumps(kineto(7, 2, [kernel("ncclKernel_AllReduce_x", 1, 2)])).encode(), "distributedInfo"),
     "huge world": (json.dumps(kineto(0, 1 << 30, [kernel("ncclKernel_AllReduce_x", 1, 2)])).encode(), "distributedInfo"),
