@@ -128,10 +128,13 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
     return true;
 }
 
-enum { WORLD_MOST = 1 << 24 }; /* a larger world size is damage */
+enum {
+    WORLD_MOST = 1 << 24,  /* a larger world size is damage */
+    UNSEEN_MOST = 1 << 20, /* so are more ranks without a dump: each takes 100 bytes, of a claim of four */
+};
 
 static bool find_missing(struct job *job) {
-    if (job->ranks_expected > WORLD_MOST)
+    if (job->ranks_expected > WORLD_MOST || job->ranks_expected > UNSEEN_MOST + (int64_t)job->count)
         job->ranks_expected = 0;
     size_t expected = job->ranks_expected > 0 ? (size_t)job->ranks_expected : 0;
     bool *seen = calloc(expected + 1, sizeof *seen);

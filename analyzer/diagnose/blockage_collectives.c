@@ -42,6 +42,8 @@ static void add_missing(struct builder *b, struct stalled *stalled, unsigned sid
 static void find_missing(struct builder *b, struct stalled *stalled) {
     struct shared_communicator *communicator = stalled->communicator;
     for (unsigned side = 0; side < 2; side++) {
+        if (!world_may_look_at(b->world, communicator->side_size[side]))
+            return;
         const uint32_t *members = world_members(b->world, communicator, side);
         uint8_t *came = calloc((size_t)communicator->side_size[side] + 1, 1);
         if (!members || !came) {

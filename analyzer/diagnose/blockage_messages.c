@@ -21,6 +21,8 @@ uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t local) 
         side = me && me->side == 0;
     }
     uint32_t *node = &b->members_of[2 * (communicator - b->world->communicators) + side];
+    if (*node == GRAPH_NO_NODE && !world_may_look_at(b->world, communicator->side_size[side]))
+        return b->free_node;
     const uint32_t *members = world_members(b->world, communicator, side);
     if (*node != GRAPH_NO_NODE || !members)
         return *node != GRAPH_NO_NODE ? *node : b->free_node;

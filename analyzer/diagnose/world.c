@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { READ_TRIES = 64 };
+#define MEMBERS_LOOKED_AT_MOST (UINT64_C(1) << 25) /* each may become a wait of 16 bytes: half a gigabyte */
 
 /* ---- parties --------------------------------------------------------------------------------- */
 
@@ -207,6 +208,11 @@ static void members_from_dumps(const struct world *world, const struct shared_co
     for (uint32_t rank = 0; like_world && rank < communicator->side_size[side]; rank++)
         if (parties[rank] == NOBODY)
             parties[rank] = world->party_of_rank[rank];
+}
+
+bool world_may_look_at(struct world *world, uint32_t members) {
+    world->members_looked_at += members;
+    return world->members_looked_at <= MEMBERS_LOOKED_AT_MOST;
 }
 
 const uint32_t *world_members(struct world *world, struct shared_communicator *communicator, unsigned side) {

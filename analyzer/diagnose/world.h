@@ -44,7 +44,8 @@ struct world {
     struct shared_communicator *communicators;
     uint32_t communicator_count;
     struct membership *memberships;
-    uint32_t **places; /* per dump and local index: communicator, NOBODY */
+    uint32_t **places;          /* per dump and local index: communicator, NOBODY */
+    uint64_t members_looked_at; /* private */
 };
 
 /* Takes in a job's dumps; `states` is per dump. Communicators whose uid may differ between ranks are left out. Returns
@@ -54,6 +55,9 @@ void world_free(struct world *world);
 
 /* The shared communicator behind a dump's local index, NULL when there is none. */
 struct shared_communicator *world_communicator(const struct world *world, uint32_t party, uint32_t local);
+/* Counts members that are to be looked at one by one. False: they are too many in all; what waits for them is then
+ * taken not to wait. A definition of 80 bytes may claim 16 million. */
+bool world_may_look_at(struct world *world, uint32_t members);
 /* Parties by rank of one side (0; intercommunicators: 0 and 1); NULL when memory is short. Owned by the world. */
 const uint32_t *world_members(struct world *world, struct shared_communicator *communicator, unsigned side);
 /* The member of a communicator that `party` is, NULL when it has no dump or does not know the communicator. */

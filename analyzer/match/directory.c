@@ -167,20 +167,27 @@ static bool make_places(struct match_directory *directory) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-static size_t find_call(const struct match_directory *directory, const char *name, size_t length) {
-    size_t i = 0;
-    while (i < directory->call_count && (strnlen(directory->calls[i].name->name, 40) != length ||
-                                         memcmp(directory->calls[i].name->name, name, length) != 0))
-        i++;
-    return i;
+/* Names of calls -> indices: open addressing over twice as many places as there can be. */
+struct call_names {
+    uint32_t *places; /* index + 1 */
+    size_t size;
+};
+
+static uint32_t *place_of(const struct call_names *names, const struct match_directory *directory, const char *name,
+                          size_t length) {
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < length; i++)
+        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+    size_t at = (size_t)hash & (names->size - 1);
+    for (; names->places[at] != 0; at = (at + 1) & (names->size - 1)) {
+        const char *known = directory->calls[names->places[at] - 1].name->name;
+        if (strnlen(known, sizeof directory->calls->name->name) == length && memcmp(known, name, length) == 0)
+            break;
+    }
+    return &names->places[at];
 }
 
-static bool same_calls(const struct dump *a, const struct dump *b) {
-    return a->call_count == b->call_count &&
-           (a->call_count == 0 || memcmp(a->calls, b->calls, a->call_count * sizeof *a->calls) == 0);
-}
-
-static bool add_table(struct match_directory *directory, const struct dump *dump) {
+static bool add_table(struct match_directory *directory, struct call_names *names, const struct dump *dump) {
     uint16_t *table = malloc(CALL_IDS * sizeof *table);
     struct match_call *calls =
         realloc(directory->calls, (directory->call_count + dump->call_count + 1) * sizeof *calls);
@@ -196,24 +203,26 @@ static bool add_table(struct match_directory *directory, const struct dump *dump
         const struct call_name *name = &dump->calls[i];
         if (name->id >= CALL_IDS)
             continue;
-        size_t at = find_call(directory, name->name, strnlen(name->name, sizeof name->name));
-        if (at >= CALL_UNKNOWN)
+        uint32_t *place = place_of(names, directory, name->name, strnlen(name->name, sizeof name->name));
+        if (*place == 0 && directory->call_count >= CALL_UNKNOWN)
             continue;
-        if (at == directory->call_count)
+        if (*place == 0) {
             directory->calls[directory->call_count++].name = name;
-        table[name->id] = (uint16_t)at;
+            *place = (uint32_t)directory->call_count;
+        }
+        table[name->id] = (uint16_t)(*place - 1);
     }
     return true;
 }
 
 /* A member may use a function's large count twin where others use the plain one: that is no mismatch. */
-static void find_bases(struct match_directory *directory) {
+static void find_bases(struct match_directory *directory, const struct call_names *names) {
     for (size_t i = 0; i < directory->call_count; i++) {
         const char *name = directory->calls[i].name->name;
         size_t length = strnlen(name, sizeof directory->calls[i].name->name);
         size_t base = i;
         if (length > 2 && name[length - 2] == '_' && name[length - 1] == 'c')
-            base = find_call(directory, name, length - 2);
+            base = *place_of(names, directory, name, length - 2) - (size_t)1;
         directory->calls[i].base = (uint16_t)(base < directory->call_count ? base : i);
     }
 }
@@ -222,21 +231,24 @@ static bool join_calls(struct match_directory *directory) {
     directory->call_tables = calloc(directory->dump_count, sizeof *directory->call_tables);
     directory->tables = calloc(directory->dump_count, sizeof *directory->tables);
     size_t *first = calloc(directory->dump_count, sizeof *first); /* a dump with that table */
-    bool done = directory->call_tables && directory->tables && first;
+    struct call_names names = {.size = 4 * (CALL_UNKNOWN / 2 + 1)};
+    names.places = calloc(names.size, sizeof *names.places);
+    bool done = directory->call_tables && directory->tables && first && names.places;
     for (size_t d = 0; done && d < directory->dump_count; d++) {
         size_t t = 0;
-        while (t < directory->table_count && !same_calls(directory->dumps[first[t]], directory->dumps[d]))
-            t++;
+        while (t < directory->table_count && directory->dumps[first[t]]->calls != directory->dumps[d]->calls)
+            t++; /* equal lists are one (load/call_table.h) */
         if (t == directory->table_count) {
             first[t] = d;
-            done = add_table(directory, directory->dumps[d]);
+            done = add_table(directory, &names, directory->dumps[d]);
         }
         if (done)
             directory->call_tables[d] = directory->tables[t];
     }
     free(first);
     if (done)
-        find_bases(directory);
+        find_bases(directory, &names);
+    free(names.places);
     return done;
 }
 

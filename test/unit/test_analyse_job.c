@@ -188,6 +188,25 @@ static void make_hang(struct told *told) {
     }
 }
 
+/* Four bytes of a header must not become a gigabyte of missing ranks. */
+static void a_world_of_which_nearly_nothing_is_here_is_not_believed(void **state) {
+    (void)state;
+    static const struct {
+        int32_t claimed, believed;
+        size_t missing;
+    } worlds[] = {{1 << 20, 1 << 20, (1 << 20) - 1}, {(1 << 20) + 2, 0, 0}, {1 << 24, 0, 0}, {INT32_MAX, 0, 0}};
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++) {
+        struct shelf shelf = {0};
+        struct job job;
+        put(&shelf, &(struct shelf_item){"run", 1, 0, 0, worlds[i].claimed, 100});
+        assert_int_equal(job_select(&job, &shelf.set, NULL, NULL), 0);
+        assert_int_equal(job.ranks_expected, worlds[i].believed);
+        assert_int_equal(job.missing_count, worlds[i].missing);
+        job_free(&job);
+        clear(&shelf);
+    }
+}
+
 static void a_killed_job_says_what_everybody_did(void **state) {
     (void)state;
     struct told told = {0};
@@ -359,6 +378,7 @@ int main(void) {
         cmocka_unit_test(the_newest_run_and_generation_is_chosen),
         cmocka_unit_test(of_programs_side_by_side_the_largest_is_chosen),
         cmocka_unit_test(missing_ranks_and_duplicates_are_noticed),
+        cmocka_unit_test(a_world_of_which_nearly_nothing_is_here_is_not_believed),
         cmocka_unit_test(a_killed_job_says_what_everybody_did),
         cmocka_unit_test(a_live_job_is_running),
         cmocka_unit_test(every_end_is_told_apart),
