@@ -63,6 +63,7 @@ check: deps
 	$(call if_here,clang,check-clang)
 	$(call if_here,python3,check-calls)
 	$(call if_here,libcmocka-dev,check-unit)
+	$(MAKE) check-fuzz
 	$(call if_here,libcmocka-dev,check-standin)
 	$(call if_here,g++,check-stacks)
 	$(call if_here,gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user,check-stacks-aarch64)
@@ -100,7 +101,7 @@ help:
 	@echo 'bench-analysis how good and how fast the analysis is, beside the figures to reach'
 	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'
 	@echo 'check-filesystems jobs on full file systems of all kinds, RUNS=100 times each'
-	@echo 'fuzz         the loader against random damage, for a minute'
+	@echo 'fuzz         commands and importers against damaged jobs and traces, for a minute (FUZZ_SECONDS)'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
 	@echo 'fmt          clang-format everything'
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

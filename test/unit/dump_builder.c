@@ -70,6 +70,10 @@ static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
         parts[n++] = (struct part){SECTION_DEVICES, 0, plan->devices, sizeof(struct device_state)};
         parts[n++] = (struct part){SECTION_DEVICE_ANCHORS, 0, plan->devices, sizeof(struct device_anchor)};
     }
+    if (plan->sensors)
+        parts[n++] = (struct part){SECTION_SENSORS, 0, plan->sensors, sizeof(struct sensor_row)};
+    if (plan->transfers)
+        parts[n++] = (struct part){SECTION_TRANSFERS, 0, plan->transfers, sizeof(struct transfer_row)};
     parts[n++] = (struct part){SECTION_LANES, 0, plan->lanes, sizeof(struct lane_state)};
     for (uint32_t i = 0; i < plan->lanes; i++) {
         parts[n++] = (struct part){SECTION_RING, i, plan->ring_records, sizeof(struct record)};
@@ -132,7 +136,7 @@ struct dump_builder *dump_builder_new(const struct dump_plan *plan) {
         fail("no memory");
     builder->plan = *plan;
     fill_plan(&builder->plan);
-    struct part parts[10 + 4 * LANES_MAX + SECTIONS_MAX];
+    struct part parts[12 + 4 * LANES_MAX + SECTIONS_MAX];
     if (builder->plan.definition_areas > SECTIONS_MAX)
         fail("too many sections");
     size_t count = list_parts(&builder->plan, parts);
