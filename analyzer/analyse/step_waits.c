@@ -67,10 +67,11 @@ static void take_wait(void *context, const struct told_wait *wait) {
         (struct kept_wait){.from = wait->until - wait->length, .to = wait->until, .dump = wait->dump};
 }
 
+/* `name` is the communicator's, NULL where the dump does not define it: it is then none that was asked for. */
 static bool is_counted(const struct worker *worker, uint16_t call, const char *name, uint64_t uid) {
     return !worker->counted ||
            (call != CALL_UNKNOWN && filter_op(worker->counted, worker->directory->calls[call].name->name) &&
-            (!worker->counted->comm || filter_comm(worker->counted, uid, name)));
+            (!worker->counted->comm || (name && filter_comm(worker->counted, uid, name))));
 }
 
 static void add_match(const struct worker *worker, size_t dump, const struct match_member *member) {
