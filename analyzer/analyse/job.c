@@ -196,8 +196,8 @@ static void note(const struct common_clock *clock, size_t dump, uint64_t ticks, 
 }
 
 void job_span(const struct job *job, const struct common_clock *clock, int64_t *start_ns, int64_t *end_ns) {
-    *start_ns = INT64_MAX;
-    *end_ns = INT64_MIN;
+    *start_ns = NS_MOST;
+    *end_ns = -NS_MOST;
     for (size_t d = 0; d < job->count; d++) {
         const struct dump *dump = job->dumps[d];
         const uint64_t moments[] = {dump->header->activated_ticks, dump->header->initialised_ticks,

@@ -44,7 +44,8 @@ struct job {
 int job_select(struct job *job, const struct dump_set *set, const char *run, bool (*alive)(const struct dump *));
 void job_free(struct job *job);
 
-/* First and last moment that the dumps tell of, common ns; wall time is their difference. */
+/* First and last moment that the dumps tell of, common ns; wall time is their difference. NS_MOST and -NS_MOST where
+ * they tell of none. */
 void job_span(const struct job *job, const struct common_clock *clock, int64_t *start_ns, int64_t *end_ns);
 
 #endif

@@ -19,7 +19,9 @@ static void print_steps(FILE *stream, const struct filter *filter) {
 
 static void print_why_empty(FILE *stream, const struct scope *scope) {
     const struct filter *filter = scope->filter;
-    if (!filter->has_steps || (scope->step_count > 0 && filter->first_step < scope->step_count)) {
+    if (scope->job_to_ns < scope->job_from_ns) {
+        fputs("nothing tells when the job ran: no part of its time can be looked at\n", stream);
+    } else if (!filter->has_steps || (scope->step_count > 0 && filter->first_step < scope->step_count)) {
         fprintf(stream, "nothing of the job lies in the time asked for: it lasted %.3f s\n",
                 seconds_into(scope, scope->job_to_ns));
     } else if (scope->step_count == 0) {
