@@ -114,7 +114,7 @@ int64_t clock_host_common(const struct clock_host *host, int64_t monotonic_ns) {
     double span = (double)(knots[low].at_ns - knots[low - 1].at_ns);
     double drift = span > 0 ? (double)(knots[low].offset_ns - knots[low - 1].offset_ns) / span : 0;
     int64_t since = add_ns(monotonic_ns, -knots[low - 1].at_ns);
-    return add_ns(monotonic_ns, add_ns(knots[low - 1].offset_ns, (int64_t)llround(drift * (double)since)));
+    return add_ns(monotonic_ns, add_ns(knots[low - 1].offset_ns, ns_clamped(round(drift * (double)since))));
 }
 
 static bool estimate_offsets(struct common_clock *clock) {

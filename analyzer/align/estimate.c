@@ -132,7 +132,7 @@ static int64_t interpolate(const struct clock_point *knots, size_t count, int64_
     double span = (double)(knots[i].at - knots[i - 1].at);
     double share = span > 0 ? (double)(at - knots[i - 1].at) / span : 0;
     share = share < 0 ? 0 : share > 1 ? 1 : share; /* flat outside */
-    return knots[i - 1].value + (int64_t)llround(share * (double)(knots[i].value - knots[i - 1].value));
+    return knots[i - 1].value + ns_clamped(round(share * (double)(knots[i].value - knots[i - 1].value)));
 }
 
 /* The median of all hosts may itself be off the first host's clock: what is common to its exits is taken out. */

@@ -20,7 +20,7 @@ enum {
 enum { SEARCH_ROUNDS = 80, DRIFT_GRID = 32 };
 
 int64_t clock_line_at(const struct clock_line *line, int64_t at) {
-    return add_ns(line->offset, (int64_t)llround(line->drift * (double)(at - line->center)));
+    return add_ns(line->offset, ns_clamped(round(line->drift * (double)(at - line->center))));
 }
 
 static int compare_values(const void *a, const void *b) {
@@ -68,7 +68,7 @@ static struct clock_line through(const struct clock_point *points, size_t count)
         tv += x * ((double)(points[i].value - line.offset) - v);
     }
     line.drift = tt > 0 ? tv / tt : 0;
-    line.offset = add_ns(line.offset, (int64_t)llround(v - line.drift * t));
+    line.offset = add_ns(line.offset, ns_clamped(round(v - line.drift * t)));
     return line;
 }
 
@@ -90,7 +90,7 @@ static struct clock_line through_few(const struct clock_point *points, size_t co
     }
     line.drift = n > 0 ? slopes[n / 2] : 0;
     for (size_t i = 0; i < count; i++)
-        scratch[i] = add_ns(points[i].value, -(int64_t)llround(line.drift * (double)(points[i].at - line.center)));
+        scratch[i] = add_ns(points[i].value, -ns_clamped(round(line.drift * (double)(points[i].at - line.center))));
     line.offset = median(scratch, count);
     return line;
 }

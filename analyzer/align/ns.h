@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of nanoseconds that cannot run over, whatever a damaged dump says.
- * Lives here: saturating addition.
+ * Nanoseconds that cannot run over, whatever a damaged dump says.
+ * Lives here: saturating addition, and the way back from floating point.
  * Must not live here: clocks.
  */
 #ifndef COMMTAP_ALIGN_NS_H
@@ -16,6 +16,13 @@ static inline int64_t add_ns(int64_t a, int64_t b) {
     if (__builtin_add_overflow(a, b, &sum))
         sum = a > 0 ? NS_MOST : -NS_MOST;
     return sum > NS_MOST ? NS_MOST : sum < -NS_MOST ? -NS_MOST : sum;
+}
+
+/* A figure that was worked out in floating point, within the same bounds; 0 where it is no number. */
+static inline int64_t ns_clamped(double ns) {
+    if (ns >= (double)NS_MOST || ns <= -(double)NS_MOST)
+        return ns > 0 ? NS_MOST : -NS_MOST;
+    return ns == ns ? (int64_t)ns : 0;
 }
 
 #endif

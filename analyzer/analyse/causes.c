@@ -297,7 +297,7 @@ struct purse {
 /* Takes out of `left` the part `weight` of `total` of the whole; all that is left where nobody comes after. */
 static struct purse take_part(struct purse *left, const struct wait *whole, int64_t weight, int64_t total, bool last) {
     double share = (double)weight / (double)total;
-    struct purse part = {(int64_t)((double)whole->cost * share), (int64_t)((double)whole->imposed * share)};
+    struct purse part = {ns_clamped((double)whole->cost * share), ns_clamped((double)whole->imposed * share)};
     if (last || part.cost > left->cost)
         part.cost = left->cost;
     if (last || part.imposed > left->imposed)
@@ -332,7 +332,7 @@ static void share_out(struct causes *causes, struct causes_build *c, const struc
         charge(causes, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
     }
     if (earlier.count > 0) {
-        int64_t passed = (int64_t)((double)wait->length * ((double)earlier.total / (double)total));
+        int64_t passed = ns_clamped((double)wait->length * ((double)earlier.total / (double)total));
         causes->ranks[wait->cause].passed_on_ns = add_ns(causes->ranks[wait->cause].passed_on_ns, passed);
     }
     for (size_t i = 0; i < earlier.count; i++) {
@@ -393,8 +393,8 @@ static const struct wait *wait_before(const struct causes_build *c, struct rank_
 /* Where the path ends: the rank of the last event. NOWHERE: there is none. */
 static uint32_t find_end(struct causes *causes, const struct causes_build *c) {
     uint32_t rank = NOWHERE;
-    causes->from_ns = INT64_MAX;
-    causes->to_ns = INT64_MIN;
+    causes->from_ns = NS_MOST;
+    causes->to_ns = -NS_MOST;
     for (uint32_t d = 0; d < c->directory->dump_count; d++) {
         const struct timeline *timeline = &c->histories[d].timeline;
         if (timeline->count == 0)
@@ -542,7 +542,7 @@ static bool list_sites(struct causes *causes, const struct causes_build *build) 
 }
 
 bool causes_finish(struct causes *causes, struct causes_build *build) {
-    *causes = (struct causes){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .partial = build->partial};
+    *causes = (struct causes){.from_ns = NS_MOST, .to_ns = -NS_MOST, .partial = build->partial};
     causes->ranks = calloc(build->directory->dump_count, sizeof *causes->ranks);
     bool done = causes->ranks && join(build) && make_sums(build) && go_forwards(build);
     if (done) {

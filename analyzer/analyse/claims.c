@@ -126,7 +126,7 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct bl
     }
     if (!compare_communication(analysis, blocks, straggler))
         return false;
-    straggler->extra_ns = (int64_t)((double)self * (1 - 1 / straggler->slowdown_ratio));
+    straggler->extra_ns = ns_clamped((double)self * (1 - 1 / straggler->slowdown_ratio));
     /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.
      * Where collectives show little of what the others wait, they wait elsewhere for the extra work. */
     int64_t shown = straggler->kind == STRAGGLER_RANK ? mended : straggler->waited_for_ns;

@@ -101,7 +101,7 @@ static void claim_turns(struct verdicts *verdicts, const struct turns_input *inp
                                   .persistence = turns->most,
                                   .slowest = turns->most,
                                   .confidence = turns->confidence,
-                                  .extra_ns = (int64_t)(turns->lead_ns * (double)count),
+                                  .extra_ns = ns_clamped(turns->lead_ns * (double)count),
                                   .parts = turns->rows,
                                   .part_collectives = turns->width,
                                   .stood_out = turns->stood_out};

@@ -172,7 +172,7 @@ void exchanges_add(struct exchanges *exchanges, const struct match_message *mess
     int64_t latest = latest_begin(message, begin, done);
     if (done <= begin)
         return;
-    bool judged = (latest - begin) * JUDGED_SHARE <= done - begin;
+    bool judged = latest - begin <= (done - begin) / JUDGED_SHARE;
     struct exchange_end end = {.from = message->from_dump,
                                .to = message->to_dump,
                                .bound = clamped(done - begin),

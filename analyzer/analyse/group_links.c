@@ -470,7 +470,7 @@ static void explain(struct group *group, struct slow_group *found) {
     if (found->slow++ == 0 || group->cell->communicator < found->communicator)
         found->communicator = group->cell->communicator;
     found->collectives += group->cell->count;
-    found->extra_ns += (int64_t)(extra * group->cell->count);
+    found->extra_ns = add_ns(found->extra_ns, ns_clamped(extra * group->cell->count));
     found->confidence = fmin(found->confidence, group->confidence);
     found->ratio += group->apart;
     group->slow = false;

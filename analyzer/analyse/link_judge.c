@@ -172,7 +172,7 @@ static bool add_cost(const struct judging *j, const struct link_measure *measure
     link->messages += measure->count;
     link->steps = measure->steps;
     link->pairs++;
-    link->extra_ns += (int64_t)(extra * measure->weight);
+    link->extra_ns = add_ns(link->extra_ns, ns_clamped(extra * measure->weight));
     return extra > (double)common_clock_error(j->clock, measure->from, measure->to);
 }
 

@@ -249,7 +249,7 @@ bool roles_level(const struct roles *roles, struct blocks *blocks) {
         for (size_t i = 0; i < blocks->dump_count; i++) {
             int64_t own = medians[roles->role_of[i]];
             if (own > 0)
-                row[i] = (int64_t)((double)row[i] * (double)medians[roles->count] / (double)own);
+                row[i] = ns_clamped((double)row[i] * (double)medians[roles->count] / (double)own);
         }
     }
     free(medians);

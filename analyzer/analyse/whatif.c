@@ -169,7 +169,7 @@ static void level(int64_t *durations, const struct groups *groups, bool by_media
             scratch[i] = durations[nodes[i]];
             sum += (double)scratch[i];
         }
-        int64_t common = by_median ? median(scratch, count) : (int64_t)(sum / (double)count);
+        int64_t common = by_median ? median(scratch, count) : ns_clamped(sum / (double)count);
         for (size_t i = 0; i < count; i++)
             durations[nodes[i]] = common;
     }
@@ -317,9 +317,9 @@ static int64_t own_work(const struct replay *replay, size_t node) {
 }
 
 static void scale_node(struct durations *durations, const struct replay *replay, size_t node, double factor) {
-    durations->work[node] = (int64_t)((double)durations->work[node] * factor);
+    durations->work[node] = ns_clamped((double)durations->work[node] * factor);
     if (replay->nodes[node].kind == REPLAY_WORK)
-        durations->tail[node] = (int64_t)((double)durations->tail[node] * factor);
+        durations->tail[node] = ns_clamped((double)durations->tail[node] * factor);
 }
 
 static bool is_mended(const struct what_if_mend *mend, size_t dump) {
@@ -528,7 +528,7 @@ static int64_t mended_tail(const struct replay *replay, size_t node, int64_t com
     int64_t tail = replay->tail_ns[node], transfer = tail;
     if (replay->nodes[node].kind == REPLAY_WAIT && come > INT64_MIN)
         transfer = replay->nodes[node].leave - come;
-    int64_t saved = transfer > 0 ? (int64_t)((double)transfer * (1 - 1 / ratio)) : 0;
+    int64_t saved = transfer > 0 ? ns_clamped((double)transfer * (1 - 1 / ratio)) : 0;
     return tail <= 0 ? tail : saved < tail ? tail - saved : 0;
 }
 
@@ -625,7 +625,7 @@ static int64_t extra_of(const struct site_work *work) {
     if ((double)work->mean_ns <= SITE_RATIO * (double)work->usual_ns)
         return 0;
     double extra = (double)(work->mean_ns - work->usual_ns) * work->count;
-    return extra < (double)NS_MOST ? (int64_t)extra : NS_MOST;
+    return ns_clamped(extra);
 }
 
 /* Candidates: the kinds of calls before which most is lost. */

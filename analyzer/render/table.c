@@ -63,7 +63,7 @@ static void looking(struct cell cell, enum look look, char text[64]) {
     else if (!is_number(cell))
         plain(cell, text);
     else if (look == LOOK_SIZE)
-        units_size(text, number < 0 ? 0 : (uint64_t)number);
+        units_size(text, number < 0 ? 0 : number < 0x1p64 ? (uint64_t)number : UINT64_MAX);
     else if (look == LOOK_MICROSECONDS)
         units_time(text, number < 0 ? 0 : (uint64_t)llround(number * 1e3));
     else if (look == LOOK_SECONDS)
