@@ -102,13 +102,16 @@ size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, 
 /* ---- culprits -------------------------------------------------------------------------------- */
 
 static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, enum culprit_state state) {
-    struct culprit *items = realloc(diagnosis->culprits, (diagnosis->culprit_count + 1) * sizeof *diagnosis->culprits);
-    if (!items) {
-        diagnosis->no_memory = true;
-        return NULL;
+    size_t count = diagnosis->culprit_count;
+    if ((count & (count - 1)) == 0) { /* doubled: nearly all of a large world may be missing */
+        struct culprit *items = realloc(diagnosis->culprits, (count ? 2 * count : 1) * sizeof *items);
+        if (!items) {
+            diagnosis->no_memory = true;
+            return NULL;
+        }
+        diagnosis->culprits = items;
     }
-    diagnosis->culprits = items;
-    struct culprit *culprit = &items[diagnosis->culprit_count++];
+    struct culprit *culprit = &diagnosis->culprits[diagnosis->culprit_count++];
     *culprit = (struct culprit){.party = party, .state = state};
     say_where(diagnosis, party, culprit->where, sizeof culprit->where);
     return culprit;
