@@ -274,6 +274,8 @@ static int compare_kernels(const void *a, const void *b) {
 /* The launch of a kernel, NULL where it is not on record. */
 static const struct launch *launch_of(const struct rank_trace *rank, const struct kernel *kernel) {
     struct launch key = {.correlation = kernel->correlation};
+    if (rank->launches.count == 0) /* no array to search either */
+        return NULL;
     return bsearch(&key, rank->launches.items, rank->launches.count, sizeof key, compare_launches);
 }
 
