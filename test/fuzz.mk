@@ -17,7 +17,7 @@ FUZZ_KEPT := test/corpus/fuzz
 
 # What both libFuzzer and the replay need.
 FUZZ_HELPERS := $(filter-out $(FUZZ_TARGETS:%=test/fuzz/%.c) test/fuzz/replay.c test/fuzz/mutate.c,$(wildcard test/fuzz/*.c)) \
-    test/unit/dump_builder.c
+    test/unit/dump_builder.c test/unit/elf_builder.c test/scenes/actors.c test/scenes/scene.c
 FUZZ_SOURCES := $(FUZZ_HELPERS) $(filter-out analyzer/main.c,$(ANALYZER_SOURCES))
 # Dumps come from memory, waiting takes no time, and there is one processor: test/fuzz/memory.h.
 FUZZ_WRAP := -Wl,--wrap=dump_open,--wrap=nanosleep,--wrap=clock_nanosleep,--wrap=sysconf
@@ -42,7 +42,7 @@ fuzz: fuzz-build
 	        -artifact_prefix=$(FUZZ_DIR)/crashes/$$target- $(FUZZ_DIR)/found/$$target $(FUZZ_KEPT)/$$target || exit 1; \
 	done
 
-$(FUZZ_DIR)/%.o: %.c test/fuzz.mk
+$(FUZZ_DIR)/%.o: %.c
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(ANALYZER_CFLAGS) $(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
 

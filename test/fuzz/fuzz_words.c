@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target: the small readers of text that others wrote.
- * Lives here: DeepSpeed configurations, command lines, lists of frames to skip, launchers' command lines, and what lies
- * beside dumps: stubs and the note of deaths.
+ * Lives here: DeepSpeed configurations, command lines, lists of frames to skip, launchers' command lines, what lies
+ * beside dumps (stubs, the note of deaths), and the programs that their stacks lead into.
  * Must not live here: expectations; a crash, a hang or a sanitizer's report is the finding.
  *
- * Input: a byte that says which, then the text. In stubs and notes, @B is this boot's id and @P the path of a file.
+ * Input: a byte that says which, then the text. In stubs and notes, @B is this boot's id and @P the path of a file; for
+ * a program it is what to put over a sound one.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -20,6 +21,7 @@
 #include "analyzer/symbols/skip_list.h"
 #include "test/fuzz/job.h"
 #include "test/fuzz/line.h"
+#include "test/unit/elf_builder.h"
 
 enum { ARGUMENTS_MAX = 64, TEXT_MAX = 4096 };
 
@@ -136,13 +138,61 @@ static void look_beside(char *text) {
     played_free(&played);
 }
 
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+/* A small ELF file with pieces put over it: two bytes of offset, one of length, so many bytes. */
+static size_t make_program(uint8_t **file, const uint8_t *data, size_t size) {
+    static const struct elf_builder_symbol symbols[] = {
+        {"main", 0x1000, 0x100}, {"_Z3fooIiEvT_", 0x2000, 0x80}, {"_RNvC4core3fmt", 0x3000, 0}, {NULL, 0, 0}};
+    static const uint8_t build_id[] = {0xab};
+    size_t bytes = elf_builder_make(file, symbols, build_id, size % 2 ? "lib.debug" : NULL, 0x12345678);
+    for (size_t at = 0; at + 3 < size;) {
+        size_t offset = data[at] | (size_t)data[at + 1] << 8, length = data[at + 2];
+        at += 3;
+        if (length == 0xff) {
+            bytes = offset < bytes ? offset : bytes;
+            continue;
+        }
+        length = length < size - at ? length : size - at;
+        if (offset < bytes && length <= bytes - offset)
+            memcpy(*file + offset, data + at, length);
+        at += length;
+    }
+    return bytes;
+}
+
+static void look_into_program(const uint8_t *data, size_t size) {
+    static const uint64_t addresses[] = {0x10001010, 0x10002001, 0x10003004, 0x100fffff};
+    uint8_t *file, build_id[20];
+    size_t bytes = make_program(&file, data, size);
+    struct played played;
+    struct line line = {.command = &command_calls};
+    job_play(&played, (const uint8_t *)"", 0, false);
+    memset(build_id, 0xab, sizeof build_id);
+    struct dump_builder *builder = played.builders[0];
+    dump_builder_module(builder, memory_file("program", file, bytes), build_id, sizeof build_id, 0x10000000,
+                        ELF_BUILDER_EXTENT);
+    dump_builder_stack(builder, 9, addresses, sizeof addresses / sizeof *addresses);
+    dump_builder_plain(builder, 0, BUILDER_WAIT, 2000, 3000)->stack = 9;
+    struct site_row *site = dump_builder_site(builder, 0);
+    site->stack = 9;
+    site->call = 10;
+    site->count = 1;
+    line_add(&line, "--output");
+    line_add(&line, "/dev/null");
+    line_add(&line, memory_directory(0, played.dumps, played.count));
+    line_run(&line);
+    played_free(&played);
+    free(file);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char text[TEXT_MAX];
     if (size < 2 || size > TEXT_MAX)
         return 0;
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';
-    switch (data[0] % 5) {
+    switch (data[0] % 6) {
     case 0:
         read_configuration(text, size - 1);
         break;
@@ -155,8 +205,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     case 3:
         arrange_launcher(text);
         break;
-    default:
+    case 4:
         look_beside(text);
+        break;
+    default:
+        look_into_program(data + 1, size - 1);
     }
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "test/fuzz/faults.h"
+#include "test/fuzz/staged.h"
 
 /* RECORDS_MAX bounds what one input costs; a ring may still be overwritten many times. */
 enum {
@@ -842,6 +843,19 @@ static void list_dumps(struct job *job, const struct fuzz_step *first) {
     }
 }
 
+static void play_all(struct job *job, const uint8_t *data, size_t size, const struct fuzz_step *first) {
+    for (unsigned r = 0; r < job->count; r++)
+        start_rank(job, r, first);
+    for (size_t i = 1; i < step_count(size); i++)
+        play(job, data, size, i);
+}
+
+static void stage_ranks(struct job *job, const uint8_t *data, size_t size) {
+    job->played->stage = staged_play(data, size, job->count);
+    for (unsigned r = 0; r < job->count; r++)
+        job->ranks[r].builder = job->played->builders[r] = stage_builder(job->played->stage, r);
+}
+
 void job_play(struct played *played, const uint8_t *data, size_t size, bool faults) {
     static struct job job;
     struct fuzz_step first = step_at(data, size, 0);
@@ -852,11 +866,11 @@ void job_play(struct played *played, const uint8_t *data, size_t size, bool faul
     job.lanes = 1 + first.where % JOB_LANES_MAX;
     job.communicator_count = 1;
     job.communicators[0].members = (uint8_t)((1u << job.count) - 1);
-    for (unsigned r = 0; r < job.count; r++)
-        start_rank(&job, r, &first);
     size_t count = step_count(size);
-    for (size_t i = 1; i < count; i++)
-        play(&job, data, size, i);
+    if (first.where & 0x40)
+        stage_ranks(&job, data, size);
+    else
+        play_all(&job, data, size, &first);
     for (unsigned r = 0; r < job.count; r++)
         dump_builder_data(job.ranks[r].builder, &job.ranks[r].bytes);
     for (size_t i = 1; faults && i < count; i++) {
@@ -869,7 +883,9 @@ void job_play(struct played *played, const uint8_t *data, size_t size, bool faul
 
 void played_free(struct played *played) {
     memory_release();
-    for (size_t i = 0; i < JOB_RANKS_MAX; i++)
+    if (played->stage)
+        stage_free(played->stage);
+    for (size_t i = 0; i < JOB_RANKS_MAX && !played->stage; i++)
         dump_builder_free(played->builders[i]);
     *played = (struct played){0};
 }

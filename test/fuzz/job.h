@@ -19,10 +19,12 @@ enum { JOB_RANKS_MAX = 8, JOB_LANES_MAX = 3 };
 struct played {
     struct memory_dump dumps[MEMORY_DUMPS_MAX];
     size_t count;
-    struct dump_builder *builders[JOB_RANKS_MAX]; /* private */
+    struct dump_builder *builders[JOB_RANKS_MAX];
+    struct stage *stage; /* private: who owns the builders where the job was staged */
 };
 
-/* Plays the steps of `data`: the first says how large everything is. `faults`: also those that damage the dumps. The
+/* Plays the steps of `data`: the first says how large everything is, and whether the times are the steps' own or follow
+ * from rules (staged.h). `faults`: also those that damage the dumps. The
  * caller ends with played_free. */
 void job_play(struct played *played, const uint8_t *data, size_t size, bool faults);
 void played_free(struct played *played);
