@@ -24,9 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     job_play(&played, data + rest, size - rest, true);
     if (two)
         job_play(&before, data + rest, size - rest, false);
-    line_add(&line, memory_directory(0, played.dumps, played.count));
+    bool files = step_at(data, size, 1).where & 0x20;
+    line_add(&line, (files ? memory_directory_of_files : memory_directory)(0, played.dumps, played.count));
     if (two)
-        line_add(&line, memory_directory(1, before.dumps, before.count));
+        line_add(&line, (files ? memory_directory_of_files : memory_directory)(1, before.dumps, before.count));
     line_run(&line);
     played_free(&played);
     if (two)

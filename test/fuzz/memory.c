@@ -2,17 +2,23 @@
 #include "test/fuzz/memory.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <sanitizer/asan_interface.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "analyzer/load/dump.h"
 
+enum { PIECE = 4096 };
+
+#define ROOT_NAME   "commtap-fuzz-"
 #define NAME_FORMAT "%s/commtap.t.%016zx.ct"
 
 static char root[64];
@@ -50,6 +56,22 @@ void memory_remove(const char *path) {
     rmdir(path);
 }
 
+/* A finding ends the process before it can tidy up: what is left of processes that are gone. */
+static void remove_left_over(const char *place) {
+    char path[512];
+    DIR *stream = opendir(place);
+    for (struct dirent *entry; stream && (entry = readdir(stream));) {
+        if (strncmp(entry->d_name, ROOT_NAME, strlen(ROOT_NAME)) != 0)
+            continue;
+        long pid = strtol(entry->d_name + strlen(ROOT_NAME), NULL, 10);
+        snprintf(path, sizeof path, "%s/%.200s", place, entry->d_name);
+        if (pid > 0 && kill((pid_t)pid, 0) != 0 && errno == ESRCH)
+            memory_remove(path);
+    }
+    if (stream)
+        closedir(stream);
+}
+
 static void remove_root(void) {
     memory_remove(root);
 }
@@ -58,17 +80,28 @@ const char *memory_root(void) {
     if (root[0])
         return root;
     const char *place = getenv("TMPDIR");
-    snprintf(root, sizeof root, "%.32s/commtap-fuzz-XXXXXX", place ? place : "/dev/shm");
-    if (!mkdtemp(root))
+    place = place ? place : "/dev/shm";
+    remove_left_over(place);
+    snprintf(root, sizeof root, "%.32s/" ROOT_NAME "%d", place, (int)getpid());
+    if (mkdir(root, 0700) != 0)
         fail("no place for files");
     atexit(remove_root);
     return root;
 }
 
+/* Leaves holes where there are zeros: most of a dump. */
 static void write_file(const char *path, const void *data, size_t bytes) {
+    static const char zeros[PIECE];
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0 || write(file, data, bytes) != (ssize_t)bytes || close(file) != 0)
-        fail("cannot write a file");
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0)
+        fail("cannot make a file");
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        size_t part = bytes - at < PIECE ? bytes - at : PIECE;
+        const char *from = (const char *)data + at;
+        if (memcmp(from, zeros, part) != 0 && pwrite(file, from, part, (off_t)at) != (ssize_t)part)
+            fail("cannot write a file");
+    }
+    close(file);
 }
 
 const char *memory_file(const char *name, const void *data, size_t bytes) {
@@ -106,6 +139,17 @@ const char *memory_directory(size_t number, const struct memory_dump *dumps, siz
         held[number][i] = dumps[i];
         if (dumps[i].allocated > dumps[i].bytes)
             ASAN_POISON_MEMORY_REGION((char *)dumps[i].data + dumps[i].bytes, dumps[i].allocated - dumps[i].bytes);
+    }
+    return directories[number];
+}
+
+const char *memory_directory_of_files(size_t number, const struct memory_dump *dumps, size_t count) {
+    char path[128];
+    list(number, 0);
+    list(number, count);
+    for (size_t i = 0; i < count; i++) {
+        snprintf(path, sizeof path, NAME_FORMAT, directories[number], i);
+        write_file(path, dumps[i].data, dumps[i].bytes);
     }
     return directories[number];
 }

@@ -20,6 +20,8 @@ struct memory_dump {
 
 /* Path of directory `number`, which from now on lists `count` dumps: dump i is commtap.t.<i as 16 hex digits>.ct. */
 const char *memory_directory(size_t number, const struct memory_dump *dumps, size_t count);
+/* The same with real files: what opens and maps them is part of the run. */
+const char *memory_directory_of_files(size_t number, const struct memory_dump *dumps, size_t count);
 /* Lets the dumps of all directories be written and freed again. */
 void memory_release(void);
 
