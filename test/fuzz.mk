@@ -7,6 +7,9 @@
 #   make fuzz FUZZ_SECONDS=n   FUZZ_ONLY=fuzz_job for one target; what it learns stays in build/fuzz/found
 #   make fuzz-coverage         how much of each of the analyzer's files is reached by what was learned
 #   make check-fuzz            the kept inputs once more, under the sanitizers
+#
+# A kept input means what it meant only as long as steps do: new meanings take what was unused, and who changes old ones
+# makes the inputs anew (each fails when what it found is put back).
 
 FUZZ_CC ?= clang-14
 FUZZ_SECONDS ?= 60

@@ -4,7 +4,7 @@
 #   make check-unit
 
 SAN := $(BUILD)/san
-SAN_FLAGS := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SAN_FLAGS := -O1 -g -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow -fno-omit-frame-pointer
 SAN_LIBS := -lcmocka $(ANALYZER_LIBS)
 
 # Not the library's own entry points: its constructor, and what interposes on dlsym, MPI and NCCL.
