@@ -195,8 +195,10 @@ static void count_operation(struct rank *rank, uint32_t lane, const struct recor
         row->source = (uint8_t)source;
         row->comm_epoch = row_comm(record);
     }
-    if (row)
-        dump_builder_count(row, record->bytes == BYTES_UNKNOWN ? 0 : record->bytes, record->t1 - record->t0);
+    if (!row)
+        return;
+    dump_builder_count(row, record->bytes == BYTES_UNKNOWN ? 0 : record->bytes, record->t1 - record->t0);
+    row->failed += (record->flags & FLAG_FAILED) != 0;
 }
 
 static void put(struct job *job, struct rank *rank, uint32_t lane, const struct record *record) {
@@ -280,9 +282,10 @@ static void one_collective(struct job *job, const struct fuzz_step *step, unsign
         uint64_t enter = rank->now[lane] + delay_of(step, r);
         bool nonblocking = calls[call - FIRST_CALL].nonblocking;
         struct record record = call_record(rank, call, (uint32_t)rank->index[comm], enter, last + 50);
-        record.seq = rank->number[comm]++;
+        bool refused = step->x >> 8 == 0x80u + r; /* the library returned an error: the call takes no number */
+        record.seq = refused ? SEQ_NONE : rank->number[comm]++;
         record.bytes = size_of(step->y);
-        record.flags = FLAG_COLLECTIVE;
+        record.flags = refused ? FLAG_FAILED : FLAG_COLLECTIVE;
         record.peer = calls[call - FIRST_CALL].flow == FLOW_FROM_ROOT ? (int32_t)(step->what >> 4 & 3) : PEER_NONE;
         record.dtype = DATATYPE_FLOAT;
         if (nonblocking) {

@@ -85,8 +85,10 @@ static struct fuzz_step new_step(void) {
                              .x = (uint16_t)(below(3) ? below(20) : random_number()),
                              .y = (uint16_t)(below(3) ? below(1000) : random_number()),
                              .value = below(2) ? random_number() & UINT64_C(0x0f0f0f0f0f0f0f0f) : odd_number()};
-    if (below(3) == 0) /* calls rather than anything else */
+    if (below(3) == 0) { /* calls rather than anything else, and now and then one that a rank is refused */
         step.op = (uint8_t)below(4);
+        step.x = (uint16_t)(below(8) ? step.x : (0x80 + below(8)) << 8);
+    }
     return step;
 }
 
