@@ -735,7 +735,7 @@ static void test_anchor_table_is_thinned(void **state) {
         gpu.devices[0].clock.due_ns = 0;
         harvester_round();
     }
-    const struct device_anchor *anchors = recorder.file.memory_base[section - recorder.header->sections];
+    const struct device_anchor *anchors = recorder.file.contents[section - recorder.header->sections];
     uint32_t used = 0;
     for (uint32_t i = 0; i < rows; i++)
         if (anchors[i].version) {
