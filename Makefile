@@ -96,6 +96,7 @@ help:
 	@echo 'demo         set up what it needs, build, run a small training job with a slow rank, print the report'
 	@echo 'check        set up, build, run every test'
 	@echo 'check-gpu    what only a real GPU can show, on the one here'
+	@echo 'check-mpi4py the test suites of mpi4py 3.1 and 4.1 on five MPIs, with and without commtap; hours'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
 	@echo 'bench-analysis how good and how fast the analysis is, beside the figures to reach'
@@ -104,4 +105,4 @@ help:
 	@echo 'fuzz         commands and importers against damaged jobs and traces, for a minute (FUZZ_SECONDS)'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
 	@echo 'fmt          clang-format everything'
--include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

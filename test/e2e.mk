@@ -15,7 +15,7 @@ PROGRAM_LIBRARIES := plugin tool early
 LINKED_PROGRAMS := $(filter-out references bystander $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 
-.PHONY: deps deps-demo demo demo-run programs check-e2e check-mpi4py check-clang
+.PHONY: deps deps-demo demo demo-run programs check-e2e check-clang
 deps:
 	@scripts/install-deps
 deps-demo:
@@ -89,11 +89,7 @@ $(PROGRAMS)/mpi/train: test/programs/train.c test/programs/network.h
 	mpicc $(PROGRAM_CFLAGS) $< -o $@ -lm
 
 check-e2e: all programs
-	$(PYTHON) -m pytest -q -p no:cacheprovider test/e2e
-
-# the whole of mpi4py's own test suite, four times: check-e2e runs a part of it
-check-mpi4py: all
-	COMMTAP_TEST_MPI4PY=all $(PYTHON) -m pytest -q -p no:cacheprovider test/e2e/test_mpi4py_suite.py
+	$(PYTHON) -m pytest -q -rs -p no:cacheprovider test/e2e
 
 # the second compiler finds nothing to say either
 check-clang:

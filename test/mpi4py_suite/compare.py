@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Is the outcome of every test of mpi4py the same with commtap and without?
+# Must not live here: how a job is run (side.py), what is printed (main.py).
+#
+# A test that differs is repeated on both sides: tests that fluctuate by themselves give, with commtap, nothing that
+# they do not also give without. Nothing is excused beforehand.
+import dataclasses
+
+import jobs
+import side
+
+ALONE = 3  # rounds in which the class of a test that differs is run on its own, on both sides
+WHOLE = 2  # rounds of everything, where that does not explain it: a test may depend on those before it
+
+
+@dataclasses.dataclass
+class Verdict:
+    tests: int          # by rank and name
+    different: dict     # (rank, test) -> (outcomes seen without, outcomes seen with)
+    fluctuating: dict   # the same, of those that the repeats cleared
+    unsound: list       # directories of dumps that `commtap check` refuses, with its words
+    seconds: tuple      # without, with
+
+
+class History:
+    """All outcomes seen of each test, without commtap and with."""
+
+    def __init__(self):
+        self.seen = ({}, {})
+
+    def add(self, without, with_commtap, keys=None):
+        """Takes in a run of both sides, of all tests or of `keys` only; a test that one side lacks was not reached."""
+        for key in keys or without.outcomes.keys() | with_commtap.outcomes.keys():
+            for seen, run in zip(self.seen, (without, with_commtap)):
+                seen.setdefault(key, []).append(run.outcomes.get(key, ("not reached",)))
+
+    def differing(self):
+        """The tests that gave something with commtap that they never gave without."""
+        return {key for key, seen in self.seen[1].items() if not set(seen) <= set(self.seen[0][key])}
+
+    def of(self, keys):
+        return {key: (self.seen[0][key], self.seen[1][key]) for key in sorted(keys)}
+
+
+def class_of(test):
+    """module.class of a test's name; the name of a subtest goes on after a blank."""
+    return test.split(" ")[0].rpartition(".")[0]
+
+
+def unsound(directories):
+    """Of the dumps of these runs, what `commtap check` has to say; a job that never got to MPI_Init left none."""
+    found = []
+    for directory in directories:
+        if jobs.dumps(directory):
+            done = jobs.commtap("check", directory, codes=(0, 1, 2, 3))
+            found += [f"{directory}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"] if done.returncode else []
+    return found
+
+
+def compare(cell, ranks, directory, selection=(), run=side.run):
+    """The verdict on one cell with `ranks` processes; what the runs wrote stays below `directory`."""
+    history, dumps = History(), []
+
+    def both(name, more, keys=None):
+        runs = [run(cell, ranks, directory / name / way, way == "with", [*selection, *more])
+                for way in ("without", "with")]
+        history.add(*runs, keys)
+        dumps.extend(runs[1].directories)
+        return runs
+
+    first = both("first", [])
+    suspects = history.differing()
+    for number in range(ALONE):
+        for one in sorted({class_of(test) for rank, test in history.differing() if rank >= 0}):
+            both(f"alone-{number}/{one}", ["--only", one],
+                 {key for key in history.differing() if key[0] >= 0 and class_of(key[1]) == one})
+    for number in range(WHOLE):
+        if history.differing():
+            both(f"whole-{number}", [])
+    different = history.differing()
+    return Verdict(len(first[0].outcomes.keys() | first[1].outcomes.keys()), history.of(different),
+                   history.of(suspects - different), unsound(dumps), tuple(side.seconds for side in first))
