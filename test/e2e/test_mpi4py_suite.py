@@ -17,8 +17,9 @@ import main
 import side
 
 # A wheel that asks by weak references on an MPI that lacks much of what it asks for; the same on one that has nearly
-# all; the older version, built from source. Every so many-th class of tests.
-SAMPLE = [("openmpi-4", "4.1.2", 2, 16), ("mpich-5", "4.1.2", 1, 16), ("mpich-4", "3.1.6", 2, 16)]
+# all; the older version, built from source. Every so many-th class of tests, so many that none of spawning is among
+# them on Open MPI 4: there these hang now and then, also without commtap, and to tell would take minutes.
+SAMPLE = [("openmpi-4", "4.1.2", 2, 12), ("mpich-5", "4.1.2", 1, 16), ("mpich-4", "3.1.6", 2, 16)]
 
 # A suite of every kind of ending; in this order.
 ENDINGS = '''

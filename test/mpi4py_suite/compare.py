@@ -10,7 +10,7 @@ import dataclasses
 import jobs
 import side
 
-ALONE = 3  # rounds in which the class of a test that differs is run on its own, on both sides
+ALONE = 6  # rounds, at most, in which the class of a test that differs is run on its own, on both sides
 WHOLE = 2  # rounds of everything, where that does not explain it: a test may depend on those before it
 
 
@@ -54,7 +54,8 @@ def unsound(directories):
     for directory in directories:
         if jobs.dumps(directory):
             done = jobs.commtap("check", directory, codes=(0, 1, 2, 3))
-            found += [f"{directory}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}"] if done.returncode else []
+            if done.returncode:
+                found.append(f"{directory}: exit {done.returncode}: {(done.stderr or done.stdout)[-300:]}")
     return found
 
 

@@ -26,7 +26,7 @@ for _line in (pathlib.Path(__file__).parent / "pins.txt").read_text().splitlines
         PINS[_line.split()[0]] = _line
 MPI4PY = tuple(pin.split("==")[1] for pin in PINS if pin.startswith("mpi4py=="))
 HOME = jobs.BUILD / "test" / "mpi4py"
-PIP = [jobs.PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+PIP = [jobs.PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check", "--retries", "1"]
 DEBIAN_LIBRARIES = pathlib.Path("/usr/lib") / sysconfig.get_config_var("MULTIARCH")
 
 
@@ -39,9 +39,9 @@ class Mpi:
     name: str             # as in the table
     family: str           # whose launch options it takes: openmpi or mpich
     pin: str = ""         # the wheel it comes from; "" for Debian's
-    library: str = ""     # Debian's: (name that the bindings are linked to) -> (Debian's file)
-    file: str = ""
-    compiler: str = ""    # of mpi4py 3.1, relative to the environment
+    library: str = ""     # Debian's: what the wheels of mpi4py call it,
+    file: str = ""        # and what Debian does
+    compiler: str = ""    # of mpi4py 3.1; relative to the environment
     builds_of: str = ""   # the MPI whose mpi4py it runs, having no headers: the same binary interface
     settings: tuple = ()
 
@@ -72,7 +72,10 @@ MPIS = {
 
 def _run(words, **how):
     how["env"] = {**how.get("env", os.environ), "PIP_ROOT_USER_ACTION": "ignore"}
-    done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=600, **how)
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=900, **how)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{words[-1]}: not done in 900 s") from None
     if done.returncode:
         complaints = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line] or [done.stderr]
         raise Unavailable(f"{words[-1]}: {complaints[-1].strip()[:160]}")
