@@ -76,6 +76,7 @@ def python_expected(n):
 
 
 def test_mpi4py(mpi, where):
+    jobs.need("python3-numpy")
     environment = {}  # Debian's package is built on Open MPI
     if mpi == "mpich":
         try:

@@ -43,6 +43,7 @@ class Mpi:
     file: str = ""        # and what Debian does
     compiler: str = ""    # of mpi4py 3.1; relative to the environment
     builds_of: str = ""   # the MPI whose mpi4py it runs, having no headers: the same binary interface
+    launcher: str = ""    # Debian's
     settings: tuple = ()
 
 
@@ -61,9 +62,11 @@ def _pin(name):
 MPIS = {
     mpi.name: mpi
     for mpi in (
-        Mpi("openmpi-4", "openmpi", library="libmpi.so.40", file="libmpi.so.40", compiler="/usr/bin/mpicc.openmpi"),
+        Mpi("openmpi-4", "openmpi", library="libmpi.so.40", file="libmpi.so.40", compiler="/usr/bin/mpicc.openmpi",
+            launcher="mpirun.openmpi"),
         Mpi("openmpi-5", "openmpi", pin=_pin("openmpi"), compiler="bin/mpicc"),
-        Mpi("mpich-4", "mpich", library="libmpi.so.12", file="libmpich.so.12", compiler="/usr/bin/mpicc.mpich"),
+        Mpi("mpich-4", "mpich", library="libmpi.so.12", file="libmpich.so.12", compiler="/usr/bin/mpicc.mpich",
+            launcher="mpirun.mpich"),
         Mpi("mpich-5", "mpich", pin=_pin("mpich"), compiler="bin/mpicc"),
         Mpi("impi", "mpich", pin=_pin("impi-rt"), builds_of="mpich-5", settings=INTEL_SETTINGS),
     )
@@ -122,8 +125,8 @@ def _home(mpi):
     target = HOME / mpi.name
 
     def make():
-        if mpi.file and not (DEBIAN_LIBRARIES / mpi.file).exists():
-            raise Unavailable(f"{mpi.name}: no {DEBIAN_LIBRARIES / mpi.file}")
+        if mpi.file and not ((DEBIAN_LIBRARIES / mpi.file).exists() and shutil.which(mpi.launcher)):
+            raise Unavailable(f"no {mpi.file} or no {mpi.launcher} here")
         # Not moved into place afterwards: an environment knows its own path. The mark of a whole one is below.
         _run([jobs.PYTHON, "-m", "venv", "--system-site-packages", "--without-pip", str(target)])
         if mpi.pin:
@@ -189,8 +192,12 @@ class Cell:
 
     def launch_line(self, ranks, command, environment):
         """mpirun of this MPI with `environment` handed to the ranks by the launcher's own means."""
-        line = jobs.launch_line(self.mpi.family, ranks, command, {**self.environment(), **environment})
-        return [str(self.home / "bin/mpirun"), *line[1:]] if self.mpi.pin else line
+        variables = {**self.environment(), **environment}
+        if self.mpi.family == "openmpi":
+            pairs = [word for key, value in variables.items() for word in ("-x", f"{key}={value}")]
+        else:
+            pairs = [word for key, value in variables.items() for word in ("-genv", key, value)]
+        return [self.mpi.launcher or str(self.home / "bin/mpirun"), "-n", str(ranks), *pairs, *command]
 
 
 def prepare(mpi_name, version):
