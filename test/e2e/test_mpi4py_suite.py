@@ -70,7 +70,7 @@ def test_every_ending_is_told_and_the_rest_has_its_turn(tmp_path, monkeypatch):
     cell = cell_of("mpich-4", "3.1.6")
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_endings.py").write_text(ENDINGS)
-    monkeypatch.setattr(side, "IDLE", 8)
+    monkeypatch.setattr(side, "STALL", 5)
     found = side.run(OtherTests(cell, tmp_path / "tests"), 1, tmp_path / "run", True)
     name = "test_endings.Test.test_"
     assert found.outcomes == {
@@ -89,6 +89,14 @@ def test_every_ending_is_told_and_the_rest_has_its_turn(tmp_path, monkeypatch):
         (-1, "lines of commtap"): (),
     }
     assert len(found.directories) == 3 and compare.unsound(found.directories) == []
+
+
+@pytest.mark.parametrize(
+    "stalled, used, hangs",
+    [(30, 0, False), (60, 0, True), (60, 5, False), (60, 19, False), (60, 21, True), (149, 5, False), (151, 5, True)],
+)
+def test_a_job_that_only_gets_little_of_the_machine_does_not_hang(stalled, used, hangs):
+    assert side._hangs(stalled, used, 2) == hangs
 
 
 class Script:

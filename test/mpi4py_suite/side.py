@@ -16,9 +16,10 @@ import uuid
 import jobs
 
 EMIT = pathlib.Path(__file__).parent / "emit.py"
-# A job hangs when no rank begins or ends a test for STALL seconds, in which each rank had processor time enough for
-# any test (on a busy machine, tests that wait by spinning take minutes), or for IDLE seconds altogether.
-STALL, STALL_CPU, IDLE = 45, 10, 150
+# A job hangs when no rank begins or ends a test for STALL seconds, in which it either sleeps or had BUSY seconds of
+# processor time for each rank: more than any test takes (on a busy machine, tests that wait by spinning take minutes).
+# And after LONGEST seconds whatever it does.
+STALL, SLEEPING, BUSY, LONGEST = 45, 0.5, 10, 150
 MARK = "MPI4PY_SUITE_JOB"  # spawned processes have left the launcher's group; they inherit this
 JOBS = 12  # at most, for one side: a library that breaks every test must not take hours
 
@@ -70,19 +71,22 @@ def _processor_seconds(mark):
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def _hangs(stalled, used, ranks):
+    """Does a job hang that has not moved for so many seconds and used so much processor time in them?"""
+    return stalled > LONGEST or stalled > STALL and not SLEEPING < used < BUSY * ranks
+
+
 def _watch(process, files, mark):
     """Waits for the end; False when the job hangs."""
-    size, since, used = -1, 0, None
+    size, since, used_before = -1, 0, None
     while process.poll() is None:
         time.sleep(0.1)
-        grown = sum(path.stat().st_size for path in files if path.exists())
+        grown, stalled = sum(path.stat().st_size for path in files if path.exists()), time.monotonic() - since
         if grown != size:
-            size, since, used = grown, time.monotonic(), None
-            continue
-        stalled = time.monotonic() - since
-        if used is None and stalled > 5:
-            used = _processor_seconds(mark)
-        if stalled > IDLE or stalled > STALL and _processor_seconds(mark) - used > STALL_CPU * len(files):
+            size, since, used_before = grown, time.monotonic(), None
+        elif stalled > 1 and used_before is None:
+            used_before = _processor_seconds(mark)
+        elif stalled > STALL and _hangs(stalled, _processor_seconds(mark) - used_before, len(files)):
             return False
     return True
 
