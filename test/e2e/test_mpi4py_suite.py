@@ -134,6 +134,45 @@ def test_what_fluctuates_without_commtap_is_told_from_what_differs(without, with
     assert (script.runs == 2) == (different + fluctuating == 0)
 
 
+@pytest.mark.parametrize(
+    "without, with_commtap, different",
+    [
+        ({"m.C.a": "hung"}, {"m.C.b": "hung"}, 0),
+        ({"m.C.a": "hung"}, {"m.C.b": "hung", "m.C.c": "hung", "m.C.d": "hung"}, 0),
+        ({"m.C.a": "hung"}, {"m.C.b": "hung", "m.D.c": "hung"}, 0),
+        ({"m.C.a": "hung"}, {"n.C.b": "hung"}, 1),
+        ({"m.C.a": "hung"}, {"m.C.b": "died"}, 1),
+        ({"m.C.a": "hung"}, {"m.C.b": "fail: x"}, 1),
+    ],
+)
+def test_in_which_test_of_a_module_a_job_hangs_is_chance(without, with_commtap, different):
+    names = {**without, **with_commtap}
+
+    def run(cell, ranks, directory, preload, selection):
+        given = with_commtap if preload else without
+        return side.Side({(0, name): (given.get(name, "ok"),) for name in names})
+
+    verdict = compare.compare(None, 1, pathlib.Path("nowhere"), run=run)
+    # One that hangs without commtap in every round and never with it differs too.
+    assert len([key for key in verdict.different if key[1] in with_commtap]) == different
+
+
+def test_hanging_far_more_often_with_commtap_differs():
+    rounds = [0]
+
+    def run(cell, ranks, directory, preload, selection):
+        rounds[0] += not preload
+        outcomes = {(0, "m.C.a"): ("ok",), (0, "m.C.b"): ("ok",)}
+        if preload or rounds[0] == 1:
+            outcomes[0, "m.C.b" if preload else "m.C.a"] = ("hung",)
+        return side.Side(outcomes)
+
+    history = compare.History()
+    for number in range(8):
+        history.add(*(run(None, 1, None, preload, ()) for preload in (False, True)))
+        assert ((0, "m.C.b") in history.differing()) == (number >= 3), number
+
+
 def test_a_test_that_a_side_never_reached_differs():
     def run(cell, ranks, directory, preload, selection):
         return side.Side({(0, "m.C.test"): ("ok",)} if not preload else {})

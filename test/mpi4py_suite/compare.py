@@ -4,13 +4,16 @@
 # Must not live here: how a job is run (side.py), what is printed (main.py).
 #
 # A test that differs is repeated on both sides: tests that fluctuate by themselves give, with commtap, nothing that
-# they do not also give without. Nothing is excused beforehand.
+# they do not also give without. Which of them a job hangs in is chance where all of them spawn processes, say; there it
+# is enough that jobs hang in the same module without commtap too, about as often. Nothing is excused beforehand.
+import collections
 import dataclasses
 
 import jobs
 import side
 
 ALONE = 6  # rounds, at most, in which the class of a test that differs is run on its own, on both sides
+STOPS = ("died", "hung")
 WHOLE = 2  # rounds of everything, where that does not explain it: a test may depend on those before it
 
 
@@ -28,19 +31,38 @@ class History:
 
     def __init__(self):
         self.seen = ({}, {})
+        self.stops = (collections.Counter(), collections.Counter())  # (module, "died" or "hung") -> how often
 
     def add(self, without, with_commtap, keys=None):
         """Takes in a run of both sides, of all tests or of `keys` only; a test that one side lacks was not reached."""
         for key in keys or without.outcomes.keys() | with_commtap.outcomes.keys():
             for seen, run in zip(self.seen, (without, with_commtap)):
                 seen.setdefault(key, []).append(run.outcomes.get(key, ("not reached",)))
+        for stops, run in zip(self.stops, (without, with_commtap)):
+            stops.update({(module_of(test), outcome[-1])
+                          for (rank, test), outcome in run.outcomes.items() if outcome and outcome[-1] in STOPS})
+
+    def _stops_without_too(self, key, outcome):
+        """Was a job stopped so in this module without commtap, and not much less often?"""
+        kinds = STOPS if outcome[-1:] == ("not reached",) else outcome[-1:]
+        counts = [sum(stops[module_of(key[1]), kind] for kind in kinds if kind in STOPS) for stops in self.stops]
+        return 0 < counts[0] and counts[1] <= 2 * counts[0] + 1
 
     def differing(self):
         """The tests that gave something with commtap that they never gave without."""
-        return {key for key, seen in self.seen[1].items() if not set(seen) <= set(self.seen[0][key])}
+        new = {key: set(seen) - set(self.seen[0][key]) for key, seen in self.seen[1].items()}
+        return {key for key, outcomes in new.items()
+                if not all(self._stops_without_too(key, outcome) for outcome in outcomes)}
+
+    def unequal(self):
+        return {key for key, seen in self.seen[1].items() if set(seen) != set(self.seen[0][key])}
 
     def of(self, keys):
         return {key: (self.seen[0][key], self.seen[1][key]) for key in sorted(keys)}
+
+
+def module_of(test):
+    return test.split(".")[0]
 
 
 def class_of(test):
@@ -71,7 +93,7 @@ def compare(cell, ranks, directory, selection=(), run=side.run):
         return runs
 
     first = both("first", [])
-    suspects = history.differing()
+    suspects = history.unequal()
     for number in range(ALONE):
         for one in sorted({class_of(test) for rank, test in history.differing() if rank >= 0}):
             both(f"alone-{number}/{one}", ["--only", one],
