@@ -96,14 +96,16 @@ static const ElfW(Phdr) * header_of(const struct dl_phdr_info *info, uintptr_t s
     return NULL;
 }
 
-/* The size of pages is not known yet: a wrong guess is refused. */
-static void store_in_page(void **slot, int rights) {
+/* The size of pages is not known yet: a wrong guess is refused. A page that ends behind `end` stays writable: the
+ * linker protects whole pages only, and what else lies there is data. */
+static void store_in_page(void **slot, int rights, uintptr_t end) {
     for (uintptr_t bytes = 4096; bytes <= 65536; bytes *= 4) {
         uintptr_t page = (uintptr_t)slot & ~(bytes - 1);
         if (!protect(page, bytes, PROT_READ | PROT_WRITE))
             continue;
         *slot = NULL;
-        protect(page, bytes, rights);
+        if (page + bytes <= end)
+            protect(page, bytes, rights);
         return;
     }
 }
@@ -111,14 +113,15 @@ static void store_in_page(void **slot, int rights) {
 /* What the linker has made read-only after relocating it is so again afterwards. */
 static void make_null(const struct dl_phdr_info *info, void **slot) {
     const ElfW(Phdr) *segment = header_of(info, (uintptr_t)slot, PT_LOAD);
+    const ElfW(Phdr) *read_only = header_of(info, (uintptr_t)slot, PT_GNU_RELRO);
     if (!segment)
         return;
-    if (header_of(info, (uintptr_t)slot, PT_GNU_RELRO))
-        store_in_page(slot, PROT_READ);
+    if (read_only)
+        store_in_page(slot, PROT_READ, info->dlpi_addr + read_only->p_vaddr + read_only->p_memsz);
     else if (segment->p_flags & PF_W)
         *slot = NULL;
     else
-        store_in_page(slot, segment->p_flags & PF_X ? PROT_READ | PROT_EXEC : PROT_READ);
+        store_in_page(slot, segment->p_flags & PF_X ? PROT_READ | PROT_EXEC : PROT_READ, UINTPTR_MAX);
 }
 
 static bool is_reference(uint64_t type) {

@@ -43,7 +43,21 @@ static const struct entry constant_table[] = {NAMES(ROW)};
 extern int MPI_Comm_iflush_buffer(void);
 #endif
 
+/* The rights of the memory that an object's constant table lies in. */
+static void show_rights(const char *who) {
+    char line[512], rights[8];
+    unsigned long low, high;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx %7s", &low, &high, rights) == 3 && (unsigned long)constant_table >= low &&
+            (unsigned long)constant_table < high)
+            printf("%s's constants are %s\n", who, rights);
+    if (maps)
+        fclose(maps);
+}
+
 static void show(const char *who) {
+    show_rights(who);
     printf("%s:", who);
 #define CODE(name) printf(" %d", name != NULL);
     NAMES(CODE)
