@@ -175,6 +175,7 @@ void absent_end_failing(void) {
 
 struct references {
     const char *name;
+    size_t (*count)(const struct elf_tables *); /* of an object's symbols that are looked at */
     bool weak;
     const char *strong; /* an object with a strong one */
 };
@@ -185,7 +186,7 @@ static int look_for_references(struct dl_phdr_info *info, size_t size, void *dat
     (void)size;
     if (info->dlpi_addr == linker_own_tables()->base || !elf_tables(info, &object))
         return 0;
-    size_t count = elf_reference_count(&object);
+    size_t count = found->count(&object);
     for (size_t i = 1; i < count; i++) {
         const ElfW(Sym) *symbol = &object.symbols[i];
         if (symbol->st_shndx != SHN_UNDEF || strcmp(object.strings + symbol->st_name, found->name) != 0)
@@ -198,22 +199,33 @@ static int look_for_references(struct dl_phdr_info *info, size_t size, void *dat
     return found->weak;
 }
 
+/* A program that takes the address of a function may have its reference among its definitions. */
+static struct references references_to(const char *name) {
+    struct references references = {.name = name, .count = elf_reference_count};
+    linker_iterate(look_for_references, &references);
+    if (references.weak || references.strong)
+        return references;
+    references.count = elf_symbol_count;
+    linker_iterate(look_for_references, &references);
+    return references;
+}
+
 /* The linker asks for the address of our function of that number. Which reference it is about it does not say: a strong
- * one is told from a weak one by there being no weak one at all. */
+ * one is told from a weak one by there being no weak one at all, a look-up by there being none. */
 __attribute__((visibility("hidden"), used)) void *absent_resolve(unsigned number) {
     const ElfW(Sym) *symbol = &linker_own_tables()->symbols[number];
-    struct references references = {.name = linker_own_tables()->strings + symbol->st_name};
-    if (failing.name && !strcmp(failing.name, references.name)) {
-        linker_fail(failing.object, references.name);
+    const char *name = linker_own_tables()->strings + symbol->st_name;
+    if (failing.name && !strcmp(failing.name, name)) {
+        linker_fail(failing.object, name);
         return NULL;
     }
-    if (linker_has_elsewhere(references.name))
+    if (linker_has_elsewhere(name))
         return wrapper_of(symbol);
-    linker_iterate(look_for_references, &references);
-    if (references.weak || !references.strong)
+    struct references references = references_to(name);
+    if (references.weak)
         return NULL;
-    linker_fail(linker_object_name(references.strong), references.name);
-    return wrapper_of(symbol);
+    linker_fail(linker_object_name(references.strong ? references.strong : ""), name);
+    return references.strong ? wrapper_of(symbol) : NULL;
 }
 
 /* A copy of our symbols, in which the functions are indirect: the file's own lies among code, which stays as it is. */

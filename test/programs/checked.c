@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small job for memory and thread checkers, and allocators: it allocates, starts threads and communicates.
+ * A small job for memory and thread checkers, and allocators: it allocates, starts threads and communicates, from
+ * threads and from deep within, too.
  * Must not live here: faults.
  */
 #include <mpi.h>
@@ -12,10 +13,22 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long sum;
 
+static void communicate_from(int depth) {
+    volatile char frame[3000];
+    int one = 1, all;
+    memset((void *)frame, 0, sizeof frame);
+    if (depth > 0)
+        communicate_from(depth - 1);
+    else
+        MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+    frame[1] = 1;
+}
+
 static void *add(void *number) {
     char *text = malloc(64);
     strcpy(text, "communication");
     pthread_mutex_lock(&lock);
+    communicate_from(20);
     sum += *(int *)number + (long)strlen(text);
     pthread_mutex_unlock(&lock);
     free(text);
@@ -33,6 +46,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
+    communicate_from(20);
     long total = 0;
     double *values = calloc(1000, sizeof *values), *results = calloc(1000, sizeof *results);
     for (int i = 0; i < 50; i++) {
