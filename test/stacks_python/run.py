@@ -14,6 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = [
     "shim/stacks/python_layout.c",
     "shim/elf_symbol.c",
+    "shim/linker.c",
     "shim/pending_error.c",
     "shim/fork_page.c",
     "shim/os.c",
