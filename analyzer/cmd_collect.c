@@ -35,7 +35,8 @@ static void tidy_up_on_signals(void) {
 static void say_item(const struct collect_item *item, const char *reason) {
     fputs("commtap-collect: ", stderr);
     if (item->stub.path[0]) {
-        fprintf(stderr, "rank %d on ", (int)item->stub.rank);
+        if (item->stub.rank >= 0)
+            fprintf(stderr, "rank %d on ", (int)item->stub.rank);
         escape_text(stderr, item->stub.host);
         fputs(": ", stderr);
     }
@@ -45,7 +46,7 @@ static void say_item(const struct collect_item *item, const char *reason) {
     fputc('\n', stderr);
 }
 
-static int say(const struct collection *collection, const char *directory) {
+static int say(const struct collection *collection, const char *directory, bool remove) {
     size_t fetched = 0, used = 0, left = 0;
     for (size_t i = 0; i < collection->count; i++) {
         const struct collect_item *item = &collection->items[i];
@@ -63,6 +64,10 @@ static int say(const struct collection *collection, const char *directory) {
            collection->hosts, collection->hosts == 1 ? "" : "s");
     escape_text(stdout, directory);
     fputc('\n', stdout);
+    if (!remove && fetched > used)
+        printf(
+            "commtap-collect: what was fetched lies on its nodes, too, until they are started anew; --remove deletes\n"
+            "it with the copying, later nothing says where it is\n");
     if (used > 0)
         printf("commtap-collect: %zu of them are still written to: collect again when their processes have ended\n",
                used);
@@ -79,7 +84,11 @@ static int collect(int directory, const char *shown, const struct collect_reques
         fprintf(stderr, ": %s\n", strerror(errno));
         code = EXIT_OUTPUT;
     } else if (collection.count > 0) {
-        code = say(&collection, shown);
+        code = say(&collection, shown, request->remove);
+    } else {
+        fputs("commtap-collect: nothing to fetch for ", stdout);
+        escape_text(stdout, shown);
+        fputc('\n', stdout);
     }
     collect_free(&collection);
     return code;
@@ -117,7 +126,7 @@ static const struct option option_rows[] = {
      .argument = "COMMAND",
      .fallback = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15 -o ServerAliveCountMax=4",
      .doc = "how a host is reached: these words, split at blanks, and the host's name"},
-    {.name = "remove", .doc = "delete the staged files that were fetched"},
+    {.name = "remove", .doc = "delete each staged file once this call has fetched it"},
     OPTION_END,
 };
 

@@ -57,8 +57,12 @@ static bool add_samples(struct compared_side *side, const struct summary_sample 
     side->samples = larger;
     memcpy(larger + side->sample_count, samples, count * sizeof *larger);
     side->sample_count += count;
-    qsort(side->samples, side->sample_count, sizeof *side->samples, compare_samples);
     return true;
+}
+
+static void sort_samples(struct compared_side *side) {
+    if (side->sample_count > 0)
+        qsort(side->samples, side->sample_count, sizeof *side->samples, compare_samples);
 }
 
 static bool add_entry(struct comparison *comparison, int side, const struct summary_entry *entry, bool site,
@@ -203,6 +207,8 @@ bool compare_judge(struct comparison *comparison, double threshold) {
         return false;
     for (size_t i = 0; i < comparison->count; i++) {
         struct compared_row *row = &comparison->rows[i];
+        sort_samples(&row->sides[0]);
+        sort_samples(&row->sides[1]);
         row->test = (struct significance){.p = compare_chance(&row->sides[0], &row->sides[1])};
         tests[i] = &row->test;
     }

@@ -25,7 +25,7 @@ struct compared_side {
     uint64_t count, timed; /* calls, or steps */
     uint64_t time_total_ns;
     double observations;            /* that count as independent of each other */
-    struct summary_sample *samples; /* ascending; owned by the comparison */
+    struct summary_sample *samples; /* ascending once judged; owned by the comparison */
     size_t sample_count;
 };
 

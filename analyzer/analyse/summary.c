@@ -15,22 +15,48 @@
 
 /* ---- strings that outlive the dumps ---------------------------------------------------------- */
 
+/* Some for each of tens of thousands of communicators' names. */
+#define STRING_LISTS 4096u
+
 struct string {
     struct string *next;
     char text[];
 };
 
+struct string_table {
+    struct string *lists[STRING_LISTS];
+};
+
+static struct string **list_of(struct string_table *table, const char *text) {
+    uint64_t hash = 0;
+    for (const char *c = text; *c; c++)
+        hash = mix(hash, (unsigned char)*c);
+    return &table->lists[hash % STRING_LISTS];
+}
+
 static const char *intern(struct summary *summary, const char *text) {
-    for (struct string *string = summary->strings; string; string = string->next)
+    if (!summary->strings && !(summary->strings = calloc(1, sizeof(struct string_table))))
+        return NULL;
+    struct string **list = list_of(summary->strings, text);
+    for (struct string *string = *list; string; string = string->next)
         if (strcmp(string->text, text) == 0)
             return string->text;
     struct string *string = malloc(sizeof *string + strlen(text) + 1);
     if (!string)
         return NULL;
     strcpy(string->text, text);
-    string->next = summary->strings;
-    summary->strings = string;
+    string->next = *list;
+    *list = string;
     return string->text;
+}
+
+static void free_strings(struct string_table *table) {
+    for (size_t i = 0; table && i < STRING_LISTS; i++)
+        for (struct string *string = table->lists[i], *next; string; string = next) {
+            next = string->next;
+            free(string);
+        }
+    free(table);
 }
 
 /* ---- entries by key -------------------------------------------------------------------------- */
@@ -471,9 +497,6 @@ void summary_free(struct summary *summary) {
     for (size_t i = 0; i < summary->count; i++)
         free(summary->entries[i].samples);
     free(summary->entries);
-    for (struct string *string = summary->strings, *next; string; string = next) {
-        next = string->next;
-        free(string);
-    }
+    free_strings(summary->strings);
     memset(summary, 0, sizeof *summary);
 }

@@ -30,17 +30,23 @@ def outcome(mpi, command, where, count=2, **how):
     return done.returncode, sorted(line for line in done.stdout.splitlines() if line.startswith("rank")), verdicts(done.stderr)
 
 
-def assert_alike(mpi, command, where, environment=None, count=2):
+def assert_alike(mpi, command, where, environment=None, count=2, tries=1):
+    """`tries`: for jobs of which a checker says now this, now that, with the library and without."""
     without = outcome(mpi, command, None, count, way="none", environment=environment)
     mine = {key: f"{jobs.SHIM}:{value}" if key == "LD_PRELOAD" else value for key, value in (environment or {}).items()}
-    assert outcome(mpi, command, where, count, environment=mine) == without
+    found = outcome(mpi, command, where, count, environment=mine)
+    if found != without and tries > 1:
+        shutil.rmtree(where, ignore_errors=True)
+        return assert_alike(mpi, command, where, environment, count, tries - 1)
+    assert found == without
     assert len(jobs.dumps(where)) == count
     return without
 
 
 @pytest.mark.parametrize("build", PRELOADABLE)
 def test_sanitizers(mpi, where, build):
-    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where)
+    # ThreadSanitizer finds races in MPI itself in one of ten runs
+    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where, tries=5 if "thread" in build else 1)
     if build == "clang-memory":
         assert ranks == []  # which stops every job in MPI_Init
     elif (mpi, build) != ("mpich", "gcc-thread"):  # which crashes there by itself
