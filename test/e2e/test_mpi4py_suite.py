@@ -173,6 +173,21 @@ def test_hanging_far_more_often_with_commtap_differs():
         assert ((0, "m.C.b") in history.differing()) == (number >= 3), number
 
 
+def test_the_table_tells_what_differs_and_sums_up_what_fluctuates():
+    verdict = compare.Verdict(
+        9, {(1, "m.C.a"): ([("ok",), ("ok",)], [("fail: x",), ("ok",)])},
+        {(0, "n.C.a"): ([("hung",), ("ok",)], [("hung",)]), (1, "n.C.b"): ([("ok",)], [("ok",)])}, ["d: exit 3"], (61, 70))
+    assert main.row("4.1.2", "impi", 2, verdict).split() == "4.1.2 impi 2 9 6 1 2 61 s 70 s".split()
+    assert list(main.details(verdict)) == [
+        "    different: rank 1 m.C.a",
+        "        without 2 of 2: ok",
+        "        with 1 of 2: fail: x",
+        "        with 1 of 2: ok",
+        "    fluctuate: 2 of n: without {hung; ok}, with {hung; ok}",
+        "    check: d: exit 3",
+    ]
+
+
 def test_a_test_that_a_side_never_reached_differs():
     def run(cell, ranks, directory, preload, selection):
         return side.Side({(0, "m.C.test"): ("ok",)} if not preload else {})

@@ -5,6 +5,7 @@
 #
 #   main.py [--mpi NAME,...] [--mpi4py VERSION,...] [--ranks N,...] [--every K]
 import argparse
+import collections
 import pathlib
 import shutil
 import signal
@@ -38,12 +39,16 @@ def row(version, mpi, ranks, verdict):
 
 
 def details(verdict):
-    for word, tests in (("different", verdict.different), ("fluctuates", verdict.fluctuating)):
-        for (rank, test), (without, with_commtap) in tests.items():
-            yield f"    {word}: rank {rank} {test}"
-            for way, seen in (("without", without), ("with", with_commtap)):
-                for outcome in sorted(set(seen)):
-                    yield f"        {way} {seen.count(outcome)} of {len(seen)}: {'; '.join(outcome)}"
+    for (rank, test), (without, with_commtap) in verdict.different.items():
+        yield f"    different: rank {rank} {test}"
+        for way, seen in (("without", without), ("with", with_commtap)):
+            for outcome in sorted(set(seen)):
+                yield f"        {way} {seen.count(outcome)} of {len(seen)}: {'; '.join(outcome)}"
+    modules = collections.Counter(compare.module_of(test) for rank, test in verdict.fluctuating)
+    for module, count in sorted(modules.items()):
+        sides = zip(*(seen for (rank, test), seen in verdict.fluctuating.items() if compare.module_of(test) == module))
+        without, with_commtap = ("; ".join(sorted({"; ".join(o) for seen in side for o in seen})) for side in sides)
+        yield f"    fluctuate: {count} of {module}: without {{{without}}}, with {{{with_commtap}}}"
     yield from (f"    check: {words}" for words in verdict.unsound)
 
 
