@@ -175,8 +175,12 @@ def test_hanging_far_more_often_with_commtap_differs():
 
 def test_the_table_tells_what_differs_and_sums_up_what_fluctuates():
     verdict = compare.Verdict(
-        9, {(1, "m.C.a"): ([("ok",), ("ok",)], [("fail: x",), ("ok",)])},
-        {(0, "n.C.a"): ([("hung",), ("ok",)], [("hung",)]), (1, "n.C.b"): ([("ok",)], [("ok",)])}, ["d: exit 3"], (61, 70))
+        tests=9,
+        different={(1, "m.C.a"): ([("ok",), ("ok",)], [("fail: x",), ("ok",)])},
+        fluctuating={(0, "n.C.a"): ([("hung",), ("ok",)], [("hung",)]), (1, "n.C.b"): ([("ok",)], [("ok",)])},
+        unsound=["d: exit 3"],
+        seconds=(61, 70),
+    )
     assert main.row("4.1.2", "impi", 2, verdict).split() == "4.1.2 impi 2 9 6 1 2 61 s 70 s".split()
     assert list(main.details(verdict)) == [
         "    different: rank 1 m.C.a",
