@@ -24,7 +24,7 @@ SHIM_OPTIMIZE ?= -O3
 # library is loaded into every process below a preload.
 SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -Wl,-z,lazy -Wl,-z,noexecstack \
     -Wl,-z,noseparate-code -Wl,-z,norelro -nostartfiles -Wl,-Bsymbolic-functions \
-    -Wl,--no-undefined -Wl,-soname,libcommtap.so
+    -Wl,--no-undefined -Wl,-soname,libcommtap.so -Wl,-T,shim/layout.ld
 
 ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)
 ANALYZER_OBJECTS := $(ANALYZER_SOURCES:%.c=$(BUILD)/%.o)
@@ -42,7 +42,7 @@ $(BUILD)/shim/%.o: shim/%.c
 	@mkdir -p $(@D)
 	$(CC) $(SHIM_CFLAGS) $(CFLAGS) $(SHIM_OPTIMIZE) -MMD -MP -c $< -o $@
 
-$(BUILD)/libcommtap.so: $(SHIM_OBJECTS) shim/exports.map
+$(BUILD)/libcommtap.so: $(SHIM_OBJECTS) shim/exports.map shim/layout.ld
 	$(CC) $(CFLAGS) $(SHIM_OBJECTS) $(SHIM_LDFLAGS) -o $@
 
 $(BUILD)/analyzer/%.o: analyzer/%.c

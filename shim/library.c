@@ -17,6 +17,9 @@
  * handlers run at the program's exit. */
 __attribute__((visibility("hidden"), weak)) void *const __dso_handle = NULL;
 
+/* What the data begins with (layout.ld). */
+__attribute__((section(".first_data"), used)) static void *first_data;
+
 /* Most processes have none of our variables: then the page of the knobs stays untouched. */
 AT_START __attribute__((constructor)) static void library_begin(void) {
     bool given = recorder_read_environment();
