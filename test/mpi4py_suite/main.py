@@ -33,9 +33,10 @@ def names(choices, kind=str):
 
 def row(version, mpi, ranks, verdict):
     different, fluctuating = len(verdict.different), len(verdict.fluctuating)
+    unequal = sum(rank >= 0 for rank, _ in [*verdict.different, *verdict.fluctuating])
     without, with_commtap = verdict.seconds
-    return LINE.format(version, mpi, ranks, verdict.tests, verdict.tests - different - fluctuating, different,
-                       fluctuating, f"{without:.0f} s", f"{with_commtap:.0f} s")
+    return LINE.format(version, mpi, ranks, verdict.tests, verdict.tests - unequal, different, fluctuating,
+                       f"{without:.0f} s", f"{with_commtap:.0f} s")
 
 
 def details(verdict):
@@ -49,7 +50,7 @@ def details(verdict):
         sides = zip(*(seen for (rank, test), seen in verdict.fluctuating.items() if compare.module_of(test) == module))
         without, with_commtap = ("; ".join(sorted({"; ".join(o) for seen in side for o in seen})) for side in sides)
         yield f"    fluctuate: {count} of {module}: without {{{without}}}, with {{{with_commtap}}}"
-    yield from (f"    check: {words}" for words in verdict.unsound)
+    yield from (f"    trouble: {words}" for words in verdict.trouble)
 
 
 def main():
@@ -72,7 +73,7 @@ def main():
             place = pathlib.Path(tempfile.mkdtemp(prefix="commtap-mpi4py-"))
             verdict = compare.compare(cell, ranks, place, ["--every", options.every])
             print(row(version, mpi, ranks, verdict), *details(verdict), sep="\n", flush=True)
-            if verdict.different or verdict.unsound:
+            if verdict.different or verdict.trouble:
                 print(f"    all of it: {place}", flush=True)
                 bad = 1
             else:

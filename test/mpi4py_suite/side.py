@@ -115,7 +115,7 @@ def _job(cell, ranks, directory, preload, selection):
     command = [cell.python, str(EMIT), str(cell.tests), str(directory / "rank"), *selection]
     with open(directory / "output", "w") as text:
         process = subprocess.Popen(cell.launch_line(ranks, command, ours), stdin=subprocess.DEVNULL, stdout=text,
-                                   stderr=text, cwd=directory, env={**jobs.clean_environment(), MARK: mark},
+                                   stderr=text, cwd=directory, env={**jobs.clean_environment(), **dict(cell.mpi.settings), MARK: mark},
                                    start_new_session=True)
         try:
             ended = _watch(process, files, mark)
