@@ -194,7 +194,7 @@ def test_open_mpi_is_told_to_export(name, version, tmp_path):
     launcher = script(tmp_path / name, FAKE_LAUNCHER.format(version=version))
     words, names = exported(run("-o", "d", "-e", "COMMTAP_RING=64", "--", launcher, "-n", "2", "a", ":", "-n", "1", "b",
                                 cwd=tmp_path))
-    once = {"COMMTAP_RING", "COMMTAP_DIR", "COMMTAP_RUN_ID", "LD_PRELOAD"}
+    once = {"ASAN_OPTIONS", "COMMTAP_RING", "COMMTAP_DIR", "COMMTAP_RUN_ID", "LD_PRELOAD"}
     assert set(names) == once and len(names) == 2 * len(once)  # once per application context
     assert [word for word in words if word not in once and word != "-x"] == ["-n", "2", "a", ":", "-n", "1", "b"]
 
