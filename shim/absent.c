@@ -264,7 +264,6 @@ static void nothing(void) {
 }
 
 /* Asked for the address of an indirect function of our own, the linker comes here while it relocates us. */
-/* Asked for the address of an indirect function of our own, the linker comes here while it relocates us. */
 __attribute__((used)) static void (*hide_absent(void))(void) {
     bool any = false;
     if (linker_own_tables()->symbols)
