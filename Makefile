@@ -13,7 +13,7 @@ BUILD := build
 COMMON_CFLAGS := -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -DCOMMTAP_VERSION='"$(VERSION)"'
 
 # What runs in every process below a preload lies together, or it costs a page fault for each place it lies in.
-SHIM_AT_START := shim/absent.c shim/elf_symbol.c shim/linker.c shim/string_functions.c
+SHIM_AT_START := shim/intercept/absent.c shim/base/elf_symbol.c shim/base/linker.c shim/base/string_functions.c
 SHIM_SOURCES := $(SHIM_AT_START) $(filter-out $(SHIM_AT_START),$(wildcard shim/*.c shim/*/*.c))
 SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
 # initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away.

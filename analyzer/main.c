@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyzer/changes.h"
-#include "analyzer/options.h"
+#include "analyzer/cli/changes.h"
+#include "analyzer/cli/options.h"
 
 /* clang-format off */
 static const struct command *const commands[] = {

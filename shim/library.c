@@ -9,8 +9,8 @@
 #include "shim/gpu/timing.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/plugin.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/nvtx.h"
 
 /* atexit() wants it of the compiler's start files, which the library leaves out (test programs do not: weak). NULL:

@@ -5,15 +5,15 @@
  * functions that need a hand-written body (Pcontrol, Initialized).
  * Must not live here: what a kind of call does (mpi_*.c).
  */
-#include "shim/arguments.h"
+#include "shim/base/arguments.h"
 #include "shim/mpi/mpi_collectives.h"
 #include "shim/mpi/mpi_frame.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/mpi/mpi_p2p.h"
 #include "shim/mpi/mpi_requests.h"
-#include "shim/mpi/ordinals.h"
-#include "shim/resolve.h"
-#include "shim/tail_jump.h"
+#include "shim/comm/ordinals.h"
+#include "shim/intercept/resolve.h"
+#include "shim/base/tail_jump.h"
 
 /* ---- coming up and going down ---------------------------------------------------------------- */
 

@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <time.h>
 
-#include "shim/arguments.h"
-#include "shim/call_frame.h"
+#include "shim/base/arguments.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_communicators.h"

@@ -20,7 +20,7 @@ $(CHECKERS)/absent-%: test/programs/absent.c
 	$(word 1,$(subst -, ,$*)) -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -fsanitize=$(word 2,$(subst -, ,$*)) $< -o $@ -ldl
 programs-checkers: $(CHECKED_WITH:%=$(CHECKERS)/absent-%)
 
-$(CHECKERS)/bystander.so: test/programs/bystander.c shim/tail_jump.h
+$(CHECKERS)/bystander.so: test/programs/bystander.c shim/base/tail_jump.h
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -fno-builtin -fPIC -shared $< -o $@ -ldl
 $(CHECKERS)/empty.so:

@@ -8,7 +8,7 @@
 #   make bench-python   what reading them costs at 5, 15 and 40 frames, in $(PYTHON)
 
 STACKS_PYTHON := $(BUILD)/test/stacks_python
-STACKS_PYTHON_SOURCES := test/stacks_python/harness.c $(wildcard shim/stacks/python*.c) shim/elf_symbol.c shim/linker.c shim/pending_error.c shim/fork_page.c shim/os.c
+STACKS_PYTHON_SOURCES := test/stacks_python/harness.c $(wildcard shim/stacks/python*.c) shim/base/elf_symbol.c shim/base/linker.c shim/base/pending_error.c shim/base/fork_page.c shim/base/os.c
 
 STACKS_PYTHON_CFLAGS := $(COMMON_CFLAGS) $(CFLAGS) $(SHIM_OPTIMIZE) -pthread
 
@@ -16,11 +16,11 @@ STACKS_PYTHON_CFLAGS := $(COMMON_CFLAGS) $(CFLAGS) $(SHIM_OPTIMIZE) -pthread
 check-python: $(STACKS_PYTHON)/harness.so $(STACKS_PYTHON)/embed
 	$(PYTHON) test/stacks_python/run.py $(STACKS_PYTHON) $(CC) $(filter-out -std=%,$(COMMON_CFLAGS))
 
-$(STACKS_PYTHON)/harness.so: $(STACKS_PYTHON_SOURCES) $(wildcard shim/*.h shim/stacks/*.h)
+$(STACKS_PYTHON)/harness.so: $(STACKS_PYTHON_SOURCES) $(wildcard shim/*.h shim/*/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(STACKS_PYTHON_CFLAGS) -fPIC -shared -fvisibility=hidden $(STACKS_PYTHON_SOURCES) -o $@
 
-$(STACKS_PYTHON)/embed: test/stacks_python/embed.c $(STACKS_PYTHON_SOURCES) $(wildcard shim/*.h shim/stacks/*.h)
+$(STACKS_PYTHON)/embed: test/stacks_python/embed.c $(STACKS_PYTHON_SOURCES) $(wildcard shim/*.h shim/*/*.h)
 	@mkdir -p $(@D)
 	$(CC) $(STACKS_PYTHON_CFLAGS) $(filter %.c,$^) -ldl -o $@
 

@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/align/ns.h"
+#include "analyzer/base/ns.h"
 #include "analyzer/load/dump.h"
 
 /* Error of a host whose offset rests on CLOCK_REALTIME alone: nothing in the traces bounds it. */

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "analyzer/align/ns.h"
+#include "analyzer/base/ns.h"
 
 enum {
     BLOCK_MIN = 20,

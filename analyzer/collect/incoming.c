@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 #include "shim/format.h"
 
 #define BLOCK          SECTION_ALIGN

@@ -11,7 +11,7 @@
 
 #include "analyzer/collect/collect.h"
 #include "analyzer/collect/incoming.h"
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum { BLOCK = 1 << 16 };
 

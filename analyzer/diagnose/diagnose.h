@@ -10,7 +10,7 @@
 #define COMMTAP_DIAGNOSE_DIAGNOSE_H
 
 #include "analyzer/diagnose/desync.h"
-#include "analyzer/analyse/findings.h"
+#include "analyzer/findings/findings.h"
 #include "analyzer/diagnose/blockage.h"
 #include "analyzer/diagnose/standing.h"
 #include "analyzer/symbols/site_labels.h"

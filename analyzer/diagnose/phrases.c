@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "analyzer/analyse/findings.h"
+#include "analyzer/findings/findings.h"
 #include "analyzer/load/code_names.h"
 
 enum { LIST = 160 };

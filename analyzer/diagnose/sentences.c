@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/analyse/findings.h"
+#include "analyzer/findings/findings.h"
 #include "analyzer/diagnose/phrases.h"
 
 enum { LIST = 160, SENTENCE = 1024, STALLED_SAID = 4, WAITS_SAID = 6, CULPRITS_SAID = 8 };

@@ -7,8 +7,8 @@
 #ifndef COMMTAP_DIAGNOSE_WORLD_H
 #define COMMTAP_DIAGNOSE_WORLD_H
 
-#include "analyzer/analyse/job.h"
-#include "analyzer/diagnose/process_state.h"
+#include "analyzer/job/job.h"
+#include "analyzer/job/process_state.h"
 
 #define NOBODY UINT32_MAX
 

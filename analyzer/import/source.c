@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum { BUFFER = 1 << 16, TAR_BLOCK = 512 };
 

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum {
     ALIGN = 65536,             /* a multiple of every page size, and what sections of dumps are aligned to */

@@ -17,7 +17,7 @@
 #include "analyzer/load/dump.h"
 #include "analyzer/load/mapping.h"
 #include "analyzer/load/stub.h"
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum { OPENERS_MAX = 8 };
 

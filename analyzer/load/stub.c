@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 #include "shim/format.h"
 
 enum { STUB_BYTES_MAX = 4096, HEX_DIGITS = 16, BOOT_ID_LENGTH = 36, RUN_ID_MAX = 63 };

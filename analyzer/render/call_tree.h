@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "analyzer/analyse/call_tree.h"
+#include "analyzer/profile/call_tree.h"
 
 /* What is said beside the tree. */
 struct call_tree_context {

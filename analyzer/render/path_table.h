@@ -7,8 +7,8 @@
 #ifndef COMMTAP_RENDER_PATH_TABLE_H
 #define COMMTAP_RENDER_PATH_TABLE_H
 
-#include "analyzer/analyse/path_sites.h"
-#include "analyzer/analyse/stragglers.h"
+#include "analyzer/waits/critical_path_sites.h"
+#include "analyzer/stragglers/stragglers.h"
 #include "analyzer/render/table.h"
 
 /* The table of the first `most` call sites, and a line on what the path is; nothing where there is no path. `color` as

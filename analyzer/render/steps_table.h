@@ -7,8 +7,8 @@
 #ifndef COMMTAP_RENDER_STEPS_TABLE_H
 #define COMMTAP_RENDER_STEPS_TABLE_H
 
-#include "analyzer/analyse/job.h"
-#include "analyzer/analyse/steps.h"
+#include "analyzer/job/job.h"
+#include "analyzer/steps/steps.h"
 #include "analyzer/render/table.h"
 
 enum step_grouping { STEPS_BY_RANK, STEPS_BY_STEP, STEPS_BY_BOTH };

@@ -7,8 +7,8 @@
 #ifndef COMMTAP_RENDER_STRAGGLER_TABLE_H
 #define COMMTAP_RENDER_STRAGGLER_TABLE_H
 
-#include "analyzer/analyse/findings.h"
-#include "analyzer/analyse/hot_sites.h"
+#include "analyzer/findings/findings.h"
+#include "analyzer/waits/hot_sites.h"
 #include "analyzer/render/table.h"
 
 /* One rank's row. */

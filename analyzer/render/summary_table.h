@@ -7,7 +7,7 @@
 #ifndef COMMTAP_RENDER_SUMMARY_TABLE_H
 #define COMMTAP_RENDER_SUMMARY_TABLE_H
 
-#include "analyzer/analyse/summary.h"
+#include "analyzer/profile/summary.h"
 #include "analyzer/render/table.h"
 
 /* Columns over struct summary_entry; keys as in DESIGN's report.summary, further ones after them. */

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 /* Only a program with an interpreter is started by the dynamic loader, which is what honours LD_PRELOAD. */
 static bool has_interpreter(int file, const Elf64_Ehdr *header) {

@@ -24,8 +24,8 @@
 #include <unistd.h>
 
 #include "analyzer/load/stub.h"
-#include "analyzer/process.h"
-#include "analyzer/regular_file.h"
+#include "analyzer/job/process.h"
+#include "analyzer/base/regular_file.h"
 #include "analyzer/run/first_death.h"
 #include "shim/format.h"
 

@@ -3,7 +3,7 @@
  * Who died first: once a launcher has taken all ranks down because one of them died, no dump tells any more which one
  * it was. `commtap run` is there when it happens.
  * Lives here: following the processes of this host that write dumps, and noting the first that ends badly.
- * Must not live here: which one that is (first_death.h), reading such notes (analyzer/deaths.h), the command itself
+ * Must not live here: which one that is (first_death.h), reading such notes (analyzer/job/deaths.h), the command itself
  * (child.c).
  *
  * The kernel tells of new dumps (inotify) and of the ends of processes (pidfd); nothing is polled. Where it has

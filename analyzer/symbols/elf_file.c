@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum {
     SECTIONS_READ_MAX = 1u << 16,

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum { CHILD_SECONDS = 30, FILE_NAME_MAX = 4096 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/regular_file.h"
+#include "analyzer/base/regular_file.h"
 
 enum kind { KIND_MODULE, KIND_FUNCTION, KIND_FILE };
 

@@ -4,7 +4,7 @@
  */
 #include "shim/gpu/device.h"
 
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 struct gpu_engine gpu;
 

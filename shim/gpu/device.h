@@ -17,7 +17,7 @@
 #include "shim/gpu/device_clock.h"
 #include "shim/gpu/driver.h"
 #include "shim/gpu/timing.h"
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 
 #define GPU_DEVICES_MAX     64u
 #define GPU_SPANS_PER_CHUNK 256u

@@ -7,7 +7,7 @@
 #include <sched.h>
 
 #include "shim/gpu/driver.h"
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 #define ATTEMPTS         8
 #define ATTEMPT_NS       200000u  /* an anchor that takes longer is no anchor */

@@ -4,8 +4,8 @@
  */
 #include "shim/gpu/driver.h"
 
-#include "shim/os.h"
-#include "shim/resolve.h"
+#include "shim/base/os.h"
+#include "shim/intercept/resolve.h"
 
 struct gpu_driver gpu_driver;
 

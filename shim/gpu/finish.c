@@ -6,11 +6,11 @@
 
 #include <string.h>
 
-#include "shim/aggregates.h"
+#include "shim/record/aggregates.h"
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/waits.h"
-#include "shim/os.h"
-#include "shim/verbose.h"
+#include "shim/base/os.h"
+#include "shim/record/verbose.h"
 
 #define ANCHOR_ROWS        4096u
 #define MEMORY_INTERVAL_NS 2000000000u

@@ -9,8 +9,8 @@
 
 #include "shim/gpu/finish.h"
 #include "shim/gpu/harvester.h"
-#include "shim/handle_map.h"
-#include "shim/os.h"
+#include "shim/base/handle_map.h"
+#include "shim/base/os.h"
 
 #define GRAPHS_MAX         1024u
 #define LAUNCHES_PER_CHUNK 32u

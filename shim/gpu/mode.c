@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "shim/gpu/kernel_times.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
 
 extern char **environ;
 

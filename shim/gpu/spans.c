@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/fork_page.h"
+#include "shim/base/fork_page.h"
 #include "shim/gpu/device.h"
 #include "shim/gpu/driver.h"
 #include "shim/gpu/finish.h"
@@ -19,7 +19,7 @@
 #include "shim/gpu/kernel_times.h"
 #include "shim/gpu/mode.h"
 #include "shim/gpu/waits.h"
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 #define START_PATIENCE_NS 1000000000u
 

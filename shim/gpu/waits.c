@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 #define STREAM_SLOTS 256u
 #define EVENT_SLOTS  4096u

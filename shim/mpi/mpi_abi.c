@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "shim/os.h"
-#include "shim/resolve.h"
+#include "shim/base/os.h"
+#include "shim/intercept/resolve.h"
 
 struct mpi_abi mpi_abi;
 

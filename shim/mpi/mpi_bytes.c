@@ -9,8 +9,8 @@
 
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_library.h"
-#include "shim/os.h"
-#include "shim/shapes.h"
+#include "shim/base/os.h"
+#include "shim/record/call_cache.h"
 
 struct handle_map *mpi_types;
 

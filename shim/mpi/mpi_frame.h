@@ -7,7 +7,7 @@
 #ifndef COMMTAP_MPI_FRAME_H
 #define COMMTAP_MPI_FRAME_H
 
-#include "shim/call_frame.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_bytes.h"
 #include "shim/mpi/requests.h"
@@ -28,8 +28,8 @@ static inline struct communicator *frame_find_comm(const struct call_frame *f) {
     return call->file ? file_find(argument(f, call->file)) : NULL;
 }
 
-/* Calls whose facts follow from single arguments, so that they are worth remembering (shapes.h): no lists of counts, no
- * two partners, no objects that come and go with the call. */
+/* Calls whose facts follow from single arguments, so that they are worth remembering (call_cache.h): no lists of
+ * counts, no two partners, no objects that come and go with the call. */
 static inline bool kind_has_shape(enum call_kind kind) {
     switch (kind) {
     case KIND_COLLECTIVE:

@@ -5,7 +5,7 @@
 #include "shim/mpi/mpi_library.h"
 
 #include "shim/mpi/mpi_abi.h"
-#include "shim/resolve.h"
+#include "shim/intercept/resolve.h"
 
 struct mpi_library mpi_library;
 

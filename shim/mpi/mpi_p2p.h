@@ -7,7 +7,7 @@
 #define COMMTAP_MPI_P2P_H
 
 #include "shim/mpi/mpi_frame.h"
-#include "shim/mpi/ordinals.h"
+#include "shim/comm/ordinals.h"
 
 /* What follows from the arguments of a send, of a receive. */
 void send_find_facts(struct call_frame *f);

@@ -6,7 +6,7 @@
 #include "shim/mpi/mpi_requests.h"
 
 #include "shim/mpi/mpi_library.h"
-#include "shim/mpi/ordinals.h"
+#include "shim/comm/ordinals.h"
 
 static uint32_t saturate(uint64_t value) {
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;

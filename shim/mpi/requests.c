@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 #define SPILL 8u /* buckets looked at after the first */
 

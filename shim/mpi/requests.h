@@ -14,9 +14,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/communicators.h"
+#include "shim/comm/communicators.h"
 #include "shim/format.h"
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 
 #define REQUEST_NO_ENTRY UINT32_MAX
 #define REQUEST_KEYS     8u

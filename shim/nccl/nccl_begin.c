@@ -6,17 +6,17 @@
 
 #include <time.h>
 
-#include "shim/communicators.h"
-#include "shim/fork_page.h"
-#include "shim/mpi/ordinals.h"
+#include "shim/comm/communicators.h"
+#include "shim/base/fork_page.h"
+#include "shim/comm/ordinals.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_sensors.h"
 #include "shim/nccl/plugin.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
-#include "shim/verbose.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
+#include "shim/record/verbose.h"
 
 uint32_t nccl_generation;
 

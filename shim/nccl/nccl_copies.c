@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "shim/nccl/nccl_abi.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
 
 any_function nccl_global_functions[CALL_INDEX_COUNT];
 any_function nccl_functions[NCCL_COPIES][CALL_INDEX_COUNT];

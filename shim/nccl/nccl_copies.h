@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "shim/call.h"
-#include "shim/resolve.h"
+#include "shim/intercept/resolve.h"
 
 #define NCCL_COPIES 4u /* more than these are handed out raw and counted */
 

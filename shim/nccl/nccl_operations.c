@@ -5,7 +5,7 @@
 #include "shim/nccl/nccl_operations.h"
 
 #include "shim/gpu/kernel_times.h"
-#include "shim/mpi/ordinals.h"
+#include "shim/comm/ordinals.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_groups.h"

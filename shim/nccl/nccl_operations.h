@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/call_frame.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/gpu/timing.h"
 
 /* Message size in the sense of nccl-tests. `ranks` = size of the communicator, 0 = unknown: BYTES_UNKNOWN where the
@@ -20,7 +20,7 @@ uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks)
 /* What all ranks of a communicator must agree on for one collective (pure). */
 uint64_t nccl_signature(const struct call_frame *f);
 
-/* Calls whose facts follow from single arguments, so that they are worth remembering (shapes.h). */
+/* Calls whose facts follow from single arguments, so that they are worth remembering (call_cache.h). */
 static inline bool nccl_kind_has_shape(enum call_kind kind) {
     return kind == KIND_NCCL_COLLECTIVE || kind == KIND_NCCL_SEND || kind == KIND_NCCL_RECV;
 }

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shim/call_frame.h"
-#include "shim/fork_page.h"
+#include "shim/intercept/call_frame.h"
+#include "shim/base/fork_page.h"
 #include "shim/gpu/harvester.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_copies.h"
@@ -16,7 +16,7 @@
 #include "shim/nccl/nccl_sensors.h"
 #include "shim/nccl/plugin_abi.h"
 #include "shim/nccl/plugin_proxy.h"
-#include "shim/self_path.h"
+#include "shim/base/self_path.h"
 
 #define VARIABLE      "NCCL_PROFILER_PLUGIN"
 #define FIRST_VERSION 22700u /* of NCCL, with version 4 of the interface */

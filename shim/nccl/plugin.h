@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 #include "shim/gpu/kernel_times.h"
-#include "shim/knobs.h"
+#include "shim/record/knobs.h"
 
 /* For the constructor: names this library in NCCL_PROFILER_PLUGIN, unless the user has a plugin or wants no timing.
  * `knobs` is NULL where none is given. */

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/free_list.h"
+#include "shim/base/free_list.h"
 #include "shim/gpu/finish.h"
 #include "shim/nccl/plugin.h"
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 enum wait { WAIT_NONE, WAIT_GPU, WAIT_PEER, WAIT_WIRE, WAIT_FLUSH, WAITS };
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/linker.h"
-#include "shim/recorder.h"
+#include "shim/base/linker.h"
+#include "shim/record/recorder.h"
 
 uint32_t modules_unloads;
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/fork_page.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
-#include "shim/self_path.h"
+#include "shim/base/fork_page.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
+#include "shim/base/self_path.h"
 
 #define INJECTION_VARIABLE "NVTX_INJECTION64_PATH"
 #define DOMAINS            64u

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/knobs.h"
+#include "shim/record/knobs.h"
 #include "shim/stacks/sources.h"
 
 #define LABEL_BYTES   120u /* of a range's text that are kept, whole UTF-8 characters */

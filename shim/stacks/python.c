@@ -11,9 +11,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shim/fork_page.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
+#include "shim/base/fork_page.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/python_code.h"
 

@@ -11,8 +11,8 @@
 #include <stdint.h>
 
 #include "shim/format.h"
-#include "shim/os.h"
-#include "shim/recorder.h"
+#include "shim/base/os.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/sources.h"
 
 /* COMMTAP_STACK. */

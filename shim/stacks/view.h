@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/os.h"
+#include "shim/base/os.h"
 
 struct stack_view {
     uintptr_t low, high; /* of the thread's own stack, readable for its life; both 0: not known yet */

@@ -10,8 +10,8 @@
 #include <ucontext.h>
 
 #include "shim/format.h"
-#include "shim/os.h"
-#include "shim/resolve.h"
+#include "shim/base/os.h"
+#include "shim/intercept/resolve.h"
 #include "shim/stacks/cfi.h"
 #include "shim/stacks/modules.h"
 

@@ -12,7 +12,7 @@
 
 #include "shim/gpu/device.h"
 #include "shim/gpu/timing.h"
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 
 #define BATCHES 200
 #define BATCH   100 /* fits into the pool */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "shim/call_frame.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/gpu/kernel_times.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/plugin.h"

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 
 #define RECORDS     2000000
 #define ROUNDS      15

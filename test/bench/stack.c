@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/stacks.h"
 
 #define CHUNKS      101

@@ -41,7 +41,7 @@ def test_exports_hooks_only():
 
 
 def test_starting_it_touches_one_page_of_data():
-    """Tables of pointers would be relocations, and pages, in every process below a preload; see shim/resolve.h (HOOK)."""
+    """Tables of pointers would be relocations, and pages, in every process below a preload; see shim/intercept/resolve.h (HOOK)."""
     headers = subprocess.run(["readelf", "-SW", str(jobs.SHIM)], capture_output=True, text=True, check=True).stdout
     written = re.findall(r"(\w*) +(?:PROGBITS|\w+_ARRAY|DYNAMIC) +(\w+) +\w+ +(\w+) +\w+ +WA ", headers)
     first = min(int(address, 16) for _, address, _ in written)

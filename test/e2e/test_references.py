@@ -68,9 +68,9 @@ def test_libraries_opened_later(mpi, mode):
 
 
 def test_every_function_that_may_be_absent_can_be_hidden():
-    """One resolver per symbol of the library (shim/absent.c)."""
+    """One resolver per symbol of the library (shim/intercept/absent.c)."""
     symbols = subprocess.run(["readelf", "--dyn-syms", "-W", str(jobs.SHIM)], capture_output=True, text=True, check=True)
     count = int(symbols.stdout.split("contains ")[1].split()[0])
-    source = (jobs.ROOT / "shim/absent.c").read_text()
+    source = (jobs.ROOT / "shim/intercept/absent.c").read_text()
     room = int(source.split("#define RESOLVERS")[1].split()[0])
     assert 700 < count <= room and source.count(f".rept {room}\\n") == 2

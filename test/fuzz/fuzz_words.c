@@ -14,9 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/analyse/advice.h"
-#include "analyzer/options.h"
-#include "analyzer/process.h"
+#include "analyzer/findings/advice.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/job/process.h"
 #include "analyzer/run/run.h"
 #include "analyzer/symbols/skip_list.h"
 #include "test/fuzz/job.h"

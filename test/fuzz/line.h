@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "analyzer/options.h"
+#include "analyzer/cli/options.h"
 
 enum { LINE_WORDS_MAX = 40, LINE_BYTES = 16 };
 

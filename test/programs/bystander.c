@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shim/tail_jump.h"
+#include "shim/base/tail_jump.h"
 
 static uintptr_t low, high;
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyzer/analyse/stragglers.h"
+#include "analyzer/stragglers/stragglers.h"
 #include "test/scenes/trial.h"
 
 int main(int argc, char **argv) {

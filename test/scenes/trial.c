@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyzer/analyse/stragglers.h"
+#include "analyzer/stragglers/stragglers.h"
 
 #define MS INT64_C(1000000)
 /* clang-format off */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "analyzer/analyse/steps.h"
+#include "analyzer/steps/steps.h"
 #include "test/scenes/scene.h"
 
 enum { SMALL_BYTES = 8, HALO_BYTES = 16384, EDGE_TAG = 7, FORWARD_TAG = 11, BACKWARD_TAG = 12 };

@@ -8,7 +8,7 @@
 #ifndef COMMTAP_TEST_WORKLOAD_H
 #define COMMTAP_TEST_WORKLOAD_H
 
-#include "analyzer/analyse/stragglers.h"
+#include "analyzer/stragglers/stragglers.h"
 #include "test/scenes/actors.h"
 
 enum workload_kind {

@@ -17,8 +17,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "shim/recorder.h"
-#include "shim/resolve.h"
+#include "shim/record/recorder.h"
+#include "shim/intercept/resolve.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/stacks.h"
 #include "test/stacks/steps.h"

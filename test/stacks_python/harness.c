@@ -13,7 +13,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/python.h"
 

@@ -13,11 +13,11 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES = [
     "shim/stacks/python_layout.c",
-    "shim/elf_symbol.c",
-    "shim/linker.c",
-    "shim/pending_error.c",
-    "shim/fork_page.c",
-    "shim/os.c",
+    "shim/base/elf_symbol.c",
+    "shim/base/linker.c",
+    "shim/base/pending_error.c",
+    "shim/base/fork_page.c",
+    "shim/base/os.c",
 ]
 FACTS = ("import sys, sysconfig, platform; print(sys.executable, platform.python_implementation(),"
          "'%d.%d' % sys.version_info[:2], sysconfig.get_paths()['include'], sys.base_prefix,"

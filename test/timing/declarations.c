@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Our declarations of CUDA (shim/gpu/driver.h, shim/gpu/wrap_cuda.c) beside the vendor's: compiled where its headers
+ * Our declarations of CUDA (shim/gpu/driver.h, shim/wrap_cuda.c) beside the vendor's: compiled where its headers
  * are, never run. Every function of the table is called with what the table passes, every intercepted one with its
  * arguments where wrap_cuda.c expects them; -Wconversion does the rest.
  */
@@ -54,7 +54,7 @@ int driver_table(void *event, void *stream, void *context, void **handle, int or
     return cuDeviceGetPCIBusId(text, ordinal, ordinal);
 }
 
-/* shim/gpu/wrap_cuda.c: which argument is what. */
+/* shim/wrap_cuda.c: which argument is what. */
 int intercepted(void **executable_out, void *graph, void *executable, void *event, void *stream, void *context,
                 int ordinal) {
     cudaGraphInstantiate((cudaGraphExec_t *)executable_out, graph, 0);

@@ -5,7 +5,7 @@
 #include "test/timing/engine.h"
 
 #include "shim/gpu/timing.h"
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

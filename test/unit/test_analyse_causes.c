@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/causes.h"
+#include "analyzer/waits/delay_costs.h"
 #include "test/scenes/scene.h"
 #include "test/unit/job_builder.h"
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/findings.h"
+#include "analyzer/findings/findings.h"
 #include "test/unit/job_builder.h"
 
 enum { DUMPS_MAX = 12 };

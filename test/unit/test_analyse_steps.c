@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/advice.h"
-#include "analyzer/analyse/step_waits.h"
-#include "analyzer/analyse/steps.h"
+#include "analyzer/findings/advice.h"
+#include "analyzer/steps/step_waits.h"
+#include "analyzer/steps/steps.h"
 #include "test/unit/job_builder.h"
 
 enum { STEPS = 20, STEP = 100000, US = 1000 };

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/stragglers.h"
+#include "analyzer/stragglers/stragglers.h"
 #include "test/scenes/trial.h"
 #include "test/unit/job_builder.h"
 

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/ranks.h"
-#include "analyzer/analyse/waits.h"
+#include "analyzer/stragglers/ranks.h"
+#include "analyzer/waits/waits.h"
 #include "test/unit/job_builder.h"
 
 struct sums {

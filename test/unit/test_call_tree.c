@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/call_tree.h"
-#include "analyzer/analyse/hot_sites.h"
-#include "analyzer/analyse/summary.h"
+#include "analyzer/profile/call_tree.h"
+#include "analyzer/waits/hot_sites.h"
+#include "analyzer/profile/summary.h"
 #include "analyzer/render/call_tree.h"
 #include "test/unit/dump_builder.h"
 #include "test/unit/elf_builder.h"

@@ -15,11 +15,11 @@
 #include <string.h>
 
 #include "analyzer/diagnose/desync.h"
-#include "shim/communicators.h"
+#include "shim/comm/communicators.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
-#include "shim/resolve.h"
+#include "shim/intercept/resolve.h"
 
 /* The wrappers interpose, so they are not part of this program; nor is the search for real functions. */
 any_function nccl_entry(unsigned index, unsigned entry) {

@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shim/delivery.h"
-#include "shim/storage.h"
+#include "shim/record/delivery.h"
+#include "shim/record/storage.h"
 
 #define START_BYTES (4u * SECTION_ALIGN)
 

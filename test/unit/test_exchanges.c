@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/exchanges.h"
+#include "analyzer/links/exchanges.h"
 
 enum { RANKS = 3, CALLS = 40, APART = 1000000, BYTES = 4096 };
 

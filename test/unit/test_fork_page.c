@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "shim/fork_page.h"
+#include "shim/base/fork_page.h"
 
 enum { THREADS = 4, ROUNDS = 2000 };
 

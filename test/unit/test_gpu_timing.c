@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 #include "fake_gpu.h"
-#include "shim/aggregates.h"
+#include "shim/record/aggregates.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/mode.h"
 #include "shim/gpu/waits.h"
-#include "shim/resolve.h"
+#include "shim/intercept/resolve.h"
 
 #define MS   1000000ull
 #define CALL 300

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/group_links.h"
+#include "analyzer/links/group_links.h"
 #include "test/scenes/scene.h"
 
 enum { HOSTS = 6, PER_HOST = 4, RANKS = HOSTS * PER_HOST, GROUPS_MOST = 256, COLLECTIVES = 20, LARGE = 1 << 20 };

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/waits.h"
+#include "analyzer/waits/waits.h"
 #include "analyzer/diagnose/diagnose.h"
 #include "analyzer/load/dump.h"
 #include "test/unit/job_builder.h"

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/nvtx.h"
 
 static char directory[] = "/tmp/commtap-labels-XXXXXX";

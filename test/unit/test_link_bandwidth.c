@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/advice.h"
+#include "analyzer/findings/advice.h"
 
 enum { RANKS = 16, PER_HOST = 8, HOSTS = 2, TIMES = 40, US = 1000, MIB = 1 << 20 };
 

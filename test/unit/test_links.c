@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/links.h"
+#include "analyzer/links/links.h"
 #include "test/scenes/scene.h"
 
 enum { RANKS = 64, PER_HOST = 4, HOSTS = RANKS / PER_HOST, BYTES = 1 << 20 };

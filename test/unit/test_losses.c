@@ -14,7 +14,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "analyzer/options.h"
+#include "analyzer/cli/options.h"
 #include "test/unit/job_builder.h"
 
 enum { RANKS = 2, TEXT_MAX = 1 << 14 };

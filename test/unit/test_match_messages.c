@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/waits.h"
+#include "analyzer/waits/waits.h"
 #include "analyzer/match/match.h"
 #include "test/scenes/scene.h"
 #include "test/unit/job_builder.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "shim/call_frame.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/globaltimer.h"
 #include "shim/gpu/harvester.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/options.h"
+#include "analyzer/cli/options.h"
 
 static const struct option rows[] = {
     OPTION_FORMAT("text|json"),

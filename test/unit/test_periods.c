@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/periods.h"
+#include "analyzer/steps/step_period.h"
 #include "test/scenes/scene.h"
 
 struct stream {

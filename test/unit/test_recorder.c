@@ -20,10 +20,10 @@
 #include <unistd.h>
 
 #include "analyzer/load/dump.h"
-#include "shim/aggregates.h"
-#include "shim/identity.h"
-#include "shim/mpi/ordinals.h"
-#include "shim/recorder.h"
+#include "shim/record/aggregates.h"
+#include "shim/record/identity.h"
+#include "shim/comm/ordinals.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/stacks.h"
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/cohorts.h"
-#include "analyzer/analyse/whatif.h"
+#include "analyzer/stragglers/comparison_groups.h"
+#include "analyzer/replay/what_if.h"
 #include "test/scenes/mended.h"
 #include "test/scenes/scene.h"
 #include "test/unit/job_builder.h"

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/compare.h"
-#include "analyzer/analyse/roles.h"
+#include "analyzer/profile/compare.h"
+#include "analyzer/stragglers/rank_classes.h"
 
 enum { DATA = 4, STAGES = 3, RANKS = DATA * STAGES, BLOCKS = 16, WORLD = 0, PIPELINE = 1 };
 enum { CALL_ALLREDUCE = 0, CALL_SEND = 1, CALL_RECV = 2, CALL_RARE = 3 };

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/recorded_calls.h"
-#include "analyzer/analyse/scope.h"
+#include "analyzer/job/recorded_calls.h"
+#include "analyzer/job/scope.h"
 #include "test/unit/job_builder.h"
 
 enum { US = 1000, EVERY = 100 * US, CALLS = 40, RANKS = 2 };

@@ -16,7 +16,7 @@
 
 #include "shim/mpi/mpi_frame.h"
 #include "shim/nccl/nccl_operations.h"
-#include "shim/shapes.h"
+#include "shim/record/call_cache.h"
 
 #define STACK 7u
 #define PC    0x401000u

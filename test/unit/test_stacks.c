@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "shim/recorder.h"
+#include "shim/record/recorder.h"
 #include "shim/stacks/cfi.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/stacks.h"

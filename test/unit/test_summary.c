@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/summary.h"
-#include "analyzer/analyse/summary_deepspeed.h"
+#include "analyzer/profile/summary.h"
+#include "analyzer/profile/summary_deepspeed.h"
 #include "test/unit/dump_builder.h"
 
 enum { RANKS_MAX = 4 };

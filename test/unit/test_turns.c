@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/samples.h"
-#include "analyzer/analyse/significance.h"
-#include "analyzer/analyse/turns.h"
+#include "analyzer/stragglers/samples.h"
+#include "analyzer/base/significance.h"
+#include "analyzer/stragglers/rotating_stragglers.h"
 #include "test/scenes/scene.h"
 
 /* ---- samples --------------------------------------------------------------------------------- */

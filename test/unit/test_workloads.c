@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/analyse/findings_gpu.h"
+#include "analyzer/findings/findings_gpu.h"
 #include "test/scenes/scene.h"
 #include "test/scenes/workload.h"
 

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Is one of many slower than the others, or is it chance?
+ * Lives here: exact binomial tail, rank sums, autocorrelation of blocks, Benjamini-Hochberg.
+ * Must not live here: where the table comes from, what follows from the answer.
+ */
+#include "analyzer/base/significance.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define INDEPENDENT_MIN   5.0
+#define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other */
+#define DRIFT_CORRELATION 0.975 /* of neighbouring blocks, in the slowest drift that is still taken for chance */
+#define DRIFT_FACTOR      2.0   /* a rank that shares its processor with another process is that slow */
+#define CONFIDENCE_MOST   0.999
+
+/* Work space of one table. */
+struct table {
+    size_t blocks, subjects;
+    double *logs;      /* blocks * subjects: ln(own / median of the others) */
+    double *ranks;     /* per subject: sum over blocks of its place, 1 = fastest */
+    uint32_t *slowest; /* per subject: blocks */
+    int64_t *sorted;
+    size_t *order;
+    double *column;
+};
+
+static bool table_init(struct table *table, size_t blocks, size_t subjects) {
+    *table = (struct table){.subjects = subjects};
+    table->logs = calloc(blocks * subjects, sizeof *table->logs);
+    table->ranks = calloc(subjects, sizeof *table->ranks);
+    table->slowest = calloc(subjects, sizeof *table->slowest);
+    table->sorted = calloc(subjects, sizeof *table->sorted);
+    table->order = calloc(subjects, sizeof *table->order);
+    table->column = calloc(blocks, sizeof *table->column);
+    return table->logs && table->ranks && table->slowest && table->sorted && table->order && table->column;
+}
+
+static void table_free(struct table *table) {
+    free(table->logs);
+    free(table->ranks);
+    free(table->slowest);
+    free(table->sorted);
+    free(table->order);
+    free(table->column);
+}
+
+int64_t median_without(const int64_t *sorted, size_t count, size_t position) {
+    size_t others = count - 1;
+    size_t low = (others - 1) / 2, high = others / 2; /* places among the others */
+    int64_t a = sorted[low < position ? low : low + 1], b = sorted[high < position ? high : high + 1];
+    return a + (b - a) / 2;
+}
+
+struct pair {
+    int64_t value;
+    size_t subject;
+};
+
+static int compare_pairs(const void *a, const void *b) {
+    const struct pair *left = a, *right = b;
+    if (left->value != right->value)
+        return left->value < right->value ? -1 : 1;
+    return left->subject < right->subject ? -1 : left->subject > right->subject;
+}
+
+/* Adds one block: every subject's place (ties share the mean place) and its distance from the others' median. */
+static bool add_block(struct table *table, const int64_t *self, struct pair *pairs) {
+    size_t n = table->subjects;
+    for (size_t i = 0; i < n; i++)
+        pairs[i] = (struct pair){self[i], i};
+    qsort(pairs, n, sizeof *pairs, compare_pairs);
+    if (pairs[n - 1].value <= 0)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        table->sorted[i] = pairs[i].value;
+    double *logs = table->logs + table->blocks * n;
+    for (size_t i = 0; i < n;) {
+        size_t end = i + 1;
+        while (end < n && pairs[end].value == pairs[i].value)
+            end++;
+        for (size_t j = i; j < end; j++) {
+            double others = (double)median_without(table->sorted, n, j);
+            /* one more nanosecond each: a block without any own time is as good as equal */
+            logs[pairs[j].subject] = log(((double)pairs[j].value + 1) / (others + 1));
+            table->ranks[pairs[j].subject] += ((double)i + (double)end + 1) / 2;
+        }
+        i = end;
+    }
+    if (pairs[n - 1].value > pairs[n - 2].value)
+        table->slowest[pairs[n - 1].subject]++;
+    table->blocks++;
+    return true;
+}
+
+/* Lag-1 autocorrelation of a column about its mean, and its sum of squares as weight. */
+static double column_correlation(const struct table *table, size_t subject, double *squares) {
+    double mean = 0, product = 0;
+    for (size_t b = 0; b < table->blocks; b++)
+        mean += table->logs[b * table->subjects + subject];
+    mean /= (double)table->blocks;
+    *squares = 0;
+    for (size_t b = 0; b < table->blocks; b++) {
+        double here = table->logs[b * table->subjects + subject] - mean;
+        *squares += here * here;
+        if (b + 1 < table->blocks)
+            product += here * (table->logs[(b + 1) * table->subjects + subject] - mean);
+    }
+    return *squares > 0 ? product / *squares : 0;
+}
+
+/* Blocks that count as independent: K (1 - r) / (1 + r), r the mean autocorrelation over the subjects. */
+static double independent_blocks(const struct table *table) {
+    double sum = 0;
+    size_t counted = 0;
+    for (size_t i = 0; i < table->subjects; i++) {
+        double squares;
+        double correlation = column_correlation(table, i, &squares);
+        if (squares > 0) {
+            sum += correlation;
+            counted++;
+        }
+    }
+    /* the estimate from K values is low by about 1 / K */
+    double r = counted ? sum / (double)counted + 1.0 / (double)table->blocks : 0;
+    r = r < 0 ? 0 : r > 0.95 ? 0.95 : r;
+    return (double)table->blocks * (1 - r) / (1 + r);
+}
+
+double binomial_tail(unsigned trials, unsigned hits, double chance) {
+    double sum = 0;
+    for (unsigned k = hits; k <= trials; k++)
+        sum += exp(lgamma(trials + 1.0) - lgamma(k + 1.0) - lgamma(trials - k + 1.0) + k * log(chance) +
+                   (trials - k) * log1p(-chance));
+    return sum < 1 ? sum : 1;
+}
+
+/* Where the speed of a job drifts (another job comes or goes), too few blocks count as independent for counting. A
+ * subject that was slower all the while by more than other jobs explain, and by many times the drift, is slow all the
+ * same: chance that a drift as slow as DRIFT_CORRELATION, with the steps seen, stands so high. */
+static double chance_of_level(const struct table *table, size_t subject) {
+    double sum = 0, squares = 0, least = INFINITY;
+    for (size_t b = 0; b < table->blocks; b++) {
+        double here = table->logs[b * table->subjects + subject];
+        double step = b > 0 ? here - table->logs[(b - 1) * table->subjects + subject] : 0;
+        sum += here;
+        squares += step * step;
+        least = fmin(least, here);
+    }
+    double variance = squares / (double)(table->blocks - 1) / 2 / (1 - DRIFT_CORRELATION);
+    return least > log(DRIFT_FACTOR) ? 0.5 * erfc(sum / (double)table->blocks / sqrt(2 * variance)) : 1;
+}
+
+/* How likely it is the slowest as often, and stands as high among the others, as it does. */
+static double chance_of_places(const struct table *table, size_t subject, double independent) {
+    double n = (double)table->subjects, k = (double)table->blocks;
+    if (independent < INDEPENDENT_MIN)
+        return 1;
+    unsigned trials = (unsigned)independent;
+    unsigned hits = (unsigned)(table->slowest[subject] * (double)trials / k);
+    double slowest = binomial_tail(trials, hits, 1 / n);
+    if (table->subjects == 2) /* the place says the same again */
+        return slowest;
+    double above = table->ranks[subject] / k - (n + 1) / 2;
+    double place = 0.5 * erfc(above / sqrt((n * n - 1) / 12 / independent) / sqrt(2));
+    double both = 2 * (slowest < place ? slowest : place);
+    return both < 1 ? both : 1;
+}
+
+static double chance_of(const struct table *table, size_t subject, double independent) {
+    if (table->blocks < BLOCKS_MIN)
+        return 1;
+    double places = chance_of_places(table, subject, independent);
+    if (independent >= INDEPENDENT_MANY)
+        return places;
+    double level = chance_of_level(table, subject);
+    if (independent < INDEPENDENT_MIN)
+        return level;
+    double both = 2 * (places < level ? places : level);
+    return both < 1 ? both : 1;
+}
+
+static int compare_doubles(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static void describe(const struct table *table, size_t subject, double independent, struct significance *out) {
+    unsigned slow = 0;
+    for (size_t b = 0; b < table->blocks; b++) {
+        table->column[b] = exp(table->logs[b * table->subjects + subject]);
+        slow += table->column[b] > SLOW_RATIO;
+    }
+    qsort(table->column, table->blocks, sizeof *table->column, compare_doubles);
+    size_t middle = table->blocks / 2;
+    *out = (struct significance){
+        .ratio = table->blocks % 2 ? table->column[middle] : (table->column[middle - 1] + table->column[middle]) / 2,
+        .persistence = (double)slow / (double)table->blocks,
+        .slowest = (double)table->slowest[subject] / (double)table->blocks,
+        .p = chance_of(table, subject, independent),
+    };
+}
+
+double significance_judge(const int64_t *self, size_t blocks, size_t subjects, struct significance *out) {
+    struct table table;
+    struct pair *pairs = calloc(subjects, sizeof *pairs);
+    double independent = -1;
+    for (size_t i = 0; i < subjects; i++)
+        out[i] = (struct significance){.p = 1};
+    if (table_init(&table, blocks ? blocks : 1, subjects) && pairs) {
+        for (size_t b = 0; b < blocks; b++)
+            add_block(&table, self + b * subjects, pairs);
+        independent = table.blocks ? independent_blocks(&table) : 0;
+        for (size_t i = 0; table.blocks && i < subjects; i++)
+            describe(&table, i, independent, &out[i]);
+    }
+    table_free(&table);
+    free(pairs);
+    return independent;
+}
+
+static int compare_chances(const void *a, const void *b) {
+    const struct significance *left = *(struct significance *const *)a, *right = *(struct significance *const *)b;
+    return (left->p > right->p) - (left->p < right->p);
+}
+
+bool significance_correct(struct significance *const *subjects, size_t count) {
+    struct significance **sorted = malloc((count ? count : 1) * sizeof *sorted);
+    if (!sorted)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = subjects[i];
+    qsort(sorted, count, sizeof *sorted, compare_chances);
+    double least = 1;
+    for (size_t i = count; i-- > 0;) {
+        double corrected = sorted[i]->p * (double)count / (double)(i + 1);
+        least = corrected < least ? corrected : least;
+        double confidence = 1 - 10 * least;
+        sorted[i]->confidence = confidence < 0 ? 0 : confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence;
+    }
+    free(sorted);
+    return true;
+}

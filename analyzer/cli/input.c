@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening a directory of dumps for a command.
+ * Lives here: messages about the input.
+ * Must not live here: anything about what the dumps hold.
+ */
+#include "analyzer/cli/input.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analyzer/cli/command.h"
+#include "analyzer/render/escape.h"
+
+enum { LINES_MAX = 8 }; /* of one kind of message: `commtap check` lists them all */
+
+static void say_problem(const struct dump *dump, const struct problem *problem, const char *more) {
+    fputs("commtap: ", stderr);
+    escape_text(stderr, dump->path);
+    fprintf(stderr, ": offset %" PRIu64 ": %s%s\n", problem->offset, problem->text, more);
+}
+
+static void say_more(size_t count, const char *what, const char *directory) {
+    if (count <= LINES_MAX)
+        return;
+    fprintf(stderr, "commtap: %zu more %s: commtap check ", count - LINES_MAX, what);
+    escape_text(stderr, directory);
+    fputc('\n', stderr);
+}
+
+static void say_problems(const struct dump_set *set) {
+    size_t damaged = 0, duplicates = 0;
+    for (size_t i = 0; i < set->unusable_count && i < LINES_MAX; i++)
+        say_problem(set->unusable[i], &set->unusable[i]->problems.items[0], ": not used");
+    say_more(set->unusable_count, "unusable files", set->directory);
+    for (size_t i = 0; i < set->count; i++) {
+        const struct problems *problems = &set->dumps[i]->problems;
+        if (problems->count > 0 && ++damaged <= LINES_MAX)
+            say_problem(set->dumps[i], &problems->items[0], problems->count > 1 ? " (and more)" : "");
+        duplicates += set->duplicate[i];
+    }
+    say_more(damaged, "dumps with problems", set->directory);
+    if (duplicates > 0)
+        fprintf(stderr, "commtap: %zu dump%s the same run, world, generation and rank as another and %s left out\n",
+                duplicates, duplicates > 1 ? "s have" : " has", duplicates > 1 ? "are" : "is");
+}
+
+void input_say_stub(FILE *stream, const char *before, const struct dump_stub *stub) {
+    fprintf(stream, "%snot collected: ", before);
+    if (stub->damage) {
+        escape_text(stream, stub->path);
+        fprintf(stream, ": damaged stub: %s\n", stub->damage);
+        return;
+    }
+    escape_text(stream, stub->host);
+    fputc(':', stream);
+    escape_text(stream, stub->staged_path);
+    fputc('\n', stream);
+}
+
+static void say_stubs(const struct dump_set *set) {
+    for (size_t i = 0; i < set->stub_count && i < LINES_MAX; i++)
+        input_say_stub(stderr, "commtap: ", &set->stubs[i]);
+    say_more(set->stub_count, "dumps that were not collected", set->directory);
+}
+
+int input_no_memory(void) {
+    fputs("commtap: out of memory\n", stderr);
+    return EXIT_OUTPUT;
+}
+
+static int refuse_many(const char *directory, const struct dump_set_excess *excess) {
+    fputs("commtap: ", stderr);
+    escape_text(stderr, directory);
+    fprintf(stderr,
+            ": %zu dumps: a process can map %zu of them (half of vm.max_map_count), and to read them into memory takes "
+            "%.1f GB where %.1f GB are free\n"
+            "commtap: sysctl -w vm.max_map_count=%zu, or move some of the dumps elsewhere\n",
+            excess->dumps, excess->mapped_most, (double)excess->bytes / 1e9, (double)excess->memory / 1e9,
+            2 * excess->dumps + 2);
+    return EXIT_UNUSABLE;
+}
+
+int input_refuse(const char *directory, enum dump_set_result result, const struct dump_set *set) {
+    int error = errno;
+    if (result == DUMP_SET_NO_MEMORY)
+        return input_no_memory();
+    if (result == DUMP_SET_TOO_MANY)
+        return refuse_many(directory, &set->excess);
+    fputs("commtap: ", stderr);
+    escape_text(stderr, directory);
+    fprintf(stderr, ": %s\n",
+            result == DUMP_SET_EMPTY ? "holds no dumps (commtap.*.ct)"
+            : error == ENOTDIR       ? "is not a directory: name the one that holds the dumps"
+                                     : strerror(error));
+    return EXIT_UNUSABLE;
+}
+
+int input_open(const char *directory, struct dump_set *set) {
+    enum dump_set_result result = dump_set_open(directory, set);
+    if (result != DUMP_SET_OK)
+        return input_refuse(directory, result, set);
+    say_problems(set);
+    say_stubs(set);
+    if (set->count > 0)
+        return EXIT_FINE;
+    fputs("commtap: ", stderr);
+    escape_text(stderr, directory);
+    fputs(set->unusable_count == 0 && set->stub_count > 0 ? ": no dump is here yet: collect them with commtap-collect\n"
+                                                          : ": no usable dump\n",
+          stderr);
+    dump_set_close(set);
+    return EXIT_UNUSABLE;
+}

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Command line -> values, and help, from a command's option table.
+ * Lives here: parsing, usage messages, help, completion, the output stream.
+ * Must not live here: what any option means to a command.
+ */
+#include "analyzer/cli/options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/cli/changes.h"
+#include "analyzer/render/table.h"
+
+static const struct option help_row = {.name = "help", .letter = 'h', .doc = "show this"};
+
+static const struct option *find_long(const struct command *command, const char *name, size_t length) {
+    for (const struct option *row = command->options; row->name; row++)
+        if (strncmp(row->name, name, length) == 0 && row->name[length] == '\0')
+            return row;
+    return strncmp(help_row.name, name, length) == 0 && length == 4 ? &help_row : NULL;
+}
+
+static const struct option *find_letter(const struct command *command, char letter) {
+    for (const struct option *row = command->options; row->name; row++)
+        if (row->letter == letter)
+            return row;
+    return letter == help_row.letter ? &help_row : NULL;
+}
+
+static bool is_choice(const char *choices, const char *text) {
+    size_t length = strlen(text);
+    for (const char *p = choices; length > 0 && *p; p += strcspn(p, "|"), p += *p == '|')
+        if (strcspn(p, "|") == length && strncmp(p, text, length) == 0)
+            return true;
+    return false;
+}
+
+static size_t edit_distance(const char *a, const char *b) {
+    size_t row[65];
+    size_t columns = strlen(b);
+    if (columns > 64)
+        return SIZE_MAX;
+    for (size_t j = 0; j <= columns; j++)
+        row[j] = j;
+    for (size_t i = 0; a[i]; i++) {
+        size_t diagonal = row[0];
+        row[0] = i + 1;
+        for (size_t j = 0; j < columns; j++) {
+            size_t best = diagonal + (a[i] != b[j]);
+            if (row[j] + 1 < best)
+                best = row[j] + 1;
+            if (row[j + 1] + 1 < best)
+                best = row[j + 1] + 1;
+            diagonal = row[j + 1];
+            row[j + 1] = best;
+        }
+    }
+    return row[columns];
+}
+
+const char *nearest_name(const char *name, const char *const *names, size_t count) {
+    size_t best = 1 + strlen(name) / 3;
+    const char *nearest = NULL;
+    for (size_t i = 0; i < count; i++) {
+        size_t distance = edit_distance(name, names[i]);
+        if (distance < best || (distance == best && !nearest)) {
+            best = distance;
+            nearest = names[i];
+        }
+    }
+    return nearest;
+}
+
+static int complain_unknown(const struct command *command, const char *name, FILE *errors) {
+    const char *names[64] = {help_row.name};
+    size_t count = 1;
+    for (const struct option *row = command->options; row->name && count < 64; row++)
+        names[count++] = row->name;
+    const char *near = nearest_name(name, names, count);
+    if (near)
+        fprintf(errors, "commtap %s: unknown option --%s (maybe: --%s?)\n", command->name, name, near);
+    else
+        fprintf(errors, "commtap %s: unknown option --%s (see commtap %s --help)\n", command->name, name,
+                command->name);
+    return EXIT_USAGE;
+}
+
+/* Stores one option whose value may be inline (`text`) or the next argument. Moves *i past what it used. */
+static int take(struct options *options, const struct option *row, const char *text, int argc, char **argv, int *i,
+                FILE *errors) {
+    const char *command = options->command->name;
+    if (row == &help_row) {
+        options->help = true;
+        return EXIT_FINE;
+    }
+    if (!row->argument && text) {
+        fprintf(errors, "commtap %s: --%s takes no value\n", command, row->name);
+        return EXIT_USAGE;
+    }
+    if (row->argument && !text) {
+        if (*i + 1 >= argc) {
+            fprintf(errors, "commtap %s: --%s needs a value (%s)\n", command, row->name, row->argument);
+            return EXIT_USAGE;
+        }
+        text = argv[++*i];
+    }
+    if (row->choices && !is_choice(row->choices, text)) {
+        fprintf(errors, "commtap %s: --%s is one of %s, not '%s'\n", command, row->name, row->choices, text);
+        return EXIT_USAGE;
+    }
+    options->given[options->given_count++] = (struct option_value){row, text ? text : ""};
+    return EXIT_FINE;
+}
+
+/* One argument that starts with a single dash: letters, the last of which may take a value ("-oFILE", "-o FILE"). */
+static int take_letters(struct options *options, int argc, char **argv, int *i, FILE *errors) {
+    for (const char *p = argv[*i] + 1; *p; p++) {
+        const struct option *row = find_letter(options->command, *p);
+        if (!row) {
+            fprintf(errors, "commtap %s: unknown option -%c (see commtap %s --help)\n", options->command->name, *p,
+                    options->command->name);
+            return EXIT_USAGE;
+        }
+        const char *text = row->argument && p[1] ? p + 1 : NULL;
+        int result = take(options, row, text, argc, argv, i, errors);
+        if (result != EXIT_FINE || row->argument)
+            return result;
+    }
+    return EXIT_FINE;
+}
+
+static int take_long(struct options *options, int argc, char **argv, int *i, FILE *errors) {
+    const char *name = argv[*i] + 2;
+    size_t length = strcspn(name, "=");
+    const struct option *row = find_long(options->command, name, length);
+    if (!row) {
+        char shown[65];
+        snprintf(shown, sizeof shown, "%.*s", (int)(length > 64 ? 64 : length), name);
+        return complain_unknown(options->command, shown, errors);
+    }
+    return take(options, row, name[length] == '=' ? name + length + 1 : NULL, argc, argv, i, errors);
+}
+
+static int check_argument_count(const struct options *options, FILE *errors) {
+    const struct command *command = options->command;
+    if (options->argument_count < command->min_arguments) {
+        fprintf(errors, "commtap %s: needs %s (see commtap %s --help)\n", command->name, command->arguments,
+                command->name);
+        return EXIT_USAGE;
+    }
+    if (options->argument_count > command->max_arguments) {
+        fprintf(errors, "commtap %s: does not expect '%s' (see commtap %s --help)\n", command->name,
+                options->arguments[command->max_arguments], command->name);
+        return EXIT_USAGE;
+    }
+    return EXIT_FINE;
+}
+
+int options_parse(struct options *options, const struct command *command, int argc, char **argv, FILE *errors) {
+    *options = (struct options){.command = command};
+    /* a word of letters holds up to its length of switches, so arguments alone do not bound the count */
+    size_t capacity = 1;
+    for (int i = 0; i < argc; i++)
+        capacity += strlen(argv[i]) + 1;
+    options->given = calloc(capacity, sizeof *options->given);
+    options->arguments = calloc((size_t)argc + 1, sizeof *options->arguments);
+    if (!options->given || !options->arguments) {
+        fputs("commtap: out of memory\n", errors);
+        return EXIT_OUTPUT;
+    }
+    bool only_arguments = false;
+    for (int i = 0; i < argc; i++) {
+        int result = EXIT_FINE;
+        if (only_arguments || argv[i][0] != '-' || argv[i][1] == '\0') {
+            options->arguments[options->argument_count++] = argv[i];
+            only_arguments |= command->stops_at_argument;
+        } else if (strcmp(argv[i], "--") == 0) {
+            only_arguments = true;
+        } else if (argv[i][1] == '-') {
+            result = take_long(options, argc, argv, &i, errors);
+        } else {
+            result = take_letters(options, argc, argv, &i, errors);
+        }
+        if (result != EXIT_FINE)
+            return result;
+        if (options->help)
+            return EXIT_FINE;
+    }
+    return check_argument_count(options, errors);
+}
+
+void options_free(struct options *options) {
+    free(options->given);
+    free(options->arguments);
+    memset(options, 0, sizeof *options);
+}
+
+const char *option_text(const struct options *options, const char *name) {
+    for (size_t i = options->given_count; i-- > 0;)
+        if (strcmp(options->given[i].option->name, name) == 0)
+            return options->given[i].text;
+    for (const struct option *row = options->command->options; row->name; row++)
+        if (strcmp(row->name, name) == 0)
+            return row->fallback;
+    return NULL;
+}
+
+bool option_given(const struct options *options, const char *name) {
+    size_t position = 0;
+    return option_next(options, name, &position) != NULL;
+}
+
+const char *option_next(const struct options *options, const char *name, size_t *position) {
+    while (*position < options->given_count) {
+        const struct option_value *value = &options->given[(*position)++];
+        if (strcmp(value->option->name, name) == 0)
+            return value->text;
+    }
+    return NULL;
+}
+
+int options_filter(const struct options *options, struct filter *filter) {
+    static const struct {
+        const char *name;
+        int (*set)(struct filter *, const char *);
+        const char *takes;
+    } parts[] = {
+        {"rank", filter_set_ranks, "world ranks and ranges of them, as in 0,4-7"},
+        {"comm", filter_set_comm, "uids and globs of names, separated by commas"},
+        {"op", filter_set_op, "globs of functions, separated by commas"},
+        {"from", filter_set_from, "seconds since the start of the job, as in 1.5"},
+        {"to", filter_set_to, "seconds since the start of the job, as in 1.5"},
+        {"step", filter_set_steps, "a step's number or a range, as in 3-9"},
+    };
+    const char *command = options->command->name;
+    memset(filter, 0, sizeof *filter);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const char *text = option_text(options, parts[i].name);
+        int result = text ? parts[i].set(filter, text) : 0;
+        if (result == 0)
+            continue;
+        if (result == -2)
+            fputs("commtap: out of memory\n", stderr);
+        else
+            fprintf(stderr, "commtap %s: --%s takes %s, not '%.64s'\n", command, parts[i].name, parts[i].takes, text);
+        filter_free(filter);
+        return result == -2 ? EXIT_OUTPUT : EXIT_USAGE;
+    }
+    if (!filter->has_from || !filter->has_to || filter->from_ns < filter->to_ns)
+        return EXIT_FINE;
+    fprintf(stderr, "commtap %s: --from %s is not before --to %s\n", command, option_text(options, "from"),
+            option_text(options, "to"));
+    filter_free(filter);
+    return EXIT_USAGE;
+}
+
+/* Prints a phrase wrapped to the text column of help. */
+static void print_wrapped(FILE *stream, const char *text, int column, int width) {
+    int at = column;
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (at > column && at + 1 + word > width) {
+            fprintf(stream, "\n%*s", column, "");
+            at = column;
+        } else if (at > column) {
+            fputc(' ', stream);
+            at++;
+        }
+        fprintf(stream, "%.*s", word, text);
+        at += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    fputc('\n', stream);
+}
+
+enum { HELP_COLUMN = 28, HELP_WIDTH = 110 };
+
+/* The left column; what leaves no blank before the text stands on a line of its own. */
+static void print_left(FILE *stream, const char *text) {
+    fprintf(stream, "  %-*s", HELP_COLUMN - 2, text);
+    if ((int)strlen(text) >= HELP_COLUMN - 2)
+        fprintf(stream, "\n%*s", HELP_COLUMN, "");
+}
+
+static void print_option(FILE *stream, const struct option *row) {
+    char left[64], letter[5] = "    ", doc[512];
+    if (row->letter)
+        snprintf(letter, sizeof letter, "-%c, ", row->letter);
+    snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
+             row->argument ? row->argument : "");
+    print_left(stream, left);
+    snprintf(doc, sizeof doc, "%s%s%s%s%s%s%s%s", row->doc, row->choices ? ": " : "", row->choices ? row->choices : "",
+             row->fallback ? " (default " : "", row->fallback ? row->fallback : "", row->fallback ? ")" : "",
+             row->repeats ? "; may be repeated" : "", "");
+    print_wrapped(stream, doc, HELP_COLUMN, HELP_WIDTH);
+}
+
+static void print_columns(FILE *stream, const struct column *columns) {
+    fputs("\ncolumns, by their name in csv and json:\n", stream);
+    for (const struct column *column = columns; column->key; column++) {
+        if (column->doc) {
+            print_left(stream, column->key);
+            print_wrapped(stream, column->doc, HELP_COLUMN, HELP_WIDTH);
+        } else {
+            fprintf(stream, "  %s\n", column->key);
+        }
+    }
+}
+
+void options_print_help(FILE *stream, const struct command *command) {
+    fprintf(stream, "usage: commtap %s [options]%s%s\n\n%s.\n\n", command->name, *command->arguments ? " " : "",
+            command->arguments, command->summary);
+    if (command->details)
+        fprintf(stream, "%s\n", command->details);
+    fputs("options:\n", stream);
+    for (const struct option *row = command->options; row->name; row++)
+        print_option(stream, row);
+    print_option(stream, &help_row);
+    if (command->columns)
+        print_columns(stream, command->columns);
+}
+
+void options_print_commands(FILE *stream, const struct command *const *commands) {
+    fputs("usage: commtap COMMAND [options] [arguments]\n\n"
+          "What a distributed job's communication costs, and who makes the others wait.\n\ncommands:\n",
+          stream);
+    for (; *commands; commands++) {
+        char left[64];
+        snprintf(left, sizeof left, "%s %s", (*commands)->name, (*commands)->arguments);
+        print_left(stream, left);
+        print_wrapped(stream, (*commands)->summary, HELP_COLUMN, HELP_WIDTH);
+    }
+    fputs("\n  commtap COMMAND --help    options of a command\n"
+          "  commtap --version         version\n"
+          "  commtap --completion      completion script for bash: source <(commtap --completion)\n\n"
+          "exit codes: 0 fine, 1 findings, 2 usage, 3 unusable input, 4 the result could not be written\n",
+          stream);
+}
+
+static void print_choices(FILE *stream, const char *choices) {
+    for (; *choices; choices++)
+        fputc(*choices == '|' ? ' ' : *choices, stream);
+}
+
+void options_print_completion(FILE *stream, const struct command *const *commands) {
+    fputs("_commtap() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+          "        COMPREPLY=($(compgen -W \"",
+          stream);
+    for (const struct command *const *command = commands; *command; command++)
+        fprintf(stream, "%s ", (*command)->name);
+    fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]}:$before in\n", stream);
+    for (const struct command *const *command = commands; *command; command++)
+        for (const struct option *row = (*command)->options; row->name; row++)
+            if (row->choices) {
+                fprintf(stream, "    %s:--%s) COMPREPLY=($(compgen -W \"", (*command)->name, row->name);
+                print_choices(stream, row->choices);
+                fputs("\" -- \"$word\")); return ;;\n", stream);
+            }
+    fputs("    esac\n    case ${COMP_WORDS[1]}:$word in\n", stream);
+    for (const struct command *const *command = commands; *command; command++) {
+        fprintf(stream, "    %s:-*) COMPREPLY=($(compgen -W \"", (*command)->name);
+        for (const struct option *row = (*command)->options; row->name; row++)
+            fprintf(stream, "--%s ", row->name);
+        fputs("--help\" -- \"$word\")) ;;\n", stream);
+    }
+    fputs("    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F _commtap commtap\n",
+          stream);
+}
+
+static enum format format_named(const char *name) {
+    static const char *const names[] = {"text", "json", "csv", "jsonl"};
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum format)i;
+    return OUTPUT_TEXT;
+}
+
+int output_open(struct output *output, const struct options *options) {
+    const char *color = option_text(options, "color"), *no_color = getenv("NO_COLOR");
+    if (changes_check() != EXIT_FINE)
+        return EXIT_AGAIN;
+    *output = (struct output){.stream = stdout, .path = option_text(options, "output")};
+    output->format = format_named(option_text(options, "format"));
+    if (output->path && !(output->stream = fopen(output->path, "w"))) {
+        fprintf(stderr, "commtap: %s: %s\n", output->path, strerror(errno));
+        return EXIT_OUTPUT;
+    }
+    if (color && strcmp(color, "auto") != 0)
+        output->color = strcmp(color, "always") == 0;
+    else
+        output->color = color && !(no_color && *no_color) && isatty(fileno(output->stream));
+    return EXIT_FINE;
+}
+
+int output_close(struct output *output, int code) {
+    int failed = ferror(output->stream), error = 0;
+    if (fflush(output->stream) != 0) {
+        failed = 1;
+        error = errno;
+    }
+    if (output->path && fclose(output->stream) != 0 && !failed) {
+        failed = 1;
+        error = errno;
+    }
+    if (!failed)
+        return code;
+    fprintf(stderr, "commtap: %s: %s\n", output->path ? output->path : "standard output",
+            error ? strerror(error) : "write error");
+    return EXIT_OUTPUT;
+}

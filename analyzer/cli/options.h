@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Command line -> values, by a command's option table; help and completion from the same table; where output goes.
+ * Lives here: parsing, usage messages, help texts, the output stream of a command.
+ * Must not live here: what any option means to a command.
+ */
+#ifndef COMMTAP_CLI_OPTIONS_H
+#define COMMTAP_CLI_OPTIONS_H
+
+#include <stdio.h>
+
+#include "analyzer/cli/command.h"
+#include "analyzer/load/filter.h"
+
+struct option_value {
+    const struct option *option;
+    const char *text; /* "" for switches */
+};
+
+struct options {
+    const struct command *command;
+    struct option_value *given; /* in the order of the command line */
+    size_t given_count;
+    char **arguments; /* positional; points into argv, NULL-terminated */
+    size_t argument_count;
+    bool help; /* --help was given: nothing else was checked */
+};
+
+/* Parses argv[0..argc-1] (without program and command name), reordering nothing. Returns EXIT_FINE or, after one
+ * message on `errors`, EXIT_USAGE (EXIT_OUTPUT when memory is short). The caller frees with options_free in every
+ * case. argv must outlive the result. */
+int options_parse(struct options *options, const struct command *command, int argc, char **argv, FILE *errors);
+void options_free(struct options *options);
+
+/* Value of an option: the last one given, else its fallback, else NULL. "" for a switch that was given. */
+const char *option_text(const struct options *options, const char *name);
+/* True when the option was on the command line. */
+bool option_given(const struct options *options, const char *name);
+/* Walks the values of an option that repeats: *position starts at 0. Returns NULL at the end. */
+const char *option_next(const struct options *options, const char *name, size_t *position);
+
+/* Builds the filter from --rank, --comm, --op, --from, --to and --step. Returns EXIT_FINE, or EXIT_USAGE (EXIT_OUTPUT
+ * when memory is short) after one message on stderr. The caller frees with filter_free. */
+int options_filter(const struct options *options, struct filter *filter);
+
+/* Prints `commtap CMD --help`, the list of commands, and a bash completion script for all of them. */
+void options_print_help(FILE *stream, const struct command *command);
+void options_print_commands(FILE *stream, const struct command *const *commands);
+void options_print_completion(FILE *stream, const struct command *const *commands);
+
+/* Of the `count` names the one nearest to `name` by edit distance, NULL when none is near. */
+const char *nearest_name(const char *name, const char *const *names, size_t count);
+
+enum format { OUTPUT_TEXT = 0, OUTPUT_JSON, OUTPUT_CSV, OUTPUT_JSONL };
+
+/* Where a command writes. */
+struct output {
+    FILE *stream;
+    const char *path; /* NULL = standard output */
+    enum format format;
+    bool color;
+};
+
+/* Opens --output (or standard output) and notes --format and --color. Returns EXIT_FINE, EXIT_OUTPUT after one message
+ * on stderr, or EXIT_AGAIN where dumps changed while they were read: the command ends with that, having freed all. */
+int output_open(struct output *output, const struct options *options);
+/* Flushes and closes; a full disk shows here. Returns `code`, or EXIT_OUTPUT after one message on stderr. */
+int output_close(struct output *output, int code);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of selection.h.
+ */
+#include "analyzer/cli/selection.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/cli/input.h"
+#include "analyzer/render/escape.h"
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool parse_marker(const struct options *options, struct step_marker *marker) {
+    const char *text = option_text(options, "marker");
+    *marker = (struct step_marker){.anchor = option_text(options, "anchor"), .any_level = true};
+    if (!text)
+        return true;
+    if (strncmp(text, "pcontrol", 8) != 0 || marker->anchor)
+        return false;
+    marker->pcontrol = true;
+    if (text[8] == '\0')
+        return true;
+    char *end;
+    errno = 0;
+    long level = strtol(text + 9, &end, 10);
+    marker->any_level = false;
+    marker->level = (int32_t)level;
+    return text[8] == ':' && text[9] && *end == '\0' && errno == 0 && level >= 0 && level <= INT32_MAX;
+}
+
+int selection_read(struct selection *selection, const struct options *options) {
+    *selection = (struct selection){0};
+    if (!parse_marker(options, &selection->marker)) {
+        fprintf(stderr, "commtap %s: --marker takes pcontrol or pcontrol:LEVEL, and not with --anchor\n",
+                options->command->name);
+        return EXIT_USAGE;
+    }
+    return options_filter(options, &selection->filter);
+}
+
+void selection_free(struct selection *selection) {
+    filter_free(&selection->filter);
+}
+
+/* ---- from a directory to a window ------------------------------------------------------------ */
+
+int selection_choose_job(struct job *job, const struct dump_set *set, const struct options *options,
+                         bool (*alive)(const struct dump *)) {
+    const char *run = option_text(options, "run");
+    int selected = job_select(job, set, run, alive);
+    if (selected == 0)
+        return EXIT_FINE;
+    if (selected != -1)
+        return input_no_memory();
+    fputs("commtap: no dump of run '", stderr);
+    escape_text(stderr, run ? run : "");
+    fputs("' in ", stderr);
+    escape_text(stderr, set->directory);
+    fputc('\n', stderr);
+    return EXIT_UNUSABLE;
+}
+
+int selected_time_find(struct selected_time *time, const struct job *job, const struct selection *selection) {
+    *time = (struct selected_time){0};
+    if (!filter_is_timed(&selection->filter))
+        return EXIT_FINE;
+    bool done = common_clock_build(&time->clock, job->dumps, job->count) &&
+                scope_build(&time->scope, job, &time->clock, &selection->filter, &selection->marker);
+    return done ? EXIT_FINE : input_no_memory();
+}
+
+void selected_time_free(struct selected_time *time) {
+    scope_free(&time->scope);
+    common_clock_free(&time->clock);
+}

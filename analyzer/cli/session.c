@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a judged job.
+ * Lives here: running the stages, progress, --fail-on.
+ * Must not live here: the stages, printing of results.
+ */
+#include "analyzer/cli/session.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/cli/input.h"
+#include "analyzer/job/process.h"
+#include "analyzer/render/escape.h"
+
+/* ---- the stages ------------------------------------------------------------------------------ */
+
+static void show_progress(void *context, unsigned permille) {
+    unsigned *shown = context;
+    if (permille / 10 == *shown)
+        return;
+    *shown = permille / 10;
+    fprintf(stderr, "\rcommtap: reading %u %%", *shown);
+    fflush(stderr);
+}
+
+unsigned session_workers(const struct options *options) {
+    const char *text = option_text(options, "threads");
+    long count = text ? strtol(text, NULL, 10) : sysconf(_SC_NPROCESSORS_ONLN);
+    return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
+}
+
+static bool judge(struct session *session, const struct options *options) {
+    unsigned shown = 0;
+    bool terminal = isatty(STDERR_FILENO);
+    const struct scope *scope = &session->scope;
+    const struct filter *filter = &session->selection.filter;
+    struct straggler_request request = {.workers = session_workers(options),
+                                        .limited = scope->limited,
+                                        .from_ns = scope->from_ns,
+                                        .to_ns = scope->to_ns,
+                                        .shown = filter->op || filter->comm ? filter : NULL,
+                                        .progress = terminal ? show_progress : NULL,
+                                        .progress_context = &shown};
+    bool done = straggler_analyse(&session->analysis, &session->clock, &session->directory, &request);
+    if (terminal && shown > 0)
+        fputs("\r\033[K", stderr);
+    return done;
+}
+
+/* Names the call sites that the findings speak of. */
+static bool name_sites(struct session *session) {
+    session->labels = site_labels_new(session->sites.symbols, &session->sites.skip);
+    session->analysis.labels = session->labels;
+    return session->labels &&
+           hot_sites_build(&session->hot, &session->analysis.waits.sites, session->sites.symbols, session->labels) &&
+           path_sites_build(&session->path, &session->analysis.causes, &session->directory, session->sites.symbols,
+                            session->labels);
+}
+
+static int run_stages(struct session *session, const struct options *options) {
+    int code = selection_choose_job(&session->job, &session->set, options, process_is_alive);
+    if (code == EXIT_FINE)
+        code = call_sites_open(&session->sites, options, session->job.dumps, session->job.count);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = common_clock_build(&session->clock, session->job.dumps, session->job.count) &&
+                match_directory_build(&session->directory, session->job.dumps, session->job.count);
+    if (done) {
+        job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
+        done = scope_build(&session->scope, &session->job, &session->clock, &session->selection.filter,
+                           &session->selection.marker) &&
+               judge(session, options);
+    }
+    done = done && name_sites(session);
+    if (done)
+        findings_collect(&session->findings, &session->set, &session->job, &session->analysis);
+    return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
+}
+
+int session_open(struct session *session, const struct options *options) {
+    *session = (struct session){0};
+    int code = session_check_options(options);
+    if (code == EXIT_FINE)
+        code = selection_read(&session->selection, options);
+    if (code == EXIT_FINE)
+        code = input_open(options->arguments[0], &session->set);
+    if (code != EXIT_FINE) {
+        selection_free(&session->selection);
+        return code;
+    }
+    code = run_stages(session, options);
+    if (code != EXIT_FINE)
+        session_close(session);
+    return code;
+}
+
+void session_close(struct session *session) {
+    findings_free(&session->findings);
+    hot_sites_free(&session->hot);
+    path_sites_free(&session->path);
+    site_labels_free(session->labels);
+    call_sites_close(&session->sites);
+    straggler_analysis_free(&session->analysis);
+    match_directory_free(&session->directory);
+    scope_free(&session->scope);
+    common_clock_free(&session->clock);
+    job_free(&session->job);
+    dump_set_close(&session->set);
+    selection_free(&session->selection);
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool find_severity(const char *text, enum severity *severity) {
+    for (int i = SEVERITY_INFO; i <= SEVERITY_ERROR; i++)
+        if (strcmp(text, severity_name((enum severity)i)) == 0) {
+            *severity = (enum severity)i;
+            return true;
+        }
+    return false;
+}
+
+int session_check_options(const struct options *options) {
+    size_t position = 0;
+    const char *what;
+    enum severity least;
+    while ((what = option_next(options, "fail-on", &position)) != NULL)
+        if (!find_severity(what, &least) && !finding_code_known(what)) {
+            fprintf(stderr, "commtap %s: --fail-on takes info, warning, error or a finding's code, not '%.64s'\n",
+                    options->command->name, what);
+            return EXIT_USAGE;
+        }
+    const char *threads = option_text(options, "threads");
+    if (threads && (!isdigit((unsigned char)threads[0]) || strtol(threads, NULL, 10) < 1)) {
+        fprintf(stderr, "commtap %s: --threads takes a number from 1 up\n", options->command->name);
+        return EXIT_USAGE;
+    }
+    return EXIT_FINE;
+}
+
+int session_verdict(const struct session *session, const struct options *options) {
+    size_t position = 0;
+    const char *what;
+    while ((what = option_next(options, "fail-on", &position)) != NULL)
+        for (size_t i = 0; i < session->findings.count; i++) {
+            const struct finding *finding = &session->findings.items[i];
+            enum severity least;
+            if (find_severity(what, &least) ? finding->severity >= least : strcmp(what, finding->code) == 0)
+                return EXIT_FINDINGS;
+        }
+    return EXIT_FINE;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a judged job: what `report` and `stragglers` do before they print.
+ * Lives here: running the stages one after the other, with progress on a terminal.
+ * Must not live here: the stages, printing of results.
+ */
+#ifndef COMMTAP_CLI_SESSION_H
+#define COMMTAP_CLI_SESSION_H
+
+#include "analyzer/findings/findings.h"
+#include "analyzer/waits/hot_sites.h"
+#include "analyzer/waits/critical_path_sites.h"
+#include "analyzer/cli/call_sites.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/cli/selection.h"
+
+struct session {
+    struct selection selection;
+    struct scope scope; /* what of the time was asked for */
+    struct dump_set set;
+    struct job job;
+    struct common_clock clock;
+    struct match_directory directory;
+    struct straggler_analysis analysis;
+    struct findings findings;
+    struct call_sites sites;
+    struct site_labels *labels;
+    struct hot_sites hot;
+    struct path_sites path;
+    int64_t start_ns, end_ns; /* of the job, common clock */
+};
+
+#define OPTION_RUN                                                                                                     \
+    { .name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest" }
+#define OPTION_THREADS                                                                                                 \
+    { .name = "threads", .argument = "N", .doc = "worker threads; the result does not depend on them" }
+#define OPTION_FAIL_ON                                                                                                 \
+    {                                                                                                                  \
+        .name = "fail-on", .argument = "WHAT", .repeats = true,                                                        \
+        .doc = "exit with 1 on findings: a severity (info, warning, error: that or worse) or a finding's code"         \
+    }
+
+/* Opens and judges the directory that is the first argument. Returns EXIT_FINE; otherwise a message was printed and
+ * nothing is left open. The caller ends with session_close. Where a part of the time was asked for, only that is
+ * judged: one window for all ranks, with what reaches into it. --rank, --comm and --op take nothing from the judgement:
+ * who is to blame does not depend on who is shown. */
+int session_open(struct session *session, const struct options *options);
+void session_close(struct session *session);
+
+/* Worker threads to use: as many as --threads says, where the command has it, else one per processor. */
+unsigned session_workers(const struct options *options);
+
+/* EXIT_FINDINGS where --fail-on asks for it, else EXIT_FINE. */
+int session_verdict(const struct session *session, const struct options *options);
+/* Checks --fail-on and --threads before any work. Returns EXIT_FINE, or EXIT_USAGE after one message. */
+int session_check_options(const struct options *options);
+
+#endif

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a directory to a diagnosis.
+ * Lives here: opening, waiting between looks, comparing them.
+ * Must not live here: judging, printing of results.
+ */
+#include "analyzer/cli/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzer/cli/command.h"
+#include "analyzer/job/deaths.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/job/process.h"
+#include "analyzer/render/escape.h"
+
+/* ---- one look -------------------------------------------------------------------------------- */
+
+static int refuse_run(const char *directory, const char *run) {
+    fputs("commtap: no dump of run '", stderr);
+    escape_text(stderr, run);
+    fputs("' in ", stderr);
+    escape_text(stderr, directory);
+    fputc('\n', stderr);
+    return EXIT_UNUSABLE;
+}
+
+static enum process_state *ask_for_states(const struct job *job) {
+    enum process_state *states = calloc(job->count + 1, sizeof *states);
+    for (size_t d = 0; states && d < job->count; d++)
+        states[d] = process_state(job->dumps[d]);
+    return states;
+}
+
+static int choose(struct watch *watch, const char *directory, const char *run) {
+    int selected = job_select(&watch->job, &watch->set, run, process_is_alive);
+    if (selected == -1)
+        return refuse_run(directory, run ? run : "");
+    watch->states = selected == 0 ? ask_for_states(&watch->job) : NULL;
+    return watch->states ? EXIT_FINE : input_no_memory();
+}
+
+/* Whether a process that has not ended properly may still run. */
+static bool may_live(const struct job *job, const enum process_state *states) {
+    for (size_t d = 0; d < job->count; d++)
+        if (!(job->dumps[d]->header->state & (STATE_FINALISED | STATE_EXITED | STATE_COPIED)) &&
+            states[d] != PROCESS_GONE)
+            return true;
+    return false;
+}
+
+static void close_look(struct watch *watch) {
+    job_free(&watch->job);
+    dump_set_close(&watch->set);
+    free(watch->states);
+    watch->states = NULL;
+}
+
+/* ---- two looks ------------------------------------------------------------------------------- */
+
+/* What the first look saw of each dump, by path. */
+struct seen {
+    char *path;
+    uint64_t look;
+    enum process_state state;
+};
+
+static int compare_seen(const void *a, const void *b) {
+    return strcmp(((const struct seen *)a)->path, ((const struct seen *)b)->path);
+}
+
+static struct seen *note_look(const struct job *job, const enum process_state *states) {
+    struct seen *seen = calloc(job->count + 1, sizeof *seen);
+    for (size_t d = 0; seen && d < job->count; d++) {
+        seen[d] = (struct seen){strdup(job->dumps[d]->path), dump_look(job->dumps[d]), states[d]};
+        if (!seen[d].path) {
+            for (size_t i = 0; i < d; i++)
+                free(seen[i].path);
+            free(seen);
+            return NULL;
+        }
+    }
+    if (seen)
+        qsort(seen, job->count, sizeof *seen, compare_seen);
+    return seen;
+}
+
+/* Ranks whose dump looks different now, or was not there before. */
+static size_t find_moving(const struct job *job, const struct seen *seen, size_t seen_count, int32_t *ranks) {
+    size_t count = 0;
+    for (size_t d = 0; d < job->count; d++) {
+        const struct seen key = {.path = job->dumps[d]->path};
+        const struct seen *before = bsearch(&key, seen, seen_count, sizeof *seen, compare_seen);
+        dump_refresh(job->dumps[d]);
+        if (!before || before->look != dump_look(job->dumps[d]))
+            ranks[count++] = job->dumps[d]->header->rank;
+    }
+    return count;
+}
+
+/* Where a launcher took everybody down between the looks, the first one still knows who had gone before. */
+static void recall_states(struct watch *watch, const struct seen *seen, size_t seen_count) {
+    bool any_alive = false;
+    for (size_t d = 0; d < watch->job.count; d++)
+        any_alive |= watch->states[d] == PROCESS_RUNS || watch->states[d] == PROCESS_STOPPED;
+    for (size_t d = 0; !any_alive && d < watch->job.count; d++) {
+        const struct seen key = {.path = watch->job.dumps[d]->path};
+        const struct seen *before = bsearch(&key, seen, seen_count, sizeof *seen, compare_seen);
+        if (before)
+            watch->states[d] = before->state;
+    }
+}
+
+static void sleep_for(double seconds) {
+    struct timespec rest = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
+/* Opens everything anew: files may have grown and new ones come. */
+static int look_again(struct watch *watch, const char *directory, const char *run) {
+    close_look(watch);
+    enum dump_set_result result = dump_set_open(directory, &watch->set);
+    if (result != DUMP_SET_OK)
+        return input_refuse(directory, result, &watch->set);
+    return choose(watch, directory, run);
+}
+
+static int judge(struct watch *watch, const struct options *options, const int32_t *moving, size_t moving_count) {
+    struct call_sites sites;
+    int code = call_sites_open(&sites, options, watch->job.dumps, watch->job.count);
+    struct site_labels *labels = code == EXIT_FINE ? site_labels_new(sites.symbols, &sites.skip) : NULL;
+    struct diagnose_request request = {.states = watch->states,
+                                       .settled = watch->looks > 1 && moving_count == 0,
+                                       .moving = moving,
+                                       .moving_count = moving_count,
+                                       .labels = labels};
+    struct job_end end;
+    if (deaths_read(&watch->job, &end))
+        request.end = &end;
+    if (code == EXIT_FINE)
+        code = labels && diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
+    site_labels_free(labels);
+    call_sites_close(&sites);
+    return code;
+}
+
+/* Live dumps may change while they are judged: what was found holds only if those that stood still do. */
+static int judge_until_still(struct watch *watch, const struct options *options, const struct seen *seen, size_t count,
+                             int32_t *moving) {
+    for (;;) {
+        size_t before = find_moving(&watch->job, seen, count, moving);
+        int code = judge(watch, options, moving, before);
+        if (code != EXIT_FINE || watch->diagnosis.verdict == VERDICT_OK ||
+            find_moving(&watch->job, seen, count, moving) <= before)
+            return code;
+        diagnosis_free(&watch->diagnosis);
+    }
+}
+
+static int look_twice(struct watch *watch, const struct options *options, double wait) {
+    const char *directory = options->arguments[0], *run = option_text(options, "run");
+    size_t count = watch->job.count;
+    struct seen *seen = note_look(&watch->job, watch->states);
+    if (!seen)
+        return input_no_memory();
+    sleep_for(wait);
+    int code = look_again(watch, directory, run);
+    int32_t *moving = code == EXIT_FINE ? calloc(watch->job.count + 1, sizeof *moving) : NULL;
+    if (moving) {
+        watch->looks = 2;
+        recall_states(watch, seen, count);
+        code = judge_until_still(watch, options, seen, count, moving);
+    } else if (code == EXIT_FINE) {
+        code = input_no_memory();
+    }
+    for (size_t i = 0; i < count; i++)
+        free(seen[i].path);
+    free(seen);
+    free(moving);
+    return code;
+}
+
+int watch_open(struct watch *watch, const struct options *options, double wait) {
+    const char *directory = options->arguments[0], *run = option_text(options, "run");
+    *watch = (struct watch){.looks = 1};
+    int code = input_open(directory, &watch->set);
+    if (code == EXIT_FINE)
+        code = choose(watch, directory, run);
+    if (code != EXIT_FINE)
+        return code;
+    return may_live(&watch->job, watch->states) ? look_twice(watch, options, wait) : judge(watch, options, NULL, 0);
+}
+
+void watch_close(struct watch *watch) {
+    diagnosis_free(&watch->diagnosis);
+    close_look(watch);
+}
+
+/* ---- a job that is open ---------------------------------------------------------------------- */
+
+int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, struct site_labels *labels) {
+    *diagnosis = (struct diagnosis){0};
+    enum process_state *states = ask_for_states(job);
+    uint64_t *looks = calloc(job->count + 1, sizeof *looks);
+    int32_t *moving = calloc(job->count + 1, sizeof *moving);
+    struct diagnose_request request = {.states = states, .moving = moving, .labels = labels};
+    struct job_end end;
+    if (deaths_read(job, &end))
+        request.end = &end;
+    bool done = states && looks && moving;
+    if (done && may_live(job, states)) {
+        for (size_t d = 0; d < job->count; d++)
+            looks[d] = dump_look(job->dumps[d]);
+        sleep_for(wait);
+        for (size_t d = 0; d < job->count; d++) {
+            dump_refresh(job->dumps[d]);
+            if (dump_look(job->dumps[d]) != looks[d])
+                moving[request.moving_count++] = job->dumps[d]->header->rank;
+        }
+        request.settled = request.moving_count == 0;
+    }
+    done = done && diagnose(diagnosis, job, &request);
+    free(states);
+    free(looks);
+    free(moving);
+    return done ? EXIT_FINE : input_no_memory();
+}

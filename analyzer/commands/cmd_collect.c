@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap collect: dumps that a job staged on its nodes come into its output directory. commtap-collect is this
+ * command. Lives here: its options, its messages, what is tidied up when a signal ends it. Must not live here: how a
+ * dump is fetched (collect/), reading dumps.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/collect/collect.h"
+#include "analyzer/collect/incoming.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/job/process.h"
+#include "analyzer/render/escape.h"
+
+enum { AT_ONCE_MAX = 128 };
+
+static void abandon(int signal) {
+    incoming_abandon_all();
+    raise(signal); /* the handler is gone: SA_RESETHAND */
+}
+
+static void tidy_up_on_signals(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    const struct sigaction action = {.sa_handler = abandon, .sa_flags = (int)SA_RESETHAND | SA_NODEFER};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        sigaction(signals[i], &action, NULL);
+}
+
+static void say_item(const struct collect_item *item, const char *reason) {
+    fputs("commtap-collect: ", stderr);
+    if (item->stub.path[0]) {
+        if (item->stub.rank >= 0)
+            fprintf(stderr, "rank %d on ", (int)item->stub.rank);
+        escape_text(stderr, item->stub.host);
+        fputs(": ", stderr);
+    }
+    escape_text(stderr, item->stub.path[0] ? item->stub.path : item->stub_name);
+    fputs(": ", stderr);
+    escape_text(stderr, reason);
+    fputc('\n', stderr);
+}
+
+static int say(const struct collection *collection, const char *directory, bool remove) {
+    size_t fetched = 0, used = 0, left = 0;
+    for (size_t i = 0; i < collection->count; i++) {
+        const struct collect_item *item = &collection->items[i];
+        if (item->state == COLLECT_NOT)
+            say_item(item, item->reason);
+        if (item->not_removed[0]) {
+            fputs("commtap-collect: copied but not removed: ", stderr);
+            say_item(item, item->not_removed);
+        }
+        fetched += item->state != COLLECT_NOT;
+        used += item->state == COLLECT_STILL_USED;
+        left += item->not_removed[0] != '\0';
+    }
+    printf("commtap-collect: %zu of %zu dumps fetched from %zu host%s into ", fetched, collection->count,
+           collection->hosts, collection->hosts == 1 ? "" : "s");
+    escape_text(stdout, directory);
+    fputc('\n', stdout);
+    if (!remove && fetched > used)
+        printf(
+            "commtap-collect: what was fetched lies on its nodes, too, until they are started anew; --remove deletes\n"
+            "it with the copying, later nothing says where it is\n");
+    if (used > 0)
+        printf("commtap-collect: %zu of them are still written to: collect again when their processes have ended\n",
+               used);
+    return fetched == collection->count && left == 0 ? EXIT_FINE : EXIT_FINDINGS;
+}
+
+static int collect(int directory, const char *shown, const struct collect_request *request) {
+    struct collection collection;
+    int code = EXIT_FINE;
+    tidy_up_on_signals();
+    if (!collect_all(&collection, directory, request)) {
+        fputs("commtap-collect: ", stderr);
+        escape_text(stderr, shown);
+        fprintf(stderr, ": %s\n", strerror(errno));
+        code = EXIT_OUTPUT;
+    } else if (collection.count > 0) {
+        code = say(&collection, shown, request->remove);
+    } else {
+        fputs("commtap-collect: nothing to fetch for ", stdout);
+        escape_text(stdout, shown);
+        fputc('\n', stdout);
+    }
+    collect_free(&collection);
+    return code;
+}
+
+static int run(const struct options *options) {
+    const char *shown = options->arguments[0], *jobs = option_text(options, "jobs");
+    char boot_id[64] = "", *end;
+    errno = 0;
+    long at_once = strtol(jobs, &end, 10);
+    if (errno || *end || end == jobs || at_once < 1) {
+        fprintf(stderr, "commtap-collect: --jobs takes a number from 1 up, not '%s'\n", jobs);
+        return EXIT_USAGE;
+    }
+    int directory = open(shown, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) {
+        fputs("commtap-collect: ", stderr);
+        escape_text(stderr, shown);
+        fprintf(stderr, ": %s\n", strerror(errno));
+        return EXIT_USAGE;
+    }
+    process_boot_id(boot_id, sizeof boot_id); /* where it is unknown every host is another one */
+    const struct collect_request request = {.ssh = option_text(options, "ssh"),
+                                            .at_once = at_once < AT_ONCE_MAX ? (unsigned)at_once : AT_ONCE_MAX,
+                                            .remove = option_given(options, "remove"),
+                                            .boot_id = boot_id};
+    int code = collect(directory, shown, &request);
+    close(directory);
+    return code;
+}
+
+static const struct option option_rows[] = {
+    {.name = "jobs", .argument = "N", .fallback = "16", .doc = "hosts asked at a time, at most 128"},
+    {.name = "ssh",
+     .argument = "COMMAND",
+     .fallback = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15 -o ServerAliveCountMax=4",
+     .doc = "how a host is reached: these words, split at blanks, and the host's name"},
+    {.name = "remove", .doc = "delete each staged file once this call has fetched it"},
+    OPTION_END,
+};
+
+const struct command command_collect = {
+    .name = "collect",
+    .summary = "fetch dumps that a killed job left on its nodes (commtap-collect)",
+    .arguments = "DIR",
+    .details =
+        "For each stub commtap.<run id>.<16 hex>.stub in DIR the dump is copied from where its process staged it, by\n"
+        "your own ssh, each host being asked once. Only what the library can have written is touched: regular files\n"
+        "that belong to you, named like their stub, in /dev/shm, /tmp or /var/tmp, that hold the dump of the stub's\n"
+        "process. A stub goes once its dump has been copied and compared; one that is damaged stays. What still grows\n"
+        "is copied as it is, and keeps its stub. Nothing in DIR is replaced but an earlier copy of the same dump.\n"
+        "Run it as the user of the job: root, too, collects only what is root's.\n"
+        "Exits with 0 where all is collected, 1 where something is not, or was not removed though --remove was "
+        "given.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = option_rows,
+    .run = run,
+};

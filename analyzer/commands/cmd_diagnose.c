@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap diagnose: why the job hangs.
+ * Lives here: the command's options, looking twice where processes may live.
+ * Must not live here: judging (diagnose/), sentences, looks.
+ */
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/render/diagnosis.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/table.h"
+#include "analyzer/cli/watch.h"
+
+static int complain(const char *what, const char *value) {
+    fprintf(stderr, "commtap diagnose: %s, not '%.64s'\n", what, value);
+    return EXIT_USAGE;
+}
+
+static int check_options(const struct options *options, double *wait) {
+    static const char *const severities[] = {"info", "warning", "error"};
+    size_t position = 0;
+    const char *what, *seconds = option_text(options, "wait");
+    while ((what = option_next(options, "fail-on", &position)) != NULL) {
+        bool known = false;
+        for (size_t i = 0; i < sizeof severities / sizeof *severities; i++)
+            known |= strcmp(what, severities[i]) == 0;
+        for (int v = VERDICT_OK; v <= VERDICT_UNKNOWN; v++)
+            known |= strcmp(what, verdict_name((enum verdict)v)) == 0;
+        if (!known)
+            return complain("--fail-on takes info, warning, error or a verdict", what);
+    }
+    char *end;
+    *wait = strtod(seconds, &end);
+    if (!isdigit((unsigned char)seconds[0]) || *end || *wait < 1 || *wait > 3600)
+        return complain("--wait takes seconds from 1 to 3600", seconds);
+    return EXIT_FINE;
+}
+
+/* EXIT_FINDINGS where --fail-on names the verdict, or a severity that it reaches. */
+static int exit_code(const struct options *options, const struct diagnosis *diagnosis) {
+    enum verdict verdict = diagnosis->verdict;
+    const char *what, *severity = severity_name(diagnosis_severity(diagnosis));
+    size_t position = 0;
+    while ((what = option_next(options, "fail-on", &position)) != NULL)
+        if (strcmp(what, verdict_name(verdict)) == 0 || strcmp(what, severity) == 0 ||
+            (verdict != VERDICT_OK && strcmp(what, "info") == 0) ||
+            (strcmp(severity, "error") == 0 && strcmp(what, "warning") == 0))
+            return EXIT_FINDINGS;
+    return EXIT_FINE;
+}
+
+static void print_next(FILE *stream, const struct diagnosis *diagnosis, const char *directory) {
+    for (size_t i = 0; i < diagnosis->culprit_count; i++) {
+        const struct party *party = &diagnosis->world.parties[diagnosis->culprits[i].party];
+        if (party->process != PROCESS_RUNS)
+            continue;
+        fprintf(stream, "\nnext: look at rank %d where it is: gdb -p %lld (py-spy dump --pid for Python) on ",
+                party->rank, (long long)party->dump->header->pid);
+        escape_text(stream, party->dump->host);
+        fputc('\n', stream);
+        return;
+    }
+    fputs("\nnext: commtap report ", stream);
+    escape_text(stream, directory);
+    fputc('\n', stream);
+}
+
+static int print(const struct options *options, const struct filter *filter, struct watch *watch) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = true;
+    if (output.format == OUTPUT_JSON) {
+        done = json_print(output.stream, diagnosis_to_json(&watch->diagnosis, &watch->job, watch->looks, filter));
+    } else {
+        diagnosis_print(output.stream, &watch->diagnosis, output.color);
+        diagnosis_print_waits(output.stream, &watch->diagnosis, filter);
+        print_next(output.stream, &watch->diagnosis, options->arguments[0]);
+    }
+    return output_close(&output, done ? exit_code(options, &watch->diagnosis) : input_no_memory());
+}
+
+static int run(const struct options *options) {
+    struct watch watch;
+    struct filter filter;
+    double wait;
+    int code = check_options(options, &wait);
+    if (code == EXIT_FINE)
+        code = options_filter(options, &filter);
+    if (code != EXIT_FINE)
+        return code;
+    code = watch_open(&watch, options, wait);
+    if (code == EXIT_FINE)
+        code = print(options, &filter, &watch);
+    watch_close(&watch);
+    filter_free(&filter);
+    return code;
+}
+
+/* clang-format off */
+static const struct option diagnose_options[] = {
+    OPTION_FORMAT("text|json"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    {.name = "fail-on", .argument = "WHAT", .repeats = true,
+     .doc = "exit with 1 on a verdict (hang, desync, deadlock, dead_rank, unknown, ok) or a severity (info, warning, error)"},
+    {.name = "wait", .argument = "SECONDS", .fallback = "1", .doc = "time between the two looks at a job that may live"},
+    {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest"},
+    OPTION_RANK,
+    OPTION_COMM,
+    OPTION_OP,
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
+    OPTION_END};
+/* clang-format on */
+
+const struct command command_diagnose = {
+    .name = "diagnose",
+    .summary = "why the job hangs: who waits for whom, who is missing, deadlocks, mismatched collectives",
+    .arguments = "DIR",
+    .details =
+        "Of a job that lives it looks twice, a second apart: if anything moved in between, it does not hang, but for\n"
+        "ranks that stood still and wait for each other in a circle.\n"
+        "A job that was killed keeps the verdict it had while it hung; where its waits were no older than usual, it is "
+        "ok\n"
+        "when its end is known (commtap run notes it), else the hang is a warning.\n"
+        "The verdict is about the whole job at one moment: --rank, --comm and --op change nothing in it; they add "
+        "what\n"
+        "those wait in.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = diagnose_options,
+    .run = run,
+};

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap env: every knob of the library, its value here and its default.
+ * Lives here: the list, expanded from the table of knobs; unknown COMMTAP_ names.
+ * Must not live here: what a knob does.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/table.h"
+
+extern char **environ;
+
+struct knob {
+    const char *name, *type, *fallback, *doc;
+};
+
+static const struct knob knobs[] = {
+#define KNOB(field, name, type, fallback, doc) {#name, #type, fallback, doc},
+#include "shim/knobs.def"
+#undef KNOB
+};
+enum { KNOBS = sizeof knobs / sizeof *knobs };
+
+#define VALUE(NAME, EXPRESSION)                                                                                        \
+    static struct cell NAME(const void *row) {                                                                         \
+        const struct knob *knob = row;                                                                                 \
+        return EXPRESSION;                                                                                             \
+    }
+VALUE(name, cell_text(knob->name))
+VALUE(value, cell_text(getenv(knob->name) ? getenv(knob->name) : knob->fallback))
+VALUE(set, cell_switch(getenv(knob->name) != NULL))
+VALUE(fallback, cell_text(knob->fallback))
+VALUE(type, cell_text(knob->type))
+VALUE(doc, cell_text(knob->doc))
+
+static const struct column columns[] = {
+    {"name", "name", .value = name, .left = true},
+    {"value", "value", .value = value, .left = true},
+    {"set", NULL, .value = set, .doc = "given in the environment"},
+    {"default", "default", .value = fallback, .left = true},
+    {"type", NULL, .value = type},
+    {"doc", "meaning", .value = doc, .left = true},
+    {NULL, NULL, .value = NULL},
+};
+
+/* COMMTAP_ variables that no knob has. COMMTAP_LIBRARY tells `commtap run` which library to preload. */
+static void warn_unknown(void) {
+    const char *names[KNOBS];
+    for (size_t i = 0; i < KNOBS; i++)
+        names[i] = knobs[i].name;
+    for (char **entry = environ; *entry; entry++) {
+        char given[128];
+        size_t length = strcspn(*entry, "="), i = 0;
+        if (strncmp(*entry, "COMMTAP_", 8) != 0 || length >= sizeof given)
+            continue;
+        memcpy(given, *entry, length);
+        given[length] = '\0';
+        while (i < KNOBS && strcmp(given, names[i]) != 0)
+            i++;
+        if (i < KNOBS || strcmp(given, "COMMTAP_LIBRARY") == 0)
+            continue;
+        const char *near = nearest_name(given, names, KNOBS);
+        fputs("commtap: no knob is called ", stderr);
+        escape_text(stderr, given);
+        fprintf(stderr, "%s%s%s\n", near ? " (maybe: " : "", near ? near : "", near ? "?)" : "");
+    }
+}
+
+static int run(const struct options *options) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    const struct table table = {columns, knobs, sizeof *knobs, KNOBS};
+    bool enough_memory = true;
+    warn_unknown();
+    if (output.format == OUTPUT_JSON) {
+        json_t *rows = table_to_json(&table);
+        enough_memory =
+            rows && json_print(output.stream, json_pack("{s:s, s:o}", "schema", "commtap.env/1", "knobs", rows));
+    } else if (output.format == OUTPUT_CSV) {
+        table_print_csv(output.stream, &table);
+    } else {
+        enough_memory = table_print_text(output.stream, &table, output.color);
+    }
+    return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
+}
+
+static const struct option option_rows[] = {
+    OPTION_FORMAT("text|json|csv"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    OPTION_END,
+};
+
+const struct command command_env = {
+    .name = "env",
+    .summary = "every knob of the library: its value here, its default, its meaning",
+    .arguments = "",
+    .options = option_rows,
+    .run = run,
+};

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap export: what the dumps hold, row by row, for other programs.
+ * Lives here: walking all dumps for one table, filters.
+ * Must not live here: columns (render/export_table).
+ */
+#include <string.h>
+
+#include "analyzer/cli/changes.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/load/rows.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/render/export_table.h"
+#include "analyzer/render/scope_text.h"
+#include "analyzer/cli/selection.h"
+
+struct export {
+    const struct filter *filter;
+    const struct scope *scope;
+    const struct column *columns;
+    FILE *stream;
+    bool csv;
+};
+
+/* Prints a row that passes the filter. Returns false when memory is short. */
+static bool emit(const struct export *export, const struct export_row *row, bool has_call) {
+    const struct call_name *call = has_call ? dump_call(row->dump, row->call) : NULL;
+    if (has_call && !filter_op(export->filter, call ? call->name : ""))
+        return true;
+    const struct dump_communicator *communicator = row->communicator;
+    if (export->filter->comm &&
+        (!communicator || !filter_comm(export->filter, communicator->definition->uid, communicator->name)))
+        return true;
+    if (!export->csv)
+        return jsonl_print_row(export->stream, export->columns, row);
+    csv_print_row(export->stream, export->columns, row);
+    return true;
+}
+
+static const struct dump_communicator *communicator_of_row(const struct dump *dump, uint32_t comm_epoch) {
+    return dump_communicator(dump, comm_epoch & ROW_COMM_NONE);
+}
+
+static bool walk_records(const struct export *export, const struct dump *dump, size_t d) {
+    struct scope_walk walk;
+    bool enough_memory = true;
+    scope_walk_begin(&walk, export->scope, dump, d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));) {
+        const struct export_row row = {.dump = dump,
+                                       .lane = walk.lane - 1,
+                                       .call = record->call,
+                                       .communicator = dump_communicator(dump, record->comm),
+                                       .peer = record->peer,
+                                       .record = record};
+        enough_memory = emit(export, &row, true);
+    }
+    scope_walk_end(&walk);
+    return enough_memory && !walk.no_memory;
+}
+
+static bool walk_operations(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
+            struct operation_row operation;
+            enum row_state state = operation_row_read(dump, &dump->lanes[lane].operations[i], &operation);
+            const struct export_row row = {.dump = dump,
+                                           .lane = lane,
+                                           .call = operation.call,
+                                           .communicator = communicator_of_row(dump, operation.comm_epoch),
+                                           .peer = PEER_NONE,
+                                           .operation = &operation,
+                                           .torn = state == ROW_TORN};
+            if ((state == ROW_STABLE || state == ROW_TORN) && !emit(export, &row, true))
+                return false;
+        }
+    return true;
+}
+
+static bool walk_peers(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+        for (uint32_t i = 0; i < dump->lanes[lane].peer_count; i++) {
+            struct peer_row peer;
+            bool used = peer_row_read(dump, &dump->lanes[lane].peers[i], &peer);
+            const struct export_row row = {.dump = dump,
+                                           .lane = lane,
+                                           .call = peer.call,
+                                           .communicator = communicator_of_row(dump, peer.comm_epoch),
+                                           .peer = peer.peer,
+                                           .peer_row = &peer};
+            if (used && !emit(export, &row, true))
+                return false;
+        }
+    return true;
+}
+
+static bool walk_communicators(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
+    for (uint32_t i = 0; i < dump->communicator_count; i++) {
+        const struct export_row row = {.dump = dump, .communicator = dump_communicator(dump, i), .peer = PEER_NONE};
+        if (row.communicator && !emit(export, &row, false))
+            return false;
+    }
+    return true;
+}
+
+static const struct walk {
+    const struct export_table *table;
+    bool (*walk)(const struct export *export, const struct dump *dump, size_t d);
+} walks[] = {
+    {&export_records, walk_records},
+    {&export_operations, walk_operations},
+    {&export_peers, walk_peers},
+    {&export_communicators, walk_communicators},
+};
+
+static const struct walk *find_walk(const char *name) {
+    const struct walk *walk = walks;
+    while (strcmp(walk->table->name, name) != 0) /* --table's choices are these names */
+        walk++;
+    return walk;
+}
+
+static int print(const struct options *options, const struct dump_set *set, const struct filter *filter,
+                 const struct scope *scope) {
+    const struct walk *walk = find_walk(option_text(options, "table"));
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    const struct export export = {filter, scope, walk->table->columns, output.stream, output.format == OUTPUT_CSV};
+    if (export.csv)
+        csv_print_header(export.stream, export.columns);
+    bool enough_memory = true;
+    for (size_t d = 0; d < set->count && enough_memory && !ferror(output.stream); d++)
+        if (!set->duplicate[d] && filter_rank(filter, set->dumps[d]->header->rank))
+            enough_memory = walk->walk(&export, set->dumps[d], d);
+    return output_close(&output, enough_memory ? changes_tell(EXIT_FINE) : input_no_memory());
+}
+
+/* Of one job, where a run or a part of its time is asked for, else of everything in the directory. */
+static int export_selected(const struct options *options, const struct selection *selection,
+                           const struct dump_set *set) {
+    struct job job;
+    struct selected_time time = {0};
+    if (!option_given(options, "run") && !filter_is_timed(&selection->filter))
+        return print(options, set, &selection->filter, NULL);
+    int code = selection_choose_job(&job, set, options, NULL);
+    if (code == EXIT_FINE)
+        code = selected_time_find(&time, &job, selection);
+    if (code == EXIT_FINE && scope_is_empty(&time.scope))
+        scope_print(stderr, &time.scope);
+    if (code == EXIT_FINE)
+        code = print(options, &job.selected, &selection->filter, &time.scope);
+    selected_time_free(&time);
+    job_free(&job);
+    return code;
+}
+
+static int run(const struct options *options) {
+    struct selection selection;
+    struct dump_set set;
+    int code = selection_read(&selection, options);
+    if (code == EXIT_FINE && filter_is_timed(&selection.filter) &&
+        strcmp(option_text(options, "table"), export_records.name) != 0) {
+        fputs("commtap export: --from, --to and --step go with --table records: sums have no time\n", stderr);
+        code = EXIT_USAGE;
+    }
+    if (code == EXIT_FINE)
+        code = input_open(options->arguments[0], &set);
+    if (code == EXIT_FINE) {
+        code = export_selected(options, &selection, &set);
+        dump_set_close(&set);
+    }
+    selection_free(&selection);
+    return code;
+}
+
+static const struct option option_rows[] = {
+    {.name = "table",
+     .argument = "TABLE",
+     .choices = "records|operations|peers|communicators",
+     .fallback = "records",
+     .doc = "what to write"},
+    {.name = "format", .argument = "FORMAT", .choices = "csv|jsonl", .fallback = "csv", .doc = "form of the output"},
+    OPTION_OUTPUT,
+    {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: all of them"},
+    OPTIONS_FILTER,
+    OPTION_END,
+};
+
+const struct command command_export = {
+    .name = "export",
+    .summary = "every record of every rank, or a table of sums, for other programs",
+    .arguments = "DIR",
+    .details =
+        "Times: start_ns and end_ns are CLOCK_REALTIME of the rank's host, durations nanoseconds. Empty (csv) or null\n"
+        "(jsonl) is unknown. Columns keep their names; new ones are added at the end. With --from, --to or --step, "
+        "the\n"
+        "records of the newest run (or of --run) that begin there; what a GPU did, and the calls that enqueued it, "
+        "where\n"
+        "it ran; a step is each rank's own.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = option_rows,
+    .run = run,
+};

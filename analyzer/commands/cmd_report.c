@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap report: the one-page answer.
+ * Lives here: the command's options, which figures make the page and the JSON, in which order.
+ * Must not live here: figures, sentences (findings/findings), tables (render/).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/profile/summary.h"
+#include "analyzer/profile/summary_transfers.h"
+#include "analyzer/findings/advice.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/loss_list.h"
+#include "analyzer/render/path_table.h"
+#include "analyzer/render/scope_text.h"
+#include "analyzer/render/straggler_table.h"
+#include "analyzer/render/summary_table.h"
+#include "analyzer/render/units.h"
+#include "analyzer/render/what_if.h"
+#include "analyzer/cli/session.h"
+#include "analyzer/cli/watch.h"
+
+enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8, DIAGNOSIS = 1000 };
+
+struct report {
+    const struct session *session;
+    const struct summary *summary;
+    struct rank_row *ranks; /* of the ranks that are shown */
+    size_t rank_count;
+    const char *directory;
+};
+
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
+
+/* From one moment to another, null where they are not known. */
+static json_t *seconds_between(bool known, int64_t from_ns, int64_t to_ns) {
+    return known ? json_real(seconds_of(to_ns - from_ns)) : json_null();
+}
+
+static json_t *job_to_json(const struct session *session) {
+    const struct job *job = &session->job;
+    int64_t error = common_clock_worst_error(&session->clock);
+    json_t *hosts = json_array();
+    for (size_t h = 0; h < session->clock.host_count; h++)
+        json_array_append_new(hosts, escape_json(session->clock.hosts[h].name));
+    json_t *missing = json_array();
+    for (size_t i = 0; i < job->missing_count; i++)
+        json_array_append_new(missing, json_integer(job->missing[i]));
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:I, s:o}", "run_id",
+                     escape_json(job->dumps[0]->run_id), "ranks_expected",
+                     job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen",
+                     (json_int_t)job->count, "hosts", (json_int_t)session->clock.host_count, "generations",
+                     (json_int_t)job->generations, "wall_seconds",
+                     seconds_between(session->end_ns >= session->start_ns, session->start_ns, session->end_ns),
+                     "events", (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
+                     error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "host_names", hosts,
+                     "missing_ranks", missing, "generation", (json_int_t)job->dumps[0]->header->generation, "command",
+                     escape_json(job->dumps[0]->command));
+}
+
+static json_t *coverage_to_json(const struct session *session) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    const struct match_totals *totals = &analysis->totals;
+    bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
+    json_t *coverage = json_pack(
+        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
+        seconds_between(known, session->start_ns, analysis->from_ns), "to_seconds",
+        seconds_between(known, session->start_ns, analysis->to_ns), "matched_share",
+        totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
+        "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
+        "collectives_mismatched", (json_int_t)totals->mismatches, "messages_matched", (json_int_t)totals->messages,
+        "message_halves_alone", (json_int_t)totals->halves_alone, "message_halves_unmatchable",
+        (json_int_t)totals->halves_unmatchable, "with_another_world", (json_int_t)totals->foreign);
+    if (coverage)
+        scope_add_to_json(coverage, &session->scope);
+    return coverage;
+}
+
+static struct table hot_sites_table(const struct session *session, size_t count) {
+    return (struct table){hot_site_columns, session->hot.items, sizeof *session->hot.items, count};
+}
+
+static bool print_json(FILE *stream, const struct report *report) {
+    const struct straggler_analysis *analysis = &report->session->analysis;
+    struct table summary = summary_table(report->summary);
+    struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
+    struct table sites = hot_sites_table(report->session, report->session->hot.count);
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
+                                "job", job_to_json(report->session), "coverage", coverage_to_json(report->session),
+                                "losses", loss_list_to_json(&report->session->job.losses), "summary",
+                                table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
+                                stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
+                                                   analysis->straggler_count),
+                                "sites", table_to_json(&sites), "critical_path",
+                                path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
+                                what_if_to_json(analysis), "findings", findings_to_json(&report->session->findings)));
+}
+
+/* ---- the page -------------------------------------------------------------------------------- */
+
+static void print_heading(const struct output *output, const char *text) {
+    fprintf(output->stream, "\n%s%s%s\n", output->color ? "\033[1m" : "", text, output->color ? "\033[0m" : "");
+}
+
+static void print_job(const struct output *output, const struct session *session) {
+    const struct job *job = &session->job;
+    char wall[UNITS_TEXT];
+    units_time(wall, session->end_ns > session->start_ns ? (uint64_t)(session->end_ns - session->start_ns) : 0);
+    print_heading(output, "Job");
+    fputs("  ", output->stream);
+    escape_text(output->stream, job->dumps[0]->command[0] ? job->dumps[0]->command : "(command unknown)");
+    fprintf(output->stream, "\n  %zu", job->count);
+    if (job->ranks_expected > 0 && (size_t)job->ranks_expected != job->count)
+        fprintf(output->stream, " of %" PRId32, job->ranks_expected);
+    fprintf(output->stream, " rank%s on %zu host%s, %s, %" PRIu64 " events",
+            job->count == 1 && job->ranks_expected <= 1 ? "" : "s", session->clock.host_count,
+            session->clock.host_count == 1 ? "" : "s", wall, job->events);
+    fputs(", run ", output->stream);
+    escape_text(output->stream, job->dumps[0]->run_id);
+    fputc('\n', output->stream);
+}
+
+/* Where all times are the host's nobody need be told so. */
+static bool has_device_times(const struct summary *summary) {
+    for (size_t i = 0; i < summary->count; i++)
+        if (summary->entries[i].source != SOURCE_HOST)
+            return true;
+    return false;
+}
+
+static bool print_operations(const struct output *output, const struct report *report) {
+    static const char *const keys[] = {"op",    "source",        "comm_name",   "comm_size",   "bytes",
+                                       "count", "time_total_us", "time_avg_us", "time_max_us", "busbw_gb_per_s"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    struct column columns[KEYS + 1] = {0};
+    size_t used = 0;
+    for (size_t i = 0; i < KEYS; i++)
+        if (strcmp(keys[i], "source") != 0 || has_device_times(report->summary))
+            columns[used++] = *table_column(summary_columns, keys[i]);
+    size_t shown = report->summary->count < OPERATIONS_SHOWN ? report->summary->count : OPERATIONS_SHOWN;
+    struct table table = {columns, report->summary->entries, sizeof *report->summary->entries, shown};
+    print_heading(output, "Operations that took longest (times summed over ranks)");
+    if (!table_print_text(output->stream, &table, output->color))
+        return false;
+    if (report->summary->count > shown)
+        fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary->count - shown);
+    return true;
+}
+
+/* Where the waits are; nothing where there are none. */
+static bool print_sites(const struct output *output, const struct report *report) {
+    size_t count = report->session->hot.count, shown = count < SITES_SHOWN ? count : SITES_SHOWN;
+    if (count == 0)
+        return true;
+    struct table table = hot_sites_table(report->session, shown);
+    print_heading(output, "Call sites that ranks wait at");
+    if (!table_print_text(output->stream, &table, output->color))
+        return false;
+    if (count > shown)
+        fprintf(output->stream, "... and %zu more: commtap calls --waits\n", count - shown);
+    return true;
+}
+
+/* Which calls the job's duration hangs on; nothing where ranks cannot be compared. */
+static bool print_path(const struct output *output, const struct report *report) {
+    const struct session *session = report->session;
+    const struct causes *causes = &session->analysis.causes;
+    if (session->job.count < 2 || causes->path_pieces == 0 || session->path.count == 0)
+        return true;
+    char length[UNITS_TEXT], heading[64 + UNITS_TEXT];
+    units_time(length, (uint64_t)(causes->to_ns - causes->from_ns));
+    snprintf(heading, sizeof heading, "Calls that the %s%s hang on (critical path)", causes->partial ? "last " : "",
+             length);
+    print_heading(output, heading);
+    if (!path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color))
+        return false;
+    if (session->path.count > SITES_SHOWN)
+        fprintf(output->stream, "... and %zu more: --format json\n", session->path.count - SITES_SHOWN);
+    return true;
+}
+
+/* What makes a rank worth a line: what it cost the others, else what it waited. */
+static int64_t rank_weight(const struct rank_row *row) {
+    return row->waits ? row->waits->waited_for_ns : 0;
+}
+
+static int compare_rows(const void *a, const void *b) {
+    const struct rank_row *left = a, *right = b;
+    if (rank_weight(left) != rank_weight(right))
+        return rank_weight(left) > rank_weight(right) ? -1 : 1;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static bool print_ranks(const struct output *output, const struct report *report) {
+    size_t count = report->rank_count, shown = count < RANKS_SHOWN ? count : RANKS_SHOWN;
+    if (count == 0) {
+        fputs("\nnone of the ranks asked for has a dump\n", output->stream);
+        return true;
+    }
+    struct rank_row *rows = malloc(count * sizeof *rows);
+    if (!rows)
+        return false;
+    memcpy(rows, report->ranks, count * sizeof *rows);
+    if (shown < count)
+        qsort(rows, count, sizeof *rows, compare_rows);
+    print_heading(output, shown < count ? "Ranks that the others waited for most" : "Ranks");
+    struct table table = {rank_columns, rows, sizeof *rows, shown};
+    bool done = table_print_text(output->stream, &table, output->color);
+    if (shown < count)
+        fprintf(output->stream, "... and %zu more: commtap stragglers\n", count - shown);
+    free(rows);
+    return done;
+}
+
+/* The most that can be said of the totals. */
+static const char *totals_hold(const struct job *job) {
+    uint32_t states = 0;
+    bool damaged = false;
+    for (size_t d = 0; d < job->count; d++) {
+        states |= job->dumps[d]->header->state;
+        damaged |= job->dumps[d]->problems.count > 0;
+    }
+    if (states & STATE_SWITCHED_OFF)
+        return "end where recording was switched off";
+    if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)
+        return "do not hold every call";
+    if (damaged)
+        return "hold what is sound in the damaged dumps";
+    return job->missing_count > 0 ? "hold every call of the ranks that are here" : "hold every call";
+}
+
+static void print_coverage(const struct output *output, const struct session *session) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    const struct match_totals *totals = &analysis->totals;
+    int64_t error = common_clock_worst_error(&session->clock);
+    char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
+    print_heading(output, "Coverage");
+    fprintf(output->stream, "  totals %s",
+            session->scope.limited ? "are of the records of the time asked for" : totals_hold(&session->job));
+    bool compared = session->job.count > 1;
+    if (compared && analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
+        int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
+        units_time(from, start > 0 ? (uint64_t)start : 0);
+        units_time(to, end > 0 ? (uint64_t)end : 0);
+        units_time(of, (uint64_t)analysis->window_ns);
+        fprintf(output->stream, "; waits are from events of %s between %s and %s", of, from, to);
+    }
+    if (compared && totals->collective > 0)
+        fprintf(output->stream, ", %.1f %% of their collectives matched",
+                100.0 * (double)totals->matched / (double)totals->collective);
+    uint64_t halves = totals->halves + totals->halves_unmatchable;
+    if (compared && halves > 0)
+        fprintf(output->stream, ", %.1f %% of sends and receives paired",
+                100.0 * (double)(2 * totals->messages) / (double)halves);
+    if (totals->foreign > 0)
+        fprintf(output->stream,
+                "; %" PRIu64
+                " calls with processes of another world (spawned or connected) are counted, but not matched",
+                totals->foreign);
+    if (session->job.events_lost > 0)
+        fprintf(output->stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
+                session->job.events);
+    if (session->clock.host_count > 1 && error != CLOCK_ERROR_UNKNOWN) {
+        units_time(within, (uint64_t)error);
+        fprintf(output->stream, "; clocks agree within %s", within);
+    }
+    fputc('\n', output->stream);
+    loss_list_print(output->stream, &session->job.losses, "  ");
+}
+
+static void print_nobody(const struct output *output, const struct session *session) {
+    const struct straggler_analysis *analysis = &session->analysis;
+    char judged_on[COVERAGE_TEXT];
+    coverage_say(judged_on, sizeof judged_on, &session->findings.coverage, EVIDENCE_EVENTS);
+    if (analysis->straggler_count + analysis->suspect_count + analysis->uneven_count > 0)
+        return;
+    if (analysis->judgement == JUDGED)
+        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)%s\n",
+                analysis->blocks, judged_on);
+    else if (analysis->judgement == JUDGED_ALONE)
+        fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
+}
+
+static bool print_text(const struct output *output, const struct report *report) {
+    const struct session *session = report->session;
+    scope_print(output->stream, &session->scope);
+    findings_print(output->stream, &session->findings, output->color);
+    if (!scope_is_empty(&session->scope))
+        print_nobody(output, session);
+    print_job(output, session);
+    if (scope_is_empty(&session->scope))
+        return true;
+    if (report->summary->count == 0)
+        fputs("\nno operation on record passes the filters\n", output->stream);
+    else if (!print_operations(output, report))
+        return false;
+    if (!print_ranks(output, report) || !print_sites(output, report) || !print_path(output, report))
+        return false;
+    if (what_if_matters(&session->analysis.what_if)) {
+        print_heading(output, "What if: the job would run");
+        what_if_print(output->stream, &session->analysis);
+    }
+    print_coverage(output, session);
+    fprintf(output->stream, "\nnext: commtap %s ", session->analysis.straggler_count > 0 ? "stragglers" : "summary");
+    escape_text(output->stream, report->directory);
+    fputc('\n', output->stream);
+    return true;
+}
+
+/* ---- command --------------------------------------------------------------------------------- */
+
+static int print(const struct options *options, const struct report *report) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = output.format == OUTPUT_JSON ? print_json(output.stream, report) : print_text(&output, report);
+    return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
+}
+
+/* A job that did not come to its end: what it hangs on, before everything else. One that was aborted has said so. */
+static int add_diagnosis(struct session *session) {
+    static const enum finding_code codes[] = {[VERDICT_HANG] = FINDING_HANG,
+                                              [VERDICT_DESYNC] = FINDING_DESYNC,
+                                              [VERDICT_DEADLOCK] = FINDING_DEADLOCK,
+                                              [VERDICT_DEAD_RANK] = FINDING_DEAD_RANK};
+    bool unfinished = false, aborted = false;
+    for (size_t d = 0; d < session->job.count; d++) {
+        unfinished |= session->job.ends[d] != END_FINALISED;
+        aborted |= session->job.ends[d] == END_ABORTED;
+    }
+    if (!unfinished || aborted)
+        return EXIT_FINE;
+    struct diagnosis diagnosis;
+    int code = watch_job(&diagnosis, &session->job, 1, session->labels);
+    if (code == EXIT_FINE && diagnosis.verdict != VERDICT_OK && diagnosis.verdict != VERDICT_UNKNOWN) {
+        char text[DIAGNOSIS] = "";
+        for (size_t i = 0; i < diagnosis.sentence_count; i++) {
+            size_t used = strlen(text);
+            if (used + strlen(diagnosis.sentences[i]) + 2 > sizeof text)
+                break; /* `commtap diagnose` has the rest */
+            snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", diagnosis.sentences[i]);
+        }
+        bool doubtful = diagnosis_severity(&diagnosis) == SEVERITY_WARNING;
+        findings_put_first(&session->findings, doubtful ? FINDING_MAYBE_HANG : codes[diagnosis.verdict], text);
+    }
+    diagnosis_free(&diagnosis);
+    return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;
+}
+
+enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be asked */
+
+/* What is long in the job's steps, where there are not too many records to look for them here. */
+static int add_advice(struct session *session, const struct advice_limits *limits) {
+    advice_add_links(&session->findings, &session->analysis.links, limits);
+    if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
+        return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
+    struct steps steps;
+    bool done = steps_find(&steps, &session->clock, &session->selection.marker);
+    if (done)
+        scope_keep_steps(&session->scope, &steps);
+    if (done)
+        advice_add(&session->findings, &steps, &session->job, session->analysis.stage_of, limits);
+    steps_free(&steps);
+    return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
+}
+
+static int show(const struct options *options, const struct session *session) {
+    const struct scope *scope = &session->scope;
+    const struct filter *filter = &session->selection.filter;
+    struct summary summary;
+    bool done = scope->limited ? summary_build_scope(&summary, &session->job.selected, scope, SUMMARY_BY_DEFAULT, NULL)
+                               : summary_build(&summary, &session->job.selected, filter, SUMMARY_BY_DEFAULT);
+    if (!done)
+        return input_no_memory();
+    if (!scope->limited && filter->rank_count == 0) /* they are of all of a collective's ranks, and of the whole run */
+        summary_add_transfers(&summary, &session->analysis.waits.transfers, &session->directory);
+    struct report report = {.session = session, .summary = &summary, .directory = options->arguments[0]};
+    report.ranks = rank_rows(&session->job, &session->analysis, filter, &report.rank_count);
+    int code = report.ranks ? print(options, &report) : input_no_memory();
+    free(report.ranks);
+    summary_free(&summary);
+    return code;
+}
+
+static int run(const struct options *options) {
+    struct session session;
+    struct advice_limits limits = advice_standard();
+    const char *text = option_text(options, "limits");
+    if (text && !advice_parse(text, &limits)) {
+        fprintf(
+            stderr,
+            "commtap report: --limits takes NAME=PERCENT,... of interval, communication, receive, collective, link\n");
+        return EXIT_USAGE;
+    }
+    int code = session_open(&session, options);
+    if (code != EXIT_FINE)
+        return code;
+    code = add_advice(&session, &limits);
+    if (code == EXIT_FINE)
+        code = add_diagnosis(&session);
+    if (code == EXIT_FINE)
+        code = show(options, &session);
+    session_close(&session);
+    return code;
+}
+
+static const struct option report_options[] = {
+    OPTION_FORMAT("text|json"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    OPTIONS_FILTER,
+    OPTION_FAIL_ON,
+    OPTION_RUN,
+    OPTION_THREADS,
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
+    {.name = "limits",
+     .argument = "NAME=PERCENT,...",
+     .doc = "when shares of the steps are worth a note: interval (20, above "
+            "the mean), communication, receive, collective (10); a link's bandwidth: "
+            "link (20, below the mean of its type)"},
+    OPTION_END};
+
+const struct command command_report = {
+    .name = "report",
+    .summary = "the one-page answer: what is wrong, who makes the others wait, what communication costs",
+    .arguments = "DIR",
+    .details =
+        "Findings come first, the worst on top. A rank is named as a straggler only where chance is ruled out\n"
+        "(one false alarm in a hundred jobs in which nobody is slow), it is slower than the others by 5 %, and\n"
+        "they waited for it at least a hundredth of the time looked at.\n"
+        "--from, --to and --step limit what is looked at: one window for all ranks where they are compared, each\n"
+        "rank's own step in the sums, which then are those of the calls on record. --rank, --comm and --op choose\n"
+        "what the tables show: findings, and who is named, rest on everything.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = report_options,
+    .run = run,
+};

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap run: a command under commtap, around a launcher or under it.
+ * Lives here: the command's options, the settings they mean, the words on stderr before and after.
+ * Must not live here: how launchers, processes and staged files are handled (run/), what dumps hold.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/cli/options.h"
+#include "analyzer/run/run.h"
+
+extern char **environ;
+
+struct job {
+    struct run_settings settings;
+    struct run_notes notes;
+    time_t started;
+    int rank;            /* of this process under a launcher, -1 = we stand around it */
+    char *shown;         /* the output directory as the user may type it, NULL = not known here */
+    bool made_directory; /* by us */
+};
+
+static const char *const knob_names[] = {
+#define KNOB(field, name, type, fallback, doc) #name,
+#include "shim/knobs.def"
+#undef KNOB
+};
+#define KNOB_NAMES (sizeof knob_names / sizeof *knob_names)
+
+static void print_notes(struct run_notes *notes) {
+    for (size_t i = 0; i < notes->count; i++)
+        fprintf(stderr, "commtap run: %s\n", notes->items[i]);
+    run_notes_free(notes);
+}
+
+static int out_of_memory(void) {
+    fputs("commtap run: out of memory\n", stderr);
+    return EXIT_OUTPUT;
+}
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+/* COMMTAP_ variables of our own environment: launchers must be told to hand these on, too. COMMTAP_LIBRARY is ours. */
+static bool take_environment(struct run_settings *settings) {
+    for (char **entry = environ; *entry; entry++) {
+        char *equals = strchr(*entry, '=');
+        if (strncmp(*entry, "COMMTAP_", 8) || !equals || !strncmp(*entry, "COMMTAP_LIBRARY=", 16))
+            continue;
+        char *name = strndup(*entry, (size_t)(equals - *entry));
+        bool taken = name && run_settings_set(settings, name, equals + 1);
+        free(name);
+        if (!taken)
+            return false;
+    }
+    return true;
+}
+
+static void warn_unknown_knob(const char *name) {
+    for (size_t i = 0; i < KNOB_NAMES; i++)
+        if (!strcmp(knob_names[i], name))
+            return;
+    const char *near = nearest_name(name, knob_names, KNOB_NAMES);
+    fprintf(stderr, "commtap run: no knob is called %s (%s%s%s)\n", name, near ? "maybe: " : "see commtap env",
+            near ? near : "", near ? "?" : "");
+}
+
+/* One -e COMMTAP_X=V. */
+static int take_knob(struct run_settings *settings, const char *text) {
+    const char *equals = strchr(text, '=');
+    if (strncmp(text, "COMMTAP_", 8) || !equals) {
+        fprintf(stderr, "commtap run: --env takes COMMTAP_NAME=VALUE, not '%s'\n", text);
+        return EXIT_USAGE;
+    }
+    char *name = strndup(text, (size_t)(equals - text));
+    bool taken = name && run_settings_set(settings, name, equals + 1);
+    if (taken)
+        warn_unknown_knob(name);
+    free(name);
+    return taken ? EXIT_FINE : out_of_memory();
+}
+
+/* Later sources win: environment, DeepSpeed configuration, -e, -o. */
+static int gather_settings(const struct options *options, struct job *job) {
+    if (!take_environment(&job->settings))
+        return out_of_memory();
+    const char *config = option_text(options, "ds-config"), *directory = option_text(options, "output-dir");
+    char error[PATH_MAX + 256];
+    if (config && !run_ds_config(config, &job->settings, &job->notes, error, sizeof error)) {
+        fprintf(stderr, "commtap run: %s\n", error);
+        return EXIT_USAGE;
+    }
+    size_t position = 0;
+    for (const char *text; (text = option_next(options, "env", &position));) {
+        int code = take_knob(&job->settings, text);
+        if (code != EXIT_FINE)
+            return code;
+    }
+    if (directory && !run_settings_set(&job->settings, "COMMTAP_DIR", directory))
+        return out_of_memory();
+    return EXIT_FINE;
+}
+
+/* ---- run id and directory -------------------------------------------------------------------- */
+
+/* Run ids become file names: what the library would replace in one is replaced here already, for the collection. */
+static bool set_clean_run_id(struct job *job, const char *given) {
+    char id[64];
+    snprintf(id, sizeof id, "%s", given);
+    for (char *c = id; *c; c++)
+        if (!isalnum((unsigned char)*c) && !strchr("_-", *c) && (*c != '.' || c == id))
+            *c = '_';
+    return run_settings_set(&job->settings, "COMMTAP_RUN_ID", id);
+}
+
+/* Under a launcher every rank has a `commtap run` of its own and all must agree: the library derives the id from what
+ * the launcher tells each of them. Around a launcher there is one of us, and any unique name does. */
+static bool choose_run_id(struct job *job) {
+    const char *given = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
+    if (given && *given)
+        return set_clean_run_id(job, given);
+    if (job->rank >= 0)
+        return true;
+    time_t now = time(NULL);
+    struct tm local;
+    unsigned noise = (unsigned)getpid();
+    char id[64];
+    localtime_r(&now, &local);
+    if (getrandom(&noise, sizeof noise, GRND_NONBLOCK) != sizeof noise)
+        noise ^= (unsigned)now;
+    size_t length = strftime(id, sizeof id, "%Y%m%d-%H%M%S", &local);
+    snprintf(id + length, sizeof id - length, "-%04x", noise & 0xffff);
+    return run_settings_set(&job->settings, "COMMTAP_RUN_ID", id);
+}
+
+/* Makes COMMTAP_DIR absolute: ranks may start elsewhere. */
+static bool choose_directory(struct job *job) {
+    const char *given = run_settings_get(&job->settings, "COMMTAP_DIR");
+    const char *run_id = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
+    char here[PATH_MAX], *absolute = NULL;
+    if (given && *given)
+        job->shown = strdup(given);
+    else if (!run_id || !*run_id)
+        return true; /* the library chooses both */
+    else if (asprintf(&job->shown, "commtap-%s", run_id) < 0)
+        job->shown = NULL;
+    if (!job->shown)
+        return false;
+    if (job->shown[0] == '/' || !getcwd(here, sizeof here))
+        return run_settings_set(&job->settings, "COMMTAP_DIR", job->shown);
+    bool done = asprintf(&absolute, "%s/%s", here, job->shown) >= 0 &&
+                run_settings_set(&job->settings, "COMMTAP_DIR", absolute);
+    free(absolute);
+    return done;
+}
+
+/* Creates the directory with its parents, as mkdir -p does. Returns 0 or an errno. */
+static int make_directories(char *path) {
+    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        int failed = mkdir(path, 0777) && errno != EEXIST;
+        *slash = '/';
+        if (failed)
+            return errno;
+    }
+    return mkdir(path, 0777) ? errno : 0;
+}
+
+/* A wrong directory should show before the job has run for a day, not after. */
+static int prepare_directory(struct job *job) {
+    const char *path = run_settings_get(&job->settings, "COMMTAP_DIR");
+    if (job->rank >= 0 || !path)
+        return EXIT_FINE;
+    char *copy = strdup(path);
+    if (!copy)
+        return out_of_memory();
+    int error = make_directories(copy);
+    free(copy);
+    job->made_directory = !error;
+    struct stat status;
+    if (error == EEXIST) {
+        if (stat(path, &status))
+            error = errno;
+        else if (!S_ISDIR(status.st_mode))
+            error = ENOTDIR;
+        else
+            error = access(path, W_OK | X_OK) ? errno : 0;
+    }
+    if (!error)
+        return EXIT_FINE;
+    fprintf(stderr, "commtap run: cannot write dumps to %s: %s\n", path, strerror(error));
+    return EXIT_USAGE;
+}
+
+/* ---- the library ----------------------------------------------------------------------------- */
+
+static int preload_library(struct job *job) {
+    char tried[PATH_MAX + 128];
+    char *library = run_library_path(tried, sizeof tried);
+    int code = EXIT_FINE;
+    if (!library) {
+        fprintf(stderr, "commtap run: no readable libcommtap.so (looked at: %s)\n", tried);
+        code = EXIT_UNUSABLE;
+    } else if (strpbrk(library, " :")) {
+        fprintf(stderr, "commtap run: %s: LD_PRELOAD cannot hold a path with a blank or a colon\n", library);
+        code = EXIT_UNUSABLE;
+    } else {
+        char *value = run_preload_value(library, getenv("LD_PRELOAD"));
+        if (!value || !run_settings_set(&job->settings, "LD_PRELOAD", value))
+            code = out_of_memory();
+        free(value);
+    }
+    free(library);
+    unsetenv("COMMTAP_LIBRARY"); /* no knob of the library: it would complain about the name */
+    return code;
+}
+
+/* A program built with GCC's AddressSanitizer ends at once where its runtime is not the first library, which nothing
+ * preloaded can change from outside; asked not to insist it runs as well. Others do not look at the variable. */
+static int let_sanitizers_run(struct job *job) {
+    const char *given = getenv("ASAN_OPTIONS");
+    char *value;
+    if (asprintf(&value, "%s%sverify_asan_link_order=0", given ? given : "", given && *given ? ":" : "") < 0)
+        return out_of_memory();
+    int code = run_settings_set(&job->settings, "ASAN_OPTIONS", value) ? EXIT_FINE : out_of_memory();
+    free(value);
+    return code;
+}
+
+/* ---- afterwards ------------------------------------------------------------------------------ */
+
+/* Prints a path so that it can be pasted into a shell. */
+static void print_quoted(const char *text) {
+    if (*text && !text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+=:,@%")]) {
+        fputs(text, stderr);
+        return;
+    }
+    fputc('\'', stderr);
+    for (; *text; text++)
+        fprintf(stderr, *text == '\'' ? "'\\''" : (unsigned char)*text < ' ' ? "?" : "%c", *text);
+    fputc('\'', stderr);
+}
+
+static void print_next_step(const char *directory) {
+    fputs("; next: commtap report ", stderr);
+    print_quoted(directory);
+    fputc('\n', stderr);
+}
+
+/* Says what can be established about a command that left no dump, else what may be the case. */
+static void explain_nothing(const struct job *job, char *const *argv) {
+    const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
+    fputs("commtap: no dump was written: ", stderr);
+    if (enable && !strcmp(enable, "0")) {
+        fputs("recording is switched off (COMMTAP_ENABLE=0)\n", stderr);
+        return;
+    }
+    for (size_t i = 0; argv[i]; i++) {
+        const char *obstacle = run_program_obstacle(argv[i]);
+        if (!obstacle)
+            continue;
+        fprintf(stderr, "%s %s, so nothing can be preloaded into it\n", argv[i], obstacle);
+        return;
+    }
+    fputs(
+        "no process called MPI or NCCL through a shared library (commtap sees nothing of programs that are statically "
+        "linked or setuid, or whose environment the launcher or a container does not hand on)\n",
+        stderr);
+}
+
+static void print_summary(const struct job *job, const struct run_collection *found) {
+    fprintf(stderr, "commtap: %zu dump%s in ", found->dumps, found->dumps == 1 ? "" : "s");
+    print_quoted(job->shown);
+    if (found->collected)
+        fprintf(stderr, " (%zu collected from local storage)", found->collected);
+    if (found->still_running)
+        fprintf(stderr, ", %zu of processes still running", found->still_running);
+    if (found->other_hosts)
+        fprintf(stderr, ", %zu still on other hosts (commtap-collect fetches them)", found->other_hosts);
+    print_next_step(job->shown);
+}
+
+/* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
+static void finish(struct job *job, char *const *argv) {
+    const char *directory = run_settings_get(&job->settings, "COMMTAP_DIR");
+    struct run_collection found = {0};
+    if (!directory)
+        directory = job->shown = run_recent_directory(job->started);
+    if (!directory) {
+        print_notes(&job->notes);
+        if (job->rank == 0)
+            explain_nothing(job, argv);
+        return;
+    }
+    bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
+    print_notes(&job->notes);
+    if (job->rank > 0)
+        return;
+    if (readable && found.dumps + found.still_running + found.other_hosts == 0) {
+        explain_nothing(job, argv);
+        if (job->made_directory)
+            rmdir(directory);
+    } else if (readable && job->rank < 0) {
+        print_summary(job, &found);
+    } else if (readable) {
+        fputs("commtap: dumps are in ", stderr);
+        print_quoted(job->shown);
+        print_next_step(job->shown);
+    } else {
+        fprintf(stderr, "commtap: %s: %s\n", directory, strerror(errno));
+    }
+}
+
+static int run_command(struct job *job, char **arguments) {
+    enum run_launcher launcher = run_launcher_of(arguments[0]);
+    char **argv = run_launcher_arguments(launcher, arguments, &job->settings, &job->notes);
+    if (!argv)
+        return out_of_memory();
+    print_notes(&job->notes);
+    int start_errno;
+    const char *directory = job->rank < 0 ? run_settings_get(&job->settings, "COMMTAP_DIR") : NULL;
+    int code = run_child(argv, &job->settings, directory, &start_errno);
+    run_arguments_free(argv);
+    if (start_errno) {
+        fprintf(stderr, "commtap run: %s: %s\n", arguments[0], strerror(start_errno));
+        if (job->made_directory)
+            rmdir(run_settings_get(&job->settings, "COMMTAP_DIR"));
+        return code;
+    }
+    finish(job, arguments);
+    return code;
+}
+
+static int run(const struct options *options) {
+    struct job job = {.started = time(NULL), .rank = run_rank_under_launcher()};
+    int code = gather_settings(options, &job);
+    if (code == EXIT_FINE && (!choose_run_id(&job) || !choose_directory(&job)))
+        code = out_of_memory();
+    if (code == EXIT_FINE)
+        code = preload_library(&job);
+    if (code == EXIT_FINE)
+        code = let_sanitizers_run(&job);
+    if (code == EXIT_FINE)
+        code = prepare_directory(&job);
+    if (code == EXIT_FINE)
+        code = run_command(&job, options->arguments);
+    run_settings_free(&job.settings);
+    run_notes_free(&job.notes);
+    free(job.shown);
+    return code;
+}
+
+static const struct option run_options[] = {
+    {.name = "output-dir", .letter = 'o', .argument = "DIR", .doc = "where the dumps go (default ./commtap-<run id>)"},
+    {.name = "ds-config",
+     .argument = "FILE",
+     .doc = "take what to record from the comms_logger section of a DeepSpeed configuration"},
+    {.name = "env", .letter = 'e', .argument = "COMMTAP_X=V", .doc = "set a knob (see commtap env)", .repeats = true},
+    OPTION_END,
+};
+
+const struct command command_run = {
+    .name = "run",
+    .summary = "run a job under commtap",
+    .arguments = "-- COMMAND...",
+    .details = "COMMAND may be a launcher (mpirun, mpiexec, srun, torchrun, deepspeed) or a program that a launcher\n"
+               "starts: `commtap run -- mpirun -n 4 ./app` and `mpirun -n 4 commtap run -o DIR -- ./app` both work.\n"
+               "Programs built with GCC's AddressSanitizer refuse preloaded libraries; so that they run all the same,\n"
+               "verify_asan_link_order=0 is added to ASAN_OPTIONS.\n"
+               "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n"
+               "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
+               "command, 126 when it cannot be started.\n",
+    .min_arguments = 1,
+    .max_arguments = UINT_MAX,
+    .stops_at_argument = true,
+    .options = run_options,
+    .run = run,
+};

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap steps: the job's iterations, and what filled them.
+ * Lives here: the command's options, what it says about how the steps were found.
+ * Must not live here: finding steps, the table.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/steps/step_waits.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/steps_table.h"
+#include "analyzer/cli/session.h"
+
+static void print_none_found(FILE *stream, const struct step_marker *marker) {
+    if (marker->pcontrol) {
+        fputs("no steps found: fewer than two such marks are on record\n", stream);
+    } else if (marker->anchor) {
+        fputs("no steps found: fewer than two calls of ", stream);
+        escape_text(stream, marker->anchor);
+        fputs(" are on record\n", stream);
+    } else {
+        fputs("no steps found: no operation comes back at a regular distance in these records; name what begins one\n"
+              "with --marker pcontrol or --anchor OP, or keep more records (COMMTAP_RING)\n",
+              stream);
+    }
+}
+
+static const struct rank_steps *reference_of(const struct steps *steps) {
+    return steps->reference < steps->rank_count ? &steps->ranks[steps->reference] : NULL;
+}
+
+static double seconds_per(const struct rank_steps *rank, const struct period *level) {
+    double span = (double)(rank->steps[rank->count - 1].end_ns - rank->steps[0].start_ns) / 1e9;
+    double operations = 0;
+    for (size_t i = 0; i < rank->count; i++)
+        operations += rank->steps[i].operations;
+    return operations > 0 ? span * (double)level->length / operations : 0;
+}
+
+static json_t *levels_to_json(const struct rank_steps *rank) {
+    json_t *levels = json_array();
+    for (size_t i = 0; rank && i < rank->periods.count; i++) {
+        const struct period *level = &rank->periods.levels[i];
+        json_array_append_new(levels, json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "level",
+                                                i < rank->periods.step    ? "inside"
+                                                : i == rank->periods.step ? "step"
+                                                                          : "above",
+                                                "operations", (json_int_t)level->length, "times",
+                                                (json_int_t)level->count, "regularity", level->regularity, "match",
+                                                level->match, "seconds", seconds_per(rank, level)));
+    }
+    return levels;
+}
+
+static bool print_json(FILE *stream, const struct session *session, const struct steps *steps,
+                       const struct table *table) {
+    const struct rank_steps *rank = reference_of(steps);
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:I, s:o, s:o, s:o}", "schema", "commtap.steps/1", "run_id",
+                                escape_json(session->job.dumps[0]->run_id), "steps_found", (json_int_t)steps->count,
+                                "anchor", rank && rank->anchor ? escape_json(rank->anchor->name) : json_null(),
+                                "levels", levels_to_json(rank), "rows", table_to_json(table)));
+}
+
+static void print_found(FILE *stream, const struct steps *steps, const struct step_marker *marker) {
+    const struct rank_steps *rank = reference_of(steps);
+    fprintf(stream, "%" PRIu32 " steps", steps->count);
+    if (marker->pcontrol) {
+        fputs(", each from one mark to the next\n\n", stream);
+    } else if (marker->anchor) {
+        fputs(", each from one ", stream);
+        escape_text(stream, marker->anchor);
+        fputs(" to the next\n\n", stream);
+    } else {
+        const struct period *step = &rank->periods.levels[rank->periods.step];
+        fprintf(stream, " of %zu operations, found by ", step->length);
+        escape_text(stream, rank->anchor ? rank->anchor->name : "?");
+        fprintf(stream, ", which comes back at this distance %.0f %% of the time\n", 100 * step->regularity);
+        for (size_t i = 0; i < rank->periods.count; i++)
+            if (i != rank->periods.step)
+                fprintf(stream, "%s: every %zu operations, about %.3f s\n",
+                        i < rank->periods.step ? "inside a step" : "above steps  ", rank->periods.levels[i].length,
+                        seconds_per(rank, &rank->periods.levels[i]));
+        fputc('\n', stream);
+    }
+}
+
+static int print(const struct options *options, const struct session *session, const struct steps *steps,
+                 const struct step_marker *marker, const struct table *table) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    bool done = true;
+    if (output.format == OUTPUT_JSON) {
+        done = print_json(output.stream, session, steps, table);
+    } else if (output.format == OUTPUT_CSV) {
+        table_print_csv(output.stream, table);
+    } else if (steps->count == 0) {
+        print_none_found(output.stream, marker);
+    } else {
+        print_found(output.stream, steps, marker);
+        if (table->count == 0)
+            fputs("none of them is of the ranks, steps and time asked for\n", output.stream);
+        else
+            done = table_print_text(output.stream, table, output.color);
+    }
+    return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
+}
+
+static int show(const struct options *options, const struct session *session, const struct column *column) {
+    const struct selection *selection = &session->selection;
+    const char *by = option_text(options, "by");
+    enum step_grouping grouping = strcmp(by, "rank") == 0   ? STEPS_BY_RANK
+                                  : strcmp(by, "step") == 0 ? STEPS_BY_STEP
+                                                            : STEPS_BY_BOTH;
+    struct steps steps;
+    struct step_row *rows = NULL;
+    size_t count = 0;
+    bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
+    done = done &&
+           step_waits_fill(&steps, &session->clock, &session->directory, &selection->filter, session_workers(options));
+    if (done)
+        rows = step_rows(&steps, &session->job, session->analysis.stage_of, &selection->filter, grouping,
+                         session->start_ns, &count);
+    done = rows && (!column || table_sort(rows, sizeof *rows, count, column));
+    struct table table = {step_columns, rows, sizeof *rows, count};
+    int code = done ? print(options, session, &steps, &selection->marker, &table) : input_no_memory();
+    free(rows);
+    steps_free(&steps);
+    return code;
+}
+
+static int run(const struct options *options) {
+    const char *sort = option_text(options, "sort");
+    const struct column *column = sort ? table_column(step_columns, sort) : NULL;
+    struct session session;
+    if (sort && !column) {
+        fprintf(stderr, "commtap steps: no column is called '%.64s' (see commtap steps --help)\n", sort);
+        return EXIT_USAGE;
+    }
+    int code = session_open(&session, options);
+    if (code == EXIT_FINE) {
+        code = show(options, &session, column);
+        session_close(&session);
+    }
+    return code;
+}
+
+static const struct option step_options[] = {
+    OPTION_FORMAT("text|json|csv"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    {.name = "by",
+     .argument = "WHAT",
+     .choices = "rank|step|both",
+     .fallback = "rank",
+     .doc = "a row per rank (mean over its steps), per step (mean over the ranks), or per rank and step"},
+    {.name = "sort", .argument = "KEY", .doc = "order of the rows by a column's JSON key, largest first"},
+    OPTIONS_FILTER,
+    OPTION_FAIL_ON,
+    OPTION_RUN,
+    OPTION_THREADS,
+    OPTION_END};
+
+const struct command command_steps = {
+    .name = "steps",
+    .summary = "the job's iterations: how long, and what filled them",
+    .arguments = "DIR",
+    .details =
+        "Steps are found from the operations alone, or go from one marker to the next. In text, times are per step.\n"
+        "--from and --to: steps that begin there. --comm and --op take nothing from how steps are found: they say "
+        "which\n"
+        "communication the figures are about; what a step computed is then not known.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = step_options,
+    .columns = step_columns,
+    .run = run,
+};

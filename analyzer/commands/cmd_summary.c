@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap summary: what each operation cost, over all ranks.
+ * Lives here: the command's options, what surrounds the table.
+ * Must not live here: sums (profile/summary), columns (render/summary_table).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/job/job.h"
+#include "analyzer/profile/summary.h"
+#include "analyzer/profile/summary_deepspeed.h"
+#include "analyzer/profile/summary_transfers.h"
+#include "analyzer/cli/call_sites.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/render/deepspeed_table.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/scope_text.h"
+#include "analyzer/render/summary_table.h"
+#include "analyzer/cli/selection.h"
+#include "analyzer/cli/session.h"
+
+static const struct {
+    const char *name;
+    unsigned key;
+} by_names[] = {{"op", SUMMARY_BY_OP},
+                {"bytes", SUMMARY_BY_BYTES},
+                {"comm", SUMMARY_BY_COMM},
+                {"rank", SUMMARY_BY_RANK},
+                {"site", SUMMARY_BY_SITE}};
+enum { BY_NAMES = sizeof by_names / sizeof *by_names };
+
+/* Reads --by. Returns 0 when it cannot. */
+static unsigned parse_by(const char *text) {
+    unsigned by = 0;
+    while (*text) {
+        size_t length = strcspn(text, ","), i = 0;
+        while (i < BY_NAMES && (strlen(by_names[i].name) != length || strncmp(by_names[i].name, text, length) != 0))
+            i++;
+        if (i == BY_NAMES)
+            return 0;
+        by |= by_names[i].key;
+        text += length;
+        text += *text == ',';
+    }
+    return by;
+}
+
+static json_t *by_to_json(unsigned by) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < BY_NAMES; i++)
+        if (by & by_names[i].key)
+            json_array_append_new(array, json_string(by_names[i].name));
+    return array;
+}
+
+/* What was lost is known of the tables; of records, whether any is missing (scope_add_to_json). */
+static json_t *coverage_to_json(const struct summary *summary, const struct scope *scope) {
+    json_t *coverage = scope->limited ? json_pack("{s:n, s:n}", "calls_lost", "rows_torn")
+                                      : json_pack("{s:I, s:I}", "calls_lost", (json_int_t)summary->calls_lost,
+                                                  "rows_torn", (json_int_t)summary->rows_torn);
+    json_object_set_new(coverage, "incomplete_operations", json_integer((json_int_t)summary->pending));
+    scope_add_to_json(coverage, scope);
+    return coverage;
+}
+
+static bool print_json(FILE *stream, const struct summary *summary, const struct scope *scope) {
+    struct table table = summary_table(summary);
+    json_t *rows = table_to_json(&table);
+    if (!rows)
+        return false;
+    return json_print(stream,
+                      json_pack("{s:s, s:o, s:o, s:o}", "schema", "commtap.summary/1", "by", by_to_json(summary->by),
+                                "coverage", coverage_to_json(summary, scope), "summary", rows));
+}
+
+static bool any_approximate(const struct summary *summary) {
+    for (size_t i = 0; i < summary->count; i++)
+        if (summary->entries[i].percentiles == PERCENTILES_APPROXIMATE)
+            return true;
+    return false;
+}
+
+static bool print_text(const struct output *output, const struct summary *summary, const struct scope *scope,
+                       const char *directory) {
+    struct table table = summary_table(summary);
+    if (summary->count == 0)
+        fputs("no operation on record passes the filters\n", output->stream);
+    else if (!table_print_text(output->stream, &table, output->color))
+        return false;
+    fputc('\n', output->stream);
+    scope_print(output->stream, scope);
+    if (any_approximate(summary))
+        fputs("percentiles are approximate: from histograms of 4 buckets per octave\n", output->stream);
+    if (summary->pending > 0)
+        fprintf(output->stream, "%" PRIu64 " operations were posted and never seen complete: counted, without a time\n",
+                summary->pending);
+    if (summary->rows_torn > 0)
+        fprintf(output->stream,
+                "%" PRIu64 " rows were being written when their process ended: each may be off by a call\n",
+                summary->rows_torn);
+    if (summary->calls_lost > 0)
+        fprintf(output->stream, "%" PRIu64 " calls found no room in a full table and are missing here\n",
+                summary->calls_lost);
+    fputs("next: commtap stragglers ", output->stream);
+    escape_text(output->stream, directory);
+    fputc('\n', output->stream);
+    return true;
+}
+
+static int print(const struct options *options, const struct summary *summary, const struct scope *scope) {
+    struct output output;
+    int code = output_open(&output, options);
+    if (code != EXIT_FINE)
+        return code;
+    struct table table = summary_table(summary);
+    bool enough_memory = true;
+    if (output.format == OUTPUT_JSON)
+        enough_memory = print_json(output.stream, summary, scope);
+    else if (output.format == OUTPUT_CSV)
+        table_print_csv(output.stream, &table);
+    else
+        enough_memory = print_text(&output, summary, scope, options->arguments[0]);
+    return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
+}
+
+/* What is summed up. */
+struct part {
+    const struct options *options;
+    const struct dump_set *set;
+    const struct filter *filter;
+    const struct scope *scope; /* where it has limits, `set` holds the dumps of its clock */
+    const struct job *job;
+};
+
+/* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
+static int build(struct summary *summary, const struct part *part, unsigned by, struct site_labels *labels) {
+    bool done = part->scope->limited ? summary_build_scope(summary, part->set, part->scope, by, labels)
+                : labels             ? summary_build_sites(summary, part->set, part->filter, by, labels)
+                                     : summary_build(summary, part->set, part->filter, by);
+    return done ? EXIT_FINE : input_no_memory();
+}
+
+/* The entries keep their labels: symbols are not needed any more when they are printed. */
+static int build_by_site(struct summary *summary, const struct part *part, unsigned by) {
+    struct call_sites sites;
+    int code = call_sites_open(&sites, part->options, part->set->dumps, part->set->count);
+    if (code == EXIT_FINE) {
+        struct site_labels *labels = site_labels_new(sites.symbols, &sites.skip);
+        bool named = labels && symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols);
+        code = named ? build(summary, part, by, labels) : input_no_memory();
+        site_labels_free(labels);
+    }
+    call_sites_close(&sites);
+    return code;
+}
+
+/* What the rows are and their order, from the options. */
+struct layout {
+    unsigned by;
+    const struct column *sort; /* NULL = as they are */
+};
+
+static int read_layout(struct layout *layout, const struct options *options) {
+    const char *sort = option_text(options, "sort"), *by = option_text(options, "by");
+    *layout = (struct layout){parse_by(by), sort ? table_column(summary_columns, sort) : NULL};
+    if (layout->by == 0)
+        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank and site, not '%.64s'\n", by);
+    else if ((layout->by & SUMMARY_BY_SITE) && (layout->by & SUMMARY_BY_BYTES))
+        fputs("commtap summary: call sites are not told apart by bytes: --by site goes with op, comm and rank\n",
+              stderr);
+    else if (sort && !layout->sort)
+        fprintf(stderr, "commtap summary: no column is called '%.64s' (see commtap summary --help)\n", sort);
+    else if (option_given(options, "transfers") && layout->by != SUMMARY_BY_DEFAULT)
+        fputs("commtap summary: --transfers goes with --by op,bytes,comm\n", stderr);
+    else if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0)
+        fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
+    else
+        return EXIT_FINE;
+    return EXIT_USAGE;
+}
+
+/* What was left of the job's collectives once everybody had come. */
+static int add_transfers(struct summary *summary, const struct part *part) {
+    if (part->scope->limited || part->filter->rank_count > 0) {
+        fputs("commtap summary: --transfers is about all ranks and the whole run: not with --rank, --from, --to, "
+              "--step\n",
+              stderr);
+        return EXIT_USAGE;
+    }
+    bool done = summary_measure_transfers(summary, part->job->dumps, part->job->count, session_workers(part->options));
+    return done ? EXIT_FINE : input_no_memory();
+}
+
+static int summarise(const struct part *part, const struct layout *layout) {
+    struct summary summary;
+    int code = layout->by & SUMMARY_BY_SITE ? build_by_site(&summary, part, layout->by)
+                                            : build(&summary, part, layout->by, NULL);
+    if (code != EXIT_FINE)
+        return code;
+    if (option_given(part->options, "transfers"))
+        code = add_transfers(&summary, part);
+    if (code == EXIT_FINE)
+        code = !layout->sort || table_sort(summary.entries, sizeof *summary.entries, summary.count, layout->sort)
+                   ? print(part->options, &summary, part->scope)
+                   : input_no_memory();
+    summary_free(&summary);
+    return code;
+}
+
+static int summarise_as_deepspeed(const struct part *part) {
+    struct deepspeed log;
+    struct output output;
+    if (!deepspeed_build(&log, part->set, part->scope->limited ? part->scope : NULL, part->filter))
+        return input_no_memory();
+    int code = output_open(&output, part->options);
+    if (code == EXIT_FINE) {
+        bool enough_memory = true;
+        if (output.format == OUTPUT_JSON) {
+            enough_memory = json_print(output.stream, deepspeed_to_json(&log));
+        } else {
+            deepspeed_print_text(output.stream, &log);
+            scope_print(output.stream, part->scope);
+        }
+        code = output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
+    }
+    deepspeed_free(&log);
+    return code;
+}
+
+/* Leaves out, as duplicates are, the dumps of other runs than the job's: their sums would mean nothing together. Worlds
+ * and restarts of one run stay. */
+static void keep_run(const struct job *job, struct dump_set *set, bool wanted) {
+    size_t others = 0;
+    for (size_t i = 0; i < set->count; i++)
+        if (strcmp(set->dumps[i]->run_id, job->dumps[0]->run_id) != 0) {
+            others += !set->duplicate[i];
+            set->duplicate[i] = true;
+        }
+    if (others > 0 && !wanted) {
+        fprintf(stderr, "commtap: %zu dumps of other runs than ", others);
+        escape_text(stderr, job->dumps[0]->run_id);
+        fputs(", the newest, are left out (--run ID)\n", stderr);
+    }
+    if (job->missing_count > 0)
+        fprintf(stderr, "commtap: %zu of %" PRId32 " ranks left no dump here: what they did is in no sum\n",
+                job->missing_count, job->ranks_expected);
+}
+
+/* A time is one job's: worlds and restarts of its run have clocks and steps of their own. */
+static void say_other_jobs(const struct job *job) {
+    if (job->worlds > 1 || job->generations > 1)
+        fprintf(stderr, "commtap: the time asked for is that of generation %" PRIu32 " and its largest world alone\n",
+                job->dumps[0]->header->generation);
+}
+
+static int sum_up(const struct options *options, const struct selection *selection, const struct layout *layout,
+                  struct dump_set *set) {
+    struct job job;
+    struct selected_time time = {0};
+    int code = selection_choose_job(&job, set, options, NULL);
+    if (code == EXIT_FINE) {
+        keep_run(&job, set, option_given(options, "run"));
+        code = selected_time_find(&time, &job, selection);
+    }
+    if (code == EXIT_FINE) {
+        const struct part part = {.options = options,
+                                  .set = time.scope.limited ? &job.selected : set,
+                                  .filter = &selection->filter,
+                                  .scope = &time.scope,
+                                  .job = &job};
+        if (time.scope.limited)
+            say_other_jobs(&job);
+        code = option_given(options, "compat") ? summarise_as_deepspeed(&part) : summarise(&part, layout);
+    }
+    selected_time_free(&time);
+    job_free(&job);
+    return code;
+}
+
+static int run(const struct options *options) {
+    struct selection selection;
+    struct layout layout;
+    struct dump_set set;
+    int code = selection_read(&selection, options);
+    if (code == EXIT_FINE)
+        code = read_layout(&layout, options);
+    if (code == EXIT_FINE)
+        code = input_open(options->arguments[0], &set);
+    if (code == EXIT_FINE) {
+        code = sum_up(options, &selection, &layout, &set);
+        dump_set_close(&set);
+    }
+    selection_free(&selection);
+    return code;
+}
+
+static const struct option option_rows[] = {
+    {.name = "by",
+     .argument = "KEYS",
+     .fallback = "op,bytes,comm",
+     .doc = "what rows are told apart by: any of op, bytes, comm, rank; or site (where the call was made) with any of "
+            "op, comm, rank"},
+    OPTION_SKIP_FRAMES,
+    OPTION_DEBUG_DIR,
+    {.name = "sort", .argument = "KEY", .doc = "column to sort by, by its JSON key, as in count or time_max_us"},
+    {.name = "transfers",
+     .doc =
+         "also what of the collectives was left once everybody had come, and the bandwidth of that: from the events"},
+    {.name = "compat",
+     .argument = "WHAT",
+     .choices = "deepspeed",
+     .doc = "the tables and JSON keys of DeepSpeed's comms logger, with its formulas"},
+    OPTION_FORMAT("text|json|csv"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    OPTION_RUN,
+    OPTIONS_FILTER,
+    OPTION_END,
+};
+
+const struct command command_summary = {
+    .name = "summary",
+    .summary = "what each operation cost, over all ranks",
+    .arguments = "DIR",
+    .details =
+        "Sums hold every call, exactly. A part of the time (--from, --to, --step) is summed up from the records that\n"
+        "are still there, and is said to be: a call counts where it begins, an operation of a GPU where it ran\n"
+        "there; a step is each rank's own.\n",
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .options = option_rows,
+    .columns = summary_columns,
+    .run = run,
+};

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of advice.h.
+ */
+#include "analyzer/findings/advice.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/findings/findings_gpu.h"
+
+enum { STEPS_MIN = 4 };
+#define INTERVAL_LEAST 0.01 /* of a step: a shorter interval is nobody's trouble, however it compares */
+
+struct advice_limits advice_standard(void) {
+    return (struct advice_limits){.interval = 20, .communication = 10, .receive = 10, .collective = 10, .link = 20};
+}
+
+bool advice_parse(const char *text, struct advice_limits *limits) {
+    const struct {
+        const char *name;
+        double *value;
+    } known[] = {{"interval", &limits->interval},
+                 {"communication", &limits->communication},
+                 {"receive", &limits->receive},
+                 {"collective", &limits->collective},
+                 {"link", &limits->link}};
+    while (*text) {
+        size_t length = strcspn(text, "=");
+        double *value = NULL;
+        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+            if (strlen(known[i].name) == length && strncmp(known[i].name, text, length) == 0)
+                value = known[i].value;
+        if (!value || text[length] != '=' || text[length + 1] < '0' || text[length + 1] > '9')
+            return false;
+        char *end;
+        *value = strtod(text + length + 1, &end);
+        if (*end != '\0' && *end != ',')
+            return false;
+        text = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+/* A rank's steps, summed up: ns, NAN where one of them is not known. */
+struct sums {
+    uint64_t steps;
+    double length, interval, communication, receive, collective;
+};
+
+static double ns_of(int64_t ns) {
+    return ns == STEP_UNKNOWN ? NAN : (double)ns;
+}
+
+static struct sums sum_up(const struct rank_steps *rank) {
+    struct sums sums = {0};
+    for (size_t i = 0; i < rank->count; i++) {
+        const struct step *step = &rank->steps[i];
+        sums.steps++;
+        sums.length += (double)(step->end_ns - step->start_ns);
+        sums.interval += ns_of(step->first_ns);
+        sums.communication += ns_of(step->communication_alone_ns);
+        sums.receive += ns_of(step->receive_alone_ns);
+        sums.collective += ns_of(step->collective_alone_ns);
+    }
+    return sums;
+}
+
+/* Share of the steps of those ranks that know it, in per cent; 0 where none does. */
+static double share_of(const struct sums *sums, size_t count, size_t offset) {
+    double part = 0, length = 0;
+    for (size_t r = 0; r < count; r++) {
+        double own = *(const double *)((const char *)&sums[r] + offset);
+        if (sums[r].steps > 0 && !isnan(own)) {
+            part += own;
+            length += sums[r].length;
+        }
+    }
+    return length > 0 ? 100 * part / length : 0;
+}
+
+static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
+                         const struct job *job, const struct advice_limits *limits) {
+    double mean = 0, step = 0;
+    size_t ranks = 0, worst = 0, slow = 0;
+    for (size_t r = 0; r < steps->rank_count; r++) {
+        if (sums[r].steps == 0)
+            continue;
+        mean += sums[r].interval / (double)sums[r].steps;
+        step += sums[r].length / (double)sums[r].steps;
+        ranks++;
+    }
+    if (ranks < 2)
+        return;
+    mean /= (double)ranks;
+    step /= (double)ranks;
+    double most = mean * (1 + limits->interval / 100);
+    for (size_t r = 0; r < steps->rank_count; r++) {
+        double own = sums[r].steps ? sums[r].interval / (double)sums[r].steps : 0;
+        slow += own > most && own - mean > INTERVAL_LEAST * step;
+        if (own > (sums[worst].steps ? sums[worst].interval / (double)sums[worst].steps : 0))
+            worst = r;
+    }
+    if (slow > 0)
+        findings_add(
+            findings, FINDING_STEP_INTERVAL,
+            "steps begin late on %zu of %zu ranks, most of all on rank %" PRId32 ": %.2f ms before its first "
+            "operation, %.2f ms on average. That is data loading, its host, or work before the first operation.",
+            slow, ranks, job->dumps[steps->ranks[worst].dump]->header->rank,
+            sums[worst].interval / (double)sums[worst].steps / 1e6, mean / 1e6);
+}
+
+/* Of the rank's stage; of the rank alone where stages are not known. */
+static double collective_share(const struct sums *sums, const struct steps *steps, const uint32_t *stage_of,
+                               size_t rank) {
+    uint32_t stage = stage_of[steps->ranks[rank].dump];
+    double part = 0, length = 0;
+    for (size_t r = 0; r < steps->rank_count; r++) {
+        bool same = r == rank || (stage != 0 && stage_of[steps->ranks[r].dump] == stage);
+        if (!same || sums[r].steps == 0 || isnan(sums[r].collective))
+            continue;
+        part += sums[r].collective;
+        length += sums[r].length;
+    }
+    return length > 0 ? 100 * part / length : 0;
+}
+
+/* The largest share, of all stages and ranks without one. */
+static double worst_collective_share(const struct sums *sums, const struct steps *steps, const uint32_t *stage_of,
+                                     size_t *worst) {
+    double most = 0;
+    for (size_t r = 0; r < steps->rank_count; r++) {
+        double share = collective_share(sums, steps, stage_of, r);
+        if (share > most) {
+            most = share;
+            *worst = r;
+        }
+    }
+    return most;
+}
+
+static void add_shares(struct findings *findings, const struct sums *sums, const struct steps *steps,
+                       const struct job *job, const uint32_t *stage_of, const struct advice_limits *limits) {
+    double communication = share_of(sums, steps->rank_count, offsetof(struct sums, communication));
+    double receive = share_of(sums, steps->rank_count, offsetof(struct sums, receive));
+    if (communication > limits->communication)
+        findings_add(findings, FINDING_STEP_COMMUNICATION,
+                     "communication that nothing hides takes %.0f %% of the steps (more than %.0f %% is worth a look).",
+                     communication, limits->communication);
+    if (receive > limits->receive)
+        findings_add(findings, FINDING_STEP_RECEIVE,
+                     "receiving that nothing overlaps takes %.0f %% of the steps (more than %.0f %% is worth a look): "
+                     "the stages of a pipeline wait for each other.",
+                     receive, limits->receive);
+    size_t worst = 0;
+    double share = worst_collective_share(sums, steps, stage_of, &worst);
+    if (share <= limits->collective || share <= 1.2 * communication)
+        return;
+    uint32_t stage = stage_of[steps->ranks[worst].dump];
+    int32_t rank = job->dumps[steps->ranks[worst].dump]->header->rank;
+    findings_add(findings, FINDING_STEP_COLLECTIVE,
+                 "%s %" PRId64 " spends %.0f %% of its steps in collectives that nothing hides, the most of all.",
+                 stage ? "stage" : "rank", stage ? (int64_t)stage : (int64_t)rank, share);
+}
+
+void advice_add(struct findings *findings, const struct steps *steps, const struct job *job, const uint32_t *stage_of,
+                const struct advice_limits *limits) {
+    if (steps->count < STEPS_MIN)
+        return;
+    struct sums *sums = calloc(steps->rank_count + 1, sizeof *sums);
+    if (!sums) {
+        findings->no_memory = true;
+        return;
+    }
+    for (size_t r = 0; r < steps->rank_count; r++)
+        sums[r] = sum_up(&steps->ranks[r]);
+    add_interval(findings, sums, steps, job, limits);
+    add_shares(findings, sums, steps, job, stage_of, limits);
+    free(sums);
+}
+
+void advice_add_links(struct findings *findings, const struct links *links, const struct advice_limits *limits) {
+    size_t count, slow = 0;
+    const struct link_bandwidth *worst = NULL;
+    const struct common_clock *clock = links->clock;
+    struct link_bandwidth *found = link_bandwidths(links, &count, &findings->no_memory);
+    for (size_t i = 0; i < count; i++) {
+        const struct link_bandwidth *link = &found[i];
+        if (link->share * exp(2 * link->error) >= 1 - limits->link / 100)
+            continue;
+        slow++;
+        if (!worst || link->share < worst->share)
+            worst = link;
+    }
+    if (worst)
+        findings_add(
+            findings, FINDING_LINK_BANDWIDTH,
+            "the bandwidth of %zu of %zu links is more than %.0f %% below the mean of links of their type, most "
+            "of all from rank %" PRId32 " to rank %" PRId32 ": %.2f GB/s, %.0f %% below what links %s give "
+            "%s of these sizes.",
+            slow, count, limits->link, clock->dumps[worst->from]->header->rank, clock->dumps[worst->to]->header->rank,
+            (double)worst->bytes / (double)worst->took_ns, 100 * (1 - worst->share),
+            worst->between_hosts ? "between hosts" : "within a host",
+            worst->steps ? "steps of NCCL's proxies" : "messages");
+    free(found);
+}

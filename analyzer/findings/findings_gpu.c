@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of findings_gpu.h.
+ */
+#include "analyzer/findings/findings_gpu.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LAUNCHES_MIN = 8, SHARE_PERCENT = 50, MEMORY_PERCENT = 90, UNSEEN_PERMILLE = 5 };
+
+static bool uses_nccl(const struct dump *dump) {
+    return dump->header->nccl_version != 0 || dump->header->nccl_library[0] != '\0';
+}
+
+/* ---- how operations were timed --------------------------------------------------------------- */
+
+static void add_untimed(struct findings *findings, const struct job *job) {
+    const struct dump *first = NULL;
+    size_t untimed = 0, users = 0;
+    for (size_t d = 0; d < job->count; d++) {
+        users += uses_nccl(job->dumps[d]);
+        if (!uses_nccl(job->dumps[d]) || dump_has_device_times(job->dumps[d]))
+            continue;
+        first = first ? first : job->dumps[d];
+        untimed++;
+    }
+    if (untimed == 0)
+        return;
+    char why[sizeof first->header->gpu_timing_why + 1];
+    memcpy(why, first->header->gpu_timing_why, sizeof why - 1);
+    why[sizeof why - 1] = '\0';
+    findings_add(
+        findings, FINDING_GPU_UNTIMED,
+        "GPU operations were not timed on %zu of %zu ranks (%s): their calls only tell when they were enqueued.",
+        untimed, users, why[0] ? why : "COMMTAP_GPU_TIMING");
+}
+
+static void add_host_bound(struct findings *findings, const struct straggler_analysis *analysis) {
+    uint64_t joined = 0, bound = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        joined += analysis->launches[d].joined;
+        bound += analysis->launches[d].host_bound;
+    }
+    if (joined >= LAUNCHES_MIN && bound * 100 > joined * SHARE_PERCENT)
+        findings_add(findings, FINDING_HOST_BOUND,
+                     "%.0f %% of the GPU operations began before their call had returned: the hosts limit them, and "
+                     "their times hold what the calls did.",
+                     100.0 * (double)bound / (double)joined);
+}
+
+static void add_exposed(struct findings *findings, const struct straggler_analysis *analysis) {
+    size_t most = 0;
+    uint64_t waits = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        waits += analysis->launches[d].waits;
+        if (analysis->launches[d].exposed_ns > analysis->launches[most].exposed_ns)
+            most = d;
+    }
+    int64_t window = analysis->times[most].window_ns;
+    if (waits == 0 || window <= 0)
+        return;
+    findings_add(findings, FINDING_EXPOSED,
+                 "exposed communication: GPU streams waited for it %.1f %% of the time on rank %" PRId32
+                 ", the most of all.",
+                 100.0 * (double)analysis->launches[most].exposed_ns / (double)window,
+                 analysis->clock->dumps[most]->header->rank);
+}
+
+/* ---- what wrappers and plugin saw ------------------------------------------------------------ */
+
+/* Calls that one of the two sensors did not see, as a finding: figures that miss calls must say so. */
+static void add_unseen(struct findings *findings, const struct job *job) {
+    uint64_t wrapped = 0, plugged = 0, only_plugged = 0, only_wrapped = 0;
+    const char *example = NULL;
+    uint64_t example_calls = 0;
+    for (size_t d = 0; d < job->count; d++) {
+        const struct dump *dump = job->dumps[d];
+        uint64_t of_dump = 0;
+        for (uint32_t i = 0; i < dump->sensor_count; i++)
+            of_dump |= dump->sensors[i].plugged;
+        for (uint32_t i = 0; of_dump && i < dump->sensor_count; i++) { /* no plugin, nothing to compare */
+            const struct sensor_row *row = &dump->sensors[i];
+            const struct call_name *call = row->call < UINT16_MAX ? dump_call(dump, (uint16_t)row->call) : NULL;
+            if (row->call == 0 || !call || row->wrapped > INT64_MAX / 4096 || row->plugged > INT64_MAX / 4096)
+                continue;
+            wrapped += row->wrapped;
+            plugged += row->plugged;
+            uint64_t missed = row->plugged > row->wrapped ? row->plugged - row->wrapped : 0;
+            only_plugged += missed;
+            only_wrapped += row->wrapped > row->plugged ? row->wrapped - row->plugged : 0;
+            if (missed > example_calls) {
+                example_calls = missed;
+                example = call->name;
+            }
+        }
+    }
+    if (only_plugged * 1000 > plugged * UNSEEN_PERMILLE)
+        findings_add(findings, FINDING_UNSEEN_CALLS,
+                     "%.0f %% of NCCL calls were not seen by interception (%" PRIu64 " of %" PRIu64
+                     ", most of them %s): a copy of NCCL is linked statically or was reached before commtap. Only "
+                     "NCCL's profiler plugin counted them: they are in no other figure.",
+                     100.0 * (double)only_plugged / (double)plugged, only_plugged, plugged, example ? example : "?");
+    if (only_wrapped * 1000 > wrapped * UNSEEN_PERMILLE)
+        findings_add(findings, FINDING_UNSEEN_CALLS,
+                     "NCCL's profiler plugin was not told of %.0f %% of the calls (%" PRIu64 " of %" PRIu64
+                     "): they have no in-kernel times.",
+                     100.0 * (double)only_wrapped / (double)wrapped, only_wrapped, wrapped);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static void add_memory(struct findings *findings, const struct job *job) {
+    double worst = 0;
+    const struct dump *where = NULL;
+    for (size_t d = 0; d < job->count; d++)
+        for (uint32_t i = 0; i < job->dumps[d]->device_count; i++) {
+            const struct device_state *device = &job->dumps[d]->devices[i];
+            if (device->version == 0 || device->capacity == 0 || device->memory_samples == 0 ||
+                device->memory_peak > device->capacity)
+                continue;
+            double share = (double)device->memory_peak / (double)device->capacity;
+            if (share > worst) {
+                worst = share;
+                where = job->dumps[d];
+            }
+        }
+    if (where && worst * 100 >= MEMORY_PERCENT)
+        findings_add(findings, FINDING_DEVICE_MEMORY, "device memory was %.0f %% full at its peak on rank %" PRId32 ".",
+                     100 * worst, where->header->rank);
+}
+
+void findings_add_gpu(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
+    add_unseen(findings, job);
+    add_untimed(findings, job);
+    add_host_bound(findings, analysis);
+    add_exposed(findings, analysis);
+    add_memory(findings, job);
+}
+
+/* ---- where a late rank was late -------------------------------------------------------------- */
+
+static int compare_times(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Mean time that other GPU work kept a rank's launches waiting. */
+static int64_t mean_held_up(const struct rank_launches *launches) {
+    return launches->joined > 0 ? launches->held_up_ns / (int64_t)launches->joined : 0;
+}
+
+static int64_t median_held_up(const struct straggler_analysis *analysis) {
+    int64_t *values = malloc((analysis->directory->dump_count + 1) * sizeof *values), median = 0;
+    size_t count = 0;
+    for (size_t d = 0; values && d < analysis->directory->dump_count; d++)
+        if (analysis->launches[d].joined >= LAUNCHES_MIN)
+            values[count++] = mean_held_up(&analysis->launches[d]);
+    if (count > 0) {
+        qsort(values, count, sizeof *values, compare_times);
+        median = values[(count - 1) / 2];
+    }
+    free(values);
+    return median;
+}
+
+void findings_say_where_late(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
+                             size_t size) {
+    int64_t held_up = 0, launches = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < straggler->dump_count; i++) {
+        held_up = add_ns(held_up, analysis->launches[straggler->dumps[i]].held_up_ns);
+        launches += (int64_t)analysis->launches[straggler->dumps[i]].joined;
+    }
+    if (launches < LAUNCHES_MIN || straggler->extra_ns <= 0)
+        return;
+    int64_t longer = held_up / launches - median_held_up(analysis);
+    if (longer > straggler->extra_ns / launches / 2)
+        snprintf(text, size,
+                 "; it enqueues its collectives in time, but other GPU work keeps them waiting in its streams %.2f ms "
+                 "longer than the others' (each)",
+                 (double)longer / 1e6);
+    else
+        snprintf(text, size, "; it enqueues its collectives late: they find its GPU idle");
+}

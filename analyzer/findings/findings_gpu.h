@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is worth saying about GPUs and about NCCL's calls.
+ * Lives here: the findings of their own, and the phrase about where a late GPU rank was late.
+ * Must not live here: findings about any job (findings.c), figures that were not computed before.
+ */
+#ifndef COMMTAP_FINDINGS_FINDINGS_GPU_H
+#define COMMTAP_FINDINGS_FINDINGS_GPU_H
+
+#include "analyzer/findings/findings.h"
+
+/* Adds one finding; its text is formatted as by printf. */
+__attribute__((format(printf, 3, 4))) void findings_add(struct findings *findings, enum finding_code code,
+                                                        const char *format, ...);
+
+void findings_add_gpu(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis);
+
+/* Whether a straggler enqueues its GPU operations late or its GPU comes to them late, as a clause that begins with ";
+ * ",
+ * "" where that is not known. */
+void findings_say_where_late(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
+                             size_t size);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of deaths.h.
+ * Lives here: parsing. Must not live here: judging.
+ */
+#include "analyzer/job/deaths.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/base/regular_file.h"
+
+/* The note's text, cut to `size`; false when there is none. */
+static bool read_note(const struct job *job, char *text, size_t size) {
+    char *path = NULL;
+    const char *first = job->dumps[0]->path, *slash = strrchr(first, '/');
+    if (asprintf(&path, "%.*s" FORMAT_FILE_PREFIX "%s" FORMAT_DEATHS_SUFFIX, slash ? (int)(slash - first + 1) : 0,
+                 first, job->dumps[0]->run_id) < 0)
+        return false;
+    int file = regular_file_open(AT_FDCWD, path, 0);
+    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
+    if (file >= 0)
+        close(file);
+    free(path);
+    text[length > 0 ? length : 0] = '\0';
+    return length > 0;
+}
+
+/* The value of ` key=` in the line, NULL when it has none. */
+static const char *value_of(const char *line, const char *key) {
+    size_t length = strlen(key);
+    for (const char *at = line; (at = strstr(at, key)) != NULL; at += length)
+        if ((at == line || at[-1] == ' ') && at[length] == '=')
+            return at + length + 1;
+    return NULL;
+}
+
+static int number_of(const char *line, const char *key, int most) {
+    const char *value = value_of(line, key);
+    long number = value ? strtol(value, NULL, 10) : -1;
+    return number >= 0 && number <= most ? (int)number : -1;
+}
+
+/* The dump of that process: "...<16 hex>.ct". */
+static bool find_dump(const struct job *job, const char *hex, size_t *dump) {
+    const size_t suffix = strlen(FORMAT_FILE_SUFFIX), digits = 16;
+    if (strnlen(hex, digits) < digits)
+        return false;
+    for (size_t d = 0; d < job->count; d++) {
+        size_t length = strlen(job->dumps[d]->path);
+        if (length < suffix + digits || strncmp(job->dumps[d]->path + length - suffix - digits, hex, digits) != 0)
+            continue;
+        *dump = d;
+        return true;
+    }
+    return false;
+}
+
+static void read_death(const struct job *job, const char *line, bool sure, struct job_end *end) {
+    const char *hex = value_of(line, sure ? "died" : "first");
+    if (!hex || !find_dump(job, hex, &end->dead))
+        return;
+    end->dead_known = true;
+    end->sure = sure;
+    end->signal = number_of(line, "signal", 64);
+    end->status = number_of(line, "status", 255);
+}
+
+static void read_end(const char *line, struct job_end *end) {
+    const char *when = value_of(line, "monotonic_ns"), *boot_id = value_of(line, "boot_id");
+    if (!when || !boot_id)
+        return;
+    long long ns = strtoll(when, NULL, 10);
+    if (ns <= 0 || ns >= INT64_MAX / 2)
+        return;
+    end->monotonic_ns = ns;
+    snprintf(end->boot_id, sizeof end->boot_id, "%.*s", (int)strcspn(boot_id, " "), boot_id);
+}
+
+bool deaths_read(const struct job *job, struct job_end *end) {
+    char text[1024], *rest = text, *line;
+    *end = (struct job_end){.signal = -1, .status = -1};
+    if (job->count == 0 || !read_note(job, text, sizeof text))
+        return false;
+    while ((line = strsep(&rest, "\n")) != NULL) { /* of several notes the first counts */
+        if (!end->dead_known && end->monotonic_ns == 0)
+            read_death(job, line, value_of(line, "died") != NULL, end);
+        if (end->monotonic_ns == 0 && strncmp(line, "ended ", strlen("ended ")) == 0)
+            read_end(line, end);
+    }
+    return end->dead_known || end->monotonic_ns > 0;
+}

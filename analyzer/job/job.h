@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which job a directory is about, and how it ended.
+ * Lives here: choosing one run, world and generation, what became of every rank, who is missing.
+ * Must not live here: what the ranks did with their time, sentences.
+ */
+#ifndef COMMTAP_JOB_JOB_H
+#define COMMTAP_JOB_JOB_H
+
+#include "analyzer/align/common_clock.h"
+#include "analyzer/load/losses.h"
+
+/* What became of a rank, as far as its dump tells. */
+enum rank_end {
+    END_FINALISED = 0,
+    END_RUNNING,     /* the process is alive */
+    END_IN_INIT,     /* gone, or unknown, and MPI_Init never returned */
+    END_IN_FINALIZE, /* gone inside MPI_Finalize */
+    END_ABORTED,     /* it called MPI_Abort */
+    END_EXITED,      /* a normal exit without MPI_Finalize */
+    END_KILLED,      /* gone without any of these */
+};
+
+struct job {
+    struct dump_set selected; /* dumps of the chosen job; shallow: never close it */
+    struct dump **dumps;      /* = selected.dumps, by rank */
+    size_t count;
+    enum rank_end *ends;    /* per dump */
+    int32_t ranks_expected; /* 0 = unknown */
+    int32_t *missing;       /* ranks without a dump, ascending */
+    size_t missing_count;
+    size_t runs;                  /* in the directory */
+    size_t worlds;                /* of this run and generation: more than one where programs ran side by side */
+    size_t generations;           /* of this run */
+    size_t others;                /* usable dumps of the directory that belong to another job */
+    size_t duplicates;            /* of this job, left out */
+    uint64_t events, events_lost; /* records ever written; of these, neither in a ring nor in a kept window */
+    struct loss_counts losses;
+};
+
+/* Chooses the newest run (or the one named `run`), its newest generation, and of several worlds the largest. `alive`
+ * tells whether a dump's process still runs (NULL: never). Returns 0, -1 when no dump belongs to `run`, -2 when memory
+ * is short. The caller frees with job_free in every case; `set` must outlive the job. */
+int job_select(struct job *job, const struct dump_set *set, const char *run, bool (*alive)(const struct dump *));
+void job_free(struct job *job);
+
+/* First and last moment that the dumps tell of, common ns; wall time is their difference. NS_MOST and -NS_MOST where
+ * they tell of none. */
+void job_span(const struct job *job, const struct common_clock *clock, int64_t *start_ns, int64_t *end_ns);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whether the process that wrote a dump still runs, asked of this host's kernel.
+ * Lives here: pids, boot id, start time.
+ * Must not live here: what a dump holds.
+ */
+#ifndef COMMTAP_JOB_PROCESS_H
+#define COMMTAP_JOB_PROCESS_H
+
+#include "analyzer/job/process_state.h"
+#include "analyzer/load/dump.h"
+
+struct process_look {
+    char letter;    /* the kernel's for its state */
+    bool ending;    /* dead and not yet reaped, on its way out, or a signal that ends it is pending */
+    int status;     /* as wait tells it; 0 not known yet */
+    double started; /* seconds after boot */
+};
+
+/* What the kernel tells of a process. False when there is none. */
+bool process_look(int64_t pid, struct process_look *look);
+
+/* Whether the process behind a pidfd has ended and been waited for by its parent, after which /proc knows nothing of it
+ * any more. Then *status is how it ended, as wait tells it. False also where the kernel cannot say (before 6.15). */
+bool process_was_reaped(int pidfd, int *status);
+
+/* This boot's id, as dumps have it. False where the kernel does not tell. */
+bool process_boot_id(char *text, size_t size);
+
+/* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
+ * where there is none or it is about to end; elsewhere where the dump was written under another boot id. */
+enum process_state process_state(const struct dump *dump);
+
+/* A live process of that pid that started then (to 5 s). */
+bool process_is_that(int64_t pid, uint64_t start_realtime_ns);
+
+/* Running or stopped. */
+bool process_is_alive(const struct dump *dump);
+
+#endif

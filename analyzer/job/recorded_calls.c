@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of recorded_calls.h.
+ */
+#include "analyzer/job/recorded_calls.h"
+
+#include <stdlib.h>
+
+enum source record_source(const struct record *record) {
+    return record->kind == RECORD_GPU      ? SOURCE_GPU_EVENT
+           : record->kind == RECORD_KERNEL ? SOURCE_IN_KERNEL
+                                           : SOURCE_HOST;
+}
+
+static bool is_nccl(const struct dump *dump, const struct record *record) {
+    const struct call_name *call = dump_call(dump, record->call);
+    return call && call->api == API_NCCL;
+}
+
+bool record_is_timed_call(const struct dump *dump, const struct record *record) {
+    if (record->flags & (FLAG_RECEIVE_HALF | FLAG_UNOBSERVED) || record->t1 < record->t0)
+        return false;
+    if (record->kind == RECORD_POST) /* NCCL's: the host's share of an operation; of a group only the group has it */
+        return is_nccl(dump, record) && record->tag == TAG_NONE;
+    return record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GROUP ||
+           record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+}
+
+/* ---- posted operations ----------------------------------------------------------------------- */
+
+struct posted {
+    uint32_t op;
+    bool done;
+    struct recorded_call call;
+};
+
+struct taking {
+    const struct dump *dump;
+    struct posted *posted; /* by op */
+    size_t count;
+    struct recorded_call held; /* told when it is known what it received */
+    bool holds;
+    uint32_t held_op;
+    bool (*take)(void *context, const struct recorded_call *call);
+    void *context;
+};
+
+static int compare_posted(const void *a, const void *b) {
+    const struct posted *left = a, *right = b;
+    return (left->op > right->op) - (left->op < right->op);
+}
+
+static bool note_posted(struct taking *taking, const struct record *record) {
+    if ((taking->count & (taking->count - 1)) == 0) {
+        struct posted *larger = realloc(taking->posted, (taking->count ? 2 * taking->count : 1) * sizeof *larger);
+        if (!larger)
+            return false;
+        taking->posted = larger;
+    }
+    taking->posted[taking->count++] =
+        (struct posted){.op = record->op,
+                        .call = {.call = record->call,
+                                 .comm = record->comm,
+                                 .stack = record->stack,
+                                 .bytes = record->bytes,
+                                 .source = SOURCE_HOST,
+                                 .incomplete = true,
+                                 .posting_ticks = record->t1 > record->t0 ? record->t1 - record->t0 : 0}};
+    return true;
+}
+
+static bool find_posted(struct taking *taking, const struct scope *scope, size_t d) {
+    struct scope_walk walk;
+    bool enough_memory = true;
+    scope_walk_begin(&walk, scope, taking->dump, d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
+        if (record->kind == RECORD_POST && !is_nccl(taking->dump, record))
+            enough_memory = note_posted(taking, record);
+    scope_walk_end(&walk);
+    if (taking->count > 0)
+        qsort(taking->posted, taking->count, sizeof *taking->posted, compare_posted);
+    return enough_memory && !walk.no_memory;
+}
+
+/* The ticks inside the call that posted what a record tells of. */
+static uint64_t posting_ticks(const struct taking *taking, const struct record *record) {
+    if (record->kind == RECORD_POST)
+        return record->t1 - record->t0;
+    if (record->kind != RECORD_DONE || taking->count == 0)
+        return 0;
+    const struct posted key = {.op = record->op};
+    struct posted *posted = bsearch(&key, taking->posted, taking->count, sizeof key, compare_posted);
+    if (!posted)
+        return 0;
+    posted->done = true;
+    return posted->call.posting_ticks;
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static bool tell_held(struct taking *taking) {
+    bool holds = taking->holds;
+    taking->holds = false;
+    return !holds || taking->take(taking->context, &taking->held);
+}
+
+static bool is_call(const struct dump *dump, const struct record *record) {
+    bool kind = record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GROUP ||
+                record->kind == RECORD_GPU || record->kind == RECORD_KERNEL ||
+                (record->kind == RECORD_POST && is_nccl(dump, record));
+    return kind && record->t1 >= record->t0;
+}
+
+static bool take_record(struct taking *taking, const struct record *record) {
+    if (record->flags & FLAG_RECEIVE_HALF) {
+        if (taking->holds && taking->held_op == record->op && record->bytes != BYTES_UNKNOWN)
+            taking->held.received_bytes = record->bytes;
+        return true;
+    }
+    if (!is_call(taking->dump, record))
+        return true;
+    if (!tell_held(taking))
+        return false;
+    bool timed = record_is_timed_call(taking->dump, record);
+    taking->held = (struct recorded_call){.call = record->call,
+                                          .comm = record->comm,
+                                          .stack = record->stack,
+                                          .bytes = record->bytes,
+                                          .source = record_source(record),
+                                          .timed = timed,
+                                          .failed = (record->flags & FLAG_FAILED) != 0,
+                                          .posted_size = (record->flags & FLAG_BYTES_POSTED) != 0,
+                                          .ticks = timed ? record->t1 - record->t0 : 0,
+                                          .posting_ticks = posting_ticks(taking, record)};
+    taking->held_op = record->op;
+    taking->holds = true;
+    return true;
+}
+
+bool recorded_calls(const struct scope *scope, const struct dump *dump, size_t d,
+                    bool (*take)(void *context, const struct recorded_call *call), void *context) {
+    struct taking taking = {.dump = dump, .take = take, .context = context};
+    struct scope_walk walk;
+    bool done = find_posted(&taking, scope, d);
+    scope_walk_begin(&walk, scope, dump, d);
+    for (const struct record *record; done && (record = scope_walk_next(&walk));)
+        done = take_record(&taking, record);
+    scope_walk_end(&walk);
+    done = done && !walk.no_memory && tell_held(&taking);
+    for (size_t i = 0; i < taking.count && done; i++)
+        done = taking.posted[i].done || take(context, &taking.posted[i].call);
+    free(taking.posted);
+    return done;
+}

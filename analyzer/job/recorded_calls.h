@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From records to calls, counted as the shim counts them in its tables.
+ * Lives here: which records make one call, its time, the posting time of a non-blocking one.
+ * Must not live here: which records lie in the time asked for (scope.h), sums.
+ *
+ * One call is: a CALL record (the second half of a Sendrecv is what the call before it received); a DONE record, with
+ * the posting time of its POST; a POST without one: never seen complete; a POST of NCCL's: the host's share, without a
+ * time inside a group; a GPU or KERNEL record: the same operation on the device, with a time of its own. A Test or a
+ * probe that found nothing leaves no record.
+ */
+#ifndef COMMTAP_JOB_RECORDED_CALLS_H
+#define COMMTAP_JOB_RECORDED_CALLS_H
+
+#include "analyzer/job/scope.h"
+
+struct recorded_call {
+    uint16_t call;
+    uint32_t comm, stack; /* as in struct record */
+    uint64_t bytes;
+    enum source source;
+    bool timed, failed, posted_size;
+    bool incomplete;         /* posted and never seen complete: nothing else is known */
+    uint64_t ticks;          /* of the call, in the unit of its source; 0 unless timed */
+    uint64_t posting_ticks;  /* of that, inside the posting call */
+    uint64_t received_bytes; /* of a Sendrecv */
+};
+
+/* Tells `take` of every call of `dump` (number `d` of the scope's clock) that begins in `scope` (NULL: anywhere), lane
+ * by lane; incomplete ones last. Ends early where `take` returns false. Returns false where it did or memory is
+ * short. */
+bool recorded_calls(const struct scope *scope, const struct dump *dump, size_t d,
+                    bool (*take)(void *context, const struct recorded_call *call), void *context);
+
+/* Where the times of a record come from. */
+enum source record_source(const struct record *record);
+/* True for records that stand for one call with a time. */
+bool record_is_timed_call(const struct dump *dump, const struct record *record);
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of scope.h.
+ */
+#include "analyzer/job/scope.h"
+
+#include <stdlib.h>
+
+#include "analyzer/load/rows.h"
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static int64_t later(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t earlier(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* From the beginning of the rank's first step that was asked for to the end of its last one. */
+static struct scope_span span_of_steps(const struct rank_steps *rank, const struct filter *filter) {
+    struct scope_span span = {NS_MOST, -NS_MOST};
+    for (size_t i = 0; i < rank->count; i++) {
+        const struct step *step = &rank->steps[i];
+        if (step->number == NO_STEP || step->number < filter->first_step || step->number > filter->last_step)
+            continue;
+        span.from_ns = earlier(span.from_ns, step->start_ns);
+        span.to_ns = later(span.to_ns, step->end_ns);
+    }
+    return span;
+}
+
+static bool is_shown(const struct scope *scope, size_t d) {
+    return filter_rank(scope->filter, scope->clock->dumps[d]->header->rank);
+}
+
+static bool find_steps(struct scope *scope, const struct step_marker *marker) {
+    struct steps steps;
+    bool done = steps_find(&steps, scope->clock, marker);
+    scope->step_count = done ? steps.count : 0;
+    for (size_t d = 0; done && d < steps.rank_count; d++) {
+        struct scope_span own = span_of_steps(&steps.ranks[d], scope->filter), *span = &scope->spans[d];
+        scope->ranks_without_step += own.from_ns >= own.to_ns && is_shown(scope, d);
+        *span = (struct scope_span){later(span->from_ns, own.from_ns), earlier(span->to_ns, own.to_ns)};
+    }
+    steps_free(&steps);
+    return done;
+}
+
+/* A span cut to what the job lasted. */
+static struct scope_span within_job(const struct scope *scope, size_t d) {
+    const struct scope_span *span = &scope->spans[d];
+    return (struct scope_span){later(span->from_ns, scope->job_from_ns), earlier(span->to_ns, scope->job_to_ns)};
+}
+
+static void find_hull(struct scope *scope) {
+    scope->from_ns = NS_MOST;
+    scope->to_ns = -NS_MOST;
+    for (size_t d = 0; d < scope->clock->dump_count; d++) {
+        struct scope_span span = within_job(scope, d);
+        if (span.from_ns >= span.to_ns)
+            continue;
+        scope->from_ns = earlier(scope->from_ns, span.from_ns);
+        scope->to_ns = later(scope->to_ns, span.to_ns);
+    }
+}
+
+/* ---- what is on record ----------------------------------------------------------------------- */
+
+/* Where records of a dump are missing. */
+struct gaps {
+    struct scope_span *items;
+    size_t count;
+    bool no_memory;
+};
+
+static void add_gap(struct gaps *gaps, int64_t from_ns, int64_t to_ns) {
+    if ((gaps->count & (gaps->count - 1)) == 0) {
+        struct scope_span *items = realloc(gaps->items, (gaps->count ? 2 * gaps->count : 1) * sizeof *items);
+        gaps->no_memory |= !items;
+        if (!items)
+            return;
+        gaps->items = items;
+    }
+    gaps->items[gaps->count++] = (struct scope_span){earlier(from_ns, to_ns), later(from_ns, to_ns)};
+}
+
+/* Tickets that do not follow each other: what they stood for began after the record before was written, and ended
+ * before the next one was. */
+static void find_lane_gaps(const struct scope *scope, size_t d, uint32_t lane, struct gaps *gaps) {
+    const struct dump *dump = scope->clock->dumps[d];
+    struct record_cursor cursor;
+    uint64_t expected = 0;
+    int64_t written = scope->job_from_ns;
+    if (!record_cursor_begin(&cursor, dump, lane)) {
+        gaps->no_memory = true;
+        return;
+    }
+    for (const struct record *record; !gaps->no_memory && (record = record_cursor_next(&cursor));) {
+        if (record->commit - 1 > expected)
+            add_gap(gaps, written, record_end(scope->clock, d, record));
+        expected = record->commit;
+        written = record_end(scope->clock, d, record);
+    }
+    record_cursor_end(&cursor);
+    if (dump_lane_written(dump, lane) > expected)
+        add_gap(gaps, written, scope->job_to_ns);
+}
+
+static int compare_spans(const void *a, const void *b) {
+    const struct scope_span *left = a, *right = b;
+    return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
+}
+
+/* Takes what `span` shares with the gaps off what was seen. */
+static void subtract(struct scope *scope, struct scope_span span, struct gaps *gaps) {
+    int64_t counted = span.from_ns;
+    if (gaps->count > 0)
+        qsort(gaps->items, gaps->count, sizeof *gaps->items, compare_spans);
+    for (size_t i = 0; i < gaps->count; i++) {
+        int64_t from = later(gaps->items[i].from_ns, counted), to = earlier(gaps->items[i].to_ns, span.to_ns);
+        if (gaps->items[i].to_ns < span.from_ns || gaps->items[i].from_ns > span.to_ns)
+            continue;
+        scope->complete = false;
+        if (to > from) {
+            scope->seen_ns -= to - from;
+            counted = to;
+        }
+    }
+}
+
+static bool find_coverage(struct scope *scope) {
+    scope->complete = true;
+    for (size_t d = 0; d < scope->clock->dump_count; d++) {
+        const struct dump *dump = scope->clock->dumps[d];
+        struct scope_span span = within_job(scope, d);
+        if (!is_shown(scope, d) || span.from_ns >= span.to_ns)
+            continue;
+        scope->asked_ns = add_ns(scope->asked_ns, span.to_ns - span.from_ns);
+        scope->seen_ns = add_ns(scope->seen_ns, span.to_ns - span.from_ns);
+        if (dump_records_complete(dump))
+            continue;
+        struct gaps gaps = {0};
+        for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+            if (dump_lane_lost(dump, lane) > 0)
+                find_lane_gaps(scope, d, lane, &gaps);
+        subtract(scope, span, &gaps);
+        free(gaps.items);
+        if (gaps.no_memory)
+            return false;
+    }
+    return true;
+}
+
+/* ---- the scope ------------------------------------------------------------------------------- */
+
+bool scope_build(struct scope *scope, const struct job *job, const struct common_clock *clock,
+                 const struct filter *filter, const struct step_marker *marker) {
+    *scope = (struct scope){.limited = filter_is_timed(filter), .filter = filter, .clock = clock};
+    if (!scope->limited)
+        return true;
+    job_span(job, clock, &scope->job_from_ns, &scope->job_to_ns);
+    scope->spans = calloc(clock->dump_count, sizeof *scope->spans);
+    for (size_t d = 0; scope->spans && d < clock->dump_count; d++)
+        scope->spans[d] = (struct scope_span){
+            .from_ns = filter->has_from ? add_ns(scope->job_from_ns, filter->from_ns) : -NS_MOST,
+            .to_ns = filter->has_to ? add_ns(scope->job_from_ns, filter->to_ns) : NS_MOST,
+        };
+    if (!scope->spans || (filter->has_steps && !find_steps(scope, marker)))
+        return false;
+    find_hull(scope);
+    return find_coverage(scope);
+}
+
+void scope_free(struct scope *scope) {
+    free(scope->spans);
+    *scope = (struct scope){0};
+}
+
+bool scope_is_empty(const struct scope *scope) {
+    return scope_is_limited(scope) && scope->from_ns >= scope->to_ns;
+}
+
+void scope_keep_steps(const struct scope *scope, struct steps *steps) {
+    for (size_t d = 0; scope->limited && d < steps->rank_count; d++) {
+        struct rank_steps *rank = &steps->ranks[d];
+        size_t kept = 0;
+        for (size_t i = 0; i < rank->count; i++)
+            if (rank->steps[i].start_ns >= scope->spans[d].from_ns && rank->steps[i].start_ns < scope->spans[d].to_ns)
+                rank->steps[kept++] = rank->steps[i];
+        rank->count = kept;
+    }
+}
+
+/* ---- walking records ------------------------------------------------------------------------- */
+
+static int compare_launches(const void *a, const void *b) {
+    const struct scope_launch *left = a, *right = b;
+    return (left->op > right->op) - (left->op < right->op);
+}
+
+/* Lists where the dump's launches ran; replays of a graph run many times and say nothing about their call. */
+static bool find_launches(struct scope_walk *walk) {
+    for (uint32_t lane = 0; lane < walk->dump->lane_count; lane++) {
+        struct record_cursor cursor;
+        if (!record_cursor_begin(&cursor, walk->dump, lane))
+            return false;
+        for (const struct record *record; !walk->no_memory && (record = record_cursor_next(&cursor));) {
+            if ((record->kind != RECORD_GPU && record->kind != RECORD_KERNEL) || record->flags & FLAG_CAPTURED)
+                continue;
+            if ((walk->launch_count & (walk->launch_count - 1)) == 0) {
+                struct scope_launch *items =
+                    realloc(walk->launches, (walk->launch_count ? 2 * walk->launch_count : 1) * sizeof *walk->launches);
+                walk->no_memory = !items;
+                walk->launches = items ? items : walk->launches;
+            }
+            if (!walk->no_memory)
+                walk->launches[walk->launch_count++] =
+                    (struct scope_launch){record->op, record_begin(walk->scope->clock, walk->d, record)};
+        }
+        record_cursor_end(&cursor);
+    }
+    if (walk->launch_count > 0)
+        qsort(walk->launches, walk->launch_count, sizeof *walk->launches, compare_launches);
+    return !walk->no_memory;
+}
+
+void scope_walk_begin(struct scope_walk *walk, const struct scope *scope, const struct dump *dump, size_t d) {
+    *walk = (struct scope_walk){.scope = scope_is_limited(scope) ? scope : NULL, .dump = dump, .d = d};
+    if (walk->scope && dump_has_device_times(dump))
+        walk->no_memory = !find_launches(walk);
+}
+
+/* Where an enqueued operation ran; where that is not known, when it was enqueued. A member of a group ran with it. */
+static int64_t moment_of(const struct scope_walk *walk, const struct record *record) {
+    int64_t begin = record_begin(walk->scope->clock, walk->d, record);
+    if (walk->launch_count == 0 || (record->kind != RECORD_POST && record->kind != RECORD_GROUP))
+        return begin;
+    const struct call_name *call = dump_call(walk->dump, record->call);
+    if (!call || call->api != API_NCCL)
+        return begin;
+    const struct scope_launch key = {.op = record->tag > 0 ? (uint32_t)record->tag : record->op};
+    const struct scope_launch *launch =
+        bsearch(&key, walk->launches, walk->launch_count, sizeof *walk->launches, compare_launches);
+    return launch ? launch->at_ns : begin;
+}
+
+static bool is_inside(const struct scope_walk *walk, const struct record *record) {
+    if (!walk->scope)
+        return true;
+    int64_t at = moment_of(walk, record);
+    return at >= walk->scope->spans[walk->d].from_ns && at < walk->scope->spans[walk->d].to_ns;
+}
+
+const struct record *scope_walk_next(struct scope_walk *walk) {
+    while (!walk->no_memory) {
+        if (!walk->open) {
+            if (walk->lane == walk->dump->lane_count)
+                return NULL;
+            walk->open = record_cursor_begin(&walk->cursor, walk->dump, walk->lane++);
+            walk->no_memory = !walk->open;
+            continue;
+        }
+        for (const struct record *record; (record = record_cursor_next(&walk->cursor));)
+            if (is_inside(walk, record))
+                return record;
+        record_cursor_end(&walk->cursor);
+        walk->open = false;
+    }
+    return NULL;
+}
+
+void scope_walk_end(struct scope_walk *walk) {
+    if (walk->open)
+        record_cursor_end(&walk->cursor);
+    free(walk->launches);
+    walk->launches = NULL;
+    walk->open = false;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of links.h.
+ */
+#include "analyzer/links/links.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    ROOM_FIRST = 64,
+    CORRELATED = 4,    /* messages follow each other closely: so many are worth one */
+    STEPS_AT_ONCE = 8, /* steps of a channel that NCCL has under way (NCCL_STEPS) */
+};
+
+/* ---- gathering ----------------------------------------------------------------------------------------------- */
+
+bool links_init(struct links *links, const struct common_clock *clock, const struct match_directory *directory) {
+    *links = (struct links){.clock = clock, .directory = directory};
+    return exchanges_init(&links->exchanges, clock, directory);
+}
+
+void links_free(struct links *links) {
+    free(links->cells);
+    exchanges_free(&links->exchanges);
+    *links = (struct links){0};
+}
+
+static struct link_cell *place_of(struct link_cell *cells, size_t room, uint32_t from, uint32_t to, uint32_t size) {
+    uint64_t hash = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u ^ size * 0xc2b2ae3d27d4eb4fu;
+    hash ^= hash >> 29;
+    size_t at = (size_t)(hash * 0xbf58476d1ce4e5b9u >> 32) & (room - 1);
+    while (cells[at].count && (cells[at].from != from || cells[at].to != to || cells[at].size != size))
+        at = (at + 1) & (room - 1);
+    return &cells[at];
+}
+
+static bool grow(struct links *links) {
+    size_t room = links->room ? 2 * links->room : ROOM_FIRST;
+    struct link_cell *cells = calloc(room, sizeof *cells);
+    if (!cells) {
+        links->no_memory = true;
+        return false;
+    }
+    for (size_t i = 0; i < links->room; i++) {
+        const struct link_cell *cell = &links->cells[i];
+        if (cell->count)
+            *place_of(cells, room, cell->from, cell->to, cell->size) = *cell;
+    }
+    free(links->cells);
+    links->cells = cells;
+    links->room = room;
+    return true;
+}
+
+/* NULL: no room, and nothing is judged any more. */
+static struct link_cell *cell_of(struct links *links, uint32_t from, uint32_t to, uint32_t size) {
+    if (links->overflow || links->no_memory || (4 * links->used >= 3 * links->room && !grow(links)))
+        return NULL;
+    struct link_cell *cell = place_of(links->cells, links->room, from, to, size);
+    if (cell->count)
+        return cell;
+    if (links->used == LINK_CELLS_MOST) {
+        links->overflow = true;
+        return NULL;
+    }
+    links->used++;
+    cell->from = from;
+    cell->to = to;
+    cell->size = size;
+    return cell;
+}
+
+static uint64_t sum(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* It waited in the call itself, for nothing else. */
+static bool is_blocking(const struct links *links, const struct match_member *member) {
+    return member->wait == member->enter &&
+           (member->call == CALL_UNKNOWN || links->directory->calls[member->call].name->call_class != CLASS_SENDRECV);
+}
+
+void links_add(struct links *links, const struct match_message *message) {
+    const struct match_member *send = &message->send, *receive = &message->receive;
+    if (!is_blocking(links, send) || !is_blocking(links, receive)) {
+        exchanges_add(&links->exchanges, message);
+        return;
+    }
+    if (message->bytes == BYTES_UNKNOWN || message->from_dump == message->to_dump || receive->enter >= receive->leave ||
+        send->leave <= receive->enter) /* it may have been there long before */
+        return;
+    int64_t took = receive->leave - (send->enter > receive->enter ? send->enter : receive->enter);
+    struct link_cell *cell =
+        took > 0 ? cell_of(links, message->from_dump, message->to_dump, log_bin_of(message->bytes)) : NULL;
+    if (!cell || cell->count == UINT32_MAX)
+        return;
+    cell->count++;
+    cell->bytes = sum(cell->bytes, message->bytes);
+    cell->took_ns = sum(cell->took_ns, (uint64_t)took);
+    cell->bins[log_bin_of((uint64_t)took)]++;
+}
+
+void links_finish(struct links *links) {
+    exchanges_finish(&links->exchanges);
+}
+
+void links_merge(struct links *into, const struct links *from) {
+    into->overflow |= from->overflow;
+    into->no_memory |= from->no_memory;
+    for (size_t i = 0; i < from->room; i++) {
+        const struct link_cell *part = &from->cells[i];
+        struct link_cell *cell = part->count ? cell_of(into, part->from, part->to, part->size) : NULL;
+        if (!cell || part->count > UINT32_MAX - cell->count)
+            continue;
+        cell->count += part->count;
+        cell->bytes = sum(cell->bytes, part->bytes);
+        cell->took_ns = sum(cell->took_ns, part->took_ns);
+        for (unsigned b = 0; b < LOG_BINS; b++)
+            cell->bins[b] += part->bins[b];
+    }
+    exchanges_merge(&into->exchanges, &from->exchanges);
+}
+
+/* ---- judging --------------------------------------------------------------------------------------------------- */
+
+/* Figures of different kinds are not compared: the exchanged ones' sizes follow the others'. */
+static int compare_measures(const void *a, const void *b) {
+    const struct link_measure *left = a, *right = b;
+    if (left->size != right->size)
+        return left->size < right->size ? -1 : 1;
+    if (left->from != right->from)
+        return left->from < right->from ? -1 : 1;
+    return left->to < right->to ? -1 : left->to > right->to;
+}
+
+double link_cell_error(const struct link_cell *cell) {
+    double quarters =
+        log(log_bins_quantile(cell->bins, cell->count, 0.75)) - log(log_bins_quantile(cell->bins, cell->count, 0.25));
+    return 1.2533 * quarters / 1.349 / sqrt((double)cell->count / CORRELATED); /* of a normal one's median */
+}
+
+double link_transfer_error(const struct link_transfer *transfer) {
+    return 1 / sqrt((double)transfer->operations / CORRELATED);
+}
+
+static struct link_measure measure_blocking(const struct link_cell *cell) {
+    return (struct link_measure){.from = cell->from,
+                                 .to = cell->to,
+                                 .size = cell->size,
+                                 .count = cell->count,
+                                 .bins = cell->bins,
+                                 .typical = log_bins_quantile(cell->bins, cell->count, 0.5),
+                                 .error = link_cell_error(cell),
+                                 .weight = cell->count,
+                                 .accused = true,
+                                 .possible = true};
+}
+
+static struct link_measure measure_exchanged(const struct exchange_pair *pair) {
+    double share = EXCHANGE_QUANTILE_PERCENT / 100.0;
+    return (struct link_measure){.from = pair->from,
+                                 .to = pair->to,
+                                 .size = LOG_BINS + pair->size,
+                                 .count = pair->count,
+                                 .bins = pair->bins,
+                                 .typical = log_bins_quantile(pair->bins, pair->count, share),
+                                 .error =
+                                     log_bins_error(pair->bins, pair->count, share, (double)pair->count / CORRELATED),
+                                 .weight = pair->waited,
+                                 .accused = pair->low_alone >= EXCHANGE_ENDS_MIN && 2 * pair->low_alone >= pair->low,
+                                 .possible = pair->size >= log_bin_of(RENDEZVOUS_BYTES) &&
+                                             pair->low_open >= EXCHANGE_ENDS_MIN && 2 * pair->low_open >= pair->low};
+}
+
+static struct link_measure measure_transfer(const struct link_transfer *transfer) {
+    double steps_at_once = STEPS_AT_ONCE * (transfer->channels ? transfer->channels : 1);
+    return (struct link_measure){.from = transfer->from,
+                                 .to = transfer->to,
+                                 .size = 2 * LOG_BINS + transfer->size,
+                                 .count = transfer->steps < UINT32_MAX ? (uint32_t)transfer->steps : UINT32_MAX,
+                                 .typical = (double)transfer->wire_ns / (double)transfer->steps,
+                                 .error = link_transfer_error(transfer),
+                                 .weight = (double)transfer->steps / steps_at_once,
+                                 .accused = true,
+                                 .possible = true,
+                                 .steps = true};
+}
+
+/* What was gathered of messages whose completion others share, and what NCCL's proxies say. */
+struct gathered {
+    struct exchange_pair *pairs;
+    struct link_transfer *transfers;
+    size_t pair_count, transfer_count;
+};
+
+static struct link_measure *list_measures(const struct links *links, const struct gathered *gathered, size_t *count) {
+    struct link_measure *measures =
+        calloc(links->used + gathered->pair_count + gathered->transfer_count + 1, sizeof *measures);
+    *count = 0;
+    for (size_t i = 0; measures && i < links->room; i++)
+        if (links->cells[i].count >= LINK_MESSAGES_MIN)
+            measures[(*count)++] = measure_blocking(&links->cells[i]);
+    if (measures)
+        qsort(measures, *count, sizeof *measures, compare_measures);
+    for (size_t i = 0; measures && i < gathered->pair_count; i++)
+        measures[(*count)++] = measure_exchanged(&gathered->pairs[i]);
+    for (size_t i = 0; measures && i < gathered->transfer_count; i++)
+        if (gathered->transfers[i].operations >= LINK_MESSAGES_MIN)
+            measures[(*count)++] = measure_transfer(&gathered->transfers[i]);
+    return measures;
+}
+
+size_t links_judge(struct links *links, struct slow_link *found, size_t most) {
+    struct gathered gathered = {0};
+    size_t count = 0, kept = 0;
+    if (links->overflow || links->no_memory)
+        return 0;
+    gathered.pairs = exchanges_pairs(&links->exchanges, LINK_MESSAGES_MIN, &gathered.pair_count);
+    gathered.transfers = link_transfers_list(links->directory, &gathered.transfer_count, &links->no_memory);
+    struct link_measure *measures = list_measures(links, &gathered, &count);
+    kept = measures ? link_judge(links->clock, measures, count, found, most) : SIZE_MAX;
+    links->no_memory |= links->exchanges.no_memory || kept == SIZE_MAX;
+    free(gathered.pairs);
+    free(gathered.transfers);
+    free(measures);
+    return links->no_memory ? 0 : kept;
+}

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Merging call sites of all ranks into one tree.
+ * Lives here: nodes, entries, sums, the walk over tables and records.
+ * Must not live here: pairing (forward_backward_pairs.c), names of addresses, printing.
+ */
+#include "analyzer/profile/call_tree.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/profile/forward_backward_pairs.h"
+#include "analyzer/job/recorded_calls.h"
+#include "analyzer/waits/site_waits.h"
+#include "analyzer/profile/summary.h"
+#include "analyzer/load/rows.h"
+
+#define RECORDS_SHOWN_MAX (UINT64_C(1) << 20)
+/* Members of communicators that are listed, in all entries together: a definition of 80 bytes may stand for 16 million,
+ * and every call site has its own list. As JSON this many take 200 MB. */
+#define RANKS_LISTED_MAX (UINT64_C(1) << 22)
+
+/* Where the calls of one (stack, communicator, call) of the dump at hand went. */
+struct destination {
+    bool used;
+    uint16_t call;
+    uint32_t stack, comm;
+    struct call_node *node; /* NULL: filtered out */
+    size_t entry;
+};
+
+struct build {
+    struct call_tree *tree;
+    const struct call_tree_request *request;
+    uint64_t records;
+    /* of the dump at hand */
+    size_t d;
+    const struct dump *dump;
+    struct pass_pairs *pairs;
+    struct destination *table; /* open addressing, a power of two */
+    size_t table_size, table_count;
+    struct frames frames;
+};
+
+/* Room for one more of `count` items: the array doubles where the count is a power of two. */
+static bool make_room(void **items, size_t count, size_t item_bytes) {
+    if ((count & (count - 1)) != 0)
+        return true;
+    void *larger = realloc(*items, (count ? 2 * count : 1) * item_bytes);
+    if (larger)
+        *items = larger;
+    return larger != NULL;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+static int compare_texts(const char *a, const char *b) {
+    if (!a || !b)
+        return (a != NULL) - (b != NULL);
+    return a == b ? 0 : strcmp(a, b);
+}
+
+static int compare_frames(const struct frame *a, const struct frame *b) {
+    if (a->kind != b->kind)
+        return a->kind < b->kind ? -1 : 1;
+    if (a->line != b->line)
+        return a->line < b->line ? -1 : 1;
+    int order = compare_texts(a->name, b->name);
+    order = order ? order : compare_texts(a->file, b->file);
+    return order ? order : compare_texts(a->module, b->module);
+}
+
+static struct call_node *new_node(struct call_node *parent, const struct frame *frame) {
+    struct call_node *node = calloc(1, sizeof *node);
+    if (!node)
+        return NULL;
+    node->frame = *frame;
+    node->parent = parent;
+    return node;
+}
+
+static struct call_node *child_of(struct call_node *parent, const struct frame *frame) {
+    for (size_t i = 0; i < parent->child_count; i++)
+        if (compare_frames(&parent->children[i]->frame, frame) == 0)
+            return parent->children[i];
+    if (!make_room((void **)&parent->children, parent->child_count, sizeof *parent->children))
+        return NULL;
+    struct call_node *node = new_node(parent, frame);
+    if (node)
+        parent->children[parent->child_count++] = node;
+    return node;
+}
+
+/* The node that the build's frames lead to. NULL when memory is short. */
+static struct call_node *node_of_frames(struct build *build) {
+    struct call_node *node = build->tree->root;
+    const struct frames *frames = &build->frames;
+    const struct frame *nearest = frames_nearest(frames);
+    for (size_t i = 0; node && i < frames->count; i++)
+        if (build->request->noise >= 2 || !frames->items[i].plumbing || &frames->items[i] == nearest)
+            node = child_of(node, &frames->items[i]);
+    return node;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+/* What a call is told by. */
+struct subject {
+    const struct call_name *call;
+    const struct dump_communicator *communicator; /* NULL = unknown */
+    bool has_comm;
+    uint64_t uid;
+};
+
+static bool subject_of(const struct build *build, uint16_t call, uint32_t comm, struct subject *subject) {
+    const struct filter *filter = build->request->filter;
+    *subject = (struct subject){.call = dump_call(build->dump, call)};
+    const struct dump_communicator *own = dump_communicator(build->dump, comm);
+    if (own) {
+        subject->has_comm = true;
+        subject->communicator = summary_communicator(build->dump, own, &subject->uid);
+    }
+    if (!subject->call || !filter_op(filter, subject->call->name))
+        return false;
+    return !filter->comm ||
+           (subject->has_comm &&
+            filter_comm(filter, subject->uid, subject->communicator ? subject->communicator->name : ""));
+}
+
+static bool same_entry(const struct call_entry *entry, const struct subject *subject, enum pass pass, bool inferred) {
+    return entry->pass == pass && entry->inferred == inferred && entry->has_comm == subject->has_comm &&
+           entry->comm == subject->uid && entry->api == subject->call->api &&
+           strcmp(entry->op, subject->call->name) == 0;
+}
+
+static int compare_ranks(const void *a, const void *b) {
+    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Members of an intercommunicator are those of both groups. 0 = not all of them are in this dump. */
+static size_t list_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
+    size_t count = dump_communicator_members(communicator, ranks, capacity);
+    if (communicator->definition->kind != COMMUNICATOR_INTER)
+        return count;
+    size_t more = dump_communicator_remote_members(communicator, ranks + count, capacity - count);
+    qsort(ranks, count + more, sizeof *ranks, compare_ranks);
+    return count + more;
+}
+
+/* What is told of a communicator comes from the first dump that knows it; of dumps that contradict each other, how
+ * many members there are and which ones comes from the same. */
+static bool describe(struct build *build, struct call_entry *entry, const struct dump_communicator *communicator) {
+    struct call_tree *tree = build->tree;
+    if (!communicator)
+        return true;
+    if (!entry->comm_name[0])
+        entry->comm_name = communicator->name;
+    uint32_t size = dump_communicator_size(communicator);
+    if (entry->comm_size == 0)
+        entry->comm_size = size;
+    if (entry->ranks || entry->comm_size != size || !dump_communicator_knows_members(communicator))
+        return true;
+    if (size > RANKS_LISTED_MAX - tree->ranks_listed) {
+        tree->ranks_left_out = true;
+        return true;
+    }
+    entry->ranks = malloc(size * sizeof *entry->ranks);
+    if (!entry->ranks)
+        return false;
+    entry->rank_count = (uint32_t)list_members(communicator, entry->ranks, size);
+    tree->ranks_listed += entry->rank_count;
+    return true;
+}
+
+/* Calls that set things up are of no pass, wherever a framework makes them: only what moves data is, or waits for it.
+ */
+static bool is_setup(const struct call_name *call) {
+    return call->call_class == CLASS_SETUP || call->call_class == CLASS_COMMUNICATOR ||
+           call->call_class == CLASS_FILE || call->call_class == CLASS_OTHER;
+}
+
+/* Index of the entry in node->entries, SIZE_MAX when memory is short. */
+static size_t entry_of(struct build *build, struct call_node *node, const struct subject *subject, enum pass pass,
+                       bool inferred) {
+    size_t i = 0;
+    while (i < node->entry_count && !same_entry(&node->entries[i], subject, pass, inferred))
+        i++;
+    if (i == node->entry_count) {
+        if (!make_room((void **)&node->entries, node->entry_count, sizeof *node->entries))
+            return SIZE_MAX;
+        node->entries[node->entry_count++] = (struct call_entry){.op = subject->call->name,
+                                                                 .api = subject->call->api,
+                                                                 .pass = pass,
+                                                                 .inferred = inferred,
+                                                                 .setup = is_setup(subject->call),
+                                                                 .has_comm = subject->has_comm,
+                                                                 .comm = subject->uid,
+                                                                 .comm_name = ""};
+    }
+    return describe(build, &node->entries[i], subject->communicator) ? i : SIZE_MAX;
+}
+
+/* ---- destinations ---------------------------------------------------------------------------- */
+
+static struct destination *slot_of(struct destination *table, size_t size, uint32_t stack, uint32_t comm,
+                                   uint16_t call) {
+    uint64_t hash = ((uint64_t)stack << 32 ^ (uint64_t)comm << 12 ^ call) * UINT64_C(0x9e3779b97f4a7c15);
+    size_t at = (size_t)(hash >> 24) & (size - 1);
+    while (table[at].used && (table[at].stack != stack || table[at].comm != comm || table[at].call != call))
+        at = (at + 1) & (size - 1);
+    return &table[at];
+}
+
+static bool grow_table(struct build *build) {
+    size_t size = build->table_size ? 2 * build->table_size : 256;
+    struct destination *table = calloc(size, sizeof *table);
+    if (!table)
+        return false;
+    for (size_t i = 0; i < build->table_size; i++)
+        if (build->table[i].used)
+            *slot_of(table, size, build->table[i].stack, build->table[i].comm, build->table[i].call) = build->table[i];
+    free(build->table);
+    build->table = table;
+    build->table_size = size;
+    return true;
+}
+
+/* Finds the node and entry of calls that pass the filter. */
+static bool settle(struct build *build, struct destination *destination) {
+    struct subject subject;
+    const struct call_tree_request *request = build->request;
+    if (!subject_of(build, destination->call, destination->comm, &subject))
+        return true;
+    uint32_t stack = destination->stack;
+    if (!frames_of(&build->frames, request->symbols, request->skip, build->d, stack))
+        return false;
+    enum pass pass = is_setup(subject.call) ? PASS_NONE : build->frames.pass;
+    uint32_t forward = pass == PASS_BACKWARD && !build->frames.has_python
+                           ? pass_pairs_forward(build->pairs, stack, destination->comm)
+                           : STACK_NONE;
+    if (forward != STACK_NONE && !frames_of(&build->frames, request->symbols, request->skip, build->d, forward))
+        return false;
+    destination->node = node_of_frames(build);
+    destination->entry =
+        destination->node ? entry_of(build, destination->node, &subject, pass, forward != STACK_NONE) : SIZE_MAX;
+    build->tree->passes |= pass != PASS_NONE;
+    build->tree->enqueued |= subject.call->api == API_NCCL && subject.call->nonblocking;
+    return destination->entry != SIZE_MAX;
+}
+
+/* NULL when memory is short. */
+static struct destination *destination_of(struct build *build, uint32_t stack, uint32_t comm, uint16_t call) {
+    if (2 * build->table_count >= build->table_size && !grow_table(build))
+        return NULL;
+    struct destination *slot = slot_of(build->table, build->table_size, stack, comm, call);
+    if (slot->used)
+        return slot;
+    *slot = (struct destination){.used = true, .stack = stack, .comm = comm, .call = call};
+    build->table_count++;
+    return settle(build, slot) ? slot : NULL;
+}
+
+static uint32_t local_comm(uint32_t comm_epoch) {
+    uint32_t comm = comm_epoch & ROW_COMM_NONE;
+    return comm == ROW_COMM_NONE ? COMM_NONE : comm;
+}
+
+static struct call_entry *entry_at(const struct destination *destination) {
+    return &destination->node->entries[destination->entry];
+}
+
+static void add_sums(struct call_sums *sum, const struct call_sums *part) {
+    sum->count += part->count;
+    sum->bytes += part->bytes;
+    sum->time_ns += part->time_ns;
+    sum->gpu_ns += part->gpu_ns;
+    sum->gpu_count += part->gpu_count;
+    sum->enqueue_ns += part->enqueue_ns;
+    sum->wait_ns += part->wait_ns;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static bool add_calls(struct build *build, uint32_t stack, uint32_t comm, uint16_t call, struct call_sums sums) {
+    struct destination *destination = destination_of(build, stack, comm, call);
+    if (!destination)
+        return false;
+    if (!destination->node)
+        return true;
+    struct call_sums *sum = &entry_at(destination)->sums;
+    add_sums(sum, &sums);
+    if (!dump_stack(build->dump, stack))
+        build->tree->without_stack += sums.count;
+    return true;
+}
+
+static bool add_lane(struct build *build, const struct dump_lane *lane) {
+    bool device = lane->state->device == 1; /* its times are ns */
+    if (lane->sites)
+        build->tree->sites_lost += lane->state->sites_lost;
+    for (uint32_t i = 0; i < lane->site_count; i++) {
+        struct site_row row;
+        enum row_state state = site_row_read(build->dump, &lane->sites[i], &row);
+        if (state == ROW_UNUSED || state == ROW_DAMAGED)
+            continue;
+        uint64_t ns = device ? row.time_total : (uint64_t)dump_duration_ns(build->dump, row.time_total);
+        if (!add_calls(build, row.stack, local_comm(row.comm_epoch), row.call,
+                       (struct call_sums){.count = row.count, .bytes = row.bytes_total, .time_ns = ns}))
+            return false;
+    }
+    return true;
+}
+
+/* Operations that were posted and not seen complete are calls all the same; those without a stack are in no table of
+ * sites either. */
+static bool add_pending(struct build *build) {
+    for (uint32_t i = 0; i < build->dump->pending_count; i++) {
+        struct pending pending;
+        if (!pending_read(build->dump, &build->dump->pending[i], &pending) || pending.stack == STACK_NONE)
+            continue;
+        uint64_t bytes = pending.bytes == BYTES_UNKNOWN ? 0 : pending.bytes;
+        if (!add_calls(build, pending.stack, pending.comm, pending.call,
+                       (struct call_sums){.count = 1, .bytes = bytes}))
+            return false;
+    }
+    return true;
+}
+
+/* By stack, the one with the most time first. */
+static int compare_destinations(const void *a, const void *b) {
+    const struct destination *left = *(struct destination *const *)a, *right = *(struct destination *const *)b;
+    if (left->stack != right->stack)
+        return left->stack < right->stack ? -1 : 1;
+    uint64_t left_ns = entry_at(left)->sums.time_ns, right_ns = entry_at(right)->sums.time_ns;
+    if (left_ns != right_ns)
+        return left_ns > right_ns ? -1 : 1;
+    if (left->comm != right->comm)
+        return left->comm < right->comm ? -1 : 1;
+    return (int)left->call - (int)right->call;
+}
+
+/* The waits of a site are known for all its calls together: its entry with the most time has them. */
+static bool add_waits(struct build *build) {
+    const struct destination **sorted = malloc((build->table_count + 1) * sizeof *sorted);
+    size_t count = 0;
+    for (size_t i = 0; sorted && i < build->table_size; i++)
+        if (build->table[i].used && build->table[i].node)
+            sorted[count++] = &build->table[i];
+    if (count > 0)
+        qsort(sorted, count, sizeof *sorted, compare_destinations);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || sorted[i]->stack != sorted[i - 1]->stack)
+            entry_at(sorted[i])->sums.wait_ns +=
+                (uint64_t)site_waits_of(build->request->waits, build->d, sorted[i]->stack).wait_ns;
+    bool enough_memory = sorted != NULL;
+    free(sorted);
+    return enough_memory;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static bool add_size(struct call_entry *entry, const struct record *record) {
+    for (size_t i = 0; i < entry->size_count; i++)
+        if (entry->sizes[i].bytes == record->bytes && entry->sizes[i].dtype == record->dtype) {
+            entry->sizes[i].count++;
+            return true;
+        }
+    if (!make_room((void **)&entry->sizes, entry->size_count, sizeof *entry->sizes))
+        return false;
+    entry->sizes[entry->size_count++] = (struct call_size){record->bytes, record->dtype, 1};
+    return true;
+}
+
+static bool add_record(struct build *build, const struct destination *destination, const struct record *record) {
+    struct call_node *node = destination->node;
+    if (build->records >= RECORDS_SHOWN_MAX) {
+        build->tree->records_left_out++;
+        return true;
+    }
+    if (!make_room((void **)&node->records, node->record_count, sizeof *node->records))
+        return false;
+    uint64_t length = record->t1 > record->t0 ? record->t1 - record->t0 : 0;
+    node->records[node->record_count++] = (struct call_record){
+        .realtime_ns = dump_realtime_ns(build->dump, record->t0),
+        .ns = record_is_device(record) ? length : (uint64_t)dump_duration_ns(build->dump, length),
+        .bytes = record->bytes,
+        .rank = build->dump->header->rank,
+        .seq = record->seq,
+        .entry = (uint32_t)destination->entry,
+        .kind = record->kind,
+    };
+    build->records++;
+    return true;
+}
+
+static bool take_record(struct build *build, const struct record *record) {
+    bool one_call =
+        (record->kind == RECORD_CALL && !(record->flags & FLAG_RECEIVE_HALF)) || record->kind == RECORD_POST;
+    bool shown = build->request->noise >= 3 && (one_call || record->kind == RECORD_DONE);
+    if ((!one_call && !shown) || record->stack == STACK_NONE)
+        return true;
+    struct destination *destination = destination_of(build, record->stack, record->comm, record->call);
+    if (!destination)
+        return false;
+    if (!destination->node)
+        return true;
+    if (one_call && !add_size(entry_at(destination), record))
+        return false;
+    return !shown || add_record(build, destination, record);
+}
+
+static bool add_records(struct build *build) {
+    struct scope_walk walk;
+    bool enough_memory = true;
+    scope_walk_begin(&walk, build->request->scope, build->dump, build->d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
+        enough_memory = take_record(build, record);
+    scope_walk_end(&walk);
+    return enough_memory && !walk.no_memory;
+}
+
+/* A call of a part of the time: counted here, where the tables tell of all of it. A launch is its call's time on the
+ * GPU, not a call of its own. */
+static bool take_recorded_call(void *context, const struct recorded_call *call) {
+    struct build *build = context;
+    bool host = call->source == SOURCE_HOST;
+    if (call->incomplete && call->stack == STACK_NONE)
+        return true;
+    if (host && !scope_is_limited(build->request->scope))
+        return true;
+    struct call_sums sums = {.gpu_count = 1, .gpu_ns = call->ticks};
+    if (host)
+        sums = (struct call_sums){.count = 1,
+                                  .bytes = call->bytes == BYTES_UNKNOWN ? 0 : call->bytes,
+                                  .time_ns = (uint64_t)dump_duration_ns(build->dump, call->ticks)};
+    return add_calls(build, call->stack, call->comm, call->call, sums);
+}
+
+/* ---- one dump -------------------------------------------------------------------------------- */
+
+static bool add_tables(struct build *build) {
+    for (uint32_t i = 0; i < build->dump->lane_count; i++)
+        if (build->dump->lanes[i].state && !add_lane(build, &build->dump->lanes[i]))
+            return false;
+    return add_pending(build);
+}
+
+static void note_missing_launches(struct build *build) {
+    for (uint32_t i = 0; i < build->dump->lane_count; i++)
+        if (build->dump->lanes[i].state && build->dump->lanes[i].state->device == 1)
+            build->tree->gpu_partial |= dump_lane_lost(build->dump, i) > 0;
+}
+
+static bool add_dump(struct build *build, size_t d) {
+    const struct call_tree_request *request = build->request;
+    build->d = d;
+    build->dump = request->job->dumps[d];
+    build->table_count = 0;
+    if (build->table)
+        memset(build->table, 0, build->table_size * sizeof *build->table);
+    build->pairs = pass_pairs_new(request->symbols, request->skip, d);
+    bool limited = scope_is_limited(request->scope), gpu = dump_has_device_times(build->dump);
+    bool enough_memory = build->pairs && (limited || add_tables(build));
+    if (enough_memory && (limited || gpu))
+        enough_memory = recorded_calls(request->scope, build->dump, d, take_recorded_call, build);
+    if (enough_memory && request->waits)
+        enough_memory = add_waits(build);
+    if (enough_memory && request->noise >= 1)
+        enough_memory = add_records(build);
+    note_missing_launches(build);
+    pass_pairs_free(build->pairs);
+    return enough_memory;
+}
+
+/* ---- sums and order -------------------------------------------------------------------------- */
+
+static bool add_op(struct call_node *node, const struct call_op *part) {
+    size_t i = 0;
+    while (i < node->op_count && (node->ops[i].pass != part->pass || strcmp(node->ops[i].op, part->op) != 0))
+        i++;
+    if (i == node->op_count) {
+        if (!make_room((void **)&node->ops, node->op_count, sizeof *node->ops))
+            return false;
+        node->ops[node->op_count++] = (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup};
+    }
+    node->ops[i].inferred |= part->inferred;
+    add_sums(&node->ops[i].sums, &part->sums);
+    return true;
+}
+
+uint64_t call_time_ns(const struct call_sums *sums) {
+    return sums->time_ns - sums->enqueue_ns + sums->gpu_ns;
+}
+
+static int compare_nodes(const void *a, const void *b) {
+    const struct call_node *left = *(struct call_node *const *)a, *right = *(struct call_node *const *)b;
+    uint64_t left_ns = call_time_ns(&left->sums), right_ns = call_time_ns(&right->sums);
+    if (left_ns != right_ns)
+        return left_ns > right_ns ? -1 : 1;
+    return compare_frames(&left->frame, &right->frame);
+}
+
+static int compare_ops(const void *a, const void *b) {
+    const struct call_op *left = a, *right = b;
+    int order = strcmp(left->op, right->op);
+    return order ? order : (int)left->pass - (int)right->pass;
+}
+
+static int compare_sizes(const void *a, const void *b) {
+    const struct call_size *left = a, *right = b;
+    if (left->bytes != right->bytes)
+        return left->bytes < right->bytes ? -1 : 1;
+    return (int)left->dtype - (int)right->dtype;
+}
+
+static int compare_records(const void *a, const void *b) {
+    const struct call_record *left = a, *right = b;
+    if (left->realtime_ns != right->realtime_ns)
+        return left->realtime_ns < right->realtime_ns ? -1 : 1;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    if (left->seq != right->seq)
+        return left->seq < right->seq ? -1 : 1;
+    return (int)left->kind - (int)right->kind;
+}
+
+static int compare_entries(const struct call_entry *left, const struct call_entry *right) {
+    int order = strcmp(left->op, right->op);
+    if (order == 0)
+        order = (int)left->pass - (int)right->pass;
+    if (order == 0)
+        order = left->inferred - right->inferred;
+    if (order == 0)
+        order = left->has_comm - right->has_comm;
+    return order ? order : (left->comm > right->comm) - (left->comm < right->comm);
+}
+
+/* Sorts the entries; the records that point to them follow. Few entries: by insertion. */
+static bool sort_entries(struct call_node *node) {
+    uint32_t *place = malloc((node->entry_count + 1) * sizeof *place),
+             *order = malloc((node->entry_count + 1) * sizeof *order);
+    if (place && order) {
+        for (size_t i = 0; i < node->entry_count; i++)
+            order[i] = (uint32_t)i;
+        for (size_t i = 1; i < node->entry_count; i++) {
+            struct call_entry moving = node->entries[i];
+            uint32_t number = order[i];
+            size_t at = i;
+            for (; at > 0 && compare_entries(&node->entries[at - 1], &moving) > 0; at--) {
+                node->entries[at] = node->entries[at - 1];
+                order[at] = order[at - 1];
+            }
+            node->entries[at] = moving;
+            order[at] = number;
+        }
+        for (size_t i = 0; i < node->entry_count; i++)
+            place[order[i]] = (uint32_t)i;
+        for (size_t i = 0; i < node->record_count; i++)
+            node->records[i].entry = place[node->records[i].entry];
+    }
+    bool enough_memory = place && order;
+    free(place);
+    free(order);
+    return enough_memory;
+}
+
+/* Sums and sorts a node whose children are finished: frames.h bounds how deep stacks are. */
+static bool finish(struct call_node *node) {
+    if (!sort_entries(node))
+        return false;
+    for (size_t i = 0; i < node->entry_count; i++) {
+        struct call_entry *entry = &node->entries[i];
+        entry->sums.enqueue_ns = entry->sums.gpu_count > 0 ? entry->sums.time_ns : 0;
+        if (entry->size_count > 0)
+            qsort(entry->sizes, entry->size_count, sizeof *entry->sizes, compare_sizes);
+        add_sums(&node->sums, &entry->sums);
+        if (!add_op(node, &(struct call_op){entry->op, entry->pass, entry->inferred, entry->setup, entry->sums}))
+            return false;
+    }
+    for (size_t i = 0; i < node->child_count; i++) {
+        if (!finish(node->children[i]))
+            return false;
+        add_sums(&node->sums, &node->children[i]->sums);
+        for (size_t op = 0; op < node->children[i]->op_count; op++)
+            if (!add_op(node, &node->children[i]->ops[op]))
+                return false;
+    }
+    if (node->record_count > 0)
+        qsort(node->records, node->record_count, sizeof *node->records, compare_records);
+    if (node->op_count > 0)
+        qsort(node->ops, node->op_count, sizeof *node->ops, compare_ops);
+    if (node->child_count > 0)
+        qsort(node->children, node->child_count, sizeof *node->children, compare_nodes);
+    return true;
+}
+
+bool call_tree_build(struct call_tree *tree, const struct call_tree_request *request) {
+    *tree = (struct call_tree){.root = new_node(NULL, &(struct frame){.name = "Global", .module = ""})};
+    struct build build = {.tree = tree, .request = request};
+    bool enough_memory = tree->root != NULL;
+    for (size_t d = 0; enough_memory && d < request->job->count; d++)
+        if (filter_rank(request->filter, request->job->dumps[d]->header->rank))
+            enough_memory = add_dump(&build, d);
+    free(build.table);
+    frames_free(&build.frames);
+    return enough_memory && finish(tree->root);
+}
+
+static void free_node(struct call_node *node) {
+    for (size_t i = 0; i < node->child_count; i++)
+        free_node(node->children[i]);
+    for (size_t i = 0; i < node->entry_count; i++) {
+        free(node->entries[i].ranks);
+        free(node->entries[i].sizes);
+    }
+    free(node->entries);
+    free(node->ops);
+    free(node->records);
+    free(node->children);
+    free(node);
+}
+
+void call_tree_free(struct call_tree *tree) {
+    if (tree->root)
+        free_node(tree->root);
+    tree->root = NULL;
+}

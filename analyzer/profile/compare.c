@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two runs side by side.
+ * Lives here: pairing, Mann-Whitney, the order of rows.
+ * Must not live here: opening directories, printing.
+ */
+#include "analyzer/profile/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OBSERVATIONS_MIN 4.0
+
+double compared_mean_ns(const struct compared_side *side) {
+    return side->timed ? (double)side->time_total_ns / (double)side->timed : -1;
+}
+
+/* ---- pairing --------------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+static bool same_key(const struct compared_row *a, const struct compared_row *b) {
+    return a->kind == b->kind && a->source == b->source && a->comm_size == b->comm_size && a->bytes == b->bytes &&
+           same_text(a->op, b->op) && same_text(a->site, b->site);
+}
+
+static struct compared_row *find_row(struct comparison *comparison, const struct compared_row *key) {
+    for (size_t i = 0; i < comparison->count; i++)
+        if (same_key(&comparison->rows[i], key))
+            return &comparison->rows[i];
+    if (comparison->count == comparison->capacity) {
+        size_t capacity = comparison->capacity ? 2 * comparison->capacity : 64;
+        struct compared_row *larger = realloc(comparison->rows, capacity * sizeof *larger);
+        if (!larger)
+            return NULL;
+        comparison->rows = larger;
+        comparison->capacity = capacity;
+    }
+    comparison->rows[comparison->count] = *key;
+    return &comparison->rows[comparison->count++];
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const struct summary_sample *left = a, *right = b;
+    return (left->ns > right->ns) - (left->ns < right->ns);
+}
+
+static bool add_samples(struct compared_side *side, const struct summary_sample *samples, size_t count) {
+    if (count == 0)
+        return true;
+    struct summary_sample *larger = realloc(side->samples, (side->sample_count + count) * sizeof *larger);
+    if (!larger)
+        return false;
+    side->samples = larger;
+    memcpy(larger + side->sample_count, samples, count * sizeof *larger);
+    side->sample_count += count;
+    return true;
+}
+
+static void sort_samples(struct compared_side *side) {
+    if (side->sample_count > 0)
+        qsort(side->samples, side->sample_count, sizeof *side->samples, compare_samples);
+}
+
+static bool add_entry(struct comparison *comparison, int side, const struct summary_entry *entry, bool site,
+                      size_t ranks) {
+    struct compared_row key = {.kind = site ? COMPARED_SITE : COMPARED_OPERATION,
+                               .op = entry->op,
+                               .site = entry->site,
+                               .source = entry->source,
+                               .comm_size = entry->comm_size,
+                               .bytes = entry->bytes};
+    struct compared_row *row = find_row(comparison, &key);
+    if (!row)
+        return false;
+    struct compared_side *to = &row->sides[side];
+    uint64_t timed = entry->count - entry->untimed, together = entry->comm_size ? entry->comm_size : ranks;
+    to->count += entry->count;
+    to->timed += timed;
+    to->time_total_ns += entry->time_total_ns;
+    to->observations += (double)timed / (double)(together ? together : 1);
+    return add_samples(to, entry->samples, entry->sample_count);
+}
+
+bool compare_add_summary(struct comparison *comparison, int side, const struct summary *summary, size_t ranks) {
+    for (size_t i = 0; i < summary->count; i++)
+        if (!add_entry(comparison, side, &summary->entries[i], (summary->by & SUMMARY_BY_SITE) != 0, ranks))
+            return false;
+    return true;
+}
+
+bool compare_add_steps(struct comparison *comparison, int side, const struct steps *steps) {
+    if (steps->reference >= steps->rank_count)
+        return true;
+    const struct rank_steps *rank = &steps->ranks[steps->reference];
+    struct compared_row key = {.kind = COMPARED_STEP, .bytes = BYTES_UNKNOWN};
+    struct compared_row *row = find_row(comparison, &key);
+    struct summary_sample *samples = calloc(rank->count ? rank->count : 1, sizeof *samples);
+    bool done = row && samples;
+    for (size_t i = 0; done && i < rank->count; i++) {
+        samples[i] = (struct summary_sample){(uint64_t)(rank->steps[i].end_ns - rank->steps[i].start_ns), 1};
+        row->sides[side].time_total_ns += samples[i].ns;
+    }
+    if (done) {
+        row->sides[side].count = row->sides[side].timed = rank->count;
+        row->sides[side].observations = (double)rank->count;
+        done = add_samples(&row->sides[side], samples, rank->count);
+    }
+    free(samples);
+    return done;
+}
+
+/* ---- the test -------------------------------------------------------------------------------- */
+
+static double weight_of(const struct compared_side *side) {
+    double sum = 0;
+    for (size_t i = 0; i < side->sample_count; i++)
+        sum += (double)side->samples[i].count;
+    return sum;
+}
+
+double compare_chance(const struct compared_side *a, const struct compared_side *b) {
+    double weight_a = weight_of(a), weight_b = weight_of(b), n = a->observations, m = b->observations;
+    if (weight_a <= 0 || weight_b <= 0 || n < OBSERVATIONS_MIN || m < OBSERVATIONS_MIN)
+        return 1;
+    double below = 0, above = 0, ties = 0; /* share of b passed; chance that a lies above b; sum of t^3 - t */
+    for (size_t i = 0, j = 0; i < a->sample_count || j < b->sample_count;) {
+        bool has_a = i < a->sample_count, has_b = j < b->sample_count;
+        uint64_t at = !has_b || (has_a && a->samples[i].ns < b->samples[j].ns) ? a->samples[i].ns : b->samples[j].ns;
+        double here_a = 0, here_b = 0;
+        for (; i < a->sample_count && a->samples[i].ns == at; i++)
+            here_a += (double)a->samples[i].count / weight_a;
+        for (; j < b->sample_count && b->samples[j].ns == at; j++)
+            here_b += (double)b->samples[j].count / weight_b;
+        above += here_a * (below + here_b / 2);
+        below += here_b;
+        double tied = here_a * n + here_b * m;
+        ties += tied > 1 ? tied * tied * tied - tied : 0;
+    }
+    double all = n + m;
+    double variance = (all + 1 - ties / (all * (all - 1))) / (12 * n * m);
+    double distance = fabs(above - 0.5);
+    if (variance <= 0)
+        return distance > 0 ? 0 : 1;
+    return erfc(distance / sqrt(2 * variance));
+}
+
+/* ---- verdicts -------------------------------------------------------------------------------- */
+
+static double change_of(const struct compared_row *row) {
+    double a = compared_mean_ns(&row->sides[0]), b = compared_mean_ns(&row->sides[1]);
+    return a > 0 && b >= 0 ? b / a - 1 : 0;
+}
+
+static enum compared_verdict verdict_of(const struct compared_row *row, double threshold) {
+    if (row->sides[0].count == 0 || row->sides[1].count == 0)
+        return row->sides[0].count == 0 ? COMPARED_ONLY_B : COMPARED_ONLY_A;
+    double change = change_of(row);
+    if (row->test.confidence < CONFIDENCE_CLAIM)
+        return COMPARED_SAME;
+    return change >= threshold ? COMPARED_SLOWER : 1 / (1 + change) - 1 >= threshold ? COMPARED_FASTER : COMPARED_SAME;
+}
+
+static int order_of(enum compared_verdict verdict) {
+    static const int order[] = {[COMPARED_SLOWER] = 0,
+                                [COMPARED_FASTER] = 1,
+                                [COMPARED_ONLY_B] = 2,
+                                [COMPARED_ONLY_A] = 2,
+                                [COMPARED_SAME] = 3};
+    return order[verdict];
+}
+
+/* What a row costs: the time that moved, else all of it. */
+static double weight_of_row(const struct compared_row *row) {
+    if (row->verdict == COMPARED_SLOWER || row->verdict == COMPARED_FASTER)
+        return fabs(compared_mean_ns(&row->sides[1]) - compared_mean_ns(&row->sides[0])) * (double)row->sides[1].timed;
+    return (double)row->sides[0].time_total_ns + (double)row->sides[1].time_total_ns;
+}
+
+static int compare_texts(const char *a, const char *b) {
+    return strcmp(a ? a : "", b ? b : "");
+}
+
+static int compare_rows(const void *a, const void *b) {
+    const struct compared_row *left = a, *right = b;
+    if (left->kind != right->kind)
+        return left->kind < right->kind ? -1 : 1;
+    int order = order_of(left->verdict) - order_of(right->verdict);
+    if (order != 0)
+        return order;
+    double left_weight = weight_of_row(left), right_weight = weight_of_row(right);
+    if (left_weight != right_weight)
+        return left_weight > right_weight ? -1 : 1;
+    order = compare_texts(left->op, right->op);
+    order = order ? order : compare_texts(left->site, right->site);
+    order = order ? order : (left->source > right->source) - (left->source < right->source);
+    order = order ? order : (left->comm_size > right->comm_size) - (left->comm_size < right->comm_size);
+    return order ? order : (left->bytes > right->bytes) - (left->bytes < right->bytes);
+}
+
+bool compare_judge(struct comparison *comparison, double threshold) {
+    struct significance **tests = calloc(comparison->count ? comparison->count : 1, sizeof *tests);
+    if (!tests)
+        return false;
+    for (size_t i = 0; i < comparison->count; i++) {
+        struct compared_row *row = &comparison->rows[i];
+        sort_samples(&row->sides[0]);
+        sort_samples(&row->sides[1]);
+        row->test = (struct significance){.p = compare_chance(&row->sides[0], &row->sides[1])};
+        tests[i] = &row->test;
+    }
+    bool done = significance_correct(tests, comparison->count);
+    for (size_t i = 0; done && i < comparison->count; i++) {
+        struct compared_row *row = &comparison->rows[i];
+        row->verdict = verdict_of(row, threshold);
+        row->count_changed = row->sides[0].count != row->sides[1].count;
+    }
+    if (comparison->count > 0)
+        qsort(comparison->rows, comparison->count, sizeof *comparison->rows, compare_rows);
+    free(tests);
+    return done;
+}
+
+void comparison_free(struct comparison *comparison) {
+    for (size_t i = 0; i < comparison->count; i++)
+        for (int side = 0; side < 2; side++)
+            free(comparison->rows[i].sides[side].samples);
+    free(comparison->rows);
+    *comparison = (struct comparison){0};
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the calls cost.
+ * Lives here: grouping of calls, sums, percentiles, bandwidth.
+ * Must not live here: where the calls come from (summary_tables.c, summary_records.c), anything that needs matched
+ * calls or clocks of several processes; printing.
+ */
+#include "analyzer/base/grow.h"
+#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/summary_build.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- strings that outlive the dumps ---------------------------------------------------------- */
+
+/* Some for each of tens of thousands of communicators' names. */
+#define STRING_LISTS 4096u
+
+struct string {
+    struct string *next;
+    char text[];
+};
+
+struct string_table {
+    struct string *lists[STRING_LISTS];
+};
+
+static struct string **list_of(struct string_table *table, const char *text) {
+    uint64_t hash = 0;
+    for (const char *c = text; *c; c++)
+        hash = mix(hash, (unsigned char)*c);
+    return &table->lists[hash % STRING_LISTS];
+}
+
+static const char *intern(struct summary *summary, const char *text) {
+    if (!summary->strings && !(summary->strings = calloc(1, sizeof(struct string_table))))
+        return NULL;
+    struct string **list = list_of(summary->strings, text);
+    for (struct string *string = *list; string; string = string->next)
+        if (strcmp(string->text, text) == 0)
+            return string->text;
+    struct string *string = malloc(sizeof *string + strlen(text) + 1);
+    if (!string)
+        return NULL;
+    strcpy(string->text, text);
+    string->next = *list;
+    *list = string;
+    return string->text;
+}
+
+static void free_strings(struct string_table *table) {
+    for (size_t i = 0; table && i < STRING_LISTS; i++)
+        for (struct string *string = table->lists[i], *next; string; string = next) {
+            next = string->next;
+            free(string);
+        }
+    free(table);
+}
+
+/* ---- entries by key -------------------------------------------------------------------------- */
+
+static uint64_t hash_key(const struct summary_entry *key) {
+    uint64_t hash = mix(key->api * 256u + key->source, (uintptr_t)key->op);
+    hash = mix(hash, key->has_comm ? key->comm : 1);
+    hash = mix(hash, key->bytes * 2 + key->size_class);
+    hash = mix(hash, (uintptr_t)key->site);
+    return mix(hash, (uint32_t)key->rank);
+}
+
+static bool same_key(const struct summary_entry *a, const struct summary_entry *b) {
+    return a->api == b->api && a->source == b->source && a->op == b->op && a->has_comm == b->has_comm &&
+           a->comm == b->comm && a->bytes == b->bytes && a->size_class == b->size_class && a->rank == b->rank &&
+           a->site == b->site;
+}
+
+static bool grow_table(struct summary_build *build) {
+    size_t size = build->table_size ? build->table_size * 2 : 256;
+    struct summary_group **table = calloc(size, sizeof *table);
+    struct summary_group **groups = realloc(build->groups, size / 2 * sizeof *groups);
+    if (groups)
+        build->groups = groups;
+    if (!table || !groups) {
+        free(table);
+        return false;
+    }
+    for (size_t i = 0; i < build->count; i++) {
+        size_t at = build->groups[i]->hash & (size - 1);
+        while (table[at])
+            at = (at + 1) & (size - 1);
+        table[at] = build->groups[i];
+    }
+    free(build->table);
+    build->table = table;
+    build->table_size = size;
+    return true;
+}
+
+/* The group with that key; a new one is made when `create`. NULL when there is none or memory is short. */
+static struct summary_group *find_group(struct summary_build *build, const struct summary_entry *key, bool create) {
+    if (build->count * 2 >= build->table_size && !grow_table(build))
+        return NULL;
+    uint64_t hash = hash_key(key);
+    size_t at = hash & (build->table_size - 1);
+    for (; build->table[at]; at = (at + 1) & (build->table_size - 1))
+        if (same_key(&build->table[at]->entry, key))
+            return build->table[at];
+    struct summary_group *group = create ? calloc(1, sizeof *group) : NULL;
+    if (!group)
+        return NULL;
+    group->entry = *key;
+    group->hash = hash;
+    build->table[at] = group;
+    build->groups[build->count++] = group;
+    return group;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+const struct dump_communicator *summary_communicator(const struct dump *dump,
+                                                     const struct dump_communicator *communicator, uint64_t *uid) {
+    if (!communicator)
+        return NULL;
+    const struct communicator_definition *definition = communicator->definition;
+    *uid = definition->uid;
+    if (definition->kind != COMMUNICATOR_WINDOW && definition->kind != COMMUNICATOR_FILE)
+        return communicator;
+    *uid = definition->parent_uid;
+    for (uint32_t i = 0; i < dump->communicator_count; i++) {
+        const struct dump_communicator *candidate = dump_communicator(dump, i);
+        if (candidate && candidate->definition->uid == *uid && candidate->definition->kind != COMMUNICATOR_WINDOW &&
+            candidate->definition->kind != COMMUNICATOR_FILE)
+            return candidate;
+    }
+    return NULL;
+}
+
+static const char *name_of_call(struct summary_build *build, const struct dump *dump, uint16_t id) {
+    const struct call_name *call = dump_call(dump, id);
+    if (!call) {
+        char text[32];
+        snprintf(text, sizeof text, "call %u", id);
+        return intern(build->summary, text);
+    }
+    const char **name = &build->call_names[call - dump->calls];
+    if (!*name)
+        *name = intern(build->summary, call->name);
+    return *name;
+}
+
+static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_t comm) {
+    struct subject subject = {.call = dump_call(dump, call)};
+    const struct dump_communicator *own = dump_communicator(dump, comm);
+    if (!own)
+        return subject;
+    subject.has_comm = true;
+    if (own->definition->kind != COMMUNICATOR_INTER) /* what bandwidths are told by is the size of one group */
+        subject.size = own->definition->size;
+    subject.communicator = summary_communicator(dump, own, &subject.uid);
+    return subject;
+}
+
+/* Fills the key of a call. Returns 1, 0 when the filter leaves it out, -1 when memory is short. */
+static int make_key(struct summary_build *build, const struct dump *dump, const struct subject *subject, uint16_t call,
+                    uint8_t source, uint64_t bytes, uint32_t stack, struct summary_entry *key) {
+    const char *name = name_of_call(build, dump, call);
+    if (!name)
+        return -1;
+    if (build->filter &&
+        (!filter_op(build->filter, name) ||
+         (build->filter->comm &&
+          (!subject->has_comm ||
+           !filter_comm(build->filter, subject->uid, subject->communicator ? subject->communicator->name : "")))))
+        return 0;
+    *key = (struct summary_entry){.bytes = BYTES_UNKNOWN, .rank = RANK_UNKNOWN};
+    if (build->by & SUMMARY_BY_OP) {
+        key->api = subject->call ? subject->call->api : 0;
+        key->source = source & ~SOURCE_SIZE_CLASS;
+        key->op = name;
+    }
+    if (build->by & SUMMARY_BY_BYTES) {
+        key->bytes = bytes;
+        key->size_class = (source & SOURCE_SIZE_CLASS) != 0;
+    }
+    if (build->by & SUMMARY_BY_COMM && subject->has_comm) {
+        key->has_comm = true;
+        key->comm = subject->uid;
+    }
+    if (build->by & SUMMARY_BY_RANK)
+        key->rank = dump->header->rank;
+    if (build->by & SUMMARY_BY_SITE) {
+        const char *label = site_label(build->labels, build->d, stack);
+        key->site = label ? intern(build->summary, label) : NULL;
+        if (!key->site)
+            return -1;
+    }
+    return 1;
+}
+
+/* What is told beside the key comes from the first dump that knows it. */
+static bool describe(struct summary_build *build, struct summary_group *group, const struct subject *subject) {
+    struct summary_entry *entry = &group->entry;
+    if (!entry->torch || !*entry->torch)
+        entry->torch = intern(build->summary, subject->call && entry->op ? subject->call->torch : "");
+    if (entry->has_comm && entry->comm_size == 0)
+        entry->comm_size = subject->communicator ? dump_communicator_size(subject->communicator) : subject->size;
+    if (!entry->comm_name || !*entry->comm_name)
+        entry->comm_name =
+            intern(build->summary, entry->has_comm && subject->communicator ? subject->communicator->name : "");
+    return entry->torch && entry->comm_name;
+}
+
+/* ---- sums ------------------------------------------------------------------------------------ */
+
+uint64_t summary_ns(const struct dump *dump, uint8_t source, uint64_t time) {
+    uint8_t from = source & (uint8_t)~SOURCE_SIZE_CLASS;
+    bool device = from == SOURCE_GPU_EVENT || from == SOURCE_IN_KERNEL;
+    return device ? time : (uint64_t)dump_duration_ns(dump, time);
+}
+
+double busbw_factor(enum busbw kind, uint32_t n) {
+    switch (kind) {
+    case BUSBW_ONE:
+        return 1;
+    case BUSBW_ALLREDUCE:
+        return 2.0 * (n - 1) / n;
+    case BUSBW_SHARE:
+        return (double)(n - 1) / n;
+    case BUSBW_NONE:
+        break;
+    }
+    return -1;
+}
+
+static void add_bandwidth(struct summary_group *group, const struct subject *subject, const struct operation_row *row,
+                          uint64_t ns) {
+    uint64_t timed = row->count - row->untimed;
+    if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || timed == 0)
+        return;
+    /* NCCL's calls return before anything has moved: their time says nothing about bandwidth */
+    if (subject->call->api == API_NCCL && (row->source & ~SOURCE_SIZE_CLASS) == SOURCE_HOST)
+        return;
+    uint64_t bytes = row->bytes_total;
+    if (row->untimed > 0)
+        bytes = (uint64_t)((unsigned __int128)row->bytes_total * timed / row->count);
+    group->band_bytes += bytes;
+    group->band_ns += ns;
+    if (subject->call->busbw != BUSBW_ONE && subject->size == 0)
+        group->bus_unknown = true;
+    else
+        group->bus_bytes += (double)bytes * busbw_factor(subject->call->busbw, subject->size);
+}
+
+static void add_counts(struct summary_entry *entry, const struct dump *dump, const struct operation_row *row,
+                       uint64_t ns) {
+    bool timed = row->count > row->untimed, first = entry->count == entry->untimed;
+    uint64_t least = summary_ns(dump, row->source, row->time_min), most = summary_ns(dump, row->source, row->time_max);
+    if (timed && (first || least < entry->time_min_ns))
+        entry->time_min_ns = least;
+    if (timed && most > entry->time_max_ns)
+        entry->time_max_ns = most;
+    entry->count += row->count;
+    entry->untimed += row->untimed;
+    entry->failed += row->failed;
+    entry->estimated_bytes += row->posted_size;
+    entry->bytes_total += row->bytes_total;
+    entry->received_bytes += row->received_bytes;
+    entry->time_total_ns += ns;
+    entry->posting_total_ns += summary_ns(dump, row->source, row->posting_total);
+}
+
+bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct operation_row *in_file,
+                     const struct operation_row *row, uint32_t stack, struct summary_group **to) {
+    uint32_t comm = row->comm_epoch & 0xffffff;
+    struct subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
+    struct summary_entry key;
+    int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, stack, &key);
+    if (to)
+        *to = NULL;
+    if (wanted <= 0)
+        return wanted == 0;
+    struct summary_group *group = find_group(build, &key, true);
+    struct row_reference *reference = in_file ? malloc(sizeof *reference) : NULL;
+    if (!group || (in_file && !reference) || !describe(build, group, &subject)) {
+        free(reference);
+        return false;
+    }
+    if (reference) {
+        *reference = (struct row_reference){group->rows, dump, in_file};
+        group->rows = reference;
+    }
+    if (to)
+        *to = group;
+    uint64_t ns = summary_ns(dump, row->source, row->time_total);
+    add_counts(&group->entry, dump, row, ns);
+    add_bandwidth(group, &subject, row, ns);
+    return true;
+}
+
+bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, uint16_t call, uint32_t comm,
+                            uint64_t bytes, uint32_t stack) {
+    struct subject subject = subject_of(dump, call, comm);
+    struct summary_entry key;
+    int wanted = make_key(build, dump, &subject, call, SOURCE_HOST, bytes, stack, &key);
+    if (wanted <= 0)
+        return wanted == 0;
+    struct summary_group *group = find_group(build, &key, true);
+    if (!group || !describe(build, group, &subject))
+        return false;
+    group->entry.count++;
+    group->entry.untimed++;
+    group->entry.bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    build->summary->pending++;
+    return true;
+}
+
+bool summary_enter(struct summary_build *build, const struct dump *dump, size_t d) {
+    free(build->call_names);
+    build->d = d;
+    build->call_names = calloc(dump->call_count + 1, sizeof *build->call_names);
+    return build->call_names != NULL;
+}
+
+/* ---- times of single calls ------------------------------------------------------------------- */
+
+bool summary_add_sample(struct summary_group *group, uint64_t ns, uint64_t count) {
+    struct summary_entry *entry = &group->entry;
+    if (entry->sample_count == group->sample_capacity) {
+        size_t capacity = group->sample_capacity ? group->sample_capacity * 2 : 16;
+        struct summary_sample *samples = realloc(entry->samples, capacity * sizeof *samples);
+        if (!samples)
+            return false;
+        entry->samples = samples;
+        group->sample_capacity = capacity;
+    }
+    entry->samples[entry->sample_count++] = (struct summary_sample){ns, count};
+    return true;
+}
+
+bool summary_counts(const struct summary_build *build, const struct dump_set *set, size_t d) {
+    return !set->duplicate[d] && (!build->filter || filter_rank(build->filter, set->dumps[d]->header->rank));
+}
+
+bool summary_add_time(struct summary_build *build, const struct dump *dump, const struct record *record) {
+    enum source source = record_source(record);
+    struct subject subject = subject_of(dump, record->call, record->comm);
+    struct summary_entry key;
+    int wanted = make_key(build, dump, &subject, record->call, source, record->bytes, record->stack, &key);
+    if (wanted <= 0)
+        return wanted == 0;
+    struct summary_group *group = find_group(build, &key, false); /* none: its row is a size class */
+    return !group || summary_add_sample(group, summary_ns(dump, source, record->t1 - record->t0), 1);
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const struct summary_sample *left = a, *right = b;
+    return left->ns < right->ns ? -1 : left->ns > right->ns;
+}
+
+/* Nearest rank: the least time that at least `percent` % of the calls do not exceed. */
+static uint64_t percentile(const struct summary_entry *entry, uint64_t total, unsigned percent) {
+    uint64_t wanted = (uint64_t)(((unsigned __int128)total * percent + 99) / 100), seen = 0;
+    for (size_t i = 0; i < entry->sample_count; i++) {
+        seen += entry->samples[i].count;
+        if (seen >= wanted)
+            return entry->samples[i].ns;
+    }
+    return 0;
+}
+
+static bool add_percentiles(struct summary_group *group) {
+    struct summary_entry *entry = &group->entry;
+    uint64_t timed = entry->count - entry->untimed, total = 0;
+    entry->percentiles = timed == 0                     ? PERCENTILES_NONE
+                         : entry->sample_count == timed ? PERCENTILES_EXACT
+                                                        : PERCENTILES_APPROXIMATE;
+    if (entry->percentiles == PERCENTILES_NONE)
+        entry->sample_count = 0;
+    if (entry->percentiles == PERCENTILES_APPROXIMATE && !summary_take_histograms(group))
+        return false;
+    for (size_t i = 0; i < entry->sample_count; i++)
+        total += entry->samples[i].count;
+    if (total == 0) { /* rows without a histogram */
+        entry->percentiles = PERCENTILES_NONE;
+        return true;
+    }
+    qsort(entry->samples, entry->sample_count, sizeof *entry->samples, compare_samples);
+    if (entry->site && entry->percentiles == PERCENTILES_EXACT)
+        entry->time_min_ns = entry->samples[0].ns;
+    entry->p50_ns = percentile(entry, total, 50);
+    entry->p95_ns = percentile(entry, total, 95);
+    entry->p99_ns = percentile(entry, total, 99);
+    return true;
+}
+
+/* ---- the result ------------------------------------------------------------------------------ */
+
+static void add_rates(struct summary_group *group) {
+    struct summary_entry *entry = &group->entry;
+    entry->algbw_bytes_per_s = entry->busbw_bytes_per_s = -1;
+    entry->transfer_algbw_bytes_per_s = entry->transfer_busbw_bytes_per_s = -1;
+    if (group->band_bytes == 0 || group->band_ns == 0)
+        return;
+    entry->algbw_bytes_per_s = (double)group->band_bytes * 1e9 / (double)group->band_ns;
+    if (!group->bus_unknown)
+        entry->busbw_bytes_per_s = group->bus_bytes * 1e9 / (double)group->band_ns;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b) {
+    return a < b ? -1 : a > b;
+}
+
+static int compare_entries(const void *a, const void *b) {
+    const struct summary_entry *left = &(*(struct summary_group *const *)a)->entry,
+                               *right = &(*(struct summary_group *const *)b)->entry;
+    int order = compare_numbers(right->time_total_ns, left->time_total_ns);
+    if (order == 0)
+        order = compare_numbers(left->api, right->api);
+    if (order == 0 && left->op && right->op)
+        order = strcmp(left->op, right->op);
+    if (order == 0)
+        order = left->has_comm - right->has_comm;
+    if (order == 0)
+        order = compare_numbers(left->comm, right->comm);
+    if (order == 0)
+        order = compare_numbers(left->bytes, right->bytes);
+    if (order == 0)
+        order = left->size_class - right->size_class;
+    if (order == 0)
+        order = compare_numbers(left->source, right->source);
+    if (order == 0 && left->site && right->site)
+        order = strcmp(left->site, right->site);
+    return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
+}
+
+static bool finish(struct summary_build *build) {
+    struct summary *summary = build->summary;
+    if (build->count > 0)
+        qsort(build->groups, build->count, sizeof *build->groups, compare_entries);
+    summary->entries = calloc(build->count + 1, sizeof *summary->entries);
+    if (!summary->entries)
+        return false;
+    for (size_t i = 0; i < build->count; i++) {
+        if (!add_percentiles(build->groups[i]))
+            return false;
+        add_rates(build->groups[i]);
+        summary->entries[summary->count++] = build->groups[i]->entry;
+        build->groups[i]->entry.samples = NULL;
+    }
+    return true;
+}
+
+static void free_build(struct summary_build *build) {
+    for (size_t i = 0; i < build->count; i++) {
+        for (struct row_reference *row = build->groups[i]->rows, *next; row; row = next) {
+            next = row->next;
+            free(row);
+        }
+        free(build->groups[i]->entry.samples);
+        free(build->groups[i]);
+    }
+    free(build->groups);
+    free(build->table);
+    free(build->call_names);
+}
+
+/* `scope` NULL: from the tables. */
+static bool build_all(struct summary *summary, const struct dump_set *set, const struct scope *scope,
+                      const struct filter *filter, unsigned by, struct site_labels *labels) {
+    *summary = (struct summary){.by = by};
+    struct summary_build build = {.summary = summary, .filter = filter, .by = by, .labels = labels};
+    bool enough_memory = scope ? summary_take_records(&build, set, scope) : summary_take_tables(&build, set);
+    enough_memory = enough_memory && finish(&build);
+    free_build(&build);
+    if (!enough_memory)
+        summary_free(summary);
+    return enough_memory;
+}
+
+bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by) {
+    return build_all(summary, set, NULL, filter, by & ~(unsigned)SUMMARY_BY_SITE, NULL);
+}
+
+bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
+                         struct site_labels *labels) {
+    return build_all(summary, set, NULL, filter, by & ~(unsigned)SUMMARY_BY_BYTES, labels);
+}
+
+bool summary_build_scope(struct summary *summary, const struct dump_set *set, const struct scope *scope, unsigned by,
+                         struct site_labels *labels) {
+    by &= by & SUMMARY_BY_SITE ? ~(unsigned)SUMMARY_BY_BYTES : ~0u;
+    return build_all(summary, set, scope, scope->filter, by, labels);
+}
+
+void summary_free(struct summary *summary) {
+    for (size_t i = 0; i < summary->count; i++)
+        free(summary->entries[i].samples);
+    free(summary->entries);
+    free_strings(summary->strings);
+    memset(summary, 0, sizeof *summary);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A summary from the dumps' tables of operations and call sites, which hold every call, exactly.
+ * Lives here: reading rows, histograms; the records only where they tell percentiles.
+ * Must not live here: sums (summary.c).
+ */
+#include <stdlib.h>
+
+#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/summary_build.h"
+#include "analyzer/load/rows.h"
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool add_lane(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane) {
+    build->summary->calls_lost += lane->state ? lane->state->operations_lost : 0;
+    for (uint32_t i = 0; i < lane->operation_count; i++) {
+        struct operation_row row;
+        enum row_state state = operation_row_read(dump, &lane->operations[i], &row);
+        if (state == ROW_UNUSED || state == ROW_DAMAGED)
+            continue;
+        build->summary->rows_torn += state == ROW_TORN;
+        if (row.untimed > row.count) /* torn: no more calls lack a time than there are */
+            row.untimed = row.count;
+        if (!summary_add_row(build, dump, &lane->operations[i], &row, STACK_NONE, NULL))
+            return false;
+    }
+    return true;
+}
+
+/* A row of the sites table as a row of operations: sizes of single calls, their least time and whether they failed are
+ * not known. */
+static bool add_site(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane,
+                     const struct site_row *site) {
+    bool device = lane->state->device == 1;
+    struct operation_row row = {.call = site->call,
+                                .source = SOURCE_HOST,
+                                .comm_epoch = site->comm_epoch,
+                                .count = site->count,
+                                .bytes_total = site->bytes_total,
+                                .time_total = site->time_total,
+                                .time_min = 0,
+                                .time_max = site->time_max,
+                                .untimed = site->time_total == 0 ? site->count : 0}; /* nothing takes no time */
+    if (device)
+        row.source = SOURCE_GPU_EVENT;
+    return summary_add_row(build, dump, NULL, &row, site->stack, NULL);
+}
+
+static bool add_sites(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane) {
+    build->summary->calls_lost += lane->state ? lane->state->sites_lost : 0;
+    for (uint32_t i = 0; i < lane->site_count; i++) {
+        struct site_row row;
+        enum row_state state = site_row_read(dump, &lane->sites[i], &row);
+        if (state == ROW_UNUSED || state == ROW_DAMAGED)
+            continue;
+        build->summary->rows_torn += state == ROW_TORN;
+        if (!add_site(build, dump, lane, &row))
+            return false;
+    }
+    return true;
+}
+
+/* Operations that were posted and not seen complete when the dump ended are calls all the same. */
+static bool add_pending(struct summary_build *build, const struct dump *dump) {
+    for (uint32_t i = 0; i < dump->pending_count; i++) {
+        struct pending pending;
+        if (pending_read(dump, &dump->pending[i], &pending) &&
+            !summary_add_incomplete(build, dump, pending.call, pending.comm, pending.bytes, pending.stack))
+            return false;
+    }
+    return true;
+}
+
+static bool add_dump(struct summary_build *build, const struct dump *dump, size_t d) {
+    if (!summary_enter(build, dump, d))
+        return false;
+    for (uint32_t i = 0; i < dump->lane_count; i++)
+        if (dump->lanes[i].state && !(build->labels ? add_sites : add_lane)(build, dump, &dump->lanes[i]))
+            return false;
+    return add_pending(build, dump);
+}
+
+/* ---- percentiles ----------------------------------------------------------------------------- */
+
+/* Every record is there, and there are not too many to keep. */
+static bool records_can_tell(const struct summary_build *build, const struct dump_set *set) {
+    uint64_t records = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        if (!summary_counts(build, set, i))
+            continue;
+        if (!dump_records_complete(set->dumps[i]))
+            return false;
+        for (uint32_t lane = 0; lane < set->dumps[i]->lane_count; lane++)
+            records += set->dumps[i]->lanes[lane].end_ticket;
+    }
+    return records <= SUMMARY_SAMPLES_MAX;
+}
+
+static bool add_times(struct summary_build *build, const struct dump *dump, size_t d) {
+    struct scope_walk walk;
+    bool enough_memory = summary_enter(build, dump, d);
+    scope_walk_begin(&walk, NULL, dump, d);
+    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
+        enough_memory = !record_is_timed_call(dump, record) || summary_add_time(build, dump, record);
+    scope_walk_end(&walk);
+    return enough_memory && !walk.no_memory;
+}
+
+bool summary_take_histograms(struct summary_group *group) {
+    group->entry.sample_count = 0;
+    for (const struct row_reference *reference = group->rows; reference; reference = reference->next)
+        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+            uint32_t count = reference->row->histogram[bucket];
+            uint8_t source = reference->row->source & ~SOURCE_SIZE_CLASS;
+            uint64_t ns = summary_ns(reference->dump, source, histogram_middle(bucket));
+            if (ns < group->entry.time_min_ns)
+                ns = group->entry.time_min_ns;
+            if (ns > group->entry.time_max_ns)
+                ns = group->entry.time_max_ns;
+            if (count > 0 && !summary_add_sample(group, ns, count))
+                return false;
+        }
+    return true;
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+bool summary_take_tables(struct summary_build *build, const struct dump_set *set) {
+    bool enough_memory = true;
+    for (size_t d = 0; d < set->count && enough_memory; d++)
+        if (summary_counts(build, set, d))
+            enough_memory = add_dump(build, set->dumps[d], d);
+    if (enough_memory && records_can_tell(build, set))
+        for (size_t d = 0; d < set->count && enough_memory; d++)
+            if (summary_counts(build, set, d))
+                enough_memory = add_times(build, set->dumps[d], d);
+    return enough_memory;
+}

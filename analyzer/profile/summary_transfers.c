@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of summary_transfers.h.
+ */
+#include "analyzer/profile/summary_transfers.h"
+
+#include <string.h>
+
+static bool is_device(const struct summary_entry *entry) {
+    return entry->source == SOURCE_GPU_EVENT || entry->source == SOURCE_IN_KERNEL;
+}
+
+static bool is_same(const struct summary_entry *entry, const struct transfer *row,
+                    const struct match_directory *directory) {
+    return entry->bytes == row->bytes && entry->size_class == row->size_class && entry->has_comm &&
+           entry->comm == directory->communicators[row->communicator].uid && is_device(entry) == row->device &&
+           entry->op && strcmp(entry->op, directory->calls[row->call].name->name) == 0;
+}
+
+static void fill_in(struct summary_entry *entry, const struct transfer *row, const struct match_directory *directory) {
+    const struct call_name *call = directory->calls[row->call].name;
+    enum busbw kind = (enum busbw)call->busbw;
+    entry->transfer_members = row->members;
+    entry->transfer_ns = row->transfer_ns;
+    entry->completion_ns = row->completion_ns;
+    entry->transfer_wait_ns = row->wait_ns;
+    bool enqueued = call->api == API_NCCL && !row->device; /* returns before anything has moved */
+    if (kind == BUSBW_NONE || enqueued || row->transfer_ns <= 0 || row->bytes == BYTES_UNKNOWN || row->size_class)
+        return;
+    entry->transfer_algbw_bytes_per_s = (double)row->bytes * (double)row->members / ((double)row->transfer_ns / 1e9);
+    entry->transfer_busbw_bytes_per_s =
+        entry->transfer_algbw_bytes_per_s * busbw_factor(kind, directory->communicators[row->communicator].size);
+}
+
+void summary_add_transfers(struct summary *summary, const struct transfers *transfers,
+                           const struct match_directory *directory) {
+    for (size_t i = 0; i < transfers->size; i++) {
+        const struct transfer *row = &transfers->slots[i];
+        for (size_t e = 0; row->members > 0 && e < summary->count; e++)
+            if (is_same(&summary->entries[e], row, directory)) {
+                fill_in(&summary->entries[e], row, directory);
+                break;
+            }
+    }
+}
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    waits_add(state, instance);
+}
+
+static bool walk(struct waits *sum, const struct common_clock *clock, const struct match_directory *directory,
+                 unsigned workers) {
+    const struct match_sink sink = {.instance = take_instance};
+    struct waits waits[MATCH_WORKERS_MAX] = {0};
+    void *states[MATCH_WORKERS_MAX];
+    struct match_totals totals;
+    workers = match_workers(workers);
+    bool done = waits_init(sum, clock, directory);
+    for (unsigned w = 0; w < workers; w++) {
+        states[w] = &waits[w];
+        done = done && waits_init(&waits[w], clock, directory);
+    }
+    done = done && match_run(clock, directory, &sink, states, workers, &totals);
+    for (unsigned w = 0; w < workers; w++) {
+        if (done)
+            waits_merge(sum, &waits[w]);
+        waits_free(&waits[w]);
+    }
+    return done && !sum->no_memory;
+}
+
+bool summary_measure_transfers(struct summary *summary, struct dump *const *dumps, size_t count, unsigned workers) {
+    struct common_clock clock = {0};
+    struct match_directory directory = {0};
+    struct waits waits = {0};
+    bool done = common_clock_build(&clock, dumps, count) && match_directory_build(&directory, dumps, count) &&
+                walk(&waits, &clock, &directory, workers);
+    if (done)
+        summary_add_transfers(summary, &waits.transfers, &directory);
+    waits_free(&waits);
+    match_directory_free(&directory);
+    common_clock_free(&clock);
+    return done;
+}

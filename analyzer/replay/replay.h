@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The job once more, with other durations: what would have waited for what, and how long all of it would have taken.
+ * Lives here: the graph of who waits for whom, made from records and what they match, and running through it.
+ * Must not live here: which durations to change and why (what_if.h), matching, verdicts.
+ *
+ * A node is one call, one launch on a GPU, or one stretch of named work of an imported trace. A flow is what goes on
+ * one after the other: a thread; a process whose GPU is timed; a rank of an imported trace. A node is entered its own
+ * work after everything on its flow that had ended by then, and is left its tail after it was entered and everybody it
+ * needs has come: all members of an N to N collective, the root, the others for the root, the sender of what is
+ * received, the receiver of a send that had to wait for one. A Wait or Test call needs whom the operations need that
+ * ended in it. What takes time but needs nobody is all tail. Work and tail are as recorded unless they are changed, so
+ * that replaying what was recorded gives the recorded times to the nanosecond, whatever the clocks were wrong by.
+ *
+ * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
+ * follows) is own work of what comes next.
+ */
+#ifndef COMMTAP_REPLAY_REPLAY_H
+#define COMMTAP_REPLAY_REPLAY_H
+
+#include "analyzer/match/match.h"
+
+enum replay_kind {
+    REPLAY_CALL = 0, /* blocking communication, or a launch on a GPU */
+    REPLAY_POST,     /* starts operations that end in a REPLAY_WAIT */
+    REPLAY_WAIT,     /* Wait or Test calls; Test calls that follow each other closely are one node */
+    REPLAY_WORK,     /* work that an imported trace names: its tail is own work */
+};
+
+struct replay_node {
+    int64_t enter, leave; /* as recorded, common ns */
+    uint32_t flow;
+    uint32_t signature; /* equal for like operations: call, size, members */
+    uint32_t before;    /* equal for like operations that follow like operations: what the work before it is told by */
+    uint32_t stack;     /* an id of the dump's, STACK_NONE = unknown */
+    uint32_t segment;   /* collectives on the rank's reference communicator up to here: equal on all of its ranks */
+    uint16_t call;      /* index into the directory's calls */
+    uint16_t kind;      /* enum replay_kind */
+};
+
+struct replay {
+    size_t dump_count, node_count, flow_count;
+    size_t *first;                       /* dump d's nodes are [first[d], first[d + 1]), by enter */
+    struct replay_node *nodes;           /* at most REPLAY_RECORDS_MOST or so */
+    int64_t *work_ns;                    /* per node: own work between what had ended before on its flow and it */
+    int64_t *tail_ns;                    /* per node: after all it needs was there; wrong clocks can make it negative */
+    uint32_t *gives, *takes;             /* links that wait for a node, and that it waits for: */
+    uint32_t *gives_first, *takes_first; /* node n's are [first[n], first[n + 1]) */
+    uint32_t link_count;
+    uint32_t *link_from, *link_to; /* dumps of a message's sender and receiver; NOWHERE for collectives */
+    uint64_t linked;               /* nodes that wait for others or are waited for */
+    uint64_t untied;               /* nodes that wait for nobody since their records contradict each other */
+    int64_t from_ns, to_ns;        /* the time covered, common clock; from > to: nothing */
+    int64_t wall_ns;               /* what the durations above take: what was recorded; at least 1 */
+    bool partial;                  /* only the end of the run: there is too much for all of it */
+    /* private */
+    uint32_t *order;     /* nodes * 2 + (0 entering, 1 leaving), each after all it depends on */
+    int64_t *flow_start; /* when the first node of a flow is entered */
+};
+
+enum { REPLAY_RECORDS_MOST = 1 << 20 };
+
+/* What is gathered during a walk (match_run), worker by worker. */
+struct replay_build;
+
+/* Starts gathering for `workers` workers. `reference` holds each dump's reference communicator (a local index, or
+ * COMM_NONE), and must outlive the build. NULL when memory is short; ended by replay_finish or replay_drop. */
+struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                  const uint32_t *reference, unsigned workers);
+void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item);
+void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance);
+void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message);
+
+/* Makes the graph. Ends `build`. Returns false when memory is, or was, short; the caller frees with replay_free in
+ * every case. The result of every run is the same for any number of workers. */
+bool replay_finish(struct replay *replay, struct replay_build *build);
+void replay_drop(struct replay_build *build); /* NULL is accepted */
+void replay_free(struct replay *replay);
+
+/* How long all of it takes with these durations (as work_ns and tail_ns), ns; at least 1. Negative when memory is
+ * short. */
+int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns);
+
+/* Per link, when the last of those had come that it waits for, as recorded. NULL when memory is short; the caller
+ * frees.
+ */
+int64_t *replay_arrivals(const struct replay *replay);
+
+#endif

@@ -1,0 +1,738 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much faster the job would be.
+ * Lives here: ideal durations, the worst ranks, call sites, mending ranks and links.
+ * Must not live here: the replay, who is suspected.
+ */
+#include "analyzer/replay/what_if.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    DELAY_RATIO = 4,  /* where work is named, a transfer this many times the usual has waited for something unnamed */
+    QUANTILES = 128,  /* of the parts of the run, by length */
+    SITE_SHARE = 100, /* work beyond the peers' of at least one hundredth of the time is worth a replay */
+};
+
+#define SITE_RATIO    1.05  /* from here on a rank takes longer than its peers */
+#define SHARE_LEAST   1.005 /* below this slowdown there is nothing to share out */
+#define SPEEDUP_LEAST 1.005
+
+/* Durations to be replayed. */
+struct durations {
+    int64_t *work, *tail; /* per node */
+};
+
+static bool durations_copy(struct durations *durations, const struct replay *replay) {
+    size_t bytes = (replay->node_count + 1) * sizeof *durations->work;
+    *durations = (struct durations){malloc(bytes), malloc(bytes)};
+    if (!durations->work || !durations->tail)
+        return false;
+    memcpy(durations->work, replay->work_ns, bytes - sizeof *durations->work);
+    memcpy(durations->tail, replay->tail_ns, bytes - sizeof *durations->tail);
+    return true;
+}
+
+static void durations_free(struct durations *durations) {
+    free(durations->work);
+    free(durations->tail);
+}
+
+/* At least 1; negative when memory was short. */
+static double speedup(const struct replay *replay, const struct durations *durations) {
+    int64_t time = replay_run(replay, durations->work, durations->tail);
+    if (time < 0)
+        return -1;
+    return time < replay->wall_ns ? (double)replay->wall_ns / (double)time : 1;
+}
+
+/* ---- what is alike --------------------------------------------------------------------------- */
+
+/* Nodes in groups: list[first[g] .. first[g + 1]) */
+struct groups {
+    uint32_t *of; /* per node; NOWHERE: in none */
+    uint32_t *list, *first;
+    uint32_t count;
+};
+
+typedef bool group_key(const struct replay *replay, size_t node, uint64_t *key);
+
+/* Work before a call; the first node of a flow has none. */
+static bool work_key(const struct replay *replay, size_t node, uint64_t *key) {
+    *key = replay->nodes[node].before;
+    return *key != 0;
+}
+
+static bool own_tail_key(const struct replay *replay, size_t node, uint64_t *key) {
+    *key = replay->nodes[node].signature;
+    return replay->nodes[node].kind == REPLAY_WORK;
+}
+
+/* What a Wait waits for is told by what was before it. */
+static bool transfer_key(const struct replay *replay, size_t node, uint64_t *key) {
+    const struct replay_node *at = &replay->nodes[node];
+    *key = at->kind == REPLAY_WAIT ? (uint64_t)at->before << 32 : at->signature;
+    return at->kind != REPLAY_WORK;
+}
+
+static void groups_free(struct groups *groups) {
+    free(groups->of);
+    free(groups->list);
+    free(groups->first);
+}
+
+struct group_slot {
+    uint64_t key;
+    uint32_t number; /* + 1; 0 = free */
+};
+
+struct group_table {
+    struct group_slot *slots;
+    size_t size;
+};
+
+static struct group_slot *find_group(const struct group_table *table, uint64_t key) {
+    size_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (table->size - 1);
+    while (table->slots[at].number != 0 && table->slots[at].key != key)
+        at = (at + 1) & (table->size - 1);
+    return &table->slots[at];
+}
+
+static bool grow_groups(struct group_table *table) {
+    struct group_table larger = {.size = table->size ? 2 * table->size : 256};
+    larger.slots = calloc(larger.size, sizeof *larger.slots);
+    for (size_t i = 0; larger.slots && i < table->size; i++)
+        if (table->slots[i].number != 0)
+            *find_group(&larger, table->slots[i].key) = table->slots[i];
+    free(table->slots);
+    *table = larger;
+    return larger.slots != NULL;
+}
+
+/* Numbers groups in the order of their first nodes. Returns false when memory is short. */
+static bool number_groups(struct groups *groups, const struct replay *replay, group_key *key_of) {
+    struct group_table table = {0};
+    bool done = true;
+    for (size_t n = 0; done && n < replay->node_count; n++) {
+        uint64_t key;
+        groups->of[n] = NOWHERE;
+        if (!key_of(replay, n, &key))
+            continue;
+        done = 2 * groups->count < table.size || grow_groups(&table);
+        struct group_slot *slot = done ? find_group(&table, key) : NULL;
+        if (slot && slot->number == 0)
+            *slot = (struct group_slot){key, ++groups->count};
+        groups->of[n] = slot ? slot->number - 1 : NOWHERE;
+    }
+    free(table.slots);
+    return done;
+}
+
+static bool groups_make(struct groups *groups, const struct replay *replay, group_key *key_of) {
+    *groups = (struct groups){.of = malloc((replay->node_count + 1) * sizeof *groups->of),
+                              .list = malloc((replay->node_count + 1) * sizeof *groups->list)};
+    if (!groups->of || !groups->list || !number_groups(groups, replay, key_of))
+        return false;
+    groups->first = calloc(groups->count + 2u, sizeof *groups->first);
+    if (!groups->first)
+        return false;
+    for (size_t n = 0; n < replay->node_count; n++)
+        if (groups->of[n] != NOWHERE)
+            groups->first[groups->of[n] + 2]++;
+    for (uint32_t g = 0; g < groups->count; g++)
+        groups->first[g + 2] += groups->first[g + 1];
+    for (size_t n = 0; n < replay->node_count; n++) /* moves the beginnings to where they belong */
+        if (groups->of[n] != NOWHERE)
+            groups->list[groups->first[groups->of[n] + 1]++] = (uint32_t)n;
+    return true;
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* The middle one, of an even number the mean of the middle two. Sorts. */
+static int64_t median(int64_t *values, size_t count) {
+    qsort(values, count, sizeof *values, compare_times);
+    return values[(count - 1) / 2] + (values[count / 2] - values[(count - 1) / 2]) / 2;
+}
+
+/* Every duration becomes the mean, or the median, of its group. `scratch` has room for all nodes. */
+static void level(int64_t *durations, const struct groups *groups, bool by_median, int64_t *scratch) {
+    for (uint32_t g = 0; g < groups->count; g++) {
+        const uint32_t *nodes = groups->list + groups->first[g];
+        size_t count = groups->first[g + 1] - groups->first[g];
+        double sum = 0;
+        for (size_t i = 0; i < count; i++) {
+            scratch[i] = durations[nodes[i]];
+            sum += (double)scratch[i];
+        }
+        int64_t common = by_median ? median(scratch, count) : ns_clamped(sum / (double)count);
+        for (size_t i = 0; i < count; i++)
+            durations[nodes[i]] = common;
+    }
+}
+
+/* ---- what nothing explains ------------------------------------------------------------------------ */
+
+/* Dumps whose own work has names. */
+static bool names_work(const struct replay *replay, size_t dump) {
+    for (size_t n = replay->first[dump]; n < replay->first[dump + 1]; n++)
+        if (replay->nodes[n].kind == REPLAY_WORK)
+            return true;
+    return false;
+}
+
+static bool cut_transfers(struct replay *replay, const bool *named) {
+    struct groups groups;
+    int64_t *scratch = malloc((replay->node_count + 1) * sizeof *scratch);
+    bool done = groups_make(&groups, replay, transfer_key) && scratch;
+    for (uint32_t g = 0; done && g < groups.count; g++) {
+        const uint32_t *nodes = groups.list + groups.first[g];
+        size_t count = groups.first[g + 1] - groups.first[g];
+        for (size_t i = 0; i < count; i++)
+            scratch[i] = replay->tail_ns[nodes[i]];
+        int64_t most = median(scratch, count);
+        most = most > 0 && most < NS_MOST / DELAY_RATIO ? most * DELAY_RATIO : most;
+        for (size_t i = 0; i < count; i++)
+            if (named[replay->nodes[nodes[i]].flow] && replay->tail_ns[nodes[i]] > most)
+                replay->tail_ns[nodes[i]] = most;
+    }
+    free(scratch);
+    groups_free(&groups);
+    return done;
+}
+
+bool what_if_prepare(struct replay *replay) {
+    bool *named = calloc(replay->flow_count + 1, sizeof *named), any = false;
+    if (!named)
+        return false;
+    for (size_t d = 0; d < replay->dump_count; d++) {
+        if (!names_work(replay, d))
+            continue;
+        any = true;
+        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
+            named[replay->nodes[n].flow] = true;
+            replay->work_ns[n] = 0;
+        }
+    }
+    bool done = !any || cut_transfers(replay, named);
+    free(named);
+    if (done && any)
+        replay->wall_ns = replay_run(replay, replay->work_ns, replay->tail_ns);
+    return done && replay->wall_ns > 0;
+}
+
+/* ---- everybody alike ------------------------------------------------------------------------- */
+
+static bool level_all(struct durations *ideal, const struct replay *replay) {
+    static const struct {
+        group_key *key;
+        bool tail, by_median;
+    } kinds[] = {{work_key, false, false}, {own_tail_key, true, false}, {transfer_key, true, true}};
+    int64_t *scratch = malloc((replay->node_count + 1) * sizeof *scratch);
+    bool done = scratch != NULL;
+    for (size_t k = 0; done && k < sizeof kinds / sizeof *kinds; k++) {
+        struct groups groups;
+        done = groups_make(&groups, replay, kinds[k].key);
+        if (done)
+            level(kinds[k].tail ? ideal->tail : ideal->work, &groups, kinds[k].by_median, scratch);
+        groups_free(&groups);
+    }
+    free(scratch);
+    return done;
+}
+
+struct excess {
+    int64_t ns;
+    size_t dump;
+};
+
+static int compare_excesses(const void *a, const void *b) {
+    const struct excess *left = a, *right = b;
+    if (left->ns != right->ns)
+        return left->ns > right->ns ? -1 : 1;
+    return (left->dump > right->dump) - (left->dump < right->dump);
+}
+
+/* Ranks by how much longer their work and transfers take than the ideal ones. */
+static struct excess *worst_first(const struct replay *replay, const struct durations *ideal, size_t *ranks) {
+    struct excess *excesses = calloc(replay->dump_count + 1, sizeof *excesses);
+    *ranks = 0;
+    for (size_t d = 0; excesses && d < replay->dump_count; d++) {
+        if (replay->first[d] == replay->first[d + 1])
+            continue;
+        struct excess *excess = &excesses[(*ranks)++];
+        excess->dump = d;
+        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++)
+            excess->ns =
+                add_ns(excess->ns, add_ns(replay->work_ns[n] - ideal->work[n], replay->tail_ns[n] - ideal->tail[n]));
+    }
+    if (excesses)
+        qsort(excesses, *ranks, sizeof *excesses, compare_excesses);
+    return excesses;
+}
+
+static bool measure_share(struct what_if *what_if, const struct replay *replay, const struct durations *ideal) {
+    size_t ranks;
+    struct durations mended;
+    struct excess *worst = worst_first(replay, ideal, &ranks);
+    bool done = durations_copy(&mended, replay) && worst;
+    if (done) {
+        what_if->worst_workers = (ranks * WHAT_IF_WORST_PERCENT + 99) / 100;
+        for (size_t i = 0; i < what_if->worst_workers; i++)
+            for (size_t n = replay->first[worst[i].dump]; n < replay->first[worst[i].dump + 1]; n++) {
+                mended.work[n] = ideal->work[n];
+                mended.tail[n] = ideal->tail[n];
+            }
+        double faster = speedup(replay, &mended);
+        done = faster > 0;
+        what_if->worst_workers_share = (1 - 1 / faster) / (1 - 1 / what_if->slowdown);
+    }
+    free(worst);
+    durations_free(&mended);
+    return done;
+}
+
+static bool measure_slowdown(struct what_if *what_if, const struct replay *replay) {
+    struct durations ideal;
+    bool done = durations_copy(&ideal, replay) && level_all(&ideal, replay);
+    if (done) {
+        what_if->slowdown = speedup(replay, &ideal);
+        done = what_if->slowdown > 0;
+    }
+    if (done && what_if->slowdown >= SHARE_LEAST)
+        done = measure_share(what_if, replay, &ideal);
+    durations_free(&ideal);
+    return done;
+}
+
+/* ---- somebody mended ------------------------------------------------------------------------- */
+
+/* What of a node is its rank's own work. */
+static int64_t own_work(const struct replay *replay, size_t node) {
+    return add_ns(replay->work_ns[node], replay->nodes[node].kind == REPLAY_WORK ? replay->tail_ns[node] : 0);
+}
+
+static void scale_node(struct durations *durations, const struct replay *replay, size_t node, double factor) {
+    durations->work[node] = ns_clamped((double)durations->work[node] * factor);
+    if (replay->nodes[node].kind == REPLAY_WORK)
+        durations->tail[node] = ns_clamped((double)durations->tail[node] * factor);
+}
+
+static bool is_mended(const struct what_if_mend *mend, size_t dump) {
+    for (size_t i = 0; i < mend->count; i++)
+        if (mend->dumps[i] == dump)
+            return true;
+    return false;
+}
+
+/* Own work of one rank in one part of the run. */
+struct stretch {
+    uint32_t part, peers, dump;
+    int64_t own_ns, usual_ns; /* usual: what it is to be, negative: as it is */
+};
+
+struct stretches {
+    struct stretch *items;
+    size_t count;
+};
+
+static uint32_t part_of(const struct replay *replay, size_t node, const struct what_if_mend *mend) {
+    return replay->nodes[node].segment / (mend->collectives > 0 ? mend->collectives : 1);
+}
+
+static int compare_parts(const void *a, const void *b) {
+    const struct stretch *left = a, *right = b;
+    if (left->part != right->part)
+        return left->part < right->part ? -1 : 1;
+    if (left->peers != right->peers)
+        return left->peers < right->peers ? -1 : 1;
+    return (left->dump > right->dump) - (left->dump < right->dump);
+}
+
+static int compare_lengths(const void *a, const void *b) {
+    const struct stretch *left = a, *right = b;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    if (left->own_ns != right->own_ns)
+        return left->own_ns < right->own_ns ? -1 : 1;
+    return (left->part > right->part) - (left->part < right->part);
+}
+
+static int compare_places(const void *a, const void *b) {
+    const struct stretch *left = a, *right = b;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    return (left->part > right->part) - (left->part < right->part);
+}
+
+static bool list_stretches(struct stretches *stretches, const struct replay *replay, const uint32_t *peers,
+                           const struct what_if_mend *mend) {
+    stretches->count = 0;
+    for (size_t d = 0; d < replay->dump_count; d++)
+        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
+            uint32_t part = part_of(replay, n, mend);
+            if (n == replay->first[d] || stretches->items[stretches->count - 1].part != part)
+                stretches->items[stretches->count++] =
+                    (struct stretch){.part = part, .peers = peers[d], .dump = (uint32_t)d, .usual_ns = -1};
+            struct stretch *stretch = &stretches->items[stretches->count - 1];
+            stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n));
+        }
+    return stretches->count > 0;
+}
+
+/* Parts in which a rank stands out come down to the median of all of its peers. */
+static void cut_peaks(struct stretches *stretches, const struct what_if_mend *mend, int64_t *scratch) {
+    struct stretch *items = stretches->items;
+    qsort(items, stretches->count, sizeof *items, compare_parts);
+    for (size_t i = 0; i < stretches->count;) {
+        size_t end = i;
+        for (; end < stretches->count && items[end].part == items[i].part && items[end].peers == items[i].peers; end++)
+            scratch[end - i] = items[end].own_ns;
+        int64_t usual = median(scratch, end - i);
+        for (; i < end; i++)
+            if (items[i].peers != NOWHERE && (double)items[i].own_ns > mend->now_and_then * (double)usual &&
+                is_mended(mend, items[i].dump))
+                items[i].usual_ns = usual;
+    }
+}
+
+/* One dump's stretches, the shortest first. */
+struct ranked {
+    size_t first, count;
+    bool mended;
+};
+
+/* What the peers that are not to be mended usually take, from their shortest parts to their longest: usual[q] is the
+ * median of their own quantiles. Returns false where there are none. */
+static bool usual_quantiles(int64_t usual[QUANTILES], const struct stretches *stretches, const struct ranked *ranked,
+                            size_t dumps, uint32_t peers, int64_t *scratch) {
+    for (size_t q = 0; q < QUANTILES; q++) {
+        size_t others = 0;
+        for (size_t d = 0; d < dumps; d++)
+            if (ranked[d].count > 0 && !ranked[d].mended && stretches->items[ranked[d].first].peers == peers)
+                scratch[others++] =
+                    stretches->items[ranked[d].first + (2 * q + 1) * ranked[d].count / (2 * QUANTILES)].own_ns;
+        if (others == 0)
+            return false;
+        usual[q] = median(scratch, others);
+    }
+    return true;
+}
+
+/* Every part takes what the peers' part of the same place among all parts, by length, takes: the rank is then as fast
+ * as they are, and as steady. Returns whether everybody who is to be mended has peers who are not. */
+static bool match_lengths(struct stretches *stretches, const struct replay *replay, const struct what_if_mend *mend,
+                          struct ranked *ranked, int64_t *scratch) {
+    int64_t usual[QUANTILES];
+    uint32_t peers = NOWHERE;
+    bool found = true;
+    memset(ranked, 0, replay->dump_count * sizeof *ranked);
+    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_lengths);
+    for (size_t i = stretches->count; i-- > 0;) {
+        struct ranked *dump = &ranked[stretches->items[i].dump];
+        dump->first = i;
+        dump->count++;
+    }
+    for (size_t i = 0; i < mend->count; i++)
+        ranked[mend->dumps[i]].mended = true;
+    for (size_t d = 0; found && d < replay->dump_count; d++) {
+        if (!ranked[d].mended || ranked[d].count == 0)
+            continue;
+        struct stretch *items = stretches->items + ranked[d].first;
+        found = items->peers != NOWHERE &&
+                (items->peers == peers ||
+                 usual_quantiles(usual, stretches, ranked, replay->dump_count, items->peers, scratch));
+        peers = items->peers;
+        for (size_t k = 0; found && k < ranked[d].count; k++)
+            items[k].usual_ns = usual[(2 * k + 1) * QUANTILES / (2 * ranked[d].count)];
+    }
+    return found;
+}
+
+static void mend_stretches(struct durations *durations, const struct replay *replay, struct stretches *stretches,
+                           const struct what_if_mend *mend) {
+    size_t at = 0;
+    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_places);
+    for (size_t d = 0; d < replay->dump_count; d++)
+        for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
+            uint32_t part = part_of(replay, n, mend);
+            while (stretches->items[at].dump != d || stretches->items[at].part != part)
+                at++;
+            const struct stretch *stretch = &stretches->items[at];
+            if (stretch->usual_ns >= 0 && stretch->own_ns > 0)
+                scale_node(durations, replay, n, (double)stretch->usual_ns / (double)stretch->own_ns);
+        }
+}
+
+/* What mending needs room for. */
+struct mending {
+    struct durations durations;
+    struct stretches stretches;
+    struct ranked *ranked;
+    int64_t *scratch;
+};
+
+static bool mending_begin(struct mending *mending, const struct replay *replay) {
+    size_t room = (replay->node_count > replay->dump_count ? replay->node_count : replay->dump_count) + 1;
+    *mending = (struct mending){.stretches.items = malloc(room * sizeof *mending->stretches.items),
+                                .ranked = malloc(room * sizeof *mending->ranked),
+                                .scratch = malloc(room * sizeof *mending->scratch)};
+    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->ranked &&
+           mending->scratch;
+}
+
+static void mending_end(struct mending *mending) {
+    free(mending->stretches.items);
+    free(mending->ranked);
+    free(mending->scratch);
+    durations_free(&mending->durations);
+}
+
+static void mend_ranks(struct mending *m, const struct replay *replay, const struct what_if_peers *peers,
+                       const struct what_if_mend *mend) {
+    bool found = list_stretches(&m->stretches, replay, peers->roles, mend);
+    if (found && mend->now_and_then > 0)
+        cut_peaks(&m->stretches, mend, m->scratch);
+    else if (found && !match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch)) /* a whole role */
+        found = list_stretches(&m->stretches, replay, peers->cohorts, mend) &&
+                match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch);
+    if (found)
+        mend_stretches(&m->durations, replay, &m->stretches, mend);
+}
+
+double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend) {
+    struct mending mending;
+    double faster = -1;
+    if (mending_begin(&mending, replay)) {
+        mend_ranks(&mending, replay, peers, mend);
+        faster = speedup(replay, &mending.durations);
+    }
+    mending_end(&mending);
+    return faster;
+}
+
+static bool is_between(const struct what_if_ends *ends, uint32_t from, uint32_t to) {
+    uint32_t a = ends->host_of ? ends->host_of[from] : from, b = ends->host_of ? ends->host_of[to] : to;
+    if (ends->from == ends->to)
+        return (a == ends->from) != (b == ends->from);
+    return (a == ends->from && b == ends->to) || (ends->both && a == ends->to && b == ends->from);
+}
+
+/* A message that is waited for may have been under way before: what of its transfer is saved comes off what is left at
+ * the end. */
+static int64_t mended_tail(const struct replay *replay, size_t node, int64_t come, double ratio) {
+    int64_t tail = replay->tail_ns[node], transfer = tail;
+    if (replay->nodes[node].kind == REPLAY_WAIT && come > INT64_MIN)
+        transfer = replay->nodes[node].leave - come;
+    int64_t saved = transfer > 0 ? ns_clamped((double)transfer * (1 - 1 / ratio)) : 0;
+    return tail <= 0 ? tail : saved < tail ? tail - saved : 0;
+}
+
+double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio) {
+    struct durations durations;
+    int64_t *come = replay_arrivals(replay);
+    double faster = -1;
+    if (durations_copy(&durations, replay) && come) {
+        for (size_t n = 0; n < replay->node_count; n++)
+            for (uint32_t t = replay->takes_first[n]; t < replay->takes_first[n + 1]; t++) {
+                uint32_t link = replay->takes[t];
+                if (link == NOWHERE || replay->link_from[link] == NOWHERE ||
+                    !is_between(ends, replay->link_from[link], replay->link_to[link]))
+                    continue;
+                int64_t tail = mended_tail(replay, n, come[link], ratio);
+                durations.tail[n] = tail < durations.tail[n] ? tail : durations.tail[n];
+            }
+        faster = speedup(replay, &durations);
+    }
+    free(come);
+    durations_free(&durations);
+    return faster;
+}
+
+/* ---- call sites ------------------------------------------------------------------------------ */
+
+/* One rank's work before one kind of call. */
+struct site_work {
+    uint32_t group, role, dump;
+    uint32_t count;
+    int64_t ns, mean_ns, usual_ns; /* usual: the median of the peers' means */
+    uint32_t begin;                /* of its nodes in the group's list */
+};
+
+struct site_list {
+    struct site_work *items;
+    size_t count;
+};
+
+static int compare_sites(const void *a, const void *b) {
+    const struct site_work *left = a, *right = b;
+    if (left->group != right->group)
+        return left->group < right->group ? -1 : 1;
+    if (left->role != right->role)
+        return left->role < right->role ? -1 : 1;
+    if (left->mean_ns != right->mean_ns)
+        return left->mean_ns < right->mean_ns ? -1 : 1;
+    return (left->dump > right->dump) - (left->dump < right->dump);
+}
+
+/* Sums by kind of call and dump: a group's nodes come dump by dump. */
+static bool list_sites(struct site_list *list, const struct replay *replay, const struct groups *groups,
+                       const uint32_t *roles) {
+    size_t dump = 0;
+    list->items = malloc((replay->node_count + 1) * sizeof *list->items);
+    if (!list->items)
+        return false;
+    for (uint32_t g = 0; g < groups->count; g++, dump = 0) {
+        size_t begin = list->count;
+        for (uint32_t i = groups->first[g]; i < groups->first[g + 1]; i++) {
+            uint32_t node = groups->list[i];
+            while (node >= replay->first[dump + 1])
+                dump++;
+            if (list->count == begin || list->items[list->count - 1].dump != dump)
+                list->items[list->count++] =
+                    (struct site_work){.group = g, .role = roles[dump], .dump = (uint32_t)dump, .begin = i};
+            struct site_work *work = &list->items[list->count - 1];
+            work->count++;
+            work->ns = add_ns(work->ns, replay->work_ns[node]);
+        }
+    }
+    for (size_t i = 0; i < list->count; i++)
+        list->items[i].mean_ns = list->items[i].ns / list->items[i].count;
+    qsort(list->items, list->count, sizeof *list->items, compare_sites);
+    return true;
+}
+
+/* The peers' usual work; what is done by fewer than two ranks has none. */
+static void find_usual(struct site_list *list) {
+    for (size_t i = 0; i < list->count;) {
+        size_t end = i;
+        while (end < list->count && list->items[end].group == list->items[i].group &&
+               list->items[end].role == list->items[i].role)
+            end++;
+        for (size_t k = i; k < end; k++)
+            list->items[k].usual_ns = end - i < 2 || list->items[k].role == NOWHERE
+                                          ? list->items[k].mean_ns
+                                          : list->items[i + (end - i - 1) / 2].mean_ns;
+        i = end;
+    }
+}
+
+static int64_t extra_of(const struct site_work *work) {
+    if ((double)work->mean_ns <= SITE_RATIO * (double)work->usual_ns)
+        return 0;
+    double extra = (double)(work->mean_ns - work->usual_ns) * work->count;
+    return ns_clamped(extra);
+}
+
+/* Candidates: the kinds of calls before which most is lost. */
+struct candidate {
+    size_t first, end; /* of the list */
+    size_t worst;
+    int64_t extra_ns;
+};
+
+static size_t find_candidates(const struct site_list *list, struct candidate *best) {
+    size_t count = 0;
+    for (size_t i = 0; i < list->count;) {
+        struct candidate found = {.first = i, .end = i, .worst = i};
+        for (; found.end < list->count && list->items[found.end].group == list->items[i].group; found.end++) {
+            found.extra_ns = add_ns(found.extra_ns, extra_of(&list->items[found.end]));
+            if (extra_of(&list->items[found.end]) > extra_of(&list->items[found.worst]))
+                found.worst = found.end;
+        }
+        i = found.end;
+        size_t place = count;
+        while (place > 0 && best[place - 1].extra_ns < found.extra_ns)
+            place--;
+        if (place == WHAT_IF_SITES)
+            continue;
+        count += count < WHAT_IF_SITES;
+        memmove(best + place + 1, best + place, (count - place - 1) * sizeof *best);
+        best[place] = found;
+    }
+    return count;
+}
+
+/* Every piece of work of those who take longer takes what their peers' takes. */
+static bool mend_work(struct mending *m, const struct replay *replay, const struct groups *groups,
+                      const struct site_work *works, size_t count) {
+    size_t *longer = malloc((count + 1) * sizeof *longer);
+    struct what_if_mend mend = {.dumps = longer};
+    if (!longer)
+        return false;
+    for (size_t k = 0; k < count; k++) {
+        if (extra_of(&works[k]) > 0)
+            longer[mend.count++] = works[k].dump;
+        for (uint32_t i = works[k].begin; i < works[k].begin + works[k].count; i++)
+            m->stretches.items[m->stretches.count++] = (struct stretch){.part = groups->list[i],
+                                                                        .peers = works[k].role,
+                                                                        .dump = works[k].dump,
+                                                                        .own_ns = replay->work_ns[groups->list[i]],
+                                                                        .usual_ns = -1};
+    }
+    match_lengths(&m->stretches, replay, &mend, m->ranked, m->scratch);
+    for (size_t i = 0; i < m->stretches.count; i++)
+        if (m->stretches.items[i].usual_ns >= 0)
+            m->durations.work[m->stretches.items[i].part] = m->stretches.items[i].usual_ns;
+    free(longer);
+    return true;
+}
+
+static bool mend_site(struct what_if_site *site, const struct replay *replay, const struct groups *groups,
+                      const struct site_list *list, const struct candidate *candidate) {
+    struct mending mending;
+    bool done = mending_begin(&mending, replay) &&
+                mend_work(&mending, replay, groups, list->items + candidate->first, candidate->end - candidate->first);
+    const struct site_work *worst = &list->items[candidate->worst];
+    const struct replay_node *node = &replay->nodes[groups->list[worst->begin]];
+    *site = (struct what_if_site){.dump = worst->dump,
+                                  .stack = node->stack,
+                                  .call = node->call,
+                                  .extra_ns = candidate->extra_ns,
+                                  .speedup = done ? speedup(replay, &mending.durations) : -1};
+    mending_end(&mending);
+    return site->speedup > 0;
+}
+
+static int compare_speedups(const void *a, const void *b) {
+    const struct what_if_site *left = a, *right = b;
+    if (left->speedup != right->speedup)
+        return left->speedup > right->speedup ? -1 : 1;
+    return left->extra_ns > right->extra_ns ? -1 : left->extra_ns < right->extra_ns;
+}
+
+static bool measure_sites(struct what_if *what_if, const struct replay *replay, const uint32_t *roles) {
+    struct groups groups;
+    struct site_list list = {0};
+    struct candidate best[WHAT_IF_SITES + 1];
+    bool done = groups_make(&groups, replay, work_key) && list_sites(&list, replay, &groups, roles);
+    if (done)
+        find_usual(&list);
+    size_t candidates = done ? find_candidates(&list, best) : 0;
+    for (size_t i = 0; done && i < candidates; i++) {
+        struct what_if_site site;
+        if (best[i].extra_ns <= replay->wall_ns / SITE_SHARE)
+            continue;
+        done = mend_site(&site, replay, &groups, &list, &best[i]);
+        if (done && site.speedup >= SPEEDUP_LEAST)
+            what_if->sites[what_if->site_count++] = site;
+    }
+    qsort(what_if->sites, what_if->site_count, sizeof *what_if->sites, compare_speedups);
+    free(list.items);
+    groups_free(&groups);
+    return done;
+}
+
+bool what_if_measure(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers) {
+    *what_if = (struct what_if){.slowdown = 1,
+                                .worst_workers_share = -1,
+                                .from_ns = replay->from_ns,
+                                .to_ns = replay->to_ns,
+                                .partial = replay->partial};
+    what_if->known = replay->linked > 0;
+    return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->roles));
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much faster the job would be: with everybody alike, with somebody mended, with the work before a call evened out.
+ * Lives here: which durations of a replay are changed to what, and the ratios that come out.
+ * Must not live here: the replay (replay.h), who is suspected, sentences.
+ *
+ * Slowdown and the worst workers' share are those of Lin, Jiang, Song et al., "Understanding Stragglers in Large Model
+ * Training Using What-if Analysis", OSDI 2025: S = T / T_ideal, where every stretch of work takes the mean and every
+ * transfer the median of its like (replay.h: `before`, `signature`; a call's tail is its transfer), and
+ * M_W = (T - T_W) / (T - T_ideal), where only the worst 3 % of the ranks, at least one, are mended so. The
+ * worst are those with the most work and transfer beyond the ideal; the paper combines the slowdowns of the rows and
+ * columns of a grid of ranks.
+ *
+ * T is the time as it was. Only where an imported trace names all own work, what lies between is none and waited for
+ * something that the trace does not name; as in the paper, such delays are left out of both times.
+ */
+#ifndef COMMTAP_REPLAY_WHAT_IF_H
+#define COMMTAP_REPLAY_WHAT_IF_H
+
+#include "analyzer/replay/replay.h"
+
+enum { WHAT_IF_SITES = 4, WHAT_IF_WORST_PERCENT = 3 };
+
+/* Work before one kind of call, where some ranks take longer for it than their peers. */
+struct what_if_site {
+    uint32_t dump, stack; /* where the rank comes from that takes longest; STACK_NONE: unknown */
+    uint16_t call;        /* index into the directory's calls */
+    double speedup;       /* if nobody took longer than the median of its peers; > 1 */
+    int64_t extra_ns;     /* that all ranks together took longer */
+};
+
+struct what_if {
+    bool known;                               /* ranks wait for each other in what was looked at */
+    double slowdown;                          /* S, at least 1 */
+    double worst_workers_share;               /* M_W, negative: unknown, since there is next to no slowdown to share */
+    size_t worst_workers;                     /* how many ranks that is about */
+    struct what_if_site sites[WHAT_IF_SITES]; /* the largest speed-up first */
+    size_t site_count;
+    int64_t from_ns, to_ns; /* the time looked at, common clock */
+    bool partial;           /* only the end of the run */
+};
+
+/* Who is compared with whom: per dump, equal numbers are peers; NOWHERE is nobody's. */
+struct what_if_peers {
+    const uint32_t *roles;   /* those of one role */
+    const uint32_t *cohorts; /* where a whole role is suspected */
+};
+
+/* Leaves out delays that nothing explains, as above: changes the replay's durations and wall_ns. To be called once,
+ * before all else. Returns false when memory is short. */
+bool what_if_prepare(struct replay *replay);
+
+/* Fills in everything. Returns false when memory is short. */
+bool what_if_measure(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers);
+
+/* Whom to mend. */
+struct what_if_mend {
+    const size_t *dumps;
+    size_t count;
+    unsigned collectives; /* the run is looked at in parts of so many segments (replay.h); 0 is 1 */
+    double now_and_then;  /* 0: their own work becomes that of their peers: their k-th shortest part takes what the
+                             median of the peers takes for theirs. Else only parts in which a rank takes more than this
+                             many times the median of all peers are mended, down to that median. */
+};
+
+/* Time / time with these ranks mended, at least 1. Peers are the ranks of the role that are not to be mended or, where
+ * a whole role is, the others of the cohort; where there are none, 1. Negative: no memory. */
+double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend);
+
+/* Whose messages. */
+struct what_if_ends {
+    const uint32_t *host_of; /* per dump, where the ends are hosts; NULL: they are dumps */
+    uint32_t from, to;       /* equal: between this one and all others */
+    bool both;               /* the way back, too */
+};
+
+/* Time / time with these messages `ratio` times as fast, at least 1. Negative: no memory. */
+double what_if_link(const struct replay *replay, const struct what_if_ends *ends, double ratio);
+
+#endif

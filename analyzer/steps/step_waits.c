@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of step_waits.h: every worker has counts of its own for all steps and keeps the waits it is told of;
+ * what several threads, or operations under way at once, wait at the same time counts once.
+ */
+#include "analyzer/steps/step_waits.h"
+
+#include <stdlib.h>
+
+#include "analyzer/base/grow.h"
+#include "analyzer/waits/waits.h"
+
+enum { WAITS_MOST = 1 << 23 }; /* that are kept: 200 MB; where there are more, nothing is known */
+
+struct tally {
+    uint64_t parts, matched; /* in collectives and messages; those that found their counterparts */
+};
+
+struct kept_wait {
+    int64_t from, to;
+    uint32_t dump;
+};
+
+struct worker {
+    const struct steps *steps;
+    const struct match_directory *directory;
+    const struct filter *counted;
+    const size_t *first_of; /* per dump: its first step's tally */
+    struct tally *tallies;
+    struct waits waits;
+    struct kept_wait *kept;
+    size_t kept_count, kept_room;
+    size_t *kept_in_all; /* by all workers */
+    bool no_memory;
+};
+
+/* The dump's first step that ends after that moment; its number of steps where none does. */
+static size_t step_at(const struct rank_steps *rank, int64_t at) {
+    size_t low = 0, high = rank->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (rank->steps[middle].end_ns <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* NULL outside of all steps. */
+static struct tally *tally_at(const struct worker *worker, size_t dump, int64_t at) {
+    const struct rank_steps *rank = &worker->steps->ranks[dump];
+    size_t step = step_at(rank, at);
+    return step < rank->count && rank->steps[step].start_ns <= at ? &worker->tallies[worker->first_of[dump] + step]
+                                                                  : NULL;
+}
+
+static void take_wait(void *context, const struct told_wait *wait) {
+    struct worker *worker = context;
+    if (__atomic_add_fetch(worker->kept_in_all, 1, __ATOMIC_RELAXED) > WAITS_MOST)
+        return;
+    if (!grow_for_one((void **)&worker->kept, worker->kept_count, &worker->kept_room, sizeof *worker->kept)) {
+        worker->no_memory = true;
+        return;
+    }
+    worker->kept[worker->kept_count++] =
+        (struct kept_wait){.from = wait->until - wait->length, .to = wait->until, .dump = wait->dump};
+}
+
+/* `name` is the communicator's, NULL where the dump does not define it: it is then none that was asked for. */
+static bool is_counted(const struct worker *worker, uint16_t call, const char *name, uint64_t uid) {
+    return !worker->counted ||
+           (call != CALL_UNKNOWN && filter_op(worker->counted, worker->directory->calls[call].name->name) &&
+            (!worker->counted->comm || (name && filter_comm(worker->counted, uid, name))));
+}
+
+static void add_match(const struct worker *worker, size_t dump, const struct match_member *member) {
+    struct tally *tally = tally_at(worker, dump, member->enter);
+    if (tally)
+        tally->matched++;
+}
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    struct worker *worker = state;
+    const struct match_communicator *communicator = instance->communicator;
+    if (!instance->complete || instance->others > 0 ||
+        !is_counted(worker, instance->call, communicator->name, communicator->uid))
+        return;
+    waits_add(&worker->waits, instance);
+    for (uint32_t i = 0; i < communicator->dump_count; i++)
+        add_match(worker, communicator->dump_of[i], &instance->members[i]);
+}
+
+static void take_message(void *state, const struct match_message *message) {
+    struct worker *worker = state;
+    const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
+    if (!is_counted(worker, message->receive.call, communicator->name, communicator->uid) &&
+        !is_counted(worker, message->send.call, communicator->name, communicator->uid))
+        return;
+    waits_add_message(&worker->waits, message);
+    add_match(worker, message->from_dump, &message->send);
+    add_match(worker, message->to_dump, &message->receive);
+}
+
+/* What would be part of an instance or a message (match.c). */
+static bool is_part(const struct record *record) {
+    bool message = (record->flags & (FLAG_SEND | FLAG_RECV)) && record->peer != PEER_NULL;
+    if (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_UNMATCHED))
+        return false;
+    return (message || record->flags & FLAG_COLLECTIVE) &&
+           (record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GPU ||
+            record->kind == RECORD_KERNEL);
+}
+
+static void take_record(void *state, const struct match_record *item) {
+    const struct worker *worker = state;
+    const struct dump_communicator *c = dump_communicator(worker->directory->dumps[item->dump], item->record->comm);
+    struct tally *tally =
+        is_part(item->record) && is_counted(worker, item->call, c ? c->name : NULL, c ? c->definition->uid : 0)
+            ? tally_at(worker, item->dump, item->t0)
+            : NULL;
+    if (tally)
+        tally->parts++;
+}
+
+/* ---- by step ----------------------------------------------------------------------------------------------------- */
+
+static int compare_waits(const void *a, const void *b) {
+    const struct kept_wait *left = a, *right = b;
+    if (left->dump != right->dump)
+        return left->dump < right->dump ? -1 : 1;
+    return (left->from > right->from) - (left->from < right->from);
+}
+
+/* To each step what of [from, to) lies in it. */
+static void add_stretch(const struct rank_steps *rank, int64_t from, int64_t to) {
+    for (size_t i = step_at(rank, from); i < rank->count && rank->steps[i].start_ns < to; i++) {
+        struct step *step = &rank->steps[i];
+        int64_t begin = from > step->start_ns ? from : step->start_ns;
+        int64_t end = to < step->end_ns ? to : step->end_ns;
+        if (step->wait_ns != STEP_UNKNOWN)
+            step->wait_ns += end - begin;
+    }
+}
+
+/* Sorted by dump and begin. */
+static void add_waits(struct steps *steps, const struct kept_wait *waits, size_t count) {
+    for (size_t i = 0, end; i < count; i = end) {
+        int64_t to = waits[i].to;
+        for (end = i + 1; end < count && waits[end].dump == waits[i].dump && waits[end].from <= to; end++)
+            to = waits[end].to > to ? waits[end].to : to;
+        add_stretch(&steps->ranks[waits[i].dump], waits[i].from, to);
+    }
+}
+
+static void mark_known(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+    for (size_t r = 0; r < steps->rank_count; r++)
+        for (size_t i = 0; i < steps->ranks[r].count; i++) {
+            struct tally sum = {0};
+            for (unsigned w = 0; w < count; w++) {
+                sum.parts += workers[w].tallies[first_of[r] + i].parts;
+                sum.matched += workers[w].tallies[first_of[r] + i].matched;
+            }
+            steps->ranks[r].steps[i].wait_ns = sum.matched >= sum.parts ? 0 : STEP_UNKNOWN;
+        }
+}
+
+static bool set_waits(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+    size_t all = 0;
+    for (unsigned w = 0; w < count; w++)
+        all += workers[w].kept_count;
+    struct kept_wait *waits = malloc((all + 1) * sizeof *waits);
+    if (!waits)
+        return false;
+    all = 0;
+    for (unsigned w = 0; w < count; w++)
+        for (size_t i = 0; i < workers[w].kept_count; i++)
+            waits[all++] = workers[w].kept[i];
+    qsort(waits, all, sizeof *waits, compare_waits);
+    mark_known(steps, workers, count, first_of);
+    add_waits(steps, waits, all);
+    free(waits);
+    return true;
+}
+
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
+
+static bool walk(struct worker *work, const struct common_clock *clock, unsigned workers) {
+    const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
+    void *states[MATCH_WORKERS_MAX];
+    struct match_totals totals;
+    for (unsigned w = 0; w < workers; w++)
+        states[w] = &work[w];
+    bool done = match_run(clock, work[0].directory, &sink, states, workers, &totals);
+    for (unsigned w = 0; done && w < workers; w++) {
+        waits_finish(&work[w].waits);
+        done = !work[w].waits.no_memory && !work[w].no_memory;
+    }
+    return done;
+}
+
+bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
+                     const struct filter *counted, unsigned workers) {
+    struct worker work[MATCH_WORKERS_MAX] = {0};
+    size_t all = 0, kept_in_all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
+    bool done = first_of != NULL;
+    for (size_t r = 0; done && r < steps->rank_count; r++) {
+        first_of[r] = all;
+        all += steps->ranks[r].count;
+    }
+    workers = match_workers(workers);
+    for (unsigned w = 0; w < workers; w++) {
+        work[w] = (struct worker){.steps = steps,
+                                  .directory = directory,
+                                  .counted = counted && (counted->op || counted->comm) ? counted : NULL,
+                                  .first_of = first_of,
+                                  .kept_in_all = &kept_in_all,
+                                  .tallies = calloc(all + 1, sizeof *work[w].tallies)};
+        done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && done;
+        work[w].waits.listener = (struct wait_listener){.context = &work[w], .wait = take_wait};
+    }
+    if (done && all > 0)
+        done = walk(work, clock, workers) && (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
+    for (unsigned w = 0; w < workers; w++) {
+        waits_free(&work[w].waits);
+        free(work[w].tallies);
+        free(work[w].kept);
+    }
+    free(first_of);
+    return done;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of steps.h: where steps begin, and their numbers. One rank's records are in memory at a time.
+ */
+#include <stdlib.h>
+
+#include "analyzer/steps/steps_build.h"
+
+/* ---- where steps begin ----------------------------------------------------------------------- */
+
+/* A step begins where the function that the user names begins. */
+static void find_anchors(struct step_walk *w) {
+    for (size_t i = 0; w->marker->anchor && i < w->operation_count; i++)
+        if (filter_op(&w->anchor, dump_call(w->clock->dumps[w->dump], w->operations[i].call)->name))
+            step_walk_add_start(w, w->operations[i].enter, &w->operations[i]);
+}
+
+/* Where all members leave the anchor together, whoever came late. On a GPU the next launch may seem to begin before
+ * that by as much as two readings of its clock are off: it belongs to the new step all the same. */
+static int64_t step_start(const struct step_walk *w, size_t anchor) {
+    const struct step_operation *at = &w->operations[anchor], *next = at + 1;
+    int64_t off = w->device ? 2 * w->clock->device_error[w->dump] : 0;
+    bool early = anchor + 1 < w->operation_count && next->enter > at->enter && next->enter < at->leave &&
+                 at->leave - next->enter <= off;
+    return early ? next->enter : at->leave;
+}
+
+/* Periods are those of the order of the calls; steps go by where the operations ran. */
+static bool find_starts(struct step_walk *w, struct rank_steps *rank) {
+    if (w->marker->pcontrol || w->marker->anchor) {
+        step_walk_move_to_device(w);
+        find_anchors(w);
+        return !w->no_memory;
+    }
+    uint64_t *symbols = malloc((2 * w->operation_count + 1) * sizeof *symbols), *order = symbols + w->operation_count;
+    uint32_t *numbers = malloc((w->operation_count + 1) * sizeof *numbers);
+    if (!symbols || !numbers) {
+        free(symbols);
+        free(numbers);
+        return false;
+    }
+    for (size_t i = 0; i < w->operation_count; i++) {
+        symbols[i] = w->operations[i].symbol;
+        order[i] = w->operations[i].order;
+        numbers[i] = w->operations[i].number;
+    }
+    bool done = periods_find(&rank->periods, symbols, order, numbers, w->operation_count);
+    free(symbols);
+    free(numbers);
+    step_walk_move_to_device(w);
+    if (!done || rank->periods.step == rank->periods.count)
+        return done;
+    const struct period *step = &rank->periods.levels[rank->periods.step];
+    for (size_t i = 0; i < w->operation_count; i++)
+        if (w->operations[i].symbol == step->anchor) {
+            rank->anchor = dump_call(w->clock->dumps[w->dump], w->operations[i].call);
+            step_walk_add_start(w, step_start(w, i), &w->operations[i]);
+        }
+    return !w->no_memory;
+}
+
+static bool find_rank(struct step_walk *w, struct rank_steps *rank) {
+    bool done = step_walk_read(w) && find_starts(w, rank);
+    if (done) {
+        step_walk_sort(w);
+        done = step_walk_make_steps(w, rank);
+        rank->operations = w->operation_count;
+        rank->device = w->device;
+    }
+    step_walk_free(w);
+    return done;
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+static int64_t middle_of(const struct step *step) {
+    return step->start_ns + (step->end_ns - step->start_ns) / 2;
+}
+
+static int compare_collectives(const void *a, const void *b) {
+    const struct step *left = *(struct step *const *)a, *right = *(struct step *const *)b;
+    if (left->comm != right->comm)
+        return left->comm < right->comm ? -1 : 1;
+    return (left->seq > right->seq) - (left->seq < right->seq);
+}
+
+/* The reference's steps that collectives begin, by those. Returns how many. */
+static size_t sort_by_collective(const struct rank_steps *reference, struct step **sorted) {
+    size_t count = 0;
+    for (size_t i = 0; i < reference->count; i++)
+        if (reference->steps[i].seq != SEQ_NONE)
+            sorted[count++] = &reference->steps[i];
+    if (count > 0)
+        qsort(sorted, count, sizeof *sorted, compare_collectives);
+    return count;
+}
+
+static void number_rank(struct rank_steps *rank, const struct rank_steps *reference, struct step *const *sorted,
+                        size_t sorted_count) {
+    size_t at = 0;
+    for (size_t i = 0; i < rank->count; i++) {
+        struct step *step = &rank->steps[i];
+        struct step *const *same = step->seq != SEQ_NONE && sorted_count > 0
+                                       ? bsearch(&step, sorted, sorted_count, sizeof *sorted, compare_collectives)
+                                       : NULL;
+        if (same) {
+            step->number = (uint32_t)(*same - reference->steps);
+            continue;
+        }
+        int64_t middle = middle_of(step);
+        while (at + 1 < reference->count &&
+               llabs(middle_of(&reference->steps[at + 1]) - middle) < llabs(middle_of(&reference->steps[at]) - middle))
+            at++;
+        int64_t length = reference->steps[at].end_ns - reference->steps[at].start_ns;
+        if (llabs(middle_of(&reference->steps[at]) - middle) <= length / 2)
+            step->number = (uint32_t)at;
+    }
+}
+
+/* The rank with most steps gives the numbers. Another's step has the number of the one that the same collective begins;
+ * where there is none such, of the one its middle lies nearest to, at most half a step away. */
+static bool number_steps(struct steps *steps) {
+    steps->reference = steps->rank_count;
+    for (size_t r = 0; r < steps->rank_count; r++)
+        if (steps->ranks[r].count > 0 &&
+            (steps->reference == steps->rank_count || steps->ranks[r].count > steps->ranks[steps->reference].count))
+            steps->reference = r;
+    if (steps->reference == steps->rank_count)
+        return true;
+    const struct rank_steps *reference = &steps->ranks[steps->reference];
+    struct step **sorted = malloc(reference->count * sizeof *sorted);
+    if (!sorted)
+        return false;
+    size_t count = sort_by_collective(reference, sorted);
+    steps->count = (uint32_t)reference->count;
+    for (size_t r = 0; r < steps->rank_count; r++)
+        number_rank(&steps->ranks[r], reference, sorted, count);
+    free(sorted);
+    return true;
+}
+
+bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
+                         const struct filter *counted) {
+    *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks), .rank_count = clock->dump_count};
+    if (!steps->ranks)
+        return false;
+    struct filter anchor = {0};
+    bool done = !marker->anchor || filter_set_op(&anchor, marker->anchor) == 0;
+    bool all = !counted || (!counted->op && !counted->comm);
+    for (size_t d = 0; done && d < clock->dump_count; d++) {
+        struct step_walk walk = {.clock = clock,
+                                 .marker = marker,
+                                 .counted = all ? NULL : counted,
+                                 .anchor = anchor,
+                                 .dump = d,
+                                 .last_ns = INT64_MIN};
+        steps->ranks[d].dump = d;
+        done = find_rank(&walk, &steps->ranks[d]);
+    }
+    filter_free(&anchor);
+    return done && number_steps(steps);
+}
+
+bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker) {
+    return steps_find_counting(steps, clock, marker, NULL);
+}
+
+void steps_free(struct steps *steps) {
+    for (size_t r = 0; steps->ranks && r < steps->rank_count; r++)
+        free(steps->ranks[r].steps);
+    free(steps->ranks);
+    *steps = (struct steps){0};
+}

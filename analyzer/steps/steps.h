@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Iterations of the job: where each rank's steps begin, and what filled them.
+ * Lives here: records of one rank -> its steps; MindSpore's step trace and overlap figures; numbering steps alike on
+ * all ranks.
+ * Must not live here: how a period is found (step_period.h), printing.
+ *
+ * A step goes from one anchor to the next: from a marker of the user's, or the entry of a function the user names, else
+ * from the return of an operation that comes back once per step (step_period.h), the same on all ranks.
+ *
+ * Step trace (MindSpore Insight): start to the first operation (`interval`: data loading), to the last gradient
+ * synchronisation (`forward and backward`), to the next step (`tail`). The last gradient synchronisation is the last
+ * call of the operation that moves most bytes per step among reductions that all members need. Overlap figures, T = the
+ * step's length: receive_alone = receiving that no other communication overlaps; stage = T - receive_alone;
+ * communication_alone = communication that nothing hides; computation = T - communication_alone; collective_alone = of
+ * it, what is not receiving. What a host does outside of blocking calls counts as computation; on a GPU's timeline
+ * communication is hidden unless a stream waits for it: without such waits on record none of the three is known. Idle
+ * is what is neither communication nor work, known only where work is on record, too: in imported time lines.
+ */
+#ifndef COMMTAP_STEPS_STEPS_H
+#define COMMTAP_STEPS_STEPS_H
+
+#include "analyzer/align/common_clock.h"
+#include "analyzer/steps/step_period.h"
+#include "analyzer/load/filter.h"
+
+#define STEP_UNKNOWN INT64_MIN /* of times */
+#define NO_STEP      UINT32_MAX
+
+/* What begins a step. All zero: found from the sequence of operations. */
+struct step_marker {
+    bool pcontrol;      /* MPI_Pcontrol ... */
+    bool any_level;     /* ... with any level from 100 up */
+    int32_t level;      /* ... or with this one */
+    const char *anchor; /* functions' globs as for --op; NULL = none */
+};
+
+struct step {
+    uint32_t number; /* the same on all ranks; NO_STEP: fits none of the reference's */
+    int64_t start_ns, end_ns;
+    uint64_t comm; /* uid; with `seq` the collective that begins the step */
+    uint32_t seq;  /* SEQ_NONE: a marker or another operation does */
+    uint32_t operations;
+    int64_t comm_ns;  /* union of communication */
+    int64_t first_ns; /* start to the first operation: interval */
+    int64_t sync_ns;  /* first operation to the last gradient synchronisation, STEP_UNKNOWN without one */
+    int64_t tail_ns;  /* from there to the end */
+    int64_t receive_alone_ns, communication_alone_ns, collective_alone_ns; /* STEP_UNKNOWN: see above */
+    int64_t idle_ns;                                                       /* likewise */
+    int64_t wait_ns; /* for others; STEP_UNKNOWN until step_waits.h has looked */
+};
+
+struct rank_steps {
+    size_t dump;
+    struct step *steps;
+    size_t count;
+    struct periods periods;         /* empty where a marker was used */
+    const struct call_name *anchor; /* NULL: a marker, or no steps */
+    size_t operations;              /* of the rank in all */
+    bool device;                    /* times are a GPU's */
+};
+
+struct steps {
+    struct rank_steps *ranks; /* per dump */
+    size_t rank_count;
+    size_t reference;      /* rank whose steps give the numbers; = rank_count: nobody has any */
+    uint32_t first, count; /* numbers in use: first .. first + count - 1 */
+};
+
+/* Finds the steps of every dump of `clock`, which must outlive them. Returns false when memory is short; the caller
+ * frees with steps_free in every case. */
+bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker);
+/* The same steps, with figures about the functions and communicators that `counted` lets pass: what is left out counts
+ * as nothing, so that the computation of a step is not known. */
+bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
+                         const struct filter *counted);
+void steps_free(struct steps *steps);
+
+#endif

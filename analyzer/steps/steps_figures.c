@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What fills a step: step trace and overlap figures (steps.h).
+ * Lives here: the last gradient synchronisation, unions of communication and what they leave of a step.
+ * Must not live here: where steps begin (steps.c), reading records (steps_records.c).
+ */
+#include "analyzer/steps/steps_build.h"
+
+#include <stdlib.h>
+
+/* The reduction that moves most bytes in all. */
+static uint64_t gradient_symbol(const struct step_walk *w) {
+    uint64_t best = 0, best_bytes = 0;
+    enum { TRACKED = 64 };
+    struct {
+        uint64_t symbol, bytes;
+    } sums[TRACKED];
+    size_t count = 0;
+    for (size_t i = 0; i < w->operation_count; i++) {
+        const struct step_operation *o = &w->operations[i];
+        size_t k = 0;
+        if (!o->reduction || !o->counted)
+            continue;
+        while (k < count && sums[k].symbol != o->symbol)
+            k++;
+        if (k == TRACKED)
+            continue;
+        if (k == count) {
+            sums[k].symbol = o->symbol;
+            sums[k].bytes = 0;
+            count++;
+        }
+        sums[k].bytes += o->bytes;
+        if (sums[k].bytes > best_bytes) {
+            best_bytes = sums[k].bytes;
+            best = o->symbol;
+        }
+    }
+    return best;
+}
+
+/* What the time of a step is compared with. */
+enum cover_kind {
+    COVER_COMMUNICATION,
+    COVER_NOT_RECEIVING, /* of that, all but receives */
+    COVER_EXPOSED,
+    COVER_EXPOSED_COLLECTIVE,    /* of that, all but receives */
+    COVER_EXPOSED_RECEIVE_OTHER, /* what streams waited for receives, and all other communication */
+    COVER_BUSY,                  /* communication, and work that has a name */
+    COVERS,
+};
+
+/* The union of some parts, as disjoint stretches in their order. */
+struct cover {
+    struct stretch {
+        int64_t from, to;
+    } * items;
+    size_t count, at; /* stretches before `at` end before any step that is still asked for */
+};
+
+static bool is_covered(enum cover_kind cover, enum part_kind part) {
+    bool exposed = part == PART_EXPOSED || part == PART_EXPOSED_RECEIVE;
+    bool communication = !exposed && part != PART_WORK;
+    switch (cover) {
+    case COVER_COMMUNICATION:
+        return communication;
+    case COVER_NOT_RECEIVING:
+        return communication && part != PART_RECEIVE;
+    case COVER_EXPOSED:
+        return exposed;
+    case COVER_EXPOSED_COLLECTIVE:
+        return part == PART_EXPOSED;
+    case COVER_EXPOSED_RECEIVE_OTHER:
+        return part == PART_EXPOSED_RECEIVE || (communication && part != PART_RECEIVE);
+    default:
+        return communication || part == PART_WORK;
+    }
+}
+
+static bool make_cover(struct cover *cover, const struct step_walk *w, enum cover_kind kind) {
+    *cover = (struct cover){.items = malloc((w->part_count + 1) * sizeof *cover->items)};
+    for (size_t i = 0; cover->items && i < w->part_count; i++) {
+        const struct step_part *part = &w->parts[i];
+        struct stretch *last = cover->count > 0 ? &cover->items[cover->count - 1] : NULL;
+        if (!is_covered(kind, part->kind))
+            continue;
+        if (!last || part->from > last->to)
+            cover->items[cover->count++] = (struct stretch){part->from, part->to};
+        else if (part->to > last->to)
+            last->to = part->to;
+    }
+    return cover->items != NULL;
+}
+
+/* How much of [from, to) is covered. Asked for one step after the other. */
+static int64_t covered(struct cover *cover, int64_t from, int64_t to) {
+    int64_t length = 0;
+    while (cover->at < cover->count && cover->items[cover->at].to <= from)
+        cover->at++;
+    for (size_t i = cover->at; i < cover->count && cover->items[i].from < to; i++) {
+        const struct stretch *item = &cover->items[i];
+        length += (item->to < to ? item->to : to) - (item->from > from ? item->from : from);
+    }
+    return length;
+}
+
+/* What is alone on a GPU is what streams waited for: unknown where no waits are on record, and where only some
+ * functions count, by which waits are not told apart. What other communication covers was received by the way in any
+ * case. */
+static void fill_alone_on_device(const struct step_walk *w, struct step *step, const int64_t parts[COVERS]) {
+    bool known = w->stream_waits && !w->counted;
+    int64_t receiving = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
+    step->communication_alone_ns = known ? parts[COVER_EXPOSED] : STEP_UNKNOWN;
+    step->collective_alone_ns = known ? parts[COVER_EXPOSED_COLLECTIVE] : STEP_UNKNOWN;
+    step->receive_alone_ns = known            ? parts[COVER_EXPOSED_RECEIVE_OTHER] - parts[COVER_NOT_RECEIVING]
+                             : receiving == 0 ? 0
+                                              : STEP_UNKNOWN;
+}
+
+static void fill_alone(const struct step_walk *w, struct step *step, struct cover *covers) {
+    int64_t parts[COVERS];
+    for (size_t i = 0; i < COVERS; i++)
+        parts[i] = covered(&covers[i], step->start_ns, step->end_ns);
+    step->comm_ns = parts[COVER_COMMUNICATION];
+    step->communication_alone_ns = parts[COVER_COMMUNICATION];
+    step->collective_alone_ns = parts[COVER_NOT_RECEIVING];
+    step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
+    if (w->device)
+        fill_alone_on_device(w, step, parts);
+    bool idle_known = w->own_work && !w->counted;
+    step->idle_ns = idle_known ? step->end_ns - step->start_ns - parts[COVER_BUSY] : STEP_UNKNOWN;
+}
+
+static void fill_step(const struct step_walk *w, struct step *step, struct cover *covers, size_t *operation,
+                      uint64_t gradient) {
+    fill_alone(w, step, covers);
+    int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
+    while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
+        ++*operation;
+    for (; *operation < w->operation_count && w->operations[*operation].enter < step->end_ns; ++*operation) {
+        const struct step_operation *o = &w->operations[*operation];
+        if (!o->counted)
+            continue;
+        step->operations++;
+        if (first == STEP_UNKNOWN)
+            first = o->enter;
+        if (gradient && o->symbol == gradient)
+            sync = o->enter;
+    }
+    step->first_ns = first != STEP_UNKNOWN ? first - step->start_ns
+                     : w->counted          ? STEP_UNKNOWN
+                                           : step->end_ns - step->start_ns;
+    step->sync_ns = sync == STEP_UNKNOWN || first == STEP_UNKNOWN || sync < first ? STEP_UNKNOWN : sync - first;
+    step->tail_ns = sync == STEP_UNKNOWN ? STEP_UNKNOWN : step->end_ns - sync;
+}
+
+bool step_walk_make_steps(const struct step_walk *w, struct rank_steps *rank) {
+    if (w->start_count < 2)
+        return true;
+    struct cover covers[COVERS] = {0};
+    rank->steps = calloc(w->start_count - 1, sizeof *rank->steps);
+    bool done = rank->steps != NULL;
+    for (int i = 0; done && i < COVERS; i++)
+        done = make_cover(&covers[i], w, (enum cover_kind)i);
+    uint64_t gradient = gradient_symbol(w);
+    size_t operation = 0;
+    for (size_t i = 0; done && i + 1 < w->start_count; i++) {
+        if (w->starts[i + 1].at <= w->starts[i].at)
+            continue;
+        struct step *step = &rank->steps[rank->count++];
+        *step = (struct step){.number = NO_STEP,
+                              .start_ns = w->starts[i].at,
+                              .end_ns = w->starts[i + 1].at,
+                              .comm = w->starts[i].comm,
+                              .seq = w->starts[i].seq,
+                              .wait_ns = STEP_UNKNOWN};
+        fill_step(w, step, covers, &operation, gradient);
+    }
+    for (size_t i = 0; i < COVERS; i++)
+        free(covers[i].items);
+    return done;
+}

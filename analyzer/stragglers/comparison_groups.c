@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which ranks are compared with each other.
+ * Lives here: sampling how often each communicator is used, and the choice.
+ * Must not live here: times.
+ */
+#include "analyzer/stragglers/comparison_groups.h"
+
+#include <stdlib.h>
+
+#include "analyzer/base/significance.h"
+
+/* Neighbouring records are looked at in runs: each run touches one page, so that little of a large ring is read. */
+enum { RUN = 32, RUNS_IN_ALL = 1 << 15, RUNS_MOST = 32, RUNS_LEAST = 2 };
+
+/* Often enough to compare ranks by: so many calls, and such a share of its members' collectives; or, however many there
+ * are of others, calls for all the blocks that are asked for, in nearly all parts of the run. Then the ranks of a
+ * pipeline are compared by what they do once per step, and not only with those of their tensor parallel group, which
+ * sit on one host and are slow together. A few barriers at the beginning and the end of a run say nothing about its
+ * steps. */
+enum { OFTEN_CALLS = 16, OFTEN_SHARE = 8, SPREAD_CALLS = BLOCKS_MOST, PARTS = 16, SPREAD_PARTS = 12 };
+
+struct candidate {
+    uint32_t communicator;
+    uint32_t size;
+    uint64_t calls; /* estimated collectives per member */
+    bool often;
+};
+
+/* GPU operations count where they ran, if that is known. */
+static bool is_plain_collective(const struct match_directory *directory, size_t dump, const struct record *record) {
+    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+    if (!(record->flags & FLAG_COLLECTIVE) || (record->flags & (FLAG_STARTED | FLAG_CAPTURED)) ||
+        record->seq == SEQ_NONE || (record->kind != RECORD_CALL && record->kind != RECORD_POST && !device))
+        return false;
+    uint16_t call = match_call_of(directory, dump, record->call);
+    if (call == CALL_UNKNOWN)
+        return false;
+    const struct call_name *name = directory->calls[call].name;
+    if (name->api == API_NCCL && !device && dump_has_device_times(directory->dumps[dump]))
+        return false;
+    return name->call_class == CLASS_COLLECTIVE || name->call_class == CLASS_GROUP;
+}
+
+/* What a communicator's members were seen to call. */
+struct usage {
+    uint64_t calls; /* estimated, of all members */
+    uint32_t parts; /* bit i: in the i-th of PARTS parts of a member's records */
+};
+
+static void sample_record(const struct match_directory *directory, size_t dump, const struct dump_lane *lane,
+                          uint64_t ticket, uint64_t weight, struct usage *usage, uint64_t *total) {
+    struct record record = lane->ring[ticket & (lane->ring_records - 1)];
+    if (record.commit != ticket + 1 || !is_plain_collective(directory, dump, &record))
+        return;
+    struct match_place place = match_place_of(directory, dump, record.comm);
+    uint64_t count = lane->end_ticket - lane->first_ticket;
+    if (place.communicator != NOWHERE) {
+        usage[place.communicator].calls += weight;
+        usage[place.communicator].parts |= 1u << ((ticket - lane->first_ticket) * PARTS / count);
+    }
+    *total += weight;
+}
+
+/* Looks at evenly spread runs of records of every ring, not the same ones in every dump, and adds their weight to the
+ * communicators' usage. Returns all collectives of the dump. */
+static uint64_t sample_dump(const struct match_directory *directory, size_t dump, uint64_t runs, struct usage *usage) {
+    uint64_t total = 0;
+    for (uint32_t l = 0; l < directory->dumps[dump]->lane_count; l++) {
+        const struct dump_lane *lane = &directory->dumps[dump]->lanes[l];
+        uint64_t weight = (lane->end_ticket - lane->first_ticket) / (runs * RUN) + 1;
+        uint64_t shift = dump % PARTS * (weight - 1) / PARTS * RUN;
+        for (uint64_t start = lane->first_ticket + shift; start < lane->end_ticket; start += weight * RUN)
+            for (uint64_t ticket = start; ticket < start + RUN && ticket < lane->end_ticket; ticket++)
+                sample_record(directory, dump, lane, ticket, weight, usage, &total);
+    }
+    return total;
+}
+
+static int compare_candidates(const void *a, const void *b) {
+    const struct candidate *left = a, *right = b;
+    if (left->often != right->often)
+        return left->often ? -1 : 1;
+    if (left->size != right->size)
+        return left->size > right->size ? -1 : 1;
+    if (left->calls != right->calls)
+        return left->calls > right->calls ? -1 : 1;
+    return left->communicator < right->communicator ? -1 : left->communicator > right->communicator;
+}
+
+/* All collectives of the members, together. */
+static uint64_t members_calls(const struct match_communicator *communicator, const uint64_t *totals) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < communicator->dump_count; i++)
+        sum += totals[communicator->dump_of[i]];
+    return sum;
+}
+
+static size_t list_candidates(const struct match_directory *directory, const struct usage *usage,
+                              const uint64_t *totals, struct candidate *candidates) {
+    size_t count = 0;
+    for (uint32_t c = 0; c < directory->communicator_count; c++) {
+        const struct match_communicator *communicator = &directory->communicators[c];
+        if (communicator->kind != COMMUNICATOR_INTRA || communicator->dump_count < 2 || usage[c].calls == 0)
+            continue;
+        uint64_t each = usage[c].calls / communicator->dump_count;
+        bool often = each >= OFTEN_CALLS && usage[c].calls >= members_calls(communicator, totals) / OFTEN_SHARE;
+        often |= each >= SPREAD_CALLS && __builtin_popcount(usage[c].parts) >= SPREAD_PARTS;
+        candidates[count++] = (struct candidate){c, communicator->dump_count, each, often};
+    }
+    qsort(candidates, count, sizeof *candidates, compare_candidates);
+    return count;
+}
+
+static bool all_free(const struct cohorts *cohorts, const struct match_communicator *communicator) {
+    for (uint32_t i = 0; i < communicator->dump_count; i++)
+        if (cohorts->cohort_of[communicator->dump_of[i]] != NOWHERE)
+            return false;
+    return true;
+}
+
+static void take(struct cohorts *cohorts, const struct match_directory *directory, uint32_t chosen) {
+    const struct match_communicator *communicator = &directory->communicators[chosen];
+    for (uint32_t i = 0; i < communicator->dump_count; i++) {
+        uint32_t dump = communicator->dump_of[i];
+        cohorts->cohort_of[dump] = (uint32_t)cohorts->count;
+        for (uint32_t local = 0; local < directory->dumps[dump]->communicator_count; local++)
+            if (match_place_of(directory, dump, local).communicator == chosen)
+                cohorts->reference[dump] = local;
+    }
+    cohorts->communicators[cohorts->count++] = chosen;
+}
+
+bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *directory) {
+    size_t communicators = directory->communicator_count ? directory->communicator_count : 1;
+    struct usage *usage = calloc(communicators, sizeof *usage);
+    uint64_t *totals = calloc(directory->dump_count, sizeof *totals);
+    struct candidate *candidates = calloc(communicators, sizeof *candidates);
+    *cohorts = (struct cohorts){
+        .communicators = calloc(communicators, sizeof *cohorts->communicators),
+        .cohort_of = malloc(directory->dump_count * sizeof *cohorts->cohort_of),
+        .reference = malloc(directory->dump_count * sizeof *cohorts->reference),
+    };
+    bool done = usage && totals && candidates && cohorts->communicators && cohorts->cohort_of && cohorts->reference;
+    if (done) {
+        uint64_t runs = RUNS_IN_ALL / directory->dump_count;
+        runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
+        for (size_t d = 0; d < directory->dump_count; d++) {
+            cohorts->cohort_of[d] = NOWHERE;
+            cohorts->reference[d] = COMM_NONE;
+            totals[d] = sample_dump(directory, d, runs, usage);
+        }
+        size_t count = list_candidates(directory, usage, totals, candidates);
+        for (size_t i = 0; i < count; i++)
+            if (all_free(cohorts, &directory->communicators[candidates[i].communicator]))
+                take(cohorts, directory, candidates[i].communicator);
+    }
+    free(usage);
+    free(totals);
+    free(candidates);
+    return done;
+}
+
+void cohorts_free(struct cohorts *cohorts) {
+    free(cohorts->communicators);
+    free(cohorts->cohort_of);
+    free(cohorts->reference);
+    *cohorts = (struct cohorts){0};
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one rank's own records say about its time.
+ * Lives here: unions of intervals in one pass, and the bins of self time.
+ * Must not live here: other ranks, waits, verdicts.
+ */
+#include "analyzer/stragglers/ranks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { POLL_GAP_NS = 50000 }; /* two polls this close are one wait: the loop around them is not work */
+
+/* How a class of calls counts. */
+static const struct {
+    bool communication; /* in comm_seconds */
+    bool busy;          /* may wait for others: not self time */
+    bool poll;
+} classes[] = {
+    [CLASS_OTHER] = {false, false, false},  [CLASS_COLLECTIVE] = {true, true, false},
+    [CLASS_SEND] = {true, true, false},     [CLASS_RECV] = {true, true, false},
+    [CLASS_SENDRECV] = {true, true, false}, [CLASS_WAIT] = {true, true, false},
+    [CLASS_TEST] = {true, true, true},      [CLASS_PROBE] = {true, true, true},
+    [CLASS_START] = {true, true, false},    [CLASS_COMMUNICATOR] = {false, true, false},
+    [CLASS_RMA] = {true, true, false},      [CLASS_RMA_SYNC] = {true, true, false},
+    [CLASS_FILE] = {false, false, false},   [CLASS_SETUP] = {false, true, false},
+    [CLASS_GROUP] = {true, true, false},
+};
+
+bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, uint32_t segments, bool device) {
+    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .reference = reference, .device = device};
+    if (reference == COMM_NONE)
+        return true;
+    times->bins.capacity = bins;
+    times->bins.self_ns = calloc(bins, sizeof *times->bins.self_ns);
+    times->bins.calls = calloc(bins, sizeof *times->bins.calls);
+    return samples_init(&times->samples, segments) && times->bins.self_ns && times->bins.calls;
+}
+
+void rank_times_free(struct rank_times *times) {
+    free(times->bins.self_ns);
+    free(times->bins.calls);
+    times->bins = (struct rank_bins){0};
+    samples_free(&times->samples);
+}
+
+void rank_bins_coarsen(struct rank_bins *bins, unsigned shift) {
+    if (shift <= bins->shift)
+        return;
+    unsigned by = shift - bins->shift;
+    uint32_t first = by < 32 ? bins->first >> by : 0, count = 0;
+    for (uint32_t i = 0; i < bins->count; i++) {
+        uint32_t to = (by < 32 ? (bins->first + i) >> by : 0) - first;
+        int64_t self = bins->self_ns[i];
+        uint32_t calls = bins->calls[i];
+        if (to >= count) {
+            bins->self_ns[to] = 0;
+            bins->calls[to] = 0;
+            count = to + 1;
+        }
+        bins->self_ns[to] = add_ns(bins->self_ns[to], self);
+        bins->calls[to] += calls;
+    }
+    bins->shift = shift;
+    bins->first = first;
+    bins->count = count;
+}
+
+static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self) {
+    if (bins->count == 0)
+        bins->first = seq >> bins->shift;
+    if (seq >> bins->shift < bins->first) /* numbers rise; one that does not is damage */
+        return;
+    while ((seq >> bins->shift) - bins->first >= bins->capacity)
+        rank_bins_coarsen(bins, bins->shift + 1);
+    uint32_t at = (seq >> bins->shift) - bins->first;
+    while (bins->count <= at) {
+        bins->self_ns[bins->count] = 0;
+        bins->calls[bins->count++] = 0;
+    }
+    bins->self_ns[at] = add_ns(bins->self_ns[at], self);
+    bins->calls[at]++;
+}
+
+static void open_stretch(struct rank_times *times, int64_t at) {
+    times->open = true;
+    times->since_ns = times->comm_to_ns = times->busy_to_ns = at;
+    times->pending_self_ns = 0;
+    times->after_reference = false;
+    times->polled = false;
+}
+
+static void close_stretch(struct rank_times *times, int64_t at) {
+    if (times->open && at > times->since_ns)
+        times->window_ns = add_ns(times->window_ns, at - times->since_ns);
+    times->open = false;
+}
+
+/* Time between the calls so far and this one was the rank's own, unless both only poll. */
+static void count_self(struct rank_times *times, int64_t t0, bool poll) {
+    int64_t self = t0 - times->busy_to_ns;
+    if (self <= 0 || (poll && times->polled && self < POLL_GAP_NS))
+        return;
+    times->self_ns = add_ns(times->self_ns, self);
+    times->pending_self_ns = add_ns(times->pending_self_ns, self);
+}
+
+static void pass_reference(struct rank_times *times, const struct record *record) {
+    if (record->comm != times->reference || !(record->flags & FLAG_COLLECTIVE) ||
+        (record->flags & (FLAG_STARTED | FLAG_CAPTURED)) || record->seq == SEQ_NONE || !times->bins.capacity)
+        return;
+    if (times->after_reference) {
+        add_to_bins(&times->bins, record->seq, times->pending_self_ns);
+        samples_add(&times->samples, record->seq, times->pending_self_ns);
+    }
+    times->after_reference = true;
+    times->pending_self_ns = 0;
+}
+
+void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
+    enum record_kind kind = item->record->kind;
+    bool device = kind == RECORD_GPU || kind == RECORD_KERNEL;
+    if (kind != RECORD_CALL && kind != RECORD_POST && !device)
+        return;
+    if (call && call->api == API_NCCL && !device && times->device && kind == RECORD_POST)
+        return; /* it only enqueued: where the operation ran, its own record says */
+    enum call_class class = call ? call->call_class : CLASS_OTHER;
+    if (class >= sizeof classes / sizeof classes[0])
+        class = CLASS_OTHER;
+    int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
+    if (times->from_ns > times->to_ns) {
+        times->from_ns = t0;
+        times->lost_before = item->gap;
+    }
+    if (item->gap)
+        close_stretch(times, times->to_ns);
+    if (!times->open) /* Init is not part of the job's own time */
+        open_stretch(times, class == CLASS_SETUP ? t1 : t0);
+    if (t1 > times->to_ns)
+        times->to_ns = t1;
+    bool busy = classes[class].busy;
+    if (class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE))
+        busy = true;
+    if (!busy)
+        return;
+    count_self(times, t0, classes[class].poll);
+    times->polled = classes[class].poll;
+    if (t1 > times->busy_to_ns)
+        times->busy_to_ns = t1;
+    if (classes[class].communication && t1 > times->comm_to_ns) {
+        times->comm_ns = add_ns(times->comm_ns, t1 - (t0 > times->comm_to_ns ? t0 : times->comm_to_ns));
+        times->comm_to_ns = t1;
+    }
+    pass_reference(times, item->record);
+    if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
+        close_stretch(times, t0);
+}
+
+void rank_times_finish(struct rank_times *times) {
+    close_stretch(times, times->to_ns);
+}

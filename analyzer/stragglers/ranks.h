@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What one rank's own records say about its time: communicating, computing, and how much of it before each collective.
+ * Lives here: the walk over one rank's records in their order.
+ * Must not live here: other ranks, waits, verdicts.
+ */
+#ifndef COMMTAP_STRAGGLERS_RANKS_H
+#define COMMTAP_STRAGGLERS_RANKS_H
+
+#include "analyzer/stragglers/samples.h"
+#include "analyzer/match/match.h"
+
+/* Self time before the collectives of the reference communicator, in bins of 2^shift neighbouring numbers. A bin's
+ * number is seq >> shift, so bins of equal shift are the same on every rank. */
+struct rank_bins {
+    unsigned shift;
+    uint32_t first; /* number of bin 0 */
+    uint32_t count, capacity;
+    int64_t *self_ns;
+    uint32_t *calls; /* collectives counted in the bin */
+};
+
+struct rank_times {
+    int64_t from_ns, to_ns; /* of the first and the last record, common clock; from > to: none */
+    bool lost_before;       /* records older than from_ns are missing */
+    int64_t window_ns;      /* stretches of which all records are there, Init and Finalize left out */
+    int64_t comm_ns;        /* union of communication calls in them */
+    int64_t self_ns;        /* time in them outside of everything that may wait for others */
+    struct rank_bins bins;
+    struct samples samples;
+    /* private to the walk */
+    uint32_t reference;
+    bool device; /* GPU operations have times of their own */
+    bool open, after_reference, polled;
+    int64_t since_ns, comm_to_ns, busy_to_ns, pending_self_ns;
+};
+
+/* `device` says that GPU operations have records of their own. `reference` is a local communicator index or COMM_NONE;
+ * `bins` >= 2 bounds the bins kept, `segments` >= 2 the samples. Returns false when memory is short. Freed with
+ * rank_times_free. */
+bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, uint32_t segments, bool device);
+void rank_times_free(struct rank_times *times);
+
+/* Takes the rank's next record. `call` is NULL where it is unknown. */
+void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call);
+/* Ends the last stretch. */
+void rank_times_finish(struct rank_times *times);
+
+/* Coarsens the bins to 2^shift numbers; shift is at least the present one. */
+void rank_bins_coarsen(struct rank_bins *bins, unsigned shift);
+
+#endif

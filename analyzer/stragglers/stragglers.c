@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who makes the others wait.
+ * Lives here: running the walk, judging cohorts, asking what if.
+ * Must not live here: what makes a suspicion a claim (verdicts.c), the statistics (significance.c), opening files.
+ */
+#include "analyzer/stragglers/stragglers.h"
+
+#include <stdlib.h>
+
+#include "analyzer/stragglers/time_batches.h"
+#include "analyzer/stragglers/verdicts.h"
+
+enum {
+    BINS_IN_ALL = 1 << 22,
+    BINS_MOST = 2048,
+    BINS_LEAST = 128,
+    SEGMENTS_IN_ALL = 1 << 14, /* of samples; 8 MiB */
+    SEGMENTS_MOST = 64,
+    SEGMENTS_LEAST = 2,
+    BLOCK_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
+    WHAT_IFS_MOST = 12,        /* replays for the costliest of those named */
+};
+
+/* ---- the walk ---------------------------------------------------------------------------------------------------- */
+
+struct worker {
+    struct straggler_analysis *analysis;
+    struct causes_build *causes;
+    struct replay_build *replay;
+    unsigned number;
+    struct waits waits;
+    struct links links;
+    struct waits shown; /* where `filter` is not NULL */
+    const struct filter *filter;
+    struct group_links groups;
+};
+
+static bool is_shown(const struct worker *worker, const struct match_communicator *communicator, uint16_t call) {
+    const struct match_directory *directory = worker->analysis->directory;
+    return worker->filter && call != CALL_UNKNOWN && filter_op(worker->filter, directory->calls[call].name->name) &&
+           filter_comm(worker->filter, communicator->uid, communicator->name);
+}
+
+static void take_instance(void *state, const struct match_instance *instance) {
+    struct worker *worker = state;
+    waits_add(&worker->waits, instance);
+    if (is_shown(worker, instance->communicator, instance->call))
+        waits_add(&worker->shown, instance);
+    group_links_add(&worker->groups, instance);
+    replay_add_instance(worker->replay, worker->number, instance);
+}
+
+static void take_message(void *state, const struct match_message *message) {
+    struct worker *worker = state;
+    waits_add_message(&worker->waits, message);
+    const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
+    if (is_shown(worker, communicator, message->send.call) || is_shown(worker, communicator, message->receive.call))
+        waits_add_message(&worker->shown, message);
+    links_add(&worker->links, message);
+    replay_add_message(worker->replay, worker->number, message);
+}
+
+static void take_record(void *state, const struct match_record *item) {
+    struct worker *worker = state;
+    struct straggler_analysis *analysis = worker->analysis;
+    const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
+    causes_add_record(worker->causes, worker->number, item);
+    links_note(&worker->links, item, call);
+    replay_add_record(worker->replay, worker->number, item);
+    rank_times_add(&analysis->times[item->dump], item, call);
+    role_profile_add(&analysis->profiles[item->dump], item);
+    bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
+    if (launch && !rank_launches_add(&analysis->launches[item->dump], item))
+        __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
+}
+
+static bool walk(struct straggler_analysis *analysis, struct replay *replay, const struct straggler_request *request,
+                 struct match_sink *sink) {
+    struct worker work[MATCH_WORKERS_MAX] = {0};
+    void *states[MATCH_WORKERS_MAX];
+    const struct filter *shown = request->shown;
+    unsigned workers = match_workers(request->workers);
+    struct causes_build *build = causes_begin(analysis->clock, analysis->directory, workers);
+    struct replay_build *again =
+        replay_begin(analysis->clock, analysis->directory, analysis->cohorts.reference, workers);
+    bool done = build && again && waits_init(&analysis->waits, analysis->clock, analysis->directory) &&
+                (!shown || waits_init(&analysis->shown, analysis->clock, analysis->directory));
+    for (unsigned w = 0; w < workers; w++) {
+        work[w].analysis = analysis;
+        work[w].causes = build;
+        work[w].replay = again;
+        work[w].number = w;
+        work[w].filter = shown;
+        done = links_init(&work[w].links, analysis->clock, analysis->directory) && done;
+        group_links_init(&work[w].groups, analysis->clock, analysis->directory);
+        states[w] = &work[w];
+        done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory) &&
+               (!shown || waits_init(&work[w].shown, analysis->clock, analysis->directory));
+        if (done)
+            work[w].waits.listener = causes_listener(build, w);
+    }
+    sink->instance = take_instance;
+    sink->record = take_record;
+    sink->message = take_message;
+    done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
+    for (unsigned w = 0; w < workers; w++) {
+        if (done) {
+            waits_finish(&work[w].waits);
+            waits_merge(&analysis->waits, &work[w].waits);
+            if (shown) {
+                waits_finish(&work[w].shown);
+                waits_merge(&analysis->shown, &work[w].shown);
+            }
+            links_finish(&work[w].links);
+            links_merge(&analysis->links, &work[w].links);
+            group_links_merge(&analysis->groups, &work[w].groups);
+        }
+        waits_free(&work[w].waits);
+        waits_free(&work[w].shown);
+        links_free(&work[w].links);
+        group_links_free(&work[w].groups);
+    }
+    done = done && !analysis->no_memory && !analysis->waits.no_memory;
+    if (!done) {
+        causes_drop(build);
+        replay_drop(again);
+        return false;
+    }
+    done = causes_finish(&analysis->causes, build);
+    return replay_finish(replay, again) && done;
+}
+
+static bool prepare(struct straggler_analysis *analysis) {
+    size_t count = analysis->directory->dump_count;
+    uint32_t bins = (uint32_t)(BINS_IN_ALL / count);
+    bins = bins > BINS_MOST ? BINS_MOST : bins < BINS_LEAST ? BINS_LEAST : bins;
+    uint32_t segments = (uint32_t)(SEGMENTS_IN_ALL / count);
+    segments = segments > SEGMENTS_MOST ? SEGMENTS_MOST : segments < SEGMENTS_LEAST ? SEGMENTS_LEAST : segments;
+    analysis->times = calloc(count, sizeof *analysis->times);
+    analysis->ranks = calloc(count, sizeof *analysis->ranks);
+    analysis->launches = calloc(count, sizeof *analysis->launches);
+    analysis->profiles = calloc(count, sizeof *analysis->profiles);
+    analysis->role_of = malloc(count * sizeof *analysis->role_of);
+    analysis->stage_of = calloc(count, sizeof *analysis->stage_of);
+    if (!analysis->role_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->launches ||
+        !analysis->profiles || !cohorts_choose(&analysis->cohorts, analysis->directory))
+        return false;
+    for (size_t d = 0; d < count; d++) {
+        analysis->ranks[d].p = 1;
+        analysis->role_of[d] = NOWHERE;
+        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins, segments,
+                             dump_has_device_times(analysis->directory->dumps[d])))
+            return false;
+    }
+    return true;
+}
+
+static void measure(struct straggler_analysis *analysis) {
+    analysis->from_ns = INT64_MAX;
+    analysis->to_ns = INT64_MIN;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++) {
+        struct rank_times *times = &analysis->times[d];
+        rank_times_finish(times);
+        if (times->from_ns > times->to_ns)
+            continue;
+        if (times->from_ns < analysis->from_ns)
+            analysis->from_ns = times->from_ns;
+        if (times->to_ns > analysis->to_ns)
+            analysis->to_ns = times->to_ns;
+        if (times->window_ns > analysis->window_ns)
+            analysis->window_ns = times->window_ns;
+    }
+}
+
+/* ---- cohorts --------------------------------------------------------------------------------- */
+
+static size_t list_members(const struct straggler_analysis *analysis, size_t cohort, size_t *members) {
+    size_t count = 0;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (analysis->cohorts.cohort_of[d] == cohort)
+            members[count++] = d;
+    return count;
+}
+
+static bool judge_columns(struct straggler_analysis *analysis, const struct blocks *blocks, const struct roles *roles) {
+    struct significance *verdicts = calloc(blocks->dump_count, sizeof *verdicts);
+    if (!verdicts)
+        return false;
+    double independent = roles_judge_ranks(roles, blocks, verdicts);
+    for (size_t i = 0; i < blocks->dump_count; i++)
+        analysis->ranks[blocks->dumps[i]] = verdicts[i];
+    if (blocks->count > analysis->blocks) {
+        analysis->blocks = blocks->count;
+        analysis->independent_blocks = independent;
+    }
+    free(verdicts);
+    return independent >= 0;
+}
+
+static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *blocks, struct roles *roles,
+                          size_t *members) {
+    size_t most = (size_t)(analysis->window_ns / BLOCK_NS_LEAST);
+    most = most > BLOCKS_MOST ? BLOCKS_MOST : most + (most == 0);
+    uint32_t all_roles = 0;
+    for (size_t c = 0; c < analysis->cohorts.count; c++) {
+        size_t count = list_members(analysis, c, members);
+        if (!blocks_make(&blocks[c], analysis->times, members, count, most))
+            return false;
+        if (blocks[c].dump_count < 2)
+            continue;
+        if (!roles_find(&roles[c], analysis->profiles, analysis->cohorts.reference, analysis->directory,
+                        analysis->cohorts.communicators[c], &blocks[c]) ||
+            !judge_columns(analysis, &blocks[c], &roles[c]))
+            return false;
+        for (size_t i = 0; i < blocks[c].dump_count; i++) {
+            analysis->role_of[blocks[c].dumps[i]] = all_roles + roles[c].role_of[i];
+            analysis->stage_of[blocks[c].dumps[i]] = roles[c].stage_of[i];
+        }
+        all_roles += (uint32_t)roles[c].count;
+    }
+    struct significance **all = calloc(analysis->directory->dump_count, sizeof *all);
+    size_t judged = 0;
+    if (!all)
+        return false;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (analysis->ranks[d].ratio > 0)
+            all[judged++] = &analysis->ranks[d];
+    bool done = significance_correct(all, judged);
+    free(all);
+    return done;
+}
+
+static int compare_costs(const void *a, const void *b) {
+    const struct straggler *left = a, *right = b;
+    if (left->waited_for_ns != right->waited_for_ns)
+        return left->waited_for_ns > right->waited_for_ns ? -1 : 1;
+    return left->dumps[0] < right->dumps[0] ? -1 : left->dumps[0] > right->dumps[0];
+}
+
+static bool judge(struct straggler_analysis *analysis) {
+    size_t count = analysis->directory->dump_count;
+    struct blocks *blocks = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *blocks);
+    struct roles *roles = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *roles);
+    size_t *members = calloc(count, sizeof *members);
+    bool *explained = calloc(count, sizeof *explained);
+    analysis->stragglers = calloc(4 * count + CLAIM_LINKS_MOST, sizeof *analysis->stragglers);
+    analysis->suspects = calloc(count + CLAIM_LINKS_MOST, sizeof *analysis->suspects);
+    analysis->uneven = calloc(count, sizeof *analysis->uneven);
+    analysis->dump_lists = calloc(4 * count + CLAIM_LINKS_MOST * (count + 2), sizeof *analysis->dump_lists);
+    bool done = blocks && roles && members && explained && analysis->stragglers && analysis->suspects &&
+                analysis->uneven && analysis->dump_lists && judge_cohorts(analysis, blocks, roles, members);
+    struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
+    for (size_t c = 0; done && c < analysis->cohorts.count; c++)
+        if (blocks[c].dump_count >= 2)
+            done = claims_name_cohort(&verdicts, &roles[c], &blocks[c]);
+    done = done && claims_name_links(&verdicts) && claims_name_groups(analysis, explained);
+    for (size_t c = 0; blocks && roles && c < analysis->cohorts.count; c++) {
+        blocks_free(&blocks[c]);
+        roles_free(&roles[c]);
+    }
+    free(blocks);
+    free(roles);
+    free(members);
+    free(explained);
+    if (!done)
+        return false;
+    qsort(analysis->stragglers, analysis->straggler_count, sizeof *analysis->stragglers, compare_costs);
+    qsort(analysis->suspects, analysis->suspect_count, sizeof *analysis->suspects, compare_costs);
+    qsort(analysis->uneven, analysis->uneven_count, sizeof *analysis->uneven, compare_costs);
+    return true;
+}
+
+/* ---- what if ----------------------------------------------------------------------------------------------------- */
+
+static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
+                     const struct straggler *straggler) {
+    const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
+    if (straggler->kind == STRAGGLER_LINK) {
+        const struct slow_link *link = &straggler->link;
+        const struct what_if_ends ends = {.host_of = link->scope == LINK_RANKS ? NULL : analysis->clock->host_of,
+                                          .from = link->from,
+                                          .to = link->to,
+                                          .both = link->both};
+        return what_if_link(replay, &ends, straggler->slowdown_ratio);
+    }
+    struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
+    if (straggler->kind ==
+        STRAGGLER_ROTATING) { /* noise stays: only what is nearer to the slow turns than to the rest */
+        mend.now_and_then = 1 + (straggler->slowdown_ratio - 1) / 2;
+        mend.collectives = straggler->part_collectives;
+    }
+    return what_if_mended(replay, &peers, &mend);
+}
+
+/* Replays the job without each of those that are named. Beyond WHAT_IFS_MOST the first estimate stands. */
+static bool replay_without(const struct straggler_analysis *analysis, const struct replay *replay) {
+    struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven};
+    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count};
+    size_t replays = 0;
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k] && replays < WHAT_IFS_MOST; i++, replays++) {
+            lists[k][i].what_if_speedup = mended(analysis, replay, &lists[k][i]);
+            if (lists[k][i].what_if_speedup < 0)
+                return false;
+        }
+    return true;
+}
+
+static bool ask_what_if(struct straggler_analysis *analysis, struct replay *replay) {
+    const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
+    return what_if_prepare(replay) && what_if_measure(&analysis->what_if, replay, &peers) &&
+           (!analysis->what_if.known || replay_without(analysis, replay));
+}
+
+static enum judgement how_judged(const struct straggler_analysis *analysis) {
+    if (analysis->directory->dump_count < 2)
+        return JUDGED_ALONE;
+    if (analysis->cohorts.count == 0)
+        return JUDGED_NO_COLLECTIVE;
+    return analysis->blocks < BLOCKS_MIN ? JUDGED_TOO_SHORT : JUDGED;
+}
+
+bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
+                       const struct match_directory *directory, const struct straggler_request *request) {
+    *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
+    struct match_sink sink = {.progress = request->progress,
+                              .progress_context = request->progress_context,
+                              .limited = request->limited,
+                              .from_ns = request->from_ns,
+                              .to_ns = request->to_ns};
+    group_links_init(&analysis->groups, clock, directory);
+    struct replay replay = {0};
+    bool done =
+        links_init(&analysis->links, clock, directory) && prepare(analysis) && walk(analysis, &replay, request, &sink);
+    if (done) {
+        measure(analysis);
+        done = judge(analysis) && ask_what_if(analysis, &replay);
+        analysis->judgement = how_judged(analysis);
+    }
+    replay_free(&replay);
+    return done;
+}
+
+void straggler_analysis_free(struct straggler_analysis *analysis) {
+    for (size_t d = 0; analysis->times && d < analysis->directory->dump_count; d++)
+        rank_times_free(&analysis->times[d]);
+    for (size_t d = 0; analysis->launches && d < analysis->directory->dump_count; d++)
+        rank_launches_free(&analysis->launches[d]);
+    free(analysis->launches);
+    free(analysis->times);
+    free(analysis->ranks);
+    free(analysis->profiles);
+    free(analysis->role_of);
+    free(analysis->stage_of);
+    free(analysis->stragglers);
+    free(analysis->suspects);
+    free(analysis->uneven);
+    free(analysis->dump_lists);
+    waits_free(&analysis->waits);
+    waits_free(&analysis->shown);
+    links_free(&analysis->links);
+    group_links_free(&analysis->groups);
+    causes_free(&analysis->causes);
+    if (analysis->directory)
+        cohorts_free(&analysis->cohorts);
+    *analysis = (struct straggler_analysis){0};
+}

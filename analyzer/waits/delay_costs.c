@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of delay_costs.h: collect, sort by time, go through forwards (who met when) and backwards (who pays).
+ */
+#include "analyzer/waits/delay_costs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/waits/delays.h"
+#include "analyzer/base/grow.h"
+
+enum {
+    RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
+    WAITS_BACK = 64,        /* of the causer that are looked at */
+};
+
+/* One wait of one rank, or a meeting: all on a channel have come. */
+struct wait {
+    int64_t until; /* it was ended by `cause` */
+    int64_t length;
+    int64_t cost;    /* its length, and what is passed on to it */
+    int64_t imposed; /* the same of imposed wait */
+    union {
+        uint64_t channel; /* on which the two meet */
+        int64_t met;      /* when they had met last before it */
+    };
+    uint32_t rank; /* NOWHERE: a meeting */
+    uint32_t cause;
+    uint32_t before; /* the rank's wait before this one, NOWHERE */
+};
+
+/* What is charged to one call site of one rank. */
+struct site_sums {
+    int64_t path_inside, path_before, caused_inside, caused_before;
+};
+
+struct rank_history {
+    struct timeline timeline;
+    struct site_sums *sums; /* per site of the timeline */
+    uint32_t last_wait;     /* of those gone through, NOWHERE */
+    size_t cursor;          /* timeline_back_to */
+};
+
+/* When members of a channel met last: a communicator's members, or two ranks that exchange messages. */
+struct meeting {
+    uint64_t key; /* 0 = free */
+    int64_t at;
+};
+
+/* What one worker has gathered. */
+struct collector {
+    struct causes_build *build;
+    struct wait *waits; /* and meetings */
+    size_t wait_count, wait_room;
+    bool no_memory;
+};
+
+struct causes_build {
+    const struct match_directory *directory;
+    int64_t from_ns; /* what is older is left out */
+    bool partial;
+    struct rank_history *histories; /* per dump: its records are one worker's */
+    struct collector collectors[MATCH_WORKERS_MAX];
+    unsigned workers;
+    struct wait *waits; /* by time, once they are sorted */
+    size_t wait_count;
+    struct meeting *meetings;
+    size_t meeting_count, meeting_capacity;
+    struct delays delays;
+};
+
+/* ---- what the records say -------------------------------------------------------------------- */
+
+void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item) {
+    if (item->t1 >= build->from_ns && !timeline_add(&build->histories[item->dump].timeline, build->directory, item))
+        build->collectors[worker].no_memory = true;
+}
+
+static void add_wait(struct collector *c, const struct wait *wait) {
+    if (grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits))
+        c->waits[c->wait_count++] = *wait;
+    else
+        c->no_memory = true;
+}
+
+static void take_wait(void *context, const struct told_wait *told) {
+    if (told->until >= ((struct collector *)context)->build->from_ns)
+        add_wait(context, &(struct wait){.until = told->until,
+                                         .length = told->length,
+                                         .cost = told->length,
+                                         .imposed = told->imposed,
+                                         .rank = told->dump,
+                                         .cause = told->cause,
+                                         .channel = told->channel});
+}
+
+static void take_met(void *context, int64_t at, uint64_t channel) {
+    struct collector *c = context;
+    if (at >= c->build->from_ns)
+        add_wait(c, &(struct wait){.until = at, .rank = NOWHERE, .channel = channel});
+}
+
+struct wait_listener causes_listener(struct causes_build *build, unsigned worker) {
+    return (struct wait_listener){.context = &build->collectors[worker], .wait = take_wait, .met = take_met};
+}
+
+/* ---- forwards: who met when ------------------------------------------------------------------ */
+
+static size_t meeting_place(const struct causes_build *c, uint64_t channel) {
+    size_t at = (channel * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (c->meeting_capacity - 1);
+    while (c->meetings[at].key != 0 && c->meetings[at].key != channel)
+        at = (at + 1) & (c->meeting_capacity - 1);
+    return at;
+}
+
+static bool note_meeting(struct causes_build *c, uint64_t channel, int64_t at) {
+    if (c->meeting_count * 2 >= c->meeting_capacity) {
+        struct meeting *old = c->meetings;
+        size_t old_capacity = c->meeting_capacity;
+        c->meeting_capacity = old_capacity ? old_capacity * 2 : 64;
+        c->meetings = calloc(c->meeting_capacity, sizeof *c->meetings);
+        if (!c->meetings) {
+            c->meetings = old;
+            c->meeting_capacity = old_capacity;
+            return false;
+        }
+        for (size_t i = 0; i < old_capacity; i++)
+            if (old[i].key)
+                c->meetings[meeting_place(c, old[i].key)] = old[i];
+        free(old);
+    }
+    struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
+    c->meeting_count += meeting->key == 0;
+    *meeting = (struct meeting){channel, at};
+    return true;
+}
+
+static int64_t last_meeting(const struct causes_build *c, uint64_t channel) {
+    if (c->meeting_capacity == 0)
+        return -NS_MOST;
+    const struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
+    return meeting->key ? meeting->at : -NS_MOST;
+}
+
+/* By time; at one time waits come before the meeting that ends them. */
+static int compare_waits(const void *a, const void *b) {
+    const struct wait *left = a, *right = b;
+    if (left->until != right->until)
+        return left->until < right->until ? -1 : 1;
+    if ((left->rank == NOWHERE) != (right->rank == NOWHERE))
+        return left->rank == NOWHERE ? 1 : -1;
+    if (left->channel != right->channel)
+        return left->channel < right->channel ? -1 : 1;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    if (left->cause != right->cause)
+        return left->cause < right->cause ? -1 : 1;
+    if (left->length != right->length)
+        return left->length < right->length ? -1 : 1;
+    return (left->imposed > right->imposed) - (left->imposed < right->imposed);
+}
+
+/* A wait's place in time and in the array. */
+struct place {
+    uint64_t time;
+    uint32_t index;
+};
+enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+
+/* Sorts by time, digit by digit from the lowest. Returns where the result is: `places` or `scratch`. */
+static struct place *sort_places(struct place *places, struct place *scratch, size_t count, uint64_t latest) {
+    for (unsigned shift = 0; shift < 64 && latest >> shift > 0; shift += DIGIT_BITS) {
+        size_t starts[DIGITS] = {0}, at = 0;
+        for (size_t i = 0; i < count; i++)
+            starts[places[i].time >> shift & (DIGITS - 1)]++;
+        for (size_t d = 0; d < DIGITS; d++) {
+            size_t these = starts[d];
+            starts[d] = at;
+            at += these;
+        }
+        for (size_t i = 0; i < count; i++)
+            scratch[starts[places[i].time >> shift & (DIGITS - 1)]++] = places[i];
+        struct place *sorted = scratch;
+        scratch = places;
+        places = sorted;
+    }
+    return places;
+}
+
+/* Brings waits to their places, cycle by cycle. */
+static void permute(struct wait *waits, struct place *places, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        struct wait first = waits[i];
+        size_t at = i;
+        for (size_t from = places[i].index; from != i; from = places[at].index) {
+            waits[at] = waits[from];
+            places[at].index = (uint32_t)at;
+            at = from;
+        }
+        waits[at] = first;
+        places[at].index = (uint32_t)at;
+    }
+}
+
+/* What is at one time is mostly of one collective, and in its order already. */
+static void sort_ties(struct wait *waits, size_t count) {
+    for (size_t from = 0, to; from < count; from = to) {
+        bool sorted = true;
+        for (to = from + 1; to < count && waits[to].until == waits[from].until; to++)
+            sorted = sorted && compare_waits(&waits[to - 1], &waits[to]) <= 0;
+        if (!sorted)
+            qsort(waits + from, to - from, sizeof *waits, compare_waits);
+    }
+}
+
+static bool sort_waits(struct wait *waits, size_t count) {
+    struct place *places = malloc((count + 1) * sizeof *places), *scratch = malloc((count + 1) * sizeof *scratch);
+    if (places && scratch) {
+        int64_t first = INT64_MAX, last = INT64_MIN;
+        for (size_t i = 0; i < count; i++) {
+            first = waits[i].until < first ? waits[i].until : first;
+            last = waits[i].until > last ? waits[i].until : last;
+        }
+        for (size_t i = 0; i < count; i++)
+            places[i] = (struct place){(uint64_t)(waits[i].until - first), (uint32_t)i};
+        permute(waits, sort_places(places, scratch, count, count > 0 ? (uint64_t)(last - first) : 0), count);
+        sort_ties(waits, count);
+    }
+    bool done = places && scratch;
+    free(places);
+    free(scratch);
+    return done;
+}
+
+/* What a rank spends in a call waiting is not what it takes for it. */
+static void note_waited(struct rank_history *history, const struct wait *wait) {
+    struct timeline *timeline = &history->timeline;
+    while (history->cursor < timeline->count && timeline->stretches[history->cursor].to < wait->until)
+        history->cursor++;
+    if (history->cursor < timeline->count && timeline->stretches[history->cursor].from < wait->until)
+        timeline->stretches[history->cursor].waited = add_ns(timeline->stretches[history->cursor].waited, wait->length);
+}
+
+/* Sorts, and leaves the waits alone, each knowing when its two ranks had met last. */
+static bool go_forwards(struct causes_build *c) {
+    size_t kept = 0;
+    if (!sort_waits(c->waits, c->wait_count))
+        return false;
+    for (size_t i = 0; i < c->wait_count; i++) {
+        struct wait wait = c->waits[i];
+        if (wait.rank == NOWHERE) {
+            if (!note_meeting(c, wait.channel, wait.until))
+                return false;
+            continue;
+        }
+        struct rank_history *history = &c->histories[wait.rank];
+        wait.met = last_meeting(c, wait.channel);
+        wait.before = history->last_wait;
+        history->last_wait = (uint32_t)kept;
+        note_waited(history, &wait);
+        c->waits[kept++] = wait;
+    }
+    c->wait_count = kept;
+    return true;
+}
+
+/* ---- backwards: who pays --------------------------------------------------------------------- */
+
+/* The causer's own waits since the meeting. */
+struct earlier_waits {
+    uint32_t items[WAITS_BACK];
+    int64_t lengths[WAITS_BACK];
+    size_t count;
+    int64_t total;
+};
+
+static void find_earlier(const struct causes_build *c, const struct wait *wait, struct earlier_waits *earlier) {
+    earlier->count = 0;
+    earlier->total = 0;
+    uint32_t at = c->histories[wait->cause].last_wait;
+    while (at != NOWHERE && c->waits[at].until > wait->met && earlier->count < WAITS_BACK) {
+        const struct wait *own = &c->waits[at];
+        int64_t length = own->until - wait->met < own->length ? own->until - wait->met : own->length;
+        earlier->items[earlier->count] = at;
+        earlier->lengths[earlier->count++] = length;
+        earlier->total = add_ns(earlier->total, length);
+        at = own->before;
+    }
+}
+
+/* What is left of a wait's cost while it is shared out. */
+struct purse {
+    int64_t cost, imposed;
+};
+
+/* Takes out of `left` the part `weight` of `total` of the whole; all that is left where nobody comes after. */
+static struct purse take_part(struct purse *left, const struct wait *whole, int64_t weight, int64_t total, bool last) {
+    double share = (double)weight / (double)total;
+    struct purse part = {ns_clamped((double)whole->cost * share), ns_clamped((double)whole->imposed * share)};
+    if (last || part.cost > left->cost)
+        part.cost = left->cost;
+    if (last || part.imposed > left->imposed)
+        part.imposed = left->imposed;
+    left->cost -= part.cost;
+    left->imposed -= part.imposed;
+    return part;
+}
+
+static void charge(struct causes *causes, struct causes_build *c, uint32_t rank, uint32_t site, bool inside,
+                   struct purse part) {
+    struct site_sums *sums = &c->histories[rank].sums[site];
+    int64_t *caused = inside ? &sums->caused_inside : &sums->caused_before;
+    *caused = add_ns(*caused, part.cost);
+    causes->ranks[rank].caused_ns = add_ns(causes->ranks[rank].caused_ns, part.cost);
+    causes->ranks[rank].imposed_ns = add_ns(causes->ranks[rank].imposed_ns, part.imposed);
+}
+
+static void share_out(struct causes *causes, struct causes_build *c, const struct wait *wait) {
+    struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
+    struct purse left = {wait->cost, wait->imposed};
+    struct earlier_waits earlier;
+    find_earlier(c, wait, &earlier);
+    cause->cursor = timeline_back_to(&cause->timeline, cause->cursor, wait->until);
+    victim->cursor = timeline_back_to(&victim->timeline, victim->cursor, wait->until);
+    delays_compare(&c->delays, (struct delays_side){&cause->timeline, cause->cursor},
+                   (struct delays_side){&victim->timeline, victim->cursor}, wait->met, wait->until);
+    int64_t total = add_ns(c->delays.total, earlier.total);
+    for (size_t i = 0; i < c->delays.count; i++) {
+        const struct delay *delay = &c->delays.items[i];
+        bool last = i + 1 == c->delays.count && earlier.count == 0;
+        charge(causes, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
+    }
+    if (earlier.count > 0) {
+        int64_t passed = ns_clamped((double)wait->length * ((double)earlier.total / (double)total));
+        causes->ranks[wait->cause].passed_on_ns = add_ns(causes->ranks[wait->cause].passed_on_ns, passed);
+    }
+    for (size_t i = 0; i < earlier.count; i++) {
+        struct wait *own = &c->waits[earlier.items[i]];
+        struct purse part = take_part(&left, wait, earlier.lengths[i], total, i + 1 == earlier.count);
+        own->cost = add_ns(own->cost, part.cost);
+        own->imposed = add_ns(own->imposed, part.imposed);
+    }
+    if (total == 0) /* it came late and nothing tells why */
+        charge(causes, c, wait->cause, timeline_site_at(&cause->timeline, cause->cursor, wait->until), false, left);
+}
+
+static void rewind_histories(struct causes_build *c) {
+    for (size_t d = 0; d < c->directory->dump_count; d++)
+        c->histories[d].cursor = c->histories[d].timeline.count;
+}
+
+/* A wait's cost is complete when all later ones have been shared out: it can only be passed on to earlier ones. */
+static void go_backwards(struct causes *causes, struct causes_build *c) {
+    rewind_histories(c);
+    for (size_t i = c->wait_count; i-- > 0;) {
+        const struct wait *wait = &c->waits[i];
+        c->histories[wait->rank].last_wait = wait->before;
+        causes->waits_ns = add_ns(causes->waits_ns, wait->length);
+        share_out(causes, c, wait);
+    }
+}
+
+/* ---- the critical path ----------------------------------------------------------------------- */
+
+/* Time of a rank on the path, from the end; `next` stretches begin at or before `to`. */
+static void add_piece(struct rank_history *history, int64_t from, int64_t to) {
+    const struct timeline *timeline = &history->timeline;
+    history->cursor = timeline_back_to(timeline, history->cursor, to);
+    for (size_t next = history->cursor; to > from; next--) {
+        uint32_t leads_to = next < timeline->count ? timeline->stretches[next].site : TIMELINE_NOWHERE;
+        if (next == 0) { /* before its first call */
+            history->sums[leads_to].path_before = add_ns(history->sums[leads_to].path_before, to - from);
+            return;
+        }
+        const struct stretch *stretch = &timeline->stretches[next - 1];
+        int64_t end = stretch->to > to ? to : stretch->to > from ? stretch->to : from;
+        int64_t begin = stretch->from > from ? stretch->from : from;
+        begin = begin < end ? begin : end;
+        history->sums[leads_to].path_before = add_ns(history->sums[leads_to].path_before, to - end);
+        history->sums[stretch->site].path_inside = add_ns(history->sums[stretch->site].path_inside, end - begin);
+        to = begin;
+    }
+}
+
+/* The rank's last wait that ended before `at`; NULL when it never waited before. Asked for from late to early. */
+static const struct wait *wait_before(const struct causes_build *c, struct rank_history *history, int64_t at) {
+    while (history->last_wait != NOWHERE && c->waits[history->last_wait].until >= at)
+        history->last_wait = c->waits[history->last_wait].before;
+    return history->last_wait == NOWHERE ? NULL : &c->waits[history->last_wait];
+}
+
+/* Where the path ends: the rank of the last event. NOWHERE: there is none. */
+static uint32_t find_end(struct causes *causes, const struct causes_build *c) {
+    uint32_t rank = NOWHERE;
+    causes->from_ns = NS_MOST;
+    causes->to_ns = -NS_MOST;
+    for (uint32_t d = 0; d < c->directory->dump_count; d++) {
+        const struct timeline *timeline = &c->histories[d].timeline;
+        if (timeline->count == 0)
+            continue;
+        if (timeline->stretches[0].from < causes->from_ns)
+            causes->from_ns = timeline->stretches[0].from;
+        if (rank == NOWHERE || timeline->stretches[timeline->count - 1].to > causes->to_ns) {
+            causes->to_ns = timeline->stretches[timeline->count - 1].to;
+            rank = d;
+        }
+    }
+    return rank;
+}
+
+static void walk_path(struct causes *causes, struct causes_build *c) {
+    uint32_t rank = find_end(causes, c);
+    rewind_histories(c);
+    for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
+        c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
+    for (int64_t at = causes->to_ns; rank != NOWHERE && at > causes->from_ns; causes->path_pieces++) {
+        const struct wait *wait = wait_before(c, &c->histories[rank], at);
+        int64_t since = wait && wait->until > causes->from_ns ? wait->until : causes->from_ns;
+        causes->ranks[rank].path_ns = add_ns(causes->ranks[rank].path_ns, at - since);
+        add_piece(&c->histories[rank], since, at);
+        at = since;
+        rank = wait ? wait->cause : NOWHERE;
+    }
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns) {
+    uint64_t records = 0;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t d = 0; d < clock->dump_count; d++) {
+        const struct dump *dump = clock->dumps[d];
+        for (uint32_t lane = 0; lane < dump->lane_count; lane++)
+            records += dump->lanes[lane].end_ticket - dump->lanes[lane].first_ticket;
+        if (dump->anchor_count == 0)
+            continue;
+        int64_t begin = to_common(clock, d, dump->anchors[0].ticks);
+        int64_t end = to_common(clock, d, dump->anchors[dump->anchor_count - 1].ticks);
+        first = begin < first ? begin : first;
+        last = end > last ? end : last;
+    }
+    if (records <= most || first >= last)
+        return false;
+    int64_t moment = last - (int64_t)((double)(last - first) * ((double)most / (double)records));
+    if (moment <= *from_ns)
+        return false;
+    *from_ns = moment;
+    return true;
+}
+
+void causes_drop(struct causes_build *build) {
+    if (!build)
+        return;
+    for (size_t d = 0; build->histories && d < build->directory->dump_count; d++) {
+        timeline_free(&build->histories[d].timeline);
+        free(build->histories[d].sums);
+    }
+    for (unsigned w = 0; w < build->workers; w++)
+        free(build->collectors[w].waits);
+    free(build->histories);
+    free(build->meetings);
+    free(build);
+}
+
+struct causes_build *causes_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                  unsigned workers) {
+    struct causes_build *build = calloc(1, sizeof *build);
+    if (!build)
+        return NULL;
+    *build = (struct causes_build){.directory = directory, .from_ns = -NS_MOST, .workers = workers};
+    build->partial = causes_window(clock, RECORDS_MOST, &build->from_ns);
+    build->histories = calloc(directory->dump_count, sizeof *build->histories);
+    for (unsigned w = 0; w < workers; w++)
+        build->collectors[w].build = build;
+    bool done = build->histories != NULL;
+    for (size_t d = 0; done && d < directory->dump_count; d++) {
+        build->histories[d].last_wait = NOWHERE;
+        done = timeline_init(&build->histories[d].timeline);
+    }
+    if (done)
+        return build;
+    causes_drop(build);
+    return NULL;
+}
+
+/* All workers' waits behind the first one's. */
+static bool join(struct causes_build *build) {
+    struct collector *all = &build->collectors[0];
+    size_t count = 0;
+    for (unsigned w = 0; w < build->workers; w++) {
+        count += build->collectors[w].wait_count;
+        if (build->collectors[w].no_memory)
+            return false;
+    }
+    struct wait *waits = count < NOWHERE ? realloc(all->waits, (count + 1) * sizeof *waits) : NULL;
+    if (!waits)
+        return false;
+    all->waits = waits;
+    for (unsigned w = 1; w < build->workers; w++) {
+        const struct collector *one = &build->collectors[w];
+        if (one->wait_count > 0)
+            memcpy(waits + all->wait_count, one->waits, one->wait_count * sizeof *waits);
+        all->wait_count += one->wait_count;
+    }
+    build->waits = waits;
+    build->wait_count = all->wait_count;
+    return true;
+}
+
+static bool make_sums(struct causes_build *build) {
+    for (size_t d = 0; d < build->directory->dump_count; d++) {
+        struct rank_history *history = &build->histories[d];
+        history->sums = calloc(history->timeline.site_count, sizeof *history->sums);
+        if (!history->sums)
+            return false;
+    }
+    return true;
+}
+
+/* The sites at which anything happened. */
+static bool list_sites(struct causes *causes, const struct causes_build *build) {
+    size_t room = 0;
+    for (uint32_t d = 0; d < build->directory->dump_count; d++) {
+        const struct rank_history *history = &build->histories[d];
+        for (uint32_t i = 0; i < history->timeline.site_count; i++) {
+            const struct site_sums *sums = &history->sums[i];
+            if ((sums->path_inside | sums->path_before | sums->caused_inside | sums->caused_before) == 0)
+                continue;
+            if (!grow_for_one((void **)&causes->sites, causes->site_count, &room, sizeof *causes->sites))
+                return false;
+            causes->sites[causes->site_count++] = (struct site_causes){.dump = d,
+                                                                       .stack = history->timeline.sites[i].stack,
+                                                                       .call = history->timeline.sites[i].call,
+                                                                       .path_inside_ns = sums->path_inside,
+                                                                       .path_before_ns = sums->path_before,
+                                                                       .caused_inside_ns = sums->caused_inside,
+                                                                       .caused_before_ns = sums->caused_before};
+        }
+    }
+    return true;
+}
+
+bool causes_finish(struct causes *causes, struct causes_build *build) {
+    *causes = (struct causes){.from_ns = NS_MOST, .to_ns = -NS_MOST, .partial = build->partial};
+    causes->ranks = calloc(build->directory->dump_count, sizeof *causes->ranks);
+    bool done = causes->ranks && join(build) && make_sums(build) && go_forwards(build);
+    if (done) {
+        go_backwards(causes, build);
+        walk_path(causes, build);
+        done = list_sites(causes, build);
+    }
+    causes_drop(build);
+    return done;
+}
+
+void causes_free(struct causes *causes) {
+    free(causes->ranks);
+    free(causes->sites);
+    *causes = (struct causes){0};
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who was it really: a rank that comes late may itself have been kept waiting.
+ * Lives here: passing the cost of every wait on to those who caused it in the end, and to where in the program they
+ * did; the critical path.
+ * Must not live here: matching, single waits (waits.h), comparing two ranks' times (delays.h), verdicts.
+ *
+ * A wait of w of rank A caused by rank B is shared between B's own delays and B's own waits since A and B last met:
+ * with d_a = max(0, t_B(a) - t_A(a)) over the ways a of B through the program (delays.h) and o = B's waits in that
+ * interval, each a gets w * d_a / (sum d + sum o), and each of B's waits w * o_k / (sum d + sum o), which is added to
+ * what that wait costs and goes on to who caused it. Where B shows neither, all goes to the call that B came late to.
+ * (Delay costs: Boehme, Geimer, Arnold, Voigtlaender, Wolf, "Identifying the root causes of wait states in large-scale
+ * parallel applications", TOPC 2016, by backward replay.) The critical path is walked back from the last event: along a
+ * rank until a wait of its ended, then to the rank that ended it. Its pieces follow each other without gap, so its
+ * length is the time looked at.
+ */
+#ifndef COMMTAP_WAITS_DELAY_COSTS_H
+#define COMMTAP_WAITS_DELAY_COSTS_H
+
+#include "analyzer/waits/timeline.h"
+#include "analyzer/waits/waits.h"
+
+struct rank_causes {
+    int64_t caused_ns;    /* of all ranks' waits, what comes from this one in the end; sums to the sum of all waits */
+    int64_t passed_on_ns; /* others waited for this rank directly, but it had been kept waiting itself */
+    int64_t imposed_ns;   /* of imposed wait (waits.h), after the same sharing */
+    int64_t path_ns;      /* of the critical path: time on this rank */
+};
+
+/* What of these happens at one call site of one rank: in the call, and in the rank's own work before it. */
+struct site_causes {
+    uint32_t dump, stack;                       /* STACK_NONE: not known */
+    uint16_t call;                              /* index into the directory's calls, CALL_UNKNOWN where none is known */
+    int64_t path_inside_ns, path_before_ns;     /* of path_ns; over all of a rank's sites they sum to it */
+    int64_t caused_inside_ns, caused_before_ns; /* of caused_ns, likewise */
+};
+
+struct causes {
+    struct rank_causes *ranks; /* per dump */
+    struct site_causes *sites; /* by dump; without those where all is 0 */
+    size_t site_count;
+    int64_t from_ns, to_ns; /* the time looked at, common clock; from > to: nothing */
+    int64_t waits_ns;       /* sum of all waits in it */
+    size_t path_pieces;
+    bool partial; /* there is too much to look at all of it: only the end was */
+};
+
+/* Of more records than `most` only those of the end are to be looked at: moves *from_ns (common clock) to the moment
+ * from which on, judged by the dumps' anchors. Returns whether anything is left out. */
+bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns);
+
+/* What is gathered during a walk (match_run), worker by worker. */
+struct causes_build;
+
+/* Starts gathering for `workers` workers. NULL when memory is short; ended by causes_finish or causes_drop. */
+struct causes_build *causes_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                  unsigned workers);
+/* What a worker's waits (waits.h) have to tell. */
+struct wait_listener causes_listener(struct causes_build *build, unsigned worker);
+/* Takes one of a worker's records. */
+void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item);
+
+/* Passes the costs on. Ends `build`. Returns false when memory is, or was, short; the caller frees with causes_free in
+ * every case. The result is the same for any number of workers. */
+bool causes_finish(struct causes *causes, struct causes_build *build);
+void causes_drop(struct causes_build *build); /* NULL is accepted */
+void causes_free(struct causes *causes);
+
+#endif

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What late arrivals cost.
+ * Lives here: one matched collective's waits, by how its data flows.
+ * Must not live here: matching, verdicts.
+ */
+#include "analyzer/waits/waits.h"
+
+#include <stdlib.h>
+
+bool waits_init(struct waits *waits, const struct common_clock *clock, const struct match_directory *directory) {
+    *waits = (struct waits){.clock = clock, .directory = directory};
+    waits->ranks = calloc(directory->dump_count, sizeof *waits->ranks);
+    waits->receiving = calloc(directory->dump_count, sizeof *waits->receiving);
+    return waits->ranks && waits->receiving;
+}
+
+void waits_free(struct waits *waits) {
+    for (size_t d = 0; waits->receiving && d < waits->directory->dump_count; d++)
+        free(waits->receiving[d]);
+    free(waits->receiving);
+    free(waits->ranks);
+    site_waits_free(&waits->sites);
+    transfers_free(&waits->transfers);
+    *waits = (struct waits){0};
+}
+
+/* ---- one wait -------------------------------------------------------------------------------- */
+
+/* Who waited for whom, and where both called from. */
+struct pair {
+    uint32_t dump, cause;
+    uint32_t stack, cause_stack;
+};
+
+/* Adds one wait to all sums but the causer's imposed ones. */
+static void add_wait(struct waits *waits, const struct pair *pair, enum wait_state state,
+                     const struct told_wait *wait) {
+    struct rank_waits *victim = &waits->ranks[pair->dump], *causer = &waits->ranks[pair->cause];
+    victim->wait_ns = add_ns(victim->wait_ns, wait->length);
+    victim->states_ns[state] = add_ns(victim->states_ns[state], wait->length);
+    causer->waited_for_ns = add_ns(causer->waited_for_ns, wait->length);
+    causer->imposed_ns = add_ns(causer->imposed_ns, wait->imposed);
+    site_waits_add(&waits->sites, pair->dump, pair->stack, wait->length, 0);
+    site_waits_add(&waits->sites, pair->cause, pair->cause_stack, 0, wait->length);
+    if (waits->listener.wait)
+        waits->listener.wait(waits->listener.context, wait);
+}
+
+/* ---- collectives ----------------------------------------------------------------------------- */
+
+/* The two members who came last; NOWHERE where there is none. Equal times: the lower rank came earlier. */
+struct latest {
+    uint32_t last, second;
+};
+
+/* Of the members in [from, to). */
+static struct latest find_latest_of(const struct match_instance *instance, uint32_t from, uint32_t to, uint32_t skip) {
+    struct latest found = {NOWHERE, NOWHERE};
+    const struct match_member *members = instance->members;
+    for (uint32_t i = from; i < to; i++) {
+        if (members[i].enter == MATCH_ABSENT || members[i].bystander || i == skip)
+            continue;
+        if (found.last == NOWHERE || members[i].enter >= members[found.last].enter) {
+            found.second = found.last;
+            found.last = i;
+        } else if (found.second == NOWHERE || members[i].enter >= members[found.second].enter) {
+            found.second = i;
+        }
+    }
+    return found;
+}
+
+/* `skip` is left out. */
+static struct latest find_latest(const struct match_instance *instance, uint32_t skip) {
+    return find_latest_of(instance, 0, instance->communicator->dump_count, skip);
+}
+
+static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
+    size_t dump_a = instance->communicator->dump_of[a], dump_b = instance->communicator->dump_of[b];
+    int64_t error = common_clock_error(waits->clock, dump_a, dump_b);
+    if (!instance->device || error == CLOCK_ERROR_UNKNOWN)
+        return error;
+    return add_ns(error, waits->clock->device_error[dump_a] + waits->clock->device_error[dump_b]);
+}
+
+/* Since when a member was blocked. */
+static int64_t blocked_since(const struct match_member *member) {
+    return member->wait > member->enter ? member->wait : member->enter;
+}
+
+/* How long member i waited for member `cause`, 0 where the clocks cannot tell. */
+static int64_t wait_for(const struct waits *waits, const struct match_instance *instance, uint32_t i, uint32_t cause) {
+    const struct match_member *member = &instance->members[i];
+    int64_t until = instance->members[cause].enter < member->leave ? instance->members[cause].enter : member->leave;
+    int64_t wait = until - blocked_since(member);
+    return wait > 0 && wait > error_between(waits, instance, i, cause) ? wait : 0;
+}
+
+/* By how much the last one came after the second last: without end where there is none, 0 within the clocks' error. */
+static int64_t lead_of(const struct waits *waits, const struct match_instance *instance, struct latest latest) {
+    if (latest.second == NOWHERE)
+        return NS_MOST;
+    int64_t lead = instance->members[latest.last].enter - instance->members[latest.second].enter;
+    return lead > error_between(waits, instance, latest.last, latest.second) ? lead : 0;
+}
+
+/* Adds what `cause` made the members in [from, to) wait; had it come `lead` earlier, each would have waited so much
+ * less. Returns the longest wait. */
+static int64_t charge(struct waits *waits, const struct match_instance *instance, enum wait_state state, uint32_t cause,
+                      int64_t lead, uint32_t from, uint32_t to) {
+    int64_t longest = 0;
+    const uint32_t *dump_of = instance->communicator->dump_of;
+    for (uint32_t i = from; i < to; i++) {
+        const struct match_member *member = &instance->members[i];
+        int64_t length = i == cause || member->enter == MATCH_ABSENT ? 0 : wait_for(waits, instance, i, cause);
+        if (length == 0)
+            continue;
+        struct rank_waits *victim = &waits->ranks[dump_of[i]];
+        victim->transfer_ns = add_ns(victim->transfer_ns, -length);
+        add_wait(waits, &(struct pair){dump_of[i], dump_of[cause], member->stack, instance->members[cause].stack},
+                 state,
+                 &(struct told_wait){.dump = dump_of[i],
+                                     .cause = dump_of[cause],
+                                     .until = blocked_since(member) + length,
+                                     .length = length,
+                                     .imposed = length < lead ? length : lead,
+                                     .channel = instance->communicator->uid | 1});
+        if (length > longest)
+            longest = length;
+    }
+    return longest;
+}
+
+/* Notes that `cause` was the one waited for, and what the job would have gained without its lead. */
+static void note_last(struct waits *waits, const struct match_instance *instance, uint32_t cause, int64_t lead,
+                      int64_t longest) {
+    struct rank_waits *culprit = &waits->ranks[instance->communicator->dump_of[cause]];
+    if (longest == 0)
+        return;
+    culprit->last++;
+    culprit->mended_ns = add_ns(culprit->mended_ns, lead < longest ? lead : longest);
+}
+
+static void add_for_last(struct waits *waits, const struct match_instance *instance, enum wait_state state,
+                         struct latest latest, uint32_t from, uint32_t to) {
+    if (latest.last == NOWHERE)
+        return;
+    int64_t lead = lead_of(waits, instance, latest);
+    note_last(waits, instance, latest.last, lead, charge(waits, instance, state, latest.last, lead, from, to));
+}
+
+static bool has_root(const struct match_instance *instance) {
+    return instance->root != NOWHERE && instance->members[instance->root].enter != MATCH_ABSENT;
+}
+
+/* The root imposes waits only as the last of all. */
+static void add_from_root(struct waits *waits, const struct match_instance *instance) {
+    struct latest latest = find_latest(instance, NOWHERE);
+    uint32_t root = instance->root, end = instance->communicator->dump_count;
+    if (latest.last == root)
+        add_for_last(waits, instance, WAIT_LATE_BROADCAST, latest, 0, end);
+    else
+        charge(waits, instance, WAIT_LATE_BROADCAST, root, 0, 0, end);
+}
+
+/* Until the first of the others in [from, to) came, the root can have done nothing at all. */
+static void add_early_reduce(struct waits *waits, const struct match_instance *instance, uint32_t from, uint32_t to) {
+    uint32_t first = NOWHERE;
+    for (uint32_t i = from; i < to; i++)
+        if (i != instance->root && instance->members[i].enter != MATCH_ABSENT && !instance->members[i].bystander &&
+            (first == NOWHERE || instance->members[i].enter < instance->members[first].enter))
+            first = i;
+    if (first == NOWHERE)
+        return;
+    struct rank_waits *root = &waits->ranks[instance->communicator->dump_of[instance->root]];
+    root->early_reduce_ns = add_ns(root->early_reduce_ns, wait_for(waits, instance, instance->root, first));
+}
+
+static void add_to_root(struct waits *waits, const struct match_instance *instance) {
+    uint32_t root = instance->root, end = instance->communicator->dump_count;
+    struct latest latest = find_latest(instance, NOWHERE);
+    add_early_reduce(waits, instance, 0, end);
+    if (latest.last != root) /* else nobody waits */
+        add_for_last(waits, instance, WAIT_TO_ROOT, latest, root, root + 1);
+}
+
+/* Every member needs those of lower rank. */
+static void add_scan(struct waits *waits, const struct match_instance *instance) {
+    struct latest latest = {NOWHERE, NOWHERE};
+    int64_t longest = 0, lead = 0; /* of those that latest.last kept waiting */
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        if (instance->members[i].enter == MATCH_ABSENT)
+            continue;
+        if (latest.last != NOWHERE) {
+            lead = lead_of(waits, instance, latest);
+            int64_t length = charge(waits, instance, WAIT_SCAN, latest.last, lead, i, i + 1);
+            longest = length > longest ? length : longest;
+        }
+        if (latest.last == NOWHERE || instance->members[i].enter >= instance->members[latest.last].enter) {
+            if (latest.last != NOWHERE)
+                note_last(waits, instance, latest.last, lead, longest);
+            latest = (struct latest){i, latest.last};
+            longest = 0;
+        } else if (latest.second == NOWHERE || instance->members[i].enter >= instance->members[latest.second].enter) {
+            latest.second = i;
+        }
+    }
+    if (latest.last != NOWHERE)
+        note_last(waits, instance, latest.last, lead, longest);
+}
+
+/* An intercommunicator: a group waits for the other one (MPI 4.0, 6.2.3). Where a group has no second last, all that
+ * its last one was waited for is imposed. */
+static void add_between_groups(struct waits *waits, const struct match_instance *instance, enum flow flow) {
+    uint32_t root = instance->root, middle = instance->communicator->first_dumps;
+    uint32_t end = instance->communicator->dump_count;
+    if (flow == FLOW_ALL) {
+        add_for_last(waits, instance, WAIT_ALL, find_latest_of(instance, 0, middle, NOWHERE), middle, end);
+        add_for_last(waits, instance, WAIT_ALL, find_latest_of(instance, middle, end, NOWHERE), 0, middle);
+        return;
+    }
+    if (!has_root(instance))
+        return;
+    bool first = root < middle; /* the root's group */
+    uint32_t from = first ? middle : 0, to = first ? end : middle;
+    if (flow == FLOW_FROM_ROOT) {
+        add_for_last(waits, instance, WAIT_LATE_BROADCAST, (struct latest){root, NOWHERE}, from, to);
+    } else if (flow == FLOW_TO_ROOT) {
+        add_early_reduce(waits, instance, from, to);
+        add_for_last(waits, instance, WAIT_TO_ROOT, find_latest_of(instance, from, to, NOWHERE), root, root + 1);
+    }
+}
+
+static void add_waits(struct waits *waits, const struct match_instance *instance, enum flow flow) {
+    if (instance->communicator->kind == COMMUNICATOR_INTER)
+        add_between_groups(waits, instance, flow);
+    else if (instance->seen < 2)
+        return;
+    else if (flow == FLOW_ALL)
+        add_for_last(waits, instance, WAIT_ALL, find_latest(instance, NOWHERE), 0, instance->communicator->dump_count);
+    else if (flow == FLOW_PREFIX)
+        add_scan(waits, instance);
+    else if (flow == FLOW_FROM_ROOT && has_root(instance))
+        add_from_root(waits, instance);
+    else if (flow == FLOW_TO_ROOT && has_root(instance))
+        add_to_root(waits, instance);
+}
+
+/* ---- times in collectives -------------------------------------------------------------------- */
+
+/* What all members' times in one instance are compared with. */
+struct instance_times {
+    enum flow flow;
+    int64_t shortest;    /* time of any member */
+    uint32_t first_left; /* member */
+    int64_t came[2];     /* last entry of those that the first and the second group need; without groups the same */
+    int64_t lower;       /* last entry of the lower ranks, while members are gone through in order */
+};
+
+static struct instance_times find_times(const struct match_instance *instance, enum flow flow) {
+    const struct match_communicator *communicator = instance->communicator;
+    bool inter = communicator->kind == COMMUNICATOR_INTER, rooted = flow == FLOW_TO_ROOT && has_root(instance);
+    struct instance_times times = {flow, INT64_MAX, NOWHERE, {-NS_MOST, -NS_MOST}, -NS_MOST};
+    for (uint32_t i = 0; i < communicator->dump_count; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter == MATCH_ABSENT || member->bystander)
+            continue;
+        if (member->leave - member->enter < times.shortest)
+            times.shortest = member->leave - member->enter;
+        if (times.first_left == NOWHERE || member->leave < instance->members[times.first_left].leave)
+            times.first_left = i;
+        if (rooted && i == instance->root)
+            continue;
+        for (unsigned group = 0; group < 2; group++)
+            if (member->enter > times.came[group] && (!inter || (i < communicator->first_dumps) == (group == 1)))
+                times.came[group] = member->enter;
+    }
+    return times;
+}
+
+/* When the last one that member i needs had come; its own entry where it needs nobody. */
+static int64_t ready_at(const struct instance_times *times, const struct match_instance *instance, uint32_t i) {
+    int64_t own = instance->members[i].enter, needed = own;
+    if (times->flow == FLOW_ALL || (times->flow == FLOW_TO_ROOT && i == instance->root))
+        needed = times->came[i >= instance->communicator->first_dumps];
+    else if (times->flow == FLOW_FROM_ROOT && has_root(instance))
+        needed = instance->members[instance->root].enter;
+    else if (times->flow == FLOW_PREFIX)
+        needed = times->lower;
+    return needed > own ? needed : own;
+}
+
+/* N to N: how long member i was still in it after the first one had left. */
+static int64_t completion_of(const struct waits *waits, const struct instance_times *times,
+                             const struct match_instance *instance, uint32_t i) {
+    const struct match_member *member = &instance->members[i];
+    int64_t first = instance->members[times->first_left].leave, since = blocked_since(member);
+    int64_t length = member->leave - (first > since ? first : since);
+    if (times->flow != FLOW_ALL || length <= 0 || length <= error_between(waits, instance, i, times->first_left))
+        return 0;
+    return length;
+}
+
+/* What members spend in the collective. The waits are taken out of `transfer_ns` afterwards (charge). */
+static void add_times(struct waits *waits, const struct match_instance *instance, enum flow flow) {
+    struct instance_times times = find_times(instance, flow);
+    struct transfer sums = {.communicator = (uint32_t)(instance->communicator - waits->directory->communicators),
+                            .call = instance->call,
+                            .device = instance->device,
+                            .bytes = instance->bytes,
+                            .collectives = 1,
+                            .least_ns = INT64_MAX};
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter == MATCH_ABSENT || member->bystander)
+            continue;
+        struct rank_waits *rank = &waits->ranks[instance->communicator->dump_of[i]];
+        int64_t completion = completion_of(waits, &times, instance, i), ready = ready_at(&times, instance, i);
+        int64_t transfer = member->leave > ready ? member->leave - ready : 0;
+        rank->deepspeed_ns = add_ns(rank->deepspeed_ns, member->leave - member->enter - times.shortest);
+        rank->transfer_ns = add_ns(rank->transfer_ns, member->leave - blocked_since(member));
+        rank->completion_ns = add_ns(rank->completion_ns, completion);
+        sums.members++;
+        sums.wait_ns = add_ns(sums.wait_ns, (member->leave < ready ? member->leave : ready) - member->enter);
+        sums.transfer_ns = add_ns(sums.transfer_ns, transfer);
+        sums.completion_ns = add_ns(sums.completion_ns, completion);
+        sums.least_ns = transfer < sums.least_ns ? transfer : sums.least_ns;
+        sums.most_ns = transfer > sums.most_ns ? transfer : sums.most_ns;
+        times.lower = member->enter > times.lower ? member->enter : times.lower;
+    }
+    bool all_seen = instance->communicator->dump_count == instance->communicator->size; /* else who came last? */
+    if (all_seen && sums.members > 0 && flow != FLOW_NONE && flow != FLOW_NEIGHBOURS)
+        transfers_add(&waits->transfers, &sums);
+}
+
+/* ---- mismatches ------------------------------------------------------------------------------ */
+
+static bool earlier(const struct first_mismatch *a, const struct first_mismatch *b) {
+    if (a->enter_ns != b->enter_ns)
+        return a->enter_ns < b->enter_ns;
+    if (a->communicator->uid != b->communicator->uid)
+        return a->communicator->uid < b->communicator->uid;
+    return a->seq < b->seq;
+}
+
+static void note_mismatch(struct waits *waits, const struct first_mismatch *mismatch) {
+    if (mismatch->any && (!waits->mismatch.any || earlier(mismatch, &waits->mismatch)))
+        waits->mismatch = *mismatch;
+}
+
+static void add_mismatch(struct waits *waits, const struct match_instance *instance) {
+    struct first_mismatch mismatch = {.any = true,
+                                      .enter_ns = INT64_MAX,
+                                      .communicator = instance->communicator,
+                                      .seq = instance->seq,
+                                      .others = instance->others,
+                                      .seen = instance->seen,
+                                      .other_position = instance->other_position,
+                                      .call = instance->call,
+                                      .other_call = instance->other_call,
+                                      .dump = SIZE_MAX,
+                                      .other_dump = instance->communicator->dump_of[instance->other_position],
+                                      .other_stack = instance->members[instance->other_position].stack};
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        const struct match_member *member = &instance->members[i];
+        if (member->enter == MATCH_ABSENT)
+            continue;
+        if (member->enter < mismatch.enter_ns)
+            mismatch.enter_ns = member->enter;
+        if (mismatch.dump == SIZE_MAX && member->call == instance->call) {
+            mismatch.dump = instance->communicator->dump_of[i];
+            mismatch.stack = member->stack;
+        }
+    }
+    note_mismatch(waits, &mismatch);
+}
+
+void waits_add(struct waits *waits, const struct match_instance *instance) {
+    if (instance->others > 0) {
+        add_mismatch(waits, instance);
+        return;
+    }
+    if (!instance->complete || instance->call == CALL_UNKNOWN)
+        return;
+    const struct call_name *call = waits->directory->calls[instance->call].name;
+    bool group = call->call_class == CLASS_GROUP; /* of NCCL operations that all end together */
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && !group)
+        return;
+    enum flow flow = group ? FLOW_ALL : (enum flow)call->flow;
+    waits->judged++;
+    add_times(waits, instance, flow);
+    add_waits(waits, instance, flow);
+    struct latest latest = find_latest(instance, NOWHERE);
+    if (waits->listener.met && latest.last != NOWHERE)
+        waits->listener.met(waits->listener.context, instance->members[latest.last].enter,
+                            instance->communicator->uid | 1);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static uint64_t channel_of(uint32_t a, uint32_t b) {
+    return (uint64_t)(a < b ? a : b) << 32 | (uint64_t)(a < b ? b : a) << 1; /* even: communicators' are odd */
+}
+
+/* What one side of a message waited for the other. */
+static int64_t message_wait(const struct waits *waits, const struct match_member *waiting,
+                            const struct match_member *late, uint32_t dump, uint32_t late_dump) {
+    int64_t wait = (late->enter < waiting->leave ? late->enter : waiting->leave) - blocked_since(waiting);
+    return wait > 0 && wait > common_clock_error(waits->clock, dump, late_dump) ? wait : 0;
+}
+
+static void charge_message(struct waits *waits, enum wait_state state, const struct pair *pair, int64_t until,
+                           int64_t length, int64_t imposed) {
+    add_wait(waits, pair, state,
+             &(struct told_wait){.dump = pair->dump,
+                                 .cause = pair->cause,
+                                 .until = until,
+                                 .length = length,
+                                 .imposed = imposed,
+                                 .channel = channel_of(pair->dump, pair->cause)});
+}
+
+/* A Wait call that several receives completed in; its last sender is known when no more of them can turn up. */
+struct receive_wait {
+    int64_t since, until;
+    int64_t second; /* until when it would have waited without the last sender */
+    struct pair pair;
+};
+enum { RECEIVE_WAITS = 64 }; /* kept per rank: messages are paired within a few hundred records */
+struct receive_waits {
+    struct receive_wait items[RECEIVE_WAITS]; /* a ring */
+    uint32_t count, next;
+};
+
+static void settle_receive_wait(struct waits *waits, const struct receive_wait *wait) {
+    charge_message(waits, WAIT_LATE_SENDER, &wait->pair, wait->until, wait->until - wait->since,
+                   wait->until - wait->second);
+}
+
+static void note_receive_wait(struct waits *waits, const struct pair *pair, int64_t since, int64_t until) {
+    struct receive_waits **receiving = &waits->receiving[pair->dump];
+    if (!*receiving)
+        *receiving = calloc(1, sizeof **receiving);
+    if (!*receiving) {
+        waits->no_memory = true;
+        return;
+    }
+    struct receive_wait *items = (*receiving)->items;
+    for (uint32_t i = 0; i < (*receiving)->count; i++) {
+        if (items[i].since != since)
+            continue;
+        bool later = until > items[i].until || (until == items[i].until && pair->cause < items[i].pair.cause);
+        int64_t second = later ? items[i].until : until;
+        items[i].second = second > items[i].second ? second : items[i].second;
+        if (later) {
+            items[i].until = until;
+            items[i].pair = *pair;
+        }
+        return;
+    }
+    struct receive_wait *place = &items[(*receiving)->next];
+    if ((*receiving)->count == RECEIVE_WAITS)
+        settle_receive_wait(waits, place);
+    else
+        (*receiving)->count++;
+    (*receiving)->next = ((*receiving)->next + 1) % RECEIVE_WAITS;
+    *place = (struct receive_wait){.since = since, .until = until, .second = since, .pair = *pair};
+}
+
+void waits_finish(struct waits *waits) {
+    for (size_t d = 0; d < waits->directory->dump_count; d++) {
+        struct receive_waits *receiving = waits->receiving[d];
+        for (uint32_t i = 0; receiving && i < receiving->count; i++)
+            settle_receive_wait(waits, &receiving->items[i]);
+        free(receiving);
+        waits->receiving[d] = NULL;
+    }
+}
+
+/* Whether a send's time is its own, so that it can tell of waiting for the receiver. */
+static bool sends_alone(const struct waits *waits, const struct match_member *send) {
+    return !send->shared && send->call != CALL_UNKNOWN &&
+           waits->directory->calls[send->call].name->call_class != CLASS_SENDRECV;
+}
+
+void waits_add_message(struct waits *waits, const struct match_message *message) {
+    const struct match_member *send = &message->send, *receive = &message->receive;
+    uint32_t from = message->from_dump, to = message->to_dump;
+    waits->messages++;
+    int64_t wait = message_wait(waits, receive, send, to, from), since = blocked_since(receive);
+    struct pair late_sender = {to, from, receive->stack, send->stack};
+    if (wait > 0 && receive->shared)
+        note_receive_wait(waits, &late_sender, since, since + wait);
+    else if (wait > 0)
+        charge_message(waits, WAIT_LATE_SENDER, &late_sender, since + wait, wait, wait);
+    if (waits->listener.met)
+        waits->listener.met(waits->listener.context, send->enter > receive->enter ? send->enter : receive->enter,
+                            channel_of(from, to));
+    bool rendezvous = message->synchronous || send->leave > receive->enter;
+    wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, receive, from, to) : 0;
+    if (wait > 0)
+        charge_message(waits, WAIT_LATE_RECEIVER, &(struct pair){from, to, send->stack, receive->stack},
+                       blocked_since(send) + wait, wait, wait);
+}
+
+/* ---- several workers ------------------------------------------------------------------------- */
+
+static void add_rank(struct rank_waits *sum, const struct rank_waits *part) {
+    sum->wait_ns = add_ns(sum->wait_ns, part->wait_ns);
+    for (unsigned s = 0; s < WAIT_STATES; s++)
+        sum->states_ns[s] = add_ns(sum->states_ns[s], part->states_ns[s]);
+    sum->early_reduce_ns = add_ns(sum->early_reduce_ns, part->early_reduce_ns);
+    sum->transfer_ns = add_ns(sum->transfer_ns, part->transfer_ns);
+    sum->completion_ns = add_ns(sum->completion_ns, part->completion_ns);
+    sum->imposed_ns = add_ns(sum->imposed_ns, part->imposed_ns);
+    sum->waited_for_ns = add_ns(sum->waited_for_ns, part->waited_for_ns);
+    sum->mended_ns = add_ns(sum->mended_ns, part->mended_ns);
+    sum->deepspeed_ns = add_ns(sum->deepspeed_ns, part->deepspeed_ns);
+    sum->last += part->last;
+}
+
+void waits_merge(struct waits *into, const struct waits *from) {
+    for (size_t d = 0; d < into->directory->dump_count; d++)
+        add_rank(&into->ranks[d], &from->ranks[d]);
+    site_waits_merge(&into->sites, &from->sites);
+    transfers_merge(&into->transfers, &from->transfers);
+    into->judged += from->judged;
+    into->messages += from->messages;
+    into->no_memory |= from->no_memory || into->sites.no_memory || into->transfers.no_memory;
+    note_mismatch(into, &from->mismatch);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What late arrivals cost: instances and messages -> waits per rank.
+ * Lives here: wait states, imposed wait and waited-for of one matched collective or message, and their sums.
+ * Must not live here: matching, who is to blame for certain.
+ *
+ * e = enter, x = leave, on the common clock; of a non-blocking operation e is the entry of the Wait or Test call that
+ * saw it complete, and nothing before that counts. A wait below the clocks' error bound is none.
+ *  - Wait at N to N: min(x_i, last e) - e_i. Completion, of the same operations: x_i - first x.
+ *  - Late broadcast (from a root): min(x_i, e_root) - e_i.
+ *  - Wait at N to 1 (to a root): min(x_root, last other e) - e_root. Early reduce is the part of it until the first
+ *    other one entered. That is Scalasca's definition ("before any data could have been sent"): the root could do
+ *    nothing at all. But it cannot leave before the last one has come either, and what the last one's lateness costs
+ *    is what blame, imposed wait and the critical path are about: so that is the wait, and early reduce is told beside.
+ *  - Wait at scan: as N to N, but for lower ranks only.
+ *  - Late sender: min(x_r, e_s) - e_r. Of several messages that one Wait call completes only the last sent one kept the
+ *    receiver waiting (Scalasca counts the same way).
+ *  - Late receiver: min(x_s, e_r) - e_s, only where the sender can have waited for the receiver at all: a synchronous
+ *    send, or one that was left only after the receive was entered (rendezvous); never a send that shares its Wait call
+ *    or its Sendrecv with other operations, since there it is not known what was waited for.
+ *  - Transfer: what is left of the time in a collective: x_i - last e for who waited until then.
+ * On an intercommunicator a group waits for the other one only: N to N for its last member, from a root for the root,
+ * to a root the root for the last of the other group; who stands by beside the root neither waits nor is waited for.
+ * Imposed wait of the last arriver = (n - 1) * (last e - second last e), of each rank at most what it really waited.
+ */
+#ifndef COMMTAP_WAITS_WAITS_H
+#define COMMTAP_WAITS_WAITS_H
+
+#include "analyzer/waits/site_waits.h"
+#include "analyzer/waits/transfers.h"
+#include "analyzer/match/match.h"
+
+enum wait_state {
+    WAIT_ALL, /* N to N */
+    WAIT_LATE_BROADCAST,
+    WAIT_TO_ROOT,
+    WAIT_SCAN,
+    WAIT_LATE_SENDER,
+    WAIT_LATE_RECEIVER,
+    WAIT_STATES
+};
+
+struct rank_waits {
+    int64_t wait_ns;                /* this rank waited */
+    int64_t states_ns[WAIT_STATES]; /* of wait_ns; they sum to it */
+    int64_t early_reduce_ns;        /* of states_ns[WAIT_TO_ROOT]: until the first of the others came */
+    int64_t transfer_ns;            /* in collectives: what was no wait */
+    int64_t completion_ns;          /* of it, N to N: after the first one had left */
+    int64_t imposed_ns;             /* as the last arriver */
+    int64_t waited_for_ns;          /* the others waited for this rank */
+    int64_t mended_ns;    /* sum of (last e - second last e), at most the longest wait: what the job would gain */
+    int64_t deepspeed_ns; /* sum of (t - min t), t = x - e: DeepSpeed's straggler figure, which scores the victims */
+    uint64_t last;        /* times it was the last arriver of a collective that others waited in */
+};
+
+/* The first collective that members entered with different functions. */
+struct first_mismatch {
+    bool any;
+    int64_t enter_ns;
+    const struct match_communicator *communicator;
+    uint32_t seq, others, seen, other_position;
+    uint16_t call, other_call;
+    size_t dump, other_dump;     /* one rank of either side */
+    uint32_t stack, other_stack; /* where they called from, STACK_NONE = unknown */
+};
+
+/* One wait of one rank. */
+struct told_wait {
+    uint32_t dump, cause; /* `dump` waited for `cause` */
+    int64_t until;        /* common ns */
+    int64_t length;
+    int64_t imposed;  /* of the imposed wait, what goes with it; at most the length */
+    uint64_t channel; /* the same for all operations on one communicator, or between two ranks */
+};
+
+/* Told of single waits while they are added, in no order. Each may be NULL. */
+struct wait_listener {
+    void *context;
+    void (*wait)(void *context, const struct told_wait *wait);
+    /* everybody on `channel` had come at `at` */
+    void (*met)(void *context, int64_t at, uint64_t channel);
+};
+
+struct receive_waits; /* Wait calls that may turn out to have waited for a later sender yet */
+
+struct waits {
+    struct wait_listener listener;
+    const struct common_clock *clock;
+    const struct match_directory *directory;
+    struct rank_waits *ranks;         /* per dump */
+    struct site_waits sites;          /* the same by call site */
+    struct transfers transfers;       /* by operation, communicator and size */
+    struct receive_waits **receiving; /* private, per dump; NULL where there is none yet */
+    uint64_t judged;                  /* instances that entered the sums */
+    uint64_t messages;                /* messages that did */
+    struct first_mismatch mismatch;
+    bool no_memory; /* some could not be added */
+};
+
+bool waits_init(struct waits *waits, const struct common_clock *clock, const struct match_directory *directory);
+void waits_free(struct waits *waits);
+
+/* Takes one instance. Incomplete and mismatched ones, and those of calls that are not communication, add no wait. */
+void waits_add(struct waits *waits, const struct match_instance *instance);
+/* Takes one message. All messages to one rank have to come to one `waits`, as they do (match.h). */
+void waits_add_message(struct waits *waits, const struct match_message *message);
+/* After the last one. */
+void waits_finish(struct waits *waits);
+/* Adds another worker's sums; both have been finished. */
+void waits_merge(struct waits *into, const struct waits *from);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Communicators (and windows and files, which have a collective order of their own): identity without communication.
+ * uid = H(parent uid, per-parent creation ordinal, members as world ranks), so that all members agree.
+ * Lives here: registering, finding and forgetting them, their numbers and prefix hashes.
+ * Must not live here: records, requests, bytes.
+ */
+#ifndef COMMTAP_SHIM_COMM_COMMUNICATORS_H
+#define COMMTAP_SHIM_COMM_COMMUNICATORS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/call.h"
+#include "shim/format.h"
+#include "shim/base/handle_map.h"
+#include "shim/mpi/mpi_abi.h"
+#include "shim/nccl/nccl_state.h"
+#include "shim/record/recorder.h"
+
+struct communicator {
+    uintptr_t handle;
+    uint32_t taken; /* this place of the pool is in use */
+    uint64_t uid;
+    uint32_t index;  /* what records call `comm` */
+    uint32_t size;   /* of the local group */
+    uint32_t others; /* ranks a collective counts: size, or the remote group's on an intercommunicator */
+    int32_t rank;
+    uint32_t kind;       /* enum communicator_kind */
+    uint32_t flags;      /* enum communicator_flag */
+    uint32_t sequence;   /* number of the next collective */
+    uint32_t creations;  /* communicators, windows and files made from it */
+    uint32_t wildcards;  /* a receive with a wildcard was posted: later ordinals are the analyzer's to find */
+    uint32_t windows_of; /* windows, files: local index of the communicator */
+    uint8_t topology;
+    int32_t outdegree;   /* neighbours sent to, -1 before it was asked for */
+    uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
+    uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
+    struct progress *progress; /* never NULL: a spare row in private memory when the table is full */
+    uint64_t last_signature;   /* of the call that is freeing it now: what its history will end with */
+    uint32_t being_freed;      /* ... and that there is one */
+    struct nccl_state nccl;
+};
+
+struct handle_maps {
+    struct handle_map communicators, windows, files, messages, nccl;
+};
+extern struct handle_maps *handle_maps; /* empty before communicators_begin */
+
+/* Memory for communicators of either library: once per activation, further calls find it done. False when there is
+ * none. */
+bool communicators_open(void);
+
+/* After MPI_Init succeeded: registers MPI_COMM_WORLD and MPI_COMM_SELF and tells the header rank and size. With
+ * sessions alone there is no world: nobody has a world rank then. */
+bool communicators_begin(bool with_world);
+/* Before MPI_Finalize: gives back what begin took from the library. */
+void communicators_end(void);
+
+static inline struct communicator *communicator_find(uintptr_t argument) {
+    return (struct communicator *)handle_map_get(&handle_maps->communicators, mpi_handle(argument));
+}
+
+static inline struct communicator *window_find(uintptr_t argument) {
+    return (struct communicator *)handle_map_get(&handle_maps->windows, mpi_handle(argument));
+}
+
+static inline struct communicator *file_find(uintptr_t argument) {
+    return (struct communicator *)handle_map_get(&handle_maps->files, argument);
+}
+
+/* How a new communicator came about. */
+struct creation {
+    uint16_t call;
+    struct communicator *parent; /* NULL: none, or unknown */
+    uint64_t name;               /* what tells siblings apart besides the ordinal: a tag, a string; 0 */
+    bool collective_on_parent;   /* the parent's ordinal counts it */
+    uint8_t topology;
+};
+
+/* Counts a creation on `parent` and returns its ordinal; every member of the parent must come here. */
+uint32_t communicator_count_creation(struct communicator *parent);
+
+/* Registers a communicator handle that a creation returned (null handles are ignored). `ordinal` is the creation's. */
+struct communicator *communicator_register(uintptr_t handle, const struct creation *creation, uint32_t ordinal);
+
+/* For creations over a group: the ordinal among creations with the same parent, name and members is found here. */
+struct communicator *communicator_register_group(uintptr_t handle, const struct creation *creation);
+
+/* A communicator that appeared without our seeing its creation. */
+struct communicator *communicator_register_unseen(uintptr_t handle);
+
+/* A window or file over `parent`. */
+struct communicator *sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
+                                       enum communicator_kind kind, uint16_t call);
+
+/* A communicator whose uid, size and rank its maker knows from arguments alone. Its members' world ranks stand in the
+ * definition where they can be told: it may be the whole world, has as many ranks and ours is the same in both. */
+struct communicator *communicator_register_known(struct handle_map *map, uintptr_t handle,
+                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call,
+                                                 bool may_be_world);
+
+/* False when no further one can be followed: those whose creation was seen are counted in the losses, and who meets one
+ * need not ask the library about it. */
+bool communicators_have_room(void);
+
+/* True when the library itself tells us of freed communicators. */
+bool communicators_are_watched(void);
+
+/* Drops a handle; called when the library frees it. */
+void communicator_forget(struct handle_map *map, uintptr_t handle);
+
+/* The same in two steps, for what the library frees without telling us: hidden before the call, for the handle may be
+ * another's as soon as it is free; dropped after it, or shown again where the call failed and it still is what it was.
+ */
+void communicator_hide(struct handle_map *map, uintptr_t handle);
+void communicator_drop_hidden(struct communicator *c);
+void communicator_show_again(struct handle_map *map, uintptr_t handle, struct communicator *c);
+
+/* The call that frees it took place: its history ends with that call, once. */
+void communicator_end_history(struct communicator *c);
+
+void communicator_set_name(const struct communicator *c, const char *name);
+
+/* Finds outdegree, neighbours and missing of a communicator with a topology; 0 neighbours when it has none. */
+void communicator_ask_topology(struct communicator *c);
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+/* A collective was entered or posted: its number, which is the next one's should it not take place. */
+static inline uint32_t collective_enter(struct communicator *c, uint16_t call, uint64_t now) {
+    struct progress *p = c->progress;
+    uint32_t seq = c->sequence;
+    p->last_call = call;
+    p->last_enter = now;
+    p->started = seq + 1;
+    __atomic_store_n(&p->enqueued, (uint64_t)seq + 1, __ATOMIC_RELEASE);
+    return seq;
+}
+
+/* NCCL: the number is taken at once, since others of its group follow before any has run; `started` and `completed` are
+ * the GPU's to move. */
+static inline uint32_t collective_enqueue(struct communicator *c, uint16_t call, uint64_t now) {
+    struct progress *p = c->progress;
+    uint32_t seq = c->sequence++;
+    p->last_call = call;
+    p->last_enter = now;
+    __atomic_store_n(&p->enqueued, (uint64_t)seq + 1, __ATOMIC_RELEASE);
+    return seq;
+}
+
+/* The history now includes `signature`. */
+static inline void collective_hash(struct communicator *c, uint64_t signature) {
+    struct progress *p = c->progress;
+    uint64_t k = p->hashed + 1, version = p->version;
+    uint64_t h = hash_combine(p->prefix_hash, signature);
+    __atomic_store_n(&p->version, version + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    p->prefix_hash = h;
+    p->hashed = k;
+    p->recent[k % PROGRESS_RECENT] = h;
+    if (unlikely(k % 64 == 0 || k < 64)) { /* powers of two from 64 on are multiples of it */
+        if (k % 64 == 0)
+            p->every[k / 64 % PROGRESS_EVERY] = h;
+        if ((k & (k - 1)) == 0 && k >> PROGRESS_POWERS == 0)
+            p->powers[63 - __builtin_clzll(k)] = h;
+    }
+    __atomic_store_n(&p->version, version + 2, __ATOMIC_RELEASE);
+}
+
+/* The collective entered last took place: its call has returned, or the communicator goes. */
+static inline void collective_took_place(struct communicator *c, uint64_t signature) {
+    c->sequence++;
+    collective_hash(c, signature);
+}
+
+/* It did not: the library refused it, and no other rank will ever meet it. */
+static inline void collective_withdraw(struct communicator *c) {
+    c->progress->started = c->sequence;
+    __atomic_store_n(&c->progress->enqueued, (uint64_t)c->sequence, __ATOMIC_RELEASE);
+}
+
+/* NCCL: collectives from `seq` on never took place: their numbers are given to the next ones. `hash` is the history
+ * before them, of `hashed` collectives. */
+void collective_take_back(struct communicator *c, uint32_t seq, uint64_t hashed, uint64_t hash);
+
+static inline void collective_complete(struct communicator *c) {
+    if (recorder.multithreaded)
+        __atomic_fetch_add(&c->progress->completed, 1, __ATOMIC_RELAXED);
+    else
+        c->progress->completed++;
+}
+
+#endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Point-to-point ordinals: the how-manieth message a send or receive is in its channel (communicator, direction,
+ * partner, tag). Fixed in size: jobs with unique tags must not make it grow, what is evicted is unknown from then on.
+ */
+#ifndef COMMTAP_SHIM_COMM_ORDINALS_H
+#define COMMTAP_SHIM_COMM_ORDINALS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/base/os.h"
+
+/* Once per activation; further calls find it done. False when there is no memory. */
+bool ordinals_begin(void);
+
+/* A channel as one number, never 0. */
+static inline uint64_t ordinal_channel(uint32_t comm, int32_t peer, int32_t tag, bool send) {
+    return hash_combine((uint64_t)comm << 1 | send, (uint64_t)(uint32_t)peer << 32 | (uint32_t)tag) | 1;
+}
+
+/* The next ordinal of a channel (0, 1, ...), or SEQ_NONE when the channel was evicted since it was first seen. */
+uint32_t ordinal_next_of(uint64_t channel);
+
+static inline uint32_t ordinal_next(uint32_t comm, int32_t peer, int32_t tag, bool send) {
+    return ordinal_next_of(ordinal_channel(comm, peer, tag, send));
+}
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One intercepted call on its way through: what the handlers before and after the real function share.
+ * Lives here: the frame, the recording of a finished call.
+ * Must not live here: what a particular kind of call does, anything about one library's handles (mpi/, nccl/).
+ */
+#ifndef COMMTAP_SHIM_INTERCEPT_CALL_FRAME_H
+#define COMMTAP_SHIM_INTERCEPT_CALL_FRAME_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "shim/record/aggregates.h"
+#include "shim/call.h"
+#include "shim/comm/communicators.h"
+#include "shim/record/recorder.h"
+#include "shim/record/call_cache.h"
+#include "shim/stacks/stacks.h"
+#include "shim/record/verbose.h"
+
+struct gpu_span;
+struct kernel_span;
+
+struct call_frame {
+    struct thread *self; /* NULL: this call is only forwarded */
+    const struct call *call;
+    uintptr_t *a; /* arguments; handlers may replace an ignored status by one of ours */
+    struct communicator *comm;
+    struct shape *shape; /* NULL: not seen before, or not worth remembering */
+    uintptr_t pc;        /* where it returns to */
+    uint64_t t0, t1;
+    uint64_t bytes;
+    uint32_t seq;
+    uint32_t op;
+    uint32_t comm_index; /* from here to `stack` as in a record: copied in one piece */
+    int32_t peer;
+    int32_t tag;
+    uint32_t stack;
+    uint16_t id; /* of the call */
+    uint16_t flags;
+    uint8_t kind, dtype, redop, result;
+
+    uint8_t peer_class;
+    bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
+    bool failed; /* the real function returned an error */
+    bool root;
+    bool plugged;     /* NCCL's profiler plugin was told of it */
+    uint8_t topology; /* creations: of the new communicator */
+
+    /* kinds that need more */
+    uint32_t ordinal; /* creations: of the new object; Sendrecv: of the received message */
+    struct communicator *parent;
+    int error;          /* what the real function returned, where it failed */
+    uintptr_t handle;   /* object or request named before the call, gone after it */
+    uintptr_t *handles; /* arrays of requests, copied: the call clears the job's */
+    uint32_t n;
+    uint64_t status[4]; /* stands in for an ignored status */
+
+    /* NCCL */
+    const void *function; /* the real one */
+    void *stream;
+    struct gpu_span *span;      /* around the call itself: outside of a group, or on one rank */
+    struct kernel_span *kernel; /* the same where stamps from inside kernels tell times */
+    bool in_progress;           /* a non-blocking communicator: the library goes on in a thread of its own */
+};
+
+static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {
+    return f->a[position - 1];
+}
+
+/* Fills in what all calls on a communicator have. */
+static inline void frame_set_comm(struct call_frame *f, struct communicator *comm) {
+    f->comm = comm;
+    f->comm_index = comm ? comm->index : COMM_NONE;
+}
+
+_Static_assert(offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes) == SHAPE_FACTS,
+               "a frame's facts lie together");
+
+/* A frame of a call like an earlier one, whose facts it takes over; without one (NULL) it has neither communicator nor
+ * bytes yet. */
+static inline void begin_frame_like(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self,
+                                    struct shape *shape) {
+    static const struct call_frame fresh = {
+        .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
+    memcpy(&f->bytes, likely(shape) ? (const void *)shape->facts : &fresh.bytes, SHAPE_FACTS);
+    f->comm = likely(shape) ? shape->comm : NULL;
+    f->self = self;
+    f->call = call;
+    f->a = a;
+    f->shape = shape;
+    f->id = call->id;
+}
+
+static inline void begin_frame(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self) {
+    begin_frame_like(f, call, a, self, NULL);
+}
+
+/* The facts of this call are complete, and follow from what a shape is of: they need not be found again. Before
+ * anything that differs from call to call is put in. */
+static inline void remember_frame(struct call_frame *f, uint64_t signature) {
+    if (f->bytes == BYTES_UNKNOWN)
+        return;
+    f->shape = shape_make(f->self, f->call, f->a, f->pc, f->stack);
+    if (!f->shape)
+        return;
+    memcpy(f->shape->facts, &f->bytes, SHAPE_FACTS);
+    f->shape->comm = f->comm;
+    f->shape->signature = signature;
+}
+
+/* Tells the dump what the thread is about to do; f->t0 is read. */
+static inline void publish_in_flight(const struct call_frame *f) {
+    struct in_flight *slot = f->self->slot;
+    slot->comm = f->comm_index;
+    slot->bytes = f->bytes;
+    slot->seq = f->seq;
+    slot->peer = f->peer;
+    slot->tag = f->tag;
+    slot->op = f->op;
+    slot->flags = f->flags;
+    slot->stack = f->stack;
+    slot->enter = f->t0;
+    __atomic_store_n(&slot->call, f->id, __ATOMIC_RELEASE);
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* What a call is about, alike in frames, entries and records: communicator, peer, tag, stack. */
+#define RECORD_FACTS (offsetof(struct record, call) - offsetof(struct record, comm))
+_Static_assert(offsetof(struct call_frame, id) - offsetof(struct call_frame, comm_index) == RECORD_FACTS &&
+                   offsetof(struct pending, call) - offsetof(struct pending, comm) == RECORD_FACTS,
+               "frames and entries hold a record's facts in a record's order");
+
+#define RECORD_TAIL (sizeof(struct record) - offsetof(struct record, call))
+_Static_assert(offsetof(struct call_frame, result) + 1 - offsetof(struct call_frame, id) == RECORD_TAIL,
+               "frames hold a record's last fields in a record's order");
+
+static inline void fill_record(struct record *r, const struct call_frame *f, enum record_kind kind) {
+    r->t0 = f->t0;
+    r->t1 = f->t1;
+    r->bytes = f->bytes;
+    r->seq = f->seq;
+    r->op = f->op;
+    memcpy(&r->comm, &f->comm_index, RECORD_FACTS); /* long known: a wide load need not wait for narrow stores */
+    memcpy(&r->call, &f->id, RECORD_TAIL);
+    r->kind = (uint8_t)kind;
+}
+
+/* The ring's share of a finished call. */
+static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
+    uint64_t ticket;
+    struct lane *lane = f->self->lane;
+    struct record *r = ring_begin(lane, &ticket);
+    if (unlikely(!r))
+        return;
+    fill_record(r, f, kind);
+    ring_end(lane, r, ticket);
+}
+
+/* The aggregates' share of a finished blocking call, where no shape has the rows. */
+void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
+
+/* The aggregates' share of a finished blocking call. */
+static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
+    struct shape *s = f->shape;
+    if (unlikely(received_bytes || f->failed || !shape_counts(s, f->bytes) || (!s->site && f->self->lane->sites))) {
+        aggregate_frame_first(f, received_bytes);
+        return;
+    }
+    uint64_t time = f->t1 - f->t0;
+    shape_count(s, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
+    if (s->site)
+        site_count(s->site, f->bytes, time);
+}
+
+/* Both, for a call that is complete. */
+static inline void emit_call(const struct call_frame *f) {
+    if (f->quiet)
+        return;
+    record_frame(f, RECORD_CALL);
+    aggregate_frame(f, 0);
+    if (unlikely(recorder.verbose))
+        verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
+}
+
+#endif

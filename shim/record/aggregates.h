@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The marginal tables: every call is counted here, whatever the ring forgets.
+ * Lives here: finding and updating rows. Must not live here: what a call's bytes or peer are.
+ * Open addressing in the mapped file itself; a row, once made, stays. In a shared lane rows are updated by atomic
+ * additions instead of under their version word.
+ */
+#ifndef COMMTAP_SHIM_RECORD_AGGREGATES_H
+#define COMMTAP_SHIM_RECORD_AGGREGATES_H
+
+#include <stdint.h>
+
+#include "shim/format.h"
+#include "shim/record/recorder.h"
+
+/* Rows of one table; a power of two of them. A full table is followed by a larger one in a lane of its own: keys may
+ * then stand in several tables, and readers add them up. */
+struct row_table {
+    void *rows; /* struct operation_row, peer_row or site_row */
+    uint32_t mask, used;
+};
+
+/* What one finished call adds. Times in ticks. */
+struct operation_sample {
+    uint16_t call;
+    uint8_t peer_class;
+    uint32_t comm; /* local index or COMM_NONE */
+    uint64_t bytes;
+    uint64_t time; /* UINT64_MAX: none */
+    uint64_t posting;
+    uint64_t received_bytes;
+    bool failed;
+    bool posted_size;
+};
+
+/* Slow halves of the functions below. */
+struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes);
+struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction);
+void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *sample);
+
+/* The calls of a table that did not reach the dump count as lost. */
+void operations_count_lost(struct lane_state *state, const struct operation_row *rows, uint32_t count);
+struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call);
+void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time);
+void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait);
+
+/* Tables of a new lane. */
+bool aggregates_begin(struct lane *lane, struct dumpfile *file);
+
+static inline uint32_t comm_and_epoch(uint32_t comm) {
+    return (comm < ROW_COMM_NONE ? comm : ROW_COMM_NONE) | recorder.epoch_bits;
+}
+
+/* The exponent of a floating-point number and the first two bits behind its point are what a bucket is: the hardware's
+ * conversion finds them. Above the clamp all values are in the last bucket; below it the conversion is exact. */
+static inline uint32_t histogram_bucket(uint64_t t) {
+    const uint64_t last = (1ull << (HISTOGRAM_FIRST + HISTOGRAM_BUCKETS / 4)) - 1, bias = 1023;
+    double value = (double)(int64_t)(t < last ? t : last);
+    uint64_t bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    int64_t bucket = (int64_t)(bits >> 50) - (int64_t)(4 * (bias + HISTOGRAM_FIRST));
+    return bucket < 0 ? 0 : (uint32_t)bucket;
+}
+
+/* The words after `version`: call, source, class, comm_epoch as one key. */
+static inline uint64_t operation_key(uint16_t call, uint8_t source, uint8_t peer_class, uint32_t comm_epoch) {
+    return (uint64_t)call | (uint64_t)source << 16 | (uint64_t)peer_class << 24 | (uint64_t)comm_epoch << 32;
+}
+
+static inline uint64_t row_key(const void *after_version) {
+    uint64_t key;
+    __builtin_memcpy(&key, after_version, sizeof key);
+    return key;
+}
+
+static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
+    return (uint32_t)((key ^ bytes * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u >> 40);
+}
+
+static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {
+    const struct row_table *table = lane->operations;
+    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
+    if (likely(row->bytes == bytes && row_key(&row->call) == key && row->version))
+        return row;
+    return operations_insert(lane, key, bytes);
+}
+
+/* Counts one timed, successful call in a row of an exclusive lane, between row_begin and row_end. */
+static inline void operation_count(struct operation_row *row, uint64_t bytes, uint64_t time) {
+    row->count++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->time_total += time;
+    if (time < row->time_min)
+        row->time_min = time;
+    if (time > row->time_max)
+        row->time_max = time;
+    uint32_t *bucket = &row->histogram[histogram_bucket(time)];
+    *bucket += *bucket != UINT32_MAX;
+}
+
+static inline uint64_t row_begin(uint64_t *version) {
+    uint64_t before = *version;
+    __atomic_store_n(version, before + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    return before;
+}
+
+static inline void row_end(uint64_t *version, uint64_t before) {
+    __atomic_store_n(version, before + 2, __ATOMIC_RELEASE);
+}
+
+static inline void operations_add(struct lane *lane, const struct operation_sample *s) {
+    uint64_t key = operation_key(s->call, SOURCE_HOST, s->peer_class, comm_and_epoch(s->comm));
+    struct operation_row *row = operations_find(lane, key, s->bytes);
+    if (unlikely(!row || lane->shared || s->failed || s->time == UINT64_MAX)) {
+        operation_add_rare(lane, row, s);
+        return;
+    }
+    uint64_t before = row_begin(&row->version);
+    operation_count(row, s->bytes, s->time);
+    row->posting_total += s->posting;
+    row->received_bytes += s->received_bytes;
+    row->posted_size += s->posted_size;
+    row_end(&row->version, before);
+}
+
+/* The row of messages with `peer`; NULL (counted) when there is no room. */
+static inline struct peer_row *peers_find(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call,
+                                          uint16_t direction) {
+    uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
+    const struct row_table *table = lane->peers;
+    struct peer_row *row = (struct peer_row *)table->rows + (row_hash(key, call * 4u + direction) & table->mask);
+    if (unlikely(row_key(&row->comm_epoch) != key || row->call != call || row->direction != direction || !row->version))
+        row = peers_insert(lane, key, call, direction);
+    return row;
+}
+
+/* Counts one message in a row of an exclusive lane. */
+static inline void peer_count(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
+    uint64_t before = row_begin(&row->version);
+    row->count++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->time_total += time;
+    if (time > row->time_max)
+        row->time_max = time;
+    row->wait_total += wait;
+    row_end(&row->version, before);
+}
+
+/* One message with `peer`, seen from here. `wait` = ticks of the Wait or Test call that saw it complete. Returns the
+ * row where further ones may be counted by peer_count, else NULL. */
+static inline struct peer_row *peers_add(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call,
+                                         uint16_t direction, uint64_t bytes, uint64_t time, uint64_t wait) {
+    struct peer_row *row = peers_find(lane, comm, peer, call, direction);
+    if (likely(row && !lane->shared)) {
+        peer_count(row, bytes, time, wait);
+        return row;
+    }
+    if (row)
+        peer_add_shared(row, bytes, time, wait);
+    return NULL;
+}
+
+/* The row of calls from a call site; NULL (counted) when there is no room. Not while stacks are off. */
+static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call) {
+    const struct row_table *table = lane->sites;
+    uint64_t key = (uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32;
+    struct site_row *row = (struct site_row *)table->rows + (row_hash(key, call) & table->mask);
+    if (unlikely(row_key(&row->stack) != key || row->call != call || !row->version))
+        row = sites_insert(lane, key, call);
+    return row;
+}
+
+/* Counts one call in a row of an exclusive lane. */
+static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t time) {
+    uint64_t before = row_begin(&row->version);
+    row->count++;
+    row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    row->time_total += time;
+    if (time > row->time_max)
+        row->time_max = time;
+    row_end(&row->version, before);
+}
+
+/* One call from a call site. `time` as for operations, 0 when there is none. Returns the row where further ones may be
+ * counted by site_count, else NULL. */
+static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
+                                         uint64_t bytes, uint64_t time) {
+    struct site_row *row = lane->sites ? sites_find(lane, stack, comm, call) : NULL;
+    if (likely(row && !lane->shared)) {
+        site_count(row, bytes, time);
+        return row;
+    }
+    if (row)
+        site_add_shared(row, bytes, time);
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dump file of this process: where it lies and how it grows.
+ * Lives here: creation, choice of the place, mapping of sections.
+ * Must not live here: what is written into the sections, how the dump reaches the output directory (delivery.h), which
+ * file systems are safe to map (storage.h).
+ */
+#ifndef COMMTAP_SHIM_RECORD_DUMP_FILE_H
+#define COMMTAP_SHIM_RECORD_DUMP_FILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "shim/format.h"
+
+#define DUMP_PATH_BYTES 1280u
+
+struct dumpfile {
+    enum dump_place place;
+    struct dump_header *header;
+    uint64_t end;           /* where the next section goes; atomic */
+    uint32_t section_count; /* atomic */
+    dev_t device;           /* of the mapped file: growth opens it by its path, which may by then lead elsewhere */
+    ino_t inode;
+    char path[DUMP_PATH_BYTES];       /* of the mapped file, absolute */
+    char final_path[DUMP_PATH_BYTES]; /* where it belongs */
+    char stub_path[DUMP_PATH_BYTES];
+    bool has_stub;
+    bool is_told;                 /* where it is: the user was told on stderr, as no stub says it */
+    void *contents[SECTIONS_MAX]; /* of each section, where this process has it */
+    uint32_t kept[SECTIONS_MAX];  /* enum section_kind: the file had no room for this one, so that it is in memory only;
+                                     its entry in the header is filled but for `kind`. Atomic. */
+};
+
+/* Creates the file for this run in `directory` (created when missing), or stages it, or falls back to memory. `bytes`
+ * is what activation will ask for, so that a full disk shows now. Returns NULL, or why there can be no dump at all
+ * (a text for one line on stderr). A fallback that the user should know of is told through `note` (or NULL). */
+const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint64_t bytes,
+                            const char **note);
+
+/* Takes a file back that was created and is not used. */
+void dumpfile_discard(struct dumpfile *file);
+
+/* The dump is whole enough to be read: it gets its name. One whose process died earlier is no dump; it keeps the suffix
+ * FORMAT_UNFINISHED_SUFFIX, which no reader looks for. False: not even a name finds room, it has that suffix still. */
+bool dumpfile_publish(struct dumpfile *file);
+
+/* A new section of `count` items, zeroed and listed: mapped and backed by real blocks, or in memory only where the file
+ * finds no room. NULL when there is no memory either, or no entry left. Safe from any thread. */
+void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                       uint32_t item_bytes);
+
+/* Opens the mapped file for writing. -1 where its path leads to another one, or to none. */
+int dumpfile_open(const struct dumpfile *file);
+
+/* Makes a directory and those above it. True when it is there; else errno says why. `path` is changed meanwhile. */
+bool dumpfile_make_directories(char *path);
+
+/* Bytes of a section in the file. */
+static inline uint64_t section_bytes(uint64_t count, uint64_t item_bytes) {
+    return (count * item_bytes + SECTION_ALIGN - 1) / SECTION_ALIGN * SECTION_ALIGN;
+}
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of knobs.h, driven by knobs.def. Values are copied: the job may change its environment later.
+ */
+#include "shim/record/knobs.h"
+
+#include <string.h>
+
+#include "shim/base/os.h"
+
+extern char **environ;
+
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+}
+
+static bool same_word(const char *a, const char *b) {
+    while (*a && lower(*a) == *b)
+        a++, b++;
+    return !*a && !*b;
+}
+
+static bool parse_STRING(const char *text, knob_STRING *value) {
+    if (strlen(text) >= sizeof *value)
+        return false;
+    copy_text(*value, sizeof *value, text);
+    return true;
+}
+
+static bool parse_SWITCH(const char *text, bool *value) {
+    static const char words[2][4][8] = {{"0", "off", "no", "false"}, {"1", "on", "yes", "true"}};
+    for (int on = 0; on < 2; on++)
+        for (int i = 0; i < 4; i++)
+            if (same_word(text, words[on][i])) {
+                *value = on;
+                return true;
+            }
+    return false;
+}
+
+static bool parse_NUMBER(const char *text, uint64_t *value) {
+    char digits[24];
+    size_t n = strlen(text);
+    unsigned shift = 0;
+    if (n == 0 || n >= sizeof digits)
+        return false;
+    copy_text(digits, sizeof digits, text);
+    if (lower(digits[n - 1]) == 'k')
+        shift = 10;
+    else if (lower(digits[n - 1]) == 'm')
+        shift = 20;
+    if (shift)
+        digits[n - 1] = '\0';
+    if (!parse_unsigned(digits, value) || *value > UINT64_MAX >> shift)
+        return false;
+    *value <<= shift;
+    return true;
+}
+
+enum knob_number {
+#define KNOB(field, name, type, fallback, doc) KNOB_##field,
+#include "shim/knobs.def"
+#undef KNOB
+};
+
+AT_START static bool is_variable(const char *entry, const char *name, size_t length) {
+    return !strncmp(entry, name, length) && entry[length] == '=' && entry[length + 1];
+}
+
+AT_START static void read_entry(struct knobs *knobs, const char *entry) {
+#define KNOB(field, name, type, fallback, doc)                                                                         \
+    if (is_variable(entry, #name, sizeof #name - 1) && parse_##type(entry + sizeof #name, &knobs->field))              \
+        knobs->given |= 1u << KNOB_##field;
+#include "shim/knobs.def"
+#undef KNOB
+}
+
+/* The first letter by itself: without a variable that starts like ours neither the text nor strncmp is touched. */
+AT_START bool knobs_read(struct knobs *knobs) {
+    bool any = false;
+    for (char **entry = environ; entry && *entry; entry++)
+        if (**entry == 'C' && !strncmp(*entry, "COMMTAP_", 8)) {
+            read_entry(knobs, *entry);
+            any = true;
+        }
+    return any;
+}
+
+void knobs_default(struct knobs *knobs) {
+#define KNOB(field, name, type, fallback, doc)                                                                         \
+    if (!(knobs->given >> KNOB_##field & 1))                                                                           \
+        parse_##type(fallback, &knobs->field);
+#include "shim/knobs.def"
+#undef KNOB
+}
+
+bool knobs_enabled(const struct knobs *knobs) {
+    return !(knobs->given >> KNOB_enable & 1) || knobs->enable;
+}
+
+const char *knobs_stack(const struct knobs *knobs) {
+    return knobs->given >> KNOB_stack & 1 ? knobs->stack : ""; /* its page stays untouched */
+}
+
+static bool known_value(const char *name, size_t length, const char *text) {
+    union {
+        knob_STRING as_STRING;
+        knob_SWITCH as_SWITCH;
+        knob_NUMBER as_NUMBER;
+    } value;
+#define KNOB(field, knob, type, fallback, doc)                                                                         \
+    if (strlen(#knob) == length && !memcmp(#knob, name, length))                                                       \
+        return !*text || parse_##type(text, &value.as_##type);
+#include "shim/knobs.def"
+#undef KNOB
+    return true;
+}
+
+/* Levenshtein distance, enough of it to find a slip of the finger. */
+static unsigned distance(const char *a, size_t n, const char *b) {
+    unsigned row[64];
+    size_t m = strlen(b);
+    if (m >= 64)
+        return 64;
+    for (unsigned j = 0; j <= m; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        unsigned diagonal = row[0];
+        row[0] = (unsigned)i;
+        for (size_t j = 1; j <= m; j++) {
+            unsigned above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
+            if (above + 1 < best)
+                best = above + 1;
+            if (row[j - 1] + 1 < best)
+                best = row[j - 1] + 1;
+            diagonal = above;
+            row[j] = best;
+        }
+    }
+    return row[m];
+}
+
+static const char *nearest(const char *name, size_t length, bool *exact) {
+    const char *best = NULL;
+    unsigned best_distance = 64;
+#define KNOB(field, knob, type, fallback, doc)                                                                         \
+    if (distance(name, length, #knob) < best_distance) {                                                               \
+        best_distance = distance(name, length, #knob);                                                                 \
+        best = #knob;                                                                                                  \
+    }
+#include "shim/knobs.def"
+#undef KNOB
+    *exact = best_distance == 0;
+    return best;
+}
+
+static void complain(const char *what, const char *name, size_t length, const char *hint) {
+    char line[256], shown[96];
+    struct text t;
+    copy_text(shown, length + 1 < sizeof shown ? length + 1 : sizeof shown, name);
+    text_begin(&t, line, sizeof line);
+    text_add(&t, what);
+    text_add(&t, shown);
+    if (hint) {
+        text_add(&t, " (did you mean ");
+        text_add(&t, hint);
+        text_add(&t, "?)");
+    }
+    message(line);
+}
+
+void knobs_complain(void) {
+    for (char **entry = environ; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (strncmp(*entry, "COMMTAP_", 8) != 0 || !equals)
+            continue;
+        size_t length = (size_t)(equals - *entry);
+        bool exact = false;
+        const char *hint = length < 64 ? nearest(*entry, length, &exact) : NULL;
+        if (!exact)
+            complain("unknown variable ", *entry, length, hint);
+        else if (!known_value(*entry, length, equals + 1))
+            complain("value not understood, default used: ", *entry, strlen(*entry), NULL);
+    }
+}
+
+/* * and ? as in the shell, letters in either case. */
+static bool glob(const char *pattern, const char *end, const char *text) {
+    for (; pattern < end; pattern++, text++) {
+        if (*pattern == '*') {
+            do
+                if (glob(pattern + 1, end, text))
+                    return true;
+            while (*text++);
+            return false;
+        }
+        if (!*text || (*pattern != '?' && lower(*pattern) != lower(*text)))
+            return false;
+    }
+    return !*text;
+}
+
+static const char *without_prefix(const char *name) {
+    if (!strncmp(name, "MPI_", 4) || !strncmp(name, "nccl", 4))
+        return name + 4;
+    return name;
+}
+
+bool knobs_match(const char *patterns, const char *name) {
+    bool included = false, any_inclusion = false;
+    for (const char *p = patterns; *p;) {
+        const char *end = strchr(p, ',');
+        end = end ? end : p + strlen(p);
+        bool exclude = *p == '!';
+        const char *pattern = p + exclude;
+        bool hit = glob(pattern, end, name) || glob(pattern, end, without_prefix(name));
+        if (exclude && hit)
+            return false;
+        any_inclusion |= !exclude && pattern < end;
+        included |= !exclude && hit;
+        p = *end ? end + 1 : end;
+    }
+    return included || !any_inclusion;
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Recording: threads, lanes and their rings. The hot path's own state.
+ * Lives here: whether this process records, what each thread writes to, the commit of one record.
+ * Must not live here: anything about MPI or NCCL, and what is aggregated (aggregates.h).
+ */
+#ifndef COMMTAP_SHIM_RECORD_RECORDER_H
+#define COMMTAP_SHIM_RECORD_RECORDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "shim/call.h"
+#include "shim/record/clock.h"
+#include "shim/record/definitions.h"
+#include "shim/record/dump_file.h"
+#include "shim/format.h"
+#include "shim/record/knobs.h"
+#include "shim/record/trace_windows.h"
+
+#define LANES_EXCLUSIVE 7u                     /* one writer each; the next one is shared by all further threads */
+#define LANE_DEVICE     (LANES_EXCLUSIVE + 1u) /* the GPU harvester's own */
+#define LANES_MAX       (LANE_DEVICE + 1u)
+#define LANE_STATES     64u /* the others hold further tables of lanes whose first ones are full */
+#define THREAD_SLOTS    256u
+
+struct lane {
+    struct record *ring;
+    uint64_t mask;
+    uint64_t head;               /* next ticket (exclusive lanes) */
+    uint64_t keep_from;          /* records about to be overwritten are offered to a sampled window from this t0 on */
+    const struct anchors *clock; /* of the records' t0: ticks, or device ns in the harvester's lane */
+    struct lane_state *state;
+    struct row_table *operations; /* aggregates.h */
+    struct row_table *peers;
+    struct row_table *sites;  /* NULL while stacks are off */
+    struct size_count *sizes; /* distinct sizes per (call, communicator), aggregates.c */
+    uint32_t index;
+    bool shared;
+    uint32_t ready; /* released once the above is filled */
+    struct window_writer window;
+};
+
+/* What a thread needs in its calls; in anonymous memory, found through one TLS pointer. */
+struct thread {
+    uint32_t generation; /* of the activation it belongs to: a forked child's copy never matches */
+    uint32_t tid;
+    uintptr_t outer; /* stack pointer of the outermost wrapper's caller while inside one, 0 outside */
+    struct lane *lane;
+    struct in_flight *slot;
+    struct in_flight spare_slot; /* for threads beyond THREAD_SLOTS */
+    void *scratch;               /* grows with the largest request array seen */
+    size_t scratch_bytes;
+    uint64_t wait_ticks;         /* length of the Wait or Test call being left */
+    struct stack_memory *stacks; /* stacks/stacks.c; NULL: this thread has no stacks */
+    struct shape *shapes;        /* call_cache.h; NULL: it remembers none */
+    struct call_frame *call;     /* NCCL's call under way; of interest only while `outer` is set */
+    struct nccl_group *group;    /* operations of the thread's open NCCL group; NULL before its first one */
+    bool pooled;
+};
+
+struct recorder {
+    struct dumpfile file;
+    struct dump_header *header;
+    struct anchors anchors;
+    struct lane lanes[LANES_MAX];
+    struct lane_state *lane_states;
+    uint32_t extensions; /* lane states taken for further tables */
+    struct in_flight *slots;
+    struct thread *threads; /* THREAD_SLOTS of them, thread i owns slot i */
+    struct pending *pending;
+    uint32_t pending_count;
+    struct progress *progress;
+    uint32_t progress_count;
+    struct windows windows;
+    struct definitions definitions;
+    uint32_t epoch_bits; /* current epoch, shifted to where rows want it */
+    uint32_t next_op;
+    bool ready; /* the library is initialised and known: its calls may be looked into */
+    bool paused;
+    bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
+    bool verbose;
+    bool marks_steps; /* COMMTAP_STEP names ranges */
+    bool gave_up;     /* activation failed or recording was switched off: never tried again */
+    uint32_t generation;
+    struct knobs knobs;
+    bool enabled[CALL_INDEX_COUNT]; /* by COMMTAP_OPS */
+};
+
+extern struct recorder recorder;
+extern __thread struct thread *this_thread;
+
+/* Generation of the live activation, 0 when this process does not record. It lies in a page that the kernel wipes in
+ * a forked child: two writers must never share a dump. */
+extern const volatile uint32_t *recorder_armed;
+
+/* Reads the knobs, at the first call only: the constructor's, or a communication call's from a library whose own
+ * constructor runs before ours. False when the environment sets none: they were not touched then. */
+bool recorder_read_environment(void);
+
+/* Opens the dump and arms the process. Safe to race: one caller wins, the others go unrecorded meanwhile. Returns
+ * whether the process records now. */
+bool recorder_activate(void);
+
+/* Stops recording in this process for good, with `why` in the dump and on world rank 0's stderr. */
+void recorder_switch_off(const char *why);
+
+/* At the library's end: marks the normal exit and delivers a staged dump. */
+void recorder_exit(void);
+
+/* Makes the shared lane ahead of need, so that no thread finds it half made. */
+void recorder_expect_threads(void);
+
+/* The lane of device records, whose t0 are CLOCK_MONOTONIC ns as `clock` relates them to REALTIME. For one writer, once
+ * per activation; NULL when there is no room. */
+struct lane *recorder_open_device_lane(const struct anchors *clock);
+
+/* Gives the calling thread a lane and a slot. NULL when there is no memory. */
+struct thread *recorder_attach(void);
+
+/* Scratch memory of at least `bytes`, the same until the thread asks again. NULL when there is none. */
+void *thread_scratch_more(struct thread *self, size_t bytes);
+static inline void *thread_scratch(struct thread *self, size_t bytes) {
+    return likely(bytes <= self->scratch_bytes) ? self->scratch : thread_scratch_more(self, bytes);
+}
+
+/* The calling thread's state, or NULL when this process does not record. */
+static inline struct thread *recorder_thread(void) {
+    struct thread *self = this_thread;
+    uint32_t armed = *recorder_armed;
+    if (likely(self && self->generation == armed))
+        return self;
+    return armed ? recorder_attach() : NULL;
+}
+
+/* Notes a mark of the job's: `level` as MPI_Pcontrol has it, 100 and above begin a step. */
+void recorder_mark(int32_t level);
+
+/* Adds without a lock prefix where only one thread can be here. Returns the value before. */
+static inline uint32_t count_up(uint32_t *counter) {
+    if (recorder.multithreaded)
+        return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+    return (*counter)++;
+}
+
+static inline void count_loss(uint64_t *counter) {
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/* Takes a slot of a shared ring; NULL when a slower thread is still writing it. */
+struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket);
+
+/* The slot for the next record, marked as being written. */
+static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
+    if (unlikely(lane->shared)) {
+        uint64_t claimed; /* of its own: a caller's ticket whose address is known to nobody stays in a register */
+        struct record *record = ring_claim_shared(lane, &claimed);
+        *ticket = claimed;
+        return record;
+    }
+    uint64_t next = lane->head;
+    struct record *record = &lane->ring[next & lane->mask];
+    if (next > lane->mask && unlikely(record->t0 >= lane->keep_from))
+        windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
+    __atomic_store_n(&record->commit, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    *ticket = next;
+    return record;
+}
+
+/* Publishes it. */
+static inline void ring_end(struct lane *lane, struct record *record, uint64_t ticket) {
+    __atomic_store_n(&record->commit, ticket + 1, __ATOMIC_RELEASE);
+    if (likely(!lane->shared)) {
+        lane->head = ticket + 1;
+        __atomic_store_n(&lane->state->head, ticket + 1, __ATOMIC_RELAXED);
+    }
+}
+
+#endif

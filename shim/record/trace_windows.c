@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Implementation of trace_windows.h. A block belongs to one lane while it is in use; only that lane writes or frees it,
+ * so there is nothing to lock.
+ */
+#include "shim/record/trace_windows.h"
+
+#include <string.h>
+
+#define WINDOW_NS      (WINDOW_SECONDS * 1000000000ull)
+#define BLOCK_RESERVED UINT64_MAX
+/* One busy window may fill at most this share of the area: several windows tell more than one. */
+#define SHARE_OF_AREA 4u
+
+static bool is_kept(uint64_t window, uint32_t level) {
+    return (window & ((1ull << level) - 1)) == 0;
+}
+
+static void free_own_blocks(struct windows *w, struct window_writer *writer, uint32_t level) {
+    for (uint32_t i = 0; i < w->count; i++) {
+        struct window_block *block = &w->blocks[i];
+        uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
+        if (window != 0 && window != BLOCK_RESERVED && block->lane == writer->lane && !is_kept(window - 1, level))
+            __atomic_store_n(&block->window, 0, __ATOMIC_RELEASE);
+    }
+    writer->level = level;
+    writer->state->window_level = level;
+}
+
+static struct window_block *take_free_block(struct windows *w, struct window_writer *writer) {
+    for (uint32_t tried = 0; tried < w->count; tried++) {
+        uint32_t i = (w->cursor + tried) % w->count;
+        uint64_t expected = 0;
+        struct window_block *block = &w->blocks[i];
+        if (!__atomic_compare_exchange_n(&block->window, &expected, BLOCK_RESERVED, false, __ATOMIC_ACQUIRE,
+                                         __ATOMIC_RELAXED))
+            continue;
+        w->cursor = i + 1;
+        memset(block->records, 0, sizeof block->records);
+        block->used = 0;
+        block->lane = writer->lane;
+        __atomic_store_n(&block->window, writer->window + 1, __ATOMIC_RELEASE);
+        writer->taken++;
+        return block;
+    }
+    return NULL;
+}
+
+static struct window_block *next_block(struct windows *w, struct window_writer *writer) {
+    if (writer->taken >= (w->count + SHARE_OF_AREA - 1) / SHARE_OF_AREA)
+        return NULL;
+    struct window_block *block = take_free_block(w, writer);
+    if (block)
+        return block;
+    uint32_t level = writer->level + 1;
+    if (level > 40)
+        return NULL;
+    __atomic_compare_exchange_n(&w->level, &writer->level, level, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    free_own_blocks(w, writer, __atomic_load_n(&w->level, __ATOMIC_RELAXED));
+    return is_kept(writer->window, writer->level) ? take_free_block(w, writer) : NULL;
+}
+
+static void enter_window(struct window_writer *writer, const struct anchors *anchors, uint64_t at_ticks) {
+    uint64_t window = anchors_realtime_ns(anchors, at_ticks) / WINDOW_NS;
+    writer->window = window;
+    writer->end_ticks = anchors_ticks(anchors, (window + 1) * WINDOW_NS);
+    if (writer->end_ticks <= at_ticks) /* REALTIME was stepped in between: any later instant does */
+        writer->end_ticks = at_ticks + 1;
+    writer->block = NULL;
+    writer->taken = 0;
+}
+
+static void copy_record(struct window_block *block, const struct record *record) {
+    struct record *to = &block->records[block->used];
+    uint64_t commit = record->commit;
+    *to = *record;
+    to->commit = 0;
+    __atomic_store_n(&to->commit, commit, __ATOMIC_RELEASE);
+    block->used++;
+}
+
+void windows_keep(struct windows *w, struct window_writer *writer, const struct anchors *anchors,
+                  const struct record *record, uint64_t *keep_from) {
+    if (w->count == 0) {
+        *keep_from = UINT64_MAX;
+        return;
+    }
+    if (record->commit == 0)
+        return;
+    if (record->t0 >= writer->end_ticks)
+        enter_window(writer, anchors, record->t0);
+    uint32_t level = __atomic_load_n(&w->level, __ATOMIC_RELAXED);
+    if (level != writer->level)
+        free_own_blocks(w, writer, level);
+    if (is_kept(writer->window, level)) {
+        if (!writer->block || writer->block->used == WINDOW_BLOCK_RECORDS)
+            writer->block = next_block(w, writer);
+        if (writer->block) {
+            copy_record(writer->block, record);
+            return;
+        }
+        writer->state->windows_lost++;
+    }
+    *keep_from = writer->end_ticks; /* nothing more of this window */
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Sampled windows: what a long job keeps of its past after the ring has gone round.
+ * Time is cut into windows of WINDOW_SECONDS of REALTIME; those divisible by 2^level are kept, level growing when the
+ * area is full, so that all ranks keep overlapping windows without talking to each other.
+ * Lives here: choosing windows, taking and freeing blocks. Must not live here: the ring.
+ */
+#ifndef COMMTAP_SHIM_RECORD_TRACE_WINDOWS_H
+#define COMMTAP_SHIM_RECORD_TRACE_WINDOWS_H
+
+#include <stdint.h>
+
+#include "shim/record/clock.h"
+#include "shim/format.h"
+
+struct windows {
+    struct window_block *blocks; /* NULL: none */
+    uint32_t count;
+    uint32_t level;  /* atomic */
+    uint32_t cursor; /* where the last free block was found */
+};
+
+/* One lane's place in the area. */
+struct window_writer {
+    struct window_block *block;
+    struct lane_state *state;
+    uint64_t window;    /* current window number */
+    uint64_t end_ticks; /* where it ends */
+    uint32_t lane;
+    uint32_t level; /* last level this lane has freed its blocks for */
+    uint32_t taken; /* blocks taken for the current window */
+    uint32_t busy;  /* shared lanes: one thread at a time */
+};
+
+/* Offers a record that is about to be overwritten. Moves *keep_from to the next t0 worth offering. */
+void windows_keep(struct windows *windows, struct window_writer *writer, const struct anchors *anchors,
+                  const struct record *record, uint64_t *keep_from);
+
+#endif
