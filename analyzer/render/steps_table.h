@@ -2,7 +2,7 @@
  *
  * Steps as a table: one row per rank, per step, or per both.
  * Lives here: averaging over steps or ranks, keys and looks of the columns.
- * Must not live here: how steps are found (analyse/steps.h).
+ * Must not live here: how steps are found (steps/steps.h).
  */
 #ifndef COMMTAP_RENDER_STEPS_TABLE_H
 #define COMMTAP_RENDER_STEPS_TABLE_H
