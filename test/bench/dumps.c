@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 #define SLOW_RANK 3
 #define ROUND_NS  1000000

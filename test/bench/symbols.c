@@ -10,7 +10,7 @@
 
 #include "analyzer/symbols/elf_file.h"
 #include "analyzer/symbols/symbols.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum { ADDRESSES = 3000, DEPTH = 15 };
 #define BASE UINT64_C(0x7f0000000000)

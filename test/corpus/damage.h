@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 struct damage {
     const char *name;

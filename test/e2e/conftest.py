@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Fixtures of the end-to-end tests. Must not live here: helpers that a test calls (jobs.py), tests.
+# Fixtures of the end-to-end tests. Must not live here: helpers that a test calls (test/support/jobs.py), tests.
+import pathlib
+import sys
+
 import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 @pytest.fixture(params=["openmpi", "mpich"])

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs  # noqa: E402
 
 FILE_SYSTEMS = ("btrfs", "xfs-reflink", "xfs", "ext4", "tmpfs", "overlay")

@@ -9,7 +9,7 @@
 #define COMMTAP_TEST_FUZZ_FAULTS_H
 
 #include "test/fuzz/step.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum fault { FAULT_ITEM, FAULT_COPY, FAULT_SECTION, FAULT_DEFINITION, FAULT_HEADER, FAULT_BYTES, FAULT_CUT, FAULTS };
 

@@ -21,7 +21,7 @@
 #include "analyzer/symbols/skip_list.h"
 #include "test/fuzz/job.h"
 #include "test/fuzz/line.h"
-#include "test/unit/elf_builder.h"
+#include "test/support/elf_builder.h"
 
 enum { ARGUMENTS_MAX = 64, TEXT_MAX = 4096 };
 

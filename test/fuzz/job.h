@@ -12,7 +12,7 @@
 
 #include "test/fuzz/memory.h"
 #include "test/fuzz/step.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum { JOB_RANKS_MAX = 8, JOB_LANES_MAX = 3 };
 

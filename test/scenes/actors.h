@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "analyzer/load/dump.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum act {
     ACT_WORK,       /* ns of own work (on the GPU's stream where there is one) */

@@ -9,7 +9,7 @@
 #define COMMTAP_TEST_HANG_H
 
 #include "analyzer/diagnose/diagnose.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum fault {
     FAULT_NONE = 0,   /* the program runs to its end */

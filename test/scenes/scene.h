@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "analyzer/load/dump.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum noise {
     NOISE_NONE = 0,

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs  # noqa: E402  (its folder has to be on the path first)
 
 STRESS = jobs.BUILD / "test" / "stress"

@@ -9,7 +9,7 @@
 
 #include "analyzer/align/common_clock.h"
 #include "analyzer/match/directory.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum { HAND_RANKS_MAX = 8 };
 

@@ -17,8 +17,8 @@
 #include "analyzer/waits/hot_sites.h"
 #include "analyzer/profile/summary.h"
 #include "analyzer/render/call_tree.h"
-#include "test/unit/dump_builder.h"
-#include "test/unit/elf_builder.h"
+#include "test/support/dump_builder.h"
+#include "test/support/elf_builder.h"
 
 enum { RANKS = 2 };
 

@@ -19,7 +19,7 @@
 
 #include "analyzer/load/dump.h"
 #include "analyzer/load/rows.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum { RECORDS = 2000, CALLS = 3 };
 

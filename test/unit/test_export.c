@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "analyzer/render/export_table.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 static struct dump_builder *builder;
 static struct dump *dump;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzer/load/dump.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 static struct dump *open_builder(const struct dump_builder *builder) {
     size_t bytes;

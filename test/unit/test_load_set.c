@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #include "analyzer/load/dump.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 static char directory[64];
 

@@ -14,7 +14,7 @@
 
 #include "analyzer/profile/summary.h"
 #include "analyzer/profile/summary_deepspeed.h"
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 enum { RANKS_MAX = 4 };
 

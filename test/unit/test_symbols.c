@@ -19,8 +19,8 @@
 #include "analyzer/symbols/elf_file.h"
 #include "analyzer/symbols/lines.h"
 #include "analyzer/symbols/symbols.h"
-#include "test/unit/dump_builder.h"
-#include "test/unit/elf_builder.h"
+#include "test/support/dump_builder.h"
+#include "test/support/elf_builder.h"
 
 static char directory[] = "/tmp/commtap-symbols-XXXXXX";
 

@@ -3,7 +3,7 @@
  * Small ELF files for tests.
  * Lives here: their layout. Must not live here: anything that reads them.
  */
-#include "test/unit/elf_builder.h"
+#include "test/support/elf_builder.h"
 
 #include <elf.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * Lives here: the layout of the sections and the bookkeeping of what is used.
  * Must not live here: code shared with the loader or the shim, which would hide a common mistake.
  */
-#include "test/unit/dump_builder.h"
+#include "test/support/dump_builder.h"
 
 #include <errno.h>
 #include <fcntl.h>
