@@ -9,6 +9,9 @@
  * table and are never moved; the file only grows. Everything is in the byte order and with the alignment of
  * the machine that wrote it; `byte_order` tells.
  *
+ * A reader of version 1.x takes every dump of version 1.y, earlier or later: doc/FORMAT.md says what a minor version
+ * may change and what needs a new major one.
+ *
  * A process can die between any two stores. What a reader may trust is therefore always guarded:
  *   - records: `commit` is 0 while a record is written and its ticket + 1 (released last) afterwards;
  *   - aggregate rows, progress rows, clock anchors: `version` is odd while the row is written, 0 when unused;
@@ -27,7 +30,11 @@
 #include <stdint.h>
 
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
-#define FORMAT_VERSION           1u
+#define FORMAT_MAJOR             1u
+#define FORMAT_MINOR             0u
+#define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
+#define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
+#define FORMAT_MINOR_OF(version) ((version) >> 16)
 #define FORMAT_BYTE_ORDER        0x01020304u
 #define FORMAT_FILE_PREFIX       "commtap."
 #define FORMAT_FILE_SUFFIX       ".ct"
@@ -127,9 +134,9 @@ enum dump_place {
 
 struct dump_header {
     char magic[8];
-    uint32_t version;
+    uint32_t version; /* FORMAT_VERSION of the writer: the major version below, the minor one in the upper 16 bits */
     uint32_t byte_order;
-    uint32_t header_bytes; /* sizeof(struct dump_header) of the writer */
+    uint32_t header_bytes; /* of the writer: a later minor version's is longer, and what it adds lies at the end */
     uint32_t section_bytes;
     uint32_t record_bytes;
     uint32_t state; /* enum dump_state bits */

@@ -19,6 +19,7 @@ struct check_row {
     const struct dump *dump;
     const char *file; /* name without directory */
     const char *state;
+    char format[16]; /* "1.0" */
     uint64_t events, lost, torn, calls;
     bool duplicate;
 };
@@ -72,6 +73,8 @@ static struct check_row describe(const struct dump *dump, bool duplicate) {
     if (!dump->header)
         return row;
     row.state = state_of(dump);
+    snprintf(row.format, sizeof row.format, "%u.%u", FORMAT_MAJOR_OF(dump->header->version),
+             FORMAT_MINOR_OF(dump->header->version));
     for (uint32_t i = 0; i < dump->lane_count; i++) {
         if (!dump->lanes[i].state)
             continue;
@@ -104,6 +107,7 @@ VALUE(torn, HEADER ? cell_unsigned(row->torn) : cell_unknown())
 VALUE(problems, cell_unsigned(row->dump->problems.count + row->dump->problems.dropped))
 VALUE(duplicate, cell_switch(row->duplicate))
 VALUE(trouble, HEADER && row->dump->trouble[0] ? cell_text(row->dump->trouble) : cell_unknown())
+VALUE(format, HEADER ? cell_text(row->format) : cell_unknown())
 VALUE(file, cell_text(row->file))
 
 static const struct column columns[] = {
@@ -121,6 +125,7 @@ static const struct column columns[] = {
     {"problems", "problems", .value = problems, .doc = "things wrong with the file"},
     {"duplicate", NULL, .value = duplicate, .doc = "another dump has the same identity: left out"},
     {"trouble", "trouble", .value = trouble, .left = true, .optional = true, .doc = "why recording was switched off"},
+    {"format", "format", .value = format, .left = true, .doc = "version of the file's format"},
     {"file", "file", .value = file, .left = true, .doc = "name of the file"},
     {NULL, NULL, .value = NULL},
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One dump file: checking header and sections, handing out safe pointers.
- * Lives here: everything about the file's layout.
- * Must not live here: definitions (definitions.c, stacks.c), rings (ring.c), ticks to time (clock.c), the bytes
- * themselves (mapping.c), directories (set.c).
+ * One dump file: checking its header, what each of its sections holds, handing out safe pointers.
+ * Must not live here: which sections can be used (sections.c), definitions (definitions.c, stacks.c), rings (ring.c),
+ * ticks to time (clock.c), the bytes themselves (mapping.c), directories (set.c).
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -16,29 +15,10 @@
 
 enum { PROBLEMS_MAX = 64 };
 #define RING_RECORDS_MAX (1u << 24)
-
-static const struct {
-    const char *name;
-    uint32_t item_bytes;
-} section_kinds[] = {
-    [SECTION_CALLS] = {"calls", sizeof(struct call_name)},
-    [SECTION_ANCHORS] = {"clock anchors", sizeof(struct clock_anchor)},
-    [SECTION_IN_FLIGHT] = {"in-flight slots", sizeof(struct in_flight)},
-    [SECTION_PENDING] = {"pending operations", sizeof(struct pending)},
-    [SECTION_PROGRESS] = {"progress rows", sizeof(struct progress)},
-    [SECTION_DEFINITIONS] = {"definitions", 1},
-    [SECTION_WINDOWS] = {"sampled windows", sizeof(struct window_block)},
-    [SECTION_LANES] = {"lanes", sizeof(struct lane_state)},
-    [SECTION_RING] = {"ring", sizeof(struct record)},
-    [SECTION_OPERATIONS] = {"operation rows", sizeof(struct operation_row)},
-    [SECTION_SITES] = {"site rows", sizeof(struct site_row)},
-    [SECTION_PEERS] = {"peer rows", sizeof(struct peer_row)},
-    [SECTION_DEVICES] = {"devices", sizeof(struct device_state)},
-    [SECTION_DEVICE_ANCHORS] = {"device anchors", sizeof(struct device_anchor)},
-    [SECTION_SENSORS] = {"sensor rows", sizeof(struct sensor_row)},
-    [SECTION_TRANSFERS] = {"transfer rows", sizeof(struct transfer_row)},
-};
-enum { SECTION_KINDS = sizeof section_kinds / sizeof *section_kinds };
+/* The header of format 1.0, up to the end of its section table: no file may have a shorter one. */
+enum { HEADER_FIRST_BYTES = 6728 };
+_Static_assert(offsetof(struct dump_header, sections) + SECTIONS_MAX * sizeof(struct section) == HEADER_FIRST_BYTES,
+               "minor versions add to the header behind its section table");
 
 /* A lane whose state the file does not have. */
 static const struct lane_state no_lane_state;
@@ -81,12 +61,13 @@ static bool check_header(struct dump *dump, const struct dump_header *header) {
     else if (header->byte_order != FORMAT_BYTE_ORDER)
         problem_add(dump, true, offsetof(struct dump_header, byte_order), "invalid byte order mark 0x%08x",
                     header->byte_order);
-    else if (header->version != FORMAT_VERSION)
+    else if (FORMAT_MAJOR_OF(header->version) != FORMAT_MAJOR)
         problem_add(dump, true, offsetof(struct dump_header, version),
-                    "format version %u, this commtap reads version %u", header->version, FORMAT_VERSION);
-    else if (header->header_bytes != sizeof *header)
-        problem_add(dump, true, offsetof(struct dump_header, header_bytes), "header of %u bytes, not %zu",
-                    header->header_bytes, sizeof *header);
+                    "format version %u.%u, this commtap reads versions %u.x", FORMAT_MAJOR_OF(header->version),
+                    FORMAT_MINOR_OF(header->version), FORMAT_MAJOR);
+    else if (header->header_bytes < HEADER_FIRST_BYTES || header->header_bytes > SECTION_ALIGN)
+        problem_add(dump, true, offsetof(struct dump_header, header_bytes), "header of %u bytes, not %u to %u",
+                    header->header_bytes, HEADER_FIRST_BYTES, SECTION_ALIGN);
     else if (header->section_bytes != sizeof(struct section))
         problem_add(dump, true, offsetof(struct dump_header, section_bytes), "section entries of %u bytes, not %zu",
                     header->section_bytes, sizeof(struct section));
@@ -116,85 +97,6 @@ static void copy_texts(struct dump *dump) {
     copy_text(dump->writer, header->writer, sizeof header->writer);
 }
 
-/* ---- sections ---------------------------------------------------------------------------------------------- */
-
-/* A section that passed the checks: `items` of its items lie in the file. */
-struct view {
-    struct section section;
-    uint64_t entry; /* offset of its table entry */
-    const uint8_t *base;
-    uint32_t items;
-};
-
-struct views {
-    struct view items[SECTIONS_MAX];
-    size_t count;
-};
-
-static bool section_is_sound(struct dump *dump, const struct section *section, uint64_t entry) {
-    if (section->kind >= SECTION_KINDS || !section_kinds[section->kind].name) {
-        problem_add(dump, false, entry, "section of unknown kind %u is ignored", section->kind);
-        return false;
-    }
-    const char *name = section_kinds[section->kind].name;
-    if (section->item_bytes != section_kinds[section->kind].item_bytes)
-        problem_add(dump, false, entry, "%s: items of %u bytes, not %u: ignored", name, section->item_bytes,
-                    section_kinds[section->kind].item_bytes);
-    else if (section->offset % SECTION_ALIGN != 0 || section->offset < SECTION_ALIGN)
-        problem_add(dump, false, entry, "%s: offset %llu is no section boundary: ignored", name,
-                    (unsigned long long)section->offset);
-    else if ((uint64_t)section->count * section->item_bytes > section->bytes ||
-             section->bytes > UINT64_MAX - section->offset)
-        problem_add(dump, false, entry, "%s: %u items do not fit its %llu bytes: ignored", name, section->count,
-                    (unsigned long long)section->bytes);
-    else
-        return true;
-    return false;
-}
-
-static bool overlaps(const struct section *a, const struct section *b) {
-    return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
-
-static bool overlaps_any(struct dump *dump, const struct views *views, const struct section *section, uint64_t entry) {
-    for (size_t i = 0; i < views->count; i++)
-        if (overlaps(&views->items[i].section, section)) {
-            problem_add(dump, false, entry, "%s at %llu overlaps %s at %llu: ignored",
-                        section_kinds[section->kind].name, (unsigned long long)section->offset,
-                        section_kinds[views->items[i].section.kind].name,
-                        (unsigned long long)views->items[i].section.offset);
-            return true;
-        }
-    return false;
-}
-
-/* Fills `views` with the sections that can be used. */
-static void collect_sections(struct dump *dump, struct views *views) {
-    uint32_t limit = dump->header->section_limit;
-    if (limit > SECTIONS_MAX) {
-        problem_add(dump, false, offsetof(struct dump_header, section_limit), "section table of %u entries, not %u",
-                    limit, SECTIONS_MAX);
-        limit = SECTIONS_MAX;
-    }
-    for (uint32_t i = 0; i < limit; i++) {
-        const struct section *in_file = &dump->header->sections[i];
-        uint64_t entry = offsetof(struct dump_header, sections) + i * sizeof *in_file;
-        if (in_file->kind == SECTION_FREE)
-            continue;
-        struct section section = *in_file;
-        if (!section_is_sound(dump, &section, entry) || overlaps_any(dump, views, &section, entry))
-            continue;
-        uint64_t available = section.offset < dump->bytes ? dump->bytes - section.offset : 0;
-        uint64_t items = available / section.item_bytes;
-        if (items < section.count)
-            problem_add(dump, false, dump->bytes, "file ends inside %s at %llu: %llu of %u items are there",
-                        section_kinds[section.kind].name, (unsigned long long)section.offset, (unsigned long long)items,
-                        section.count);
-        views->items[views->count++] = (struct view){section, entry, dump->base + (available ? section.offset : 0),
-                                                     items < section.count ? (uint32_t)items : section.count};
-    }
-}
-
 /* ---- what the sections hold --------------------------------------------------------------------------------- */
 
 static bool load_calls(struct dump *dump, const struct view *view) {
@@ -213,7 +115,7 @@ static bool load_calls(struct dump *dump, const struct view *view) {
 static struct dump_lane *lane_at(struct dump *dump, const struct view *view) {
     if (view->section.index >= DUMP_LANES_MAX) {
         problem_add(dump, false, view->entry, "%s of lane %u, there are at most %u: ignored",
-                    section_kinds[view->section.kind].name, view->section.index, DUMP_LANES_MAX);
+                    section_name(view->section.kind), view->section.index, DUMP_LANES_MAX);
         return NULL;
     }
     struct dump_lane *lane = &dump->lanes[view->section.index];
@@ -375,7 +277,7 @@ static void attach_progress(struct dump *dump, const struct view *view) {
             continue;
         uint32_t comm = __atomic_load_n(&rows[i].comm, __ATOMIC_RELAXED);
         if (!dump_communicator(dump, comm))
-            problem_add(dump, false, view->section.offset + i * sizeof *rows,
+            problem_add(dump, false, dump_offset_of(dump, &rows[i]),
                         "progress row of communicator %u, which is not defined", comm);
         else
             dump->communicators[comm].progress = &rows[i];
@@ -392,7 +294,7 @@ static bool seen_before(struct dump *dump, const struct views *views, size_t at)
         const struct section *before = &views->items[i].section;
         if (before->kind == section->kind && (!per_lane || before->index == section->index)) {
             problem_add(dump, false, views->items[at].entry, "second section of %s: ignored",
-                        section_kinds[section->kind].name);
+                        section_name(section->kind));
             return true;
         }
     }
@@ -401,14 +303,10 @@ static bool seen_before(struct dump *dump, const struct views *views, size_t at)
 
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 
-static uint64_t offset_of(const struct dump *dump, const void *item) {
-    return (uint64_t)((const uint8_t *)item - dump->base);
-}
-
 /* Notes how many of `count` rows cannot be used, and where the first of them is. */
 static void note_damaged(struct dump *dump, const char *what, uint32_t count, const void *first) {
     if (count > 0)
-        problem_add(dump, false, offset_of(dump, first), "%u %s make no sense and are left out", count, what);
+        problem_add(dump, false, dump_offset_of(dump, first), "%u %s make no sense and are left out", count, what);
 }
 
 static void check_operations(struct dump *dump, const struct dump_lane *lane) {
@@ -477,7 +375,8 @@ static void check_rows(struct dump *dump) {
 static bool load_sections(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
     struct views views = {.count = 0};
-    collect_sections(dump, &views);
+    if (!sections_collect(loaded, &views))
+        return false;
     const struct view *progress = NULL;
     for (size_t i = 0; i < views.count; i++) {
         if (seen_before(dump, &views, i))
@@ -527,9 +426,14 @@ static bool trim(struct loaded *loaded) {
     return lanes && header;
 }
 
-/* Of a section that is just being added, its kind comes last. */
-static void copy_header(struct dump_header *copy, const struct dump_header *header) {
-    memcpy(copy, header, offsetof(struct dump_header, sections));
+/* What an earlier minor version's header lacks stays zero. Of a section that is just being added, its kind comes last.
+ */
+static void copy_header(struct dump_header *copy, const struct dump *dump) {
+    const struct dump_header *header = (const struct dump_header *)dump->base;
+    size_t bytes = header->header_bytes < dump->bytes ? header->header_bytes : dump->bytes;
+    if (bytes < HEADER_FIRST_BYTES)
+        bytes = HEADER_FIRST_BYTES;
+    memcpy(copy, header, bytes < sizeof *copy ? bytes : sizeof *copy);
     for (size_t i = 0; i < SECTIONS_MAX; i++) {
         uint32_t kind = __atomic_load_n(&header->sections[i].kind, __ATOMIC_ACQUIRE);
         copy->sections[i] = header->sections[i];
@@ -539,15 +443,15 @@ static void copy_header(struct dump_header *copy, const struct dump_header *head
 
 static struct dump *load(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
-    if (dump->bytes < sizeof *loaded->header) {
-        problem_add(dump, true, dump->bytes, "file ends after %zu bytes, inside the header of %zu", dump->bytes,
-                    sizeof *loaded->header);
+    if (dump->bytes < HEADER_FIRST_BYTES) {
+        problem_add(dump, true, dump->bytes, "file ends after %zu bytes, inside the header of %u", dump->bytes,
+                    HEADER_FIRST_BYTES);
         return dump;
     }
-    loaded->header = malloc(sizeof *loaded->header);
+    loaded->header = calloc(1, sizeof *loaded->header);
     bool enough_memory = loaded->header != NULL;
     if (enough_memory) {
-        copy_header(loaded->header, (const struct dump_header *)dump->base);
+        copy_header(loaded->header, dump);
         if (!check_header(dump, loaded->header))
             return dump;
         copy_texts(dump);
@@ -601,6 +505,7 @@ void dump_close(struct dump *dump) {
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         if (loaded->own_rings[lane])
             munmap(loaded->own_rings[lane], (size_t)dump->lanes[lane].ring_records * sizeof(struct record));
+    sections_close(loaded);
     mapping_close(&loaded->mapping);
     for (uint32_t i = 0; i < dump->communicator_count; i++)
         free((char *)dump->communicators[i].name);
@@ -622,11 +527,12 @@ void dump_close(struct dump *dump) {
 
 void dump_refresh(struct dump *dump) {
     struct loaded *loaded = loaded_of(dump);
-    struct dump_header now;
+    struct dump_header now = {0};
     if (!dump->header)
         return;
     mapping_reread(&loaded->mapping, dump->path);
-    memcpy(&now, dump->base, sizeof now);
+    sections_refresh(loaded);
+    copy_header(&now, dump);
     if (memcmp(now.magic, FORMAT_MAGIC, sizeof now.magic) != 0) /* no longer the file that was opened */
         return;
     loaded->header->state = now.state;

@@ -47,6 +47,8 @@ struct loaded {
     uint32_t ring_available[DUMP_LANES_MAX]; /* slots that the file really has */
     uint64_t ring_valid[DUMP_LANES_MAX];     /* committed records in [first_ticket, end_ticket) */
     struct clock_model clock;
+    struct converted *converted; /* sections brought to this version's layout; their bytes are the dump's own */
+    size_t converted_count;
 };
 
 static inline struct loaded *loaded_of(const struct dump *dump) {
@@ -56,6 +58,30 @@ static inline struct loaded *loaded_of(const struct dump *dump) {
 /* Notes something wrong. The text is cut to size. */
 void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* A section that passed the checks: `items` of its items lie at `base`, each as this version lays them out. */
+struct view {
+    struct section section; /* as the file has it */
+    uint64_t entry;         /* offset of its table entry */
+    const uint8_t *base;
+    uint32_t items;
+};
+
+struct views {
+    struct view items[SECTIONS_MAX];
+    size_t count;
+};
+
+/* A section's name for messages. `kind` is one that sections_collect took. */
+const char *section_name(uint32_t kind);
+/* Fills `views` with the sections that can be used; notes the others as problems, but for kinds that only a later minor
+ * version has. Returns false when memory is short. */
+bool sections_collect(struct loaded *loaded, struct views *views);
+/* Takes what a live writer has put meanwhile into sections of another minor version's layout. */
+void sections_refresh(struct loaded *loaded);
+void sections_close(struct loaded *loaded);
+/* Where in the file an item of a section lies, for messages. */
+uint64_t dump_offset_of(const struct dump *dump, const void *item);
 
 /* The list of all dumps opened from files, and what must not be opened (open_dumps.c). */
 void open_dumps_add(struct loaded *loaded);

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Dumps of other versions of the format: every earlier one, as kept in test/corpus/format, and made-up later minor ones,
+# whose header, items and sections are longer and more than this version knows.
+import gzip
+import json
+import shutil
+import struct
+
+import pytest
+
+import jobs
+
+CORPUS = jobs.ROOT / "test" / "corpus" / "format"
+KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*/*/"))
+CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce"}
+
+# Places in struct dump_header and struct section (shim/format.h).
+VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
+HEADER_END = 6728
+SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
+ALIGN = 65536
+KINDS_OF_ONE_LENGTH = {6, 7, 9}  # definitions, sampled windows, rings: their items never change within a major version
+
+
+def unpack(kept, where):
+    where.mkdir(exist_ok=True)
+    for path in sorted((CORPUS / kept).glob("*.ct.gz")):
+        (where / path.name.removesuffix(".gz")).write_bytes(gzip.decompress(path.read_bytes()))
+    return where
+
+
+def sections_of(dump):
+    limit = struct.unpack_from("<I", dump, SECTION_LIMIT)[0]
+    return [SECTION.unpack_from(dump, SECTIONS + i * SECTION.size) for i in range(limit)]
+
+
+def with_longer_items(dump, minor, more):
+    """The dump as a later minor version might write it: `more` bytes that nobody knows behind the header and every
+    item, and a section of an unknown kind."""
+    header = bytearray(dump[:HEADER_END]) + b"\xee" * more
+    struct.pack_into("<I", header, VERSION, 1 | minor << 16)
+    struct.pack_into("<I", header, HEADER_BYTES, HEADER_END + more)
+    body = bytearray()
+    used = 0
+    for i, (kind, index, offset, size, count, item) in enumerate(sections_of(dump)):
+        if kind == 0:
+            continue
+        held = dump[offset:offset + size]
+        if kind not in KINDS_OF_ONE_LENGTH:
+            held = b"".join(held[at:at + item] + b"\xee" * more for at in range(0, count * item, item))
+            item += more
+        held += b"\0" * (-len(held) % ALIGN)
+        SECTION.pack_into(header, SECTIONS + i * SECTION.size, kind, index, ALIGN + len(body), len(held), count, item)
+        body += held
+        used = i + 1
+    SECTION.pack_into(header, SECTIONS + used * SECTION.size, 97, 0, ALIGN + len(body), ALIGN, 10, 8)
+    return bytes(header) + b"\0" * (ALIGN - len(header)) + bytes(body) + b"\xee" * ALIGN
+
+
+def rewrite(where, change):
+    for path in jobs.dumps(where):
+        path.write_bytes(change(path.read_bytes()))
+
+
+def everything(where):
+    """What the commands say of the dumps, as JSON; without what names the directory."""
+    said = {name: json.loads(jobs.commtap(name, "--format", "json", where).stdout)
+            for name in ("summary", "stragglers", "steps", "calls", "diagnose", "report", "check")}
+    for row in said["check"]["dumps"]:
+        row.pop("format", None)
+    return json.loads(json.dumps(said).replace(str(where), "DIR"))
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_dump_of_every_version_says_what_it_said_when_it_was_written(kept, tmp_path):
+    where = unpack(kept, tmp_path / "dumps")
+    expected = json.loads((CORPUS / f"{kept}.summary.json").read_text())
+    rows = jobs.summary(where)["summary"]
+    assert [{key: row[key] for key in expected[0]} for row in rows] == expected
+    assert {row["op"] for row in rows} >= {CALLER_OF[kept.split("/")[1]]}
+    check = json.loads(jobs.commtap("check", "--format", "json", where).stdout)
+    assert [row["format"] for row in check["dumps"]] == [kept.split("/")[0]] * 2
+    assert [row["problems"] for row in check["dumps"]] == [0, 0]
+
+
+def test_the_slow_rank_of_a_kept_job_is_named(tmp_path):
+    for kept in (kept for kept in KEPT if kept.endswith("/nccl")):
+        named = jobs.stragglers(jobs.report(unpack(kept, tmp_path / kept.replace("/", "_"))))
+        assert [(straggler["kind"], straggler["rank"]) for straggler in named] == [("rank", 1)]
+
+
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("more", [8, 24, 136])
+def test_a_later_minor_version_says_the_same(kept, more, tmp_path):
+    where = unpack(kept, tmp_path / "dumps")
+    before = everything(where)
+    rewrite(where, lambda dump: with_longer_items(dump, 3, more))
+    assert everything(where) == before
+    check = json.loads(jobs.commtap("check", "--format", "json", where).stdout)
+    assert {row["format"] for row in check["dumps"]} == {"1.3"}
+    assert "1.3" in jobs.commtap("check", where).stdout
+
+
+def test_an_unknown_section_is_a_problem_where_the_version_is_known(tmp_path):
+    where = unpack("1.0/mpi", tmp_path / "dumps")
+    rewrite(where, lambda dump: with_longer_items(dump, 0, 8))
+    assert "section of unknown kind 97" in jobs.commtap("check", where, codes=(1,)).stdout
+
+
+@pytest.mark.parametrize("version, named", [(2, "2.0"), (2 | 5 << 16, "2.5"), (0, "0.0")])
+def test_another_major_version_is_refused_with_its_number(version, named, tmp_path):
+    where = unpack("1.0/mpi", tmp_path / "dumps")
+    rewrite(where, lambda dump: dump[:VERSION] + struct.pack("<I", version) + dump[VERSION + 4:])
+    said = jobs.commtap("report", where, codes=(3,)).stderr
+    assert f"format version {named}, this commtap reads versions 1.x" in said
+    assert f"offset {VERSION}" in said
+
+
+@pytest.mark.parametrize("kind, item", [(10, 760), (3, 56), (9, 72), (7, 4104), (1, 0)])
+def test_items_that_no_version_writes_are_left_out(kind, item, tmp_path):
+    """Shorter than in format 1.0, or of another length where the length is fixed."""
+    def spoil(dump):
+        spoilt = bytearray(dump)
+        for i, section in enumerate(sections_of(dump)):
+            if section[0] == kind:
+                SECTION.pack_into(spoilt, SECTIONS + i * SECTION.size, *section[:5], item)
+        return bytes(spoilt)
+
+    where = unpack("1.0/mpi", tmp_path / "dumps")
+    rewrite(where, spoil)
+    assert f"items of {item} bytes" in jobs.commtap("check", where, codes=(1,)).stdout
+
+
+def test_a_truncated_dump_of_a_later_version_gives_what_is_left(tmp_path):
+    whole = unpack("1.0/nccl", tmp_path / "whole")
+    rewrite(whole, lambda dump: with_longer_items(dump, 1, 24))
+    length = min(path.stat().st_size for path in jobs.dumps(whole))
+    for share in (3, 6, 9):
+        where = tmp_path / f"cut{share}"
+        shutil.copytree(whole, where)
+        rewrite(where, lambda dump, share=share: dump[:length * share // 10])
+        jobs.commtap("report", where)
