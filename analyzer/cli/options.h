@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command line -> values, by a command's option table; help and completion from the same table; where output goes.
- * Lives here: parsing, usage messages, help texts, the output stream of a command.
- * Must not live here: what any option means to a command.
+ * Command line -> values, by a command's option table; help and completion from the same table.
+ * Lives here: parsing, usage messages, help texts.
+ * Must not live here: what any option means to a command, opening files (output.h).
  */
 #ifndef COMMTAP_CLI_OPTIONS_H
 #define COMMTAP_CLI_OPTIONS_H
@@ -50,21 +50,5 @@ void options_print_completion(FILE *stream, const struct command *const *command
 
 /* Of the `count` names the one nearest to `name` by edit distance, NULL when none is near. */
 const char *nearest_name(const char *name, const char *const *names, size_t count);
-
-enum format { OUTPUT_TEXT = 0, OUTPUT_JSON, OUTPUT_CSV, OUTPUT_JSONL };
-
-/* Where a command writes. */
-struct output {
-    FILE *stream;
-    const char *path; /* NULL = standard output */
-    enum format format;
-    bool color;
-};
-
-/* Opens --output (or standard output) and notes --format and --color. Returns EXIT_FINE, EXIT_OUTPUT after one message
- * on stderr, or EXIT_AGAIN where dumps changed while they were read: the command ends with that, having freed all. */
-int output_open(struct output *output, const struct options *options);
-/* Flushes and closes; a full disk shows here. Returns `code`, or EXIT_OUTPUT after one message on stderr. */
-int output_close(struct output *output, int code);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/call_tree.h"
 #include "analyzer/render/table.h"
 #include "analyzer/cli/selection.h"

@@ -11,6 +11,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/load/rows.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
 #include "analyzer/render/table.h"

@@ -12,6 +12,7 @@
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/job/process.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/scope_text.h"

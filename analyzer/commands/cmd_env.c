@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
 

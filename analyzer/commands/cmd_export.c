@@ -10,6 +10,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/load/rows.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/export_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/cli/selection.h"

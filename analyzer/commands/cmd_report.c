@@ -12,6 +12,7 @@
 #include "analyzer/profile/summary_transfers.h"
 #include "analyzer/findings/advice.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
 #include "analyzer/render/path_table.h"

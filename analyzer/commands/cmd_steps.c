@@ -10,6 +10,7 @@
 
 #include "analyzer/steps/step_waits.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/steps_table.h"
 #include "analyzer/cli/session.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/path_table.h"
 #include "analyzer/render/scope_text.h"

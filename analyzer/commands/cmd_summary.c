@@ -15,6 +15,7 @@
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/render/deepspeed_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/scope_text.h"

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
 
 static const struct option rows[] = {
     OPTION_FORMAT("text|json"),

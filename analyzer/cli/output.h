@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a command writes: standard output or a file, in which format, with colours or not.
+ * Lives here: opening and closing it. Must not live here: what is written (render/).
+ */
+#ifndef COMMTAP_CLI_OUTPUT_H
+#define COMMTAP_CLI_OUTPUT_H
+
+#include <stdio.h>
+
+#include "analyzer/cli/options.h"
+
+enum format { OUTPUT_TEXT = 0, OUTPUT_JSON, OUTPUT_CSV, OUTPUT_JSONL };
+
+/* Where a command writes. */
+struct output {
+    FILE *stream;
+    const char *path; /* NULL = standard output */
+    enum format format;
+    bool color;
+};
+
+/* Opens --output (or standard output) and notes --format and --color. Returns EXIT_FINE, EXIT_OUTPUT after one message
+ * on stderr, or EXIT_AGAIN where dumps changed while they were read: the command ends with that, having freed all. */
+int output_open(struct output *output, const struct options *options);
+/* Flushes and closes; a full disk shows here. Returns `code`, or EXIT_OUTPUT after one message on stderr. */
+int output_close(struct output *output, int code);
+
+#endif
