@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * align/: traces -> one clock for all hosts, with an error bound.
- * Lives here: which dumps share a clock, the offset of every host, and how far it can be wrong.
- * Must not live here: one process's clock (load/), what the times mean.
+ * One clock for all hosts, with an error bound.
+ * Lives here: which dumps share a clock, the offset of every host and how far it can be wrong, times on that clock.
+ * Must not live here: how the offsets are found (align.h), one process's clock (load/), what the times mean.
  *
  * Common time is CLOCK_MONOTONIC of the first host in nanoseconds. Dumps with equal boot id and time namespace share
  * a clock exactly. Other hosts get a line each, or several where their clock wanders (estimate.h), from the operations
@@ -53,9 +53,6 @@ struct common_clock {
     int64_t *device_error;  /* per dump: how far one of its GPUs' clocks can be off beside that; 0 without GPUs */
 };
 
-/* Builds the clock of `count` >= 1 dumps, which must outlive it. Result does not depend on anything but the dumps and
- * their order. Returns false when memory is short. The caller frees with common_clock_free. */
-bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, size_t count);
 void common_clock_free(struct common_clock *clock);
 
 /* A host's CLOCK_MONOTONIC ns -> common ns, within +-NS_MOST. Monotone. */

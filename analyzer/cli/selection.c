@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/render/escape.h"
 

@@ -11,8 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/job/process.h"
+#include "analyzer/match/match.h"
 #include "analyzer/render/escape.h"
 
 /* ---- the stages ------------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/profile/compare.h"
 #include "analyzer/job/job.h"
 #include "analyzer/cli/call_sites.h"

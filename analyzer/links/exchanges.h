@@ -19,7 +19,7 @@
 #define COMMTAP_LINKS_EXCHANGES_H
 
 #include "analyzer/base/log_bins.h"
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 enum {
     EXCHANGE_ENDS_MOST = 1 << 19,  /* ends of messages that are kept: 16 MB */

@@ -18,7 +18,7 @@
 #define COMMTAP_LINKS_GROUP_LINKS_H
 
 #include "analyzer/base/log_bins.h"
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 enum {
     GROUP_COLLECTIVES_MIN = 16,  /* of a communicator, function and size, to judge it */

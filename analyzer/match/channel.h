@@ -11,7 +11,7 @@
 #ifndef COMMTAP_MATCH_CHANNEL_H
 #define COMMTAP_MATCH_CHANNEL_H
 
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 enum { CHANNEL_BLOCK_SHIFT = 6, CHANNEL_REACH_MIN = 1 << 9, CHANNEL_REACH_MAX = 1 << 13, CHANNEL_CELLS = 1 << 22 };
 

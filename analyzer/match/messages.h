@@ -10,7 +10,7 @@
 #ifndef COMMTAP_MATCH_MESSAGES_H
 #define COMMTAP_MATCH_MESSAGES_H
 
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 /* One half. `from` and `to` are ranks of the communicator. */
 struct message_half {

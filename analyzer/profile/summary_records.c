@@ -2,7 +2,7 @@
  *
  * A summary of a part of the job's time, from the records that are still there.
  * Lives here: a recorded call as a row of a table.
- * Must not live here: sums (summary.c), which records make a call (recorded_calls.h).
+ * Must not live here: sums (summary_build.c), which records make a call (recorded_calls.h).
  */
 #include "analyzer/job/recorded_calls.h"
 #include "analyzer/profile/summary_build.h"

@@ -2,7 +2,7 @@
  *
  * A summary from the dumps' tables of operations and call sites, which hold every call, exactly.
  * Lives here: reading rows, histograms; the records only where they tell percentiles.
- * Must not live here: sums (summary.c).
+ * Must not live here: sums (summary_build.c).
  */
 #include <stdlib.h>
 

@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+#include "analyzer/align/align.h"
+#include "analyzer/match/match.h"
+
 static bool is_device(const struct summary_entry *entry) {
     return entry->source == SOURCE_GPU_EVENT || entry->source == SOURCE_IN_KERNEL;
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/match/match.h"
 #include "analyzer/waits/delay_costs.h"
 
 enum {

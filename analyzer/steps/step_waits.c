@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/match/match.h"
 #include "analyzer/waits/waits.h"
 
 enum { WAITS_MOST = 1 << 23 }; /* that are kept: 200 MB; where there are more, nothing is known */

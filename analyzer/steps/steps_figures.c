@@ -2,7 +2,7 @@
  *
  * What fills a step: step trace and overlap figures (steps.h).
  * Lives here: the last gradient synchronisation, unions of communication and what they leave of a step.
- * Must not live here: where steps begin (steps.c), reading records (steps_records.c).
+ * Must not live here: where steps begin (steps_build.c), reading records (steps_records.c).
  */
 #include "analyzer/steps/steps_build.h"
 

@@ -2,7 +2,7 @@
  *
  * From one rank's records to operations and stretches of communication.
  * Lives here: which records count as what, what a wait or a stream's wait was for, where launches ran.
- * Must not live here: where steps begin (steps.c), figures (steps_figures.c).
+ * Must not live here: where steps begin (steps_build.c), figures (steps_figures.c).
  */
 #include "analyzer/steps/steps_build.h"
 

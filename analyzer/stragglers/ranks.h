@@ -8,7 +8,7 @@
 #define COMMTAP_STRAGGLERS_RANKS_H
 
 #include "analyzer/stragglers/samples.h"
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 /* Self time before the collectives of the reference communicator, in bins of 2^shift neighbouring numbers. A bin's
  * number is seq >> shift, so bins of equal shift are the same on every rank. */

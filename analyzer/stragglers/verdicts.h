@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What makes a suspicion a claim.
- * Lives here: naming hosts, ranks, roles, turns and links once they are judged, and what they cost. Of stragglers.c
+ * Lives here: naming hosts, ranks, roles, turns and links once they are judged, and what they cost. Of analyse.c
  * only. Must not live here: the walk, the statistics (significance.h, rotating_stragglers.h, links.h), printing.
  */
 #ifndef COMMTAP_STRAGGLERS_VERDICTS_H

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/match/match.h"
 #include "analyzer/waits/delays.h"
 #include "analyzer/base/grow.h"
 

@@ -17,6 +17,7 @@
 #ifndef COMMTAP_WAITS_DELAY_COSTS_H
 #define COMMTAP_WAITS_DELAY_COSTS_H
 
+#include "analyzer/match/match.h"
 #include "analyzer/waits/timeline.h"
 #include "analyzer/waits/waits.h"
 

@@ -11,7 +11,7 @@
 #ifndef COMMTAP_WAITS_LAUNCHES_H
 #define COMMTAP_WAITS_LAUNCHES_H
 
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 enum {
     LAUNCHES_AHEAD = 512, /* calls that wait for their launch's record; a power of two */

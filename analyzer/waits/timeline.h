@@ -12,7 +12,7 @@
 #ifndef COMMTAP_WAITS_TIMELINE_H
 #define COMMTAP_WAITS_TIMELINE_H
 
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 struct stretch {
     int64_t from, to;   /* common ns */

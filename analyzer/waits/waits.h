@@ -28,7 +28,7 @@
 
 #include "analyzer/waits/site_waits.h"
 #include "analyzer/waits/transfers.h"
-#include "analyzer/match/match.h"
+#include "analyzer/match/instances.h"
 
 enum wait_state {
     WAIT_ALL, /* N to N */

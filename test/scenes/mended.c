@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzer/align/align.h"
+
 /* True time from the first step to the last, of the rank that takes longest. */
 static double time_of(const struct stage *stage, const struct workload *w) {
     int64_t longest = 0;

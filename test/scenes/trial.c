@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/stragglers/stragglers.h"
 
 #define MS INT64_C(1000000)

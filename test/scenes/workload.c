@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/steps/steps.h"
 #include "test/scenes/scene.h"
 

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzer/align/align.h"
+
 void hand_job_make(struct hand_job *job, unsigned ranks, struct dump_plan plan) {
     *job = (struct hand_job){.ranks = ranks};
     for (unsigned r = 0; r < ranks; r++) {

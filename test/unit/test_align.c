@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/align/common_clock.h"
 #include "test/scenes/scene.h"
 

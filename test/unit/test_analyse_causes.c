@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/match/match.h"
 #include "analyzer/waits/delay_costs.h"
 #include "test/scenes/scene.h"
 #include "test/unit/job_builder.h"

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/stragglers/stragglers.h"
 #include "test/scenes/trial.h"
 #include "test/unit/job_builder.h"

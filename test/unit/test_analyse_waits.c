@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/match/match.h"
 #include "analyzer/stragglers/ranks.h"
 #include "analyzer/waits/waits.h"
 #include "test/unit/job_builder.h"

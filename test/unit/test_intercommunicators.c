@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/match/match.h"
 #include "analyzer/waits/waits.h"
 #include "analyzer/diagnose/diagnose.h"
 #include "analyzer/load/dump.h"

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/match/match.h"
 #include "test/scenes/scene.h"
 #include "test/unit/job_builder.h"

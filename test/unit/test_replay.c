@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "analyzer/align/align.h"
+#include "analyzer/match/match.h"
 #include "analyzer/stragglers/comparison_groups.h"
 #include "analyzer/replay/what_if.h"
 #include "test/scenes/mended.h"

@@ -15,7 +15,9 @@
 
 #include <cmocka.h>
 
+#include "analyzer/align/align.h"
 #include "analyzer/findings/findings_gpu.h"
+#include "analyzer/match/match.h"
 #include "test/scenes/scene.h"
 #include "test/scenes/workload.h"
 

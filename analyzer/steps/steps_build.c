@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of steps.h: where steps begin, and their numbers. One rank's records are in memory at a time.
+ * Where steps begin, and their numbers. One rank's records are in memory at a time.
  */
-#include <stdlib.h>
-
 #include "analyzer/steps/steps_build.h"
+
+#include <stdlib.h>
 
 /* ---- where steps begin ----------------------------------------------------------------------- */
 

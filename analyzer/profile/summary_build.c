@@ -5,13 +5,14 @@
  * Must not live here: where the calls come from (summary_tables.c, summary_records.c), anything that needs matched
  * calls or clocks of several processes; printing.
  */
-#include "analyzer/base/grow.h"
-#include "analyzer/job/recorded_calls.h"
 #include "analyzer/profile/summary_build.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "analyzer/base/grow.h"
+#include "analyzer/job/recorded_calls.h"
 
 /* ---- strings that outlive the dumps ---------------------------------------------------------- */
 

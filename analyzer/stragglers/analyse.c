@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/match/match.h"
 #include "analyzer/stragglers/time_batches.h"
 #include "analyzer/stragglers/verdicts.h"
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Grouping dumps by host clock, first guesses from CLOCK_REALTIME, then what the records prove.
+ * Must not live here: how maps are found (estimate.c), matching for analysis.
+ */
+#include "analyzer/align/align.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/align/estimate.h"
+#include "analyzer/align/observations.h"
+
+static bool same_clock(const struct dump *a, const struct dump *b) {
+    return strcmp(a->boot_id, b->boot_id) == 0 && a->header->time_namespace == b->header->time_namespace;
+}
+
+static bool group_hosts(struct common_clock *clock) {
+    clock->hosts = calloc(clock->dump_count, sizeof *clock->hosts);
+    clock->host_of = calloc(clock->dump_count, sizeof *clock->host_of);
+    clock->reading_error = calloc(clock->dump_count, sizeof *clock->reading_error);
+    clock->device_error = calloc(clock->dump_count, sizeof *clock->device_error);
+    if (!clock->hosts || !clock->host_of || !clock->reading_error || !clock->device_error)
+        return false;
+    for (size_t i = 0; i < clock->dump_count; i++) {
+        const struct dump *dump = clock->dumps[i];
+        size_t host = clock->host_count; /* neighbours in rank order are mostly on one host: look there first */
+        while (host > 0 && !same_clock(dump, clock->dumps[clock->hosts[host - 1].first_dump]))
+            host--;
+        if (host == 0) {
+            host = ++clock->host_count;
+            clock->hosts[host - 1] =
+                (struct clock_host){.name = dump->host, .first_dump = i, .first_ns = NS_MOST, .last_ns = -NS_MOST};
+        }
+        clock->hosts[host - 1].dump_count++;
+        clock->host_of[i] = (uint32_t)(host - 1);
+    }
+    return true;
+}
+
+static int compare_times(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+/* Half the width of the anchors that a dump's clock rests on: the median, because one wide anchor between narrow ones
+ * moves only its own neighbourhood. */
+static int64_t anchor_error(const struct dump *dump) {
+    int64_t widths[64];
+    size_t count = dump->anchor_count < 64 ? dump->anchor_count : 64;
+    if (count == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        widths[i] = dump_duration_ns(dump, dump->anchors[i * dump->anchor_count / count].width_ticks);
+    qsort(widths, count, sizeof widths[0], compare_times);
+    return (widths[count / 2] + 1) / 2;
+}
+
+/* Half the width of the widest device anchor in use. */
+static int64_t device_error(const struct dump *dump) {
+    uint64_t widest = 0;
+    for (uint32_t i = 0; i < dump->device_anchor_count; i++) {
+        const struct device_anchor *anchor = &dump->device_anchors[i];
+        if (anchor->version && anchor->version % 2 == 0 && anchor->width_ns > widest)
+            widest = anchor->width_ns;
+    }
+    return widest < NS_MOST ? (int64_t)((widest + 1) / 2) : NS_MOST;
+}
+
+static void bound_by_anchors(struct common_clock *clock) {
+    for (size_t i = 0; i < clock->dump_count; i++) {
+        struct clock_host *host = &clock->hosts[clock->host_of[i]];
+        const struct dump *dump = clock->dumps[i];
+        clock->reading_error[i] = anchor_error(dump);
+        clock->device_error[i] = device_error(dump);
+        int64_t first = dump_monotonic_ns(dump, dump->header->activated_ticks), last = first;
+        if (dump->anchor_count > 0)
+            last = dump_monotonic_ns(dump, dump->anchors[dump->anchor_count - 1].ticks);
+        host->first_ns = first < host->first_ns ? first : host->first_ns;
+        host->last_ns = last > host->last_ns ? last : host->last_ns;
+        if (clock->reading_error[i] > host->error_ns)
+            host->error_ns = clock->reading_error[i];
+    }
+}
+
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC of a host: the median over the anchors of its first dump. */
+static int64_t realtime_offset(const struct dump *dump) {
+    int64_t offsets[64];
+    size_t count = dump->anchor_count < 64 ? dump->anchor_count : 64;
+    if (count == 0)
+        return 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct clock_anchor *anchor = &dump->anchors[i * dump->anchor_count / count];
+        offsets[i] = (int64_t)anchor->realtime_ns - (int64_t)anchor->monotonic_ns;
+    }
+    qsort(offsets, count, sizeof offsets[0], compare_times);
+    return offsets[count / 2];
+}
+
+static bool estimate_offsets(struct common_clock *clock) {
+    int64_t reference_realtime = realtime_offset(clock->dumps[0]);
+    for (size_t h = 1; h < clock->host_count; h++)
+        clock->hosts[h].offset_ns = realtime_offset(clock->dumps[clock->hosts[h].first_dump]) - reference_realtime;
+    struct observations observations;
+    bool done =
+        observations_collect(&observations, clock) && clock_estimate(clock->hosts, clock->host_count, &observations);
+    observations_free(&observations);
+    return done;
+}
+
+bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, size_t count) {
+    *clock = (struct common_clock){.dumps = dumps, .dump_count = count};
+    if (group_hosts(clock)) {
+        bound_by_anchors(clock);
+        if (clock->host_count == 1 || estimate_offsets(clock))
+            return true;
+    }
+    common_clock_free(clock);
+    return false;
+}

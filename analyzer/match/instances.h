@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What matching hands out: collectives with all their members, messages with both halves, single records.
+ * Lives here: these, the consumers that take them, and how much could be matched. Must not live here: matching
+ * (match.h).
+ */
+#ifndef COMMTAP_MATCH_INSTANCES_H
+#define COMMTAP_MATCH_INSTANCES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/align/common_clock.h"
+#include "analyzer/match/directory.h"
+
+#define MATCH_ABSENT INT64_MIN
+
+/* One member's part in an instance, common ns. */
+struct match_member {
+    int64_t enter;  /* MATCH_ABSENT: this member's record is missing. On a GPU: the launch's start, or where the call
+                       that  launched it returned only after that and before its end, the call's return */
+    int64_t leave;  /* left the call; non-blocking: seen complete */
+    int64_t wait;   /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
+                       the completion, = leave where no such call is known */
+    uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
+    uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
+    bool shared;    /* non-blocking: its Wait or Test call may have seen other operations complete, too */
+    bool bystander; /* of the root's group on an intercommunicator, not the root: takes no part */
+};
+
+struct match_instance {
+    const struct match_communicator *communicator;
+    uint32_t seq;
+    uint32_t start;                     /* ordinal of the start of a persistent collective, else 0 */
+    uint16_t call;                      /* index into the directory's calls: that of the member found first */
+    bool complete;                      /* every member that has a dump is here */
+    uint32_t others;                    /* members that called a different function: 0 = all agree */
+    uint16_t other_call;                /* of the first of them, where there are */
+    uint32_t other_position;            /* its place in `members` */
+    uint32_t seen;                      /* members present */
+    uint64_t bytes;                     /* largest of the members', BYTES_UNKNOWN where unknown */
+    uint32_t root;                      /* its place in `members`, NOWHERE where the call or the dumps have none */
+    bool device;                        /* enter and leave are times on the members' GPUs */
+    const struct match_member *members; /* communicator->dump_count of them, valid during the call */
+};
+
+/* A send and its receive. Ranks are those of the communicator (directory.h); members' times are as in an instance. */
+struct match_message {
+    uint32_t communicator; /* index into the directory */
+    uint32_t from, to;
+    int32_t tag;
+    uint32_t ordinal; /* of the message in its channel (communicator, from, to, tag) */
+    uint32_t from_dump, to_dump;
+    bool synchronous; /* the send completes only after the receive was entered */
+    uint64_t bytes;
+    struct match_member send, receive;
+};
+
+/* One record with its times on the common clock. t0 of a launch on a GPU is when the device came to it, as a member's
+ * `enter`; `begin` is its start as recorded. */
+struct match_record {
+    const struct record *record;
+    size_t dump;
+    uint16_t call; /* index into the directory's calls, CALL_UNKNOWN */
+    bool gap;      /* records before it are missing on its lane */
+    uint32_t lane; /* of the dump */
+    int64_t begin, t0, t1;
+};
+
+/* Consumers; each may be NULL. `state` is the worker's own. Every record of one dump goes to one worker, in the
+ * dump's order (stream.h). */
+struct match_sink {
+    void (*instance)(void *state, const struct match_instance *instance);
+    void (*record)(void *state, const struct match_record *record);
+    void (*message)(void *state, const struct match_message *message);
+    /* Called now and then by the first worker with the share of the records done, in 1/1000. */
+    void (*progress)(void *context, unsigned permille);
+    void *progress_context;
+    /* Where `limited`, only records that touch [from_ns, to_ns] (common clock) are there at all. */
+    bool limited;
+    int64_t from_ns, to_ns;
+};
+
+/* A call that was refused at one rank while others took part in it; see slips.h. */
+struct match_slip {
+    size_t dump;
+    struct match_place communicator;
+    uint16_t call; /* index into the directory's calls */
+    uint32_t seq;
+};
+
+struct match_totals {
+    uint64_t records;            /* all records walked */
+    uint64_t collective;         /* of these: parts of a collective that can be matched in principle (one per member) */
+    uint64_t matched;            /* of these: in complete instances */
+    uint64_t unmatchable;        /* collective records on communicators that are never matched; in `collective` too */
+    uint64_t instances;          /* complete ones */
+    uint64_t partial;            /* instances closed with members missing */
+    uint64_t stale;              /* records too far behind the others, or twice in one place */
+    uint64_t mismatches;         /* instances whose members called different functions */
+    uint64_t halves;             /* sends and receives that can be paired in principle */
+    uint64_t messages;           /* pairs of them */
+    uint64_t halves_alone;       /* of the halves: the other one was not found */
+    uint64_t halves_unmatchable; /* not in `halves`: wildcards whose order is unknown, partners without a dump ... */
+    uint64_t slips;
+    struct match_slip first_slip;
+    uint64_t foreign; /* of the unmatchable ones, of both kinds: with processes of another world */
+};
+
+#endif
