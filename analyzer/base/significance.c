@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Is one of many slower than the others, or is it chance?
- * Lives here: exact binomial tail, rank sums, autocorrelation of blocks, Benjamini-Hochberg.
+ * Lives here: exact binomial tail, rank sums, autocorrelation of batches, Benjamini-Hochberg.
  * Must not live here: where the table comes from, what follows from the answer.
  */
 #include "analyzer/base/significance.h"
@@ -11,29 +11,29 @@
 
 #define INDEPENDENT_MIN   5.0
 #define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other */
-#define DRIFT_CORRELATION 0.975 /* of neighbouring blocks, in the slowest drift that is still taken for chance */
+#define DRIFT_CORRELATION 0.975 /* of neighbouring batches, in the slowest drift that is still taken for chance */
 #define DRIFT_FACTOR      2.0   /* a rank that shares its processor with another process is that slow */
 #define CONFIDENCE_MOST   0.999
 
 /* Work space of one table. */
 struct table {
-    size_t blocks, subjects;
-    double *logs;      /* blocks * subjects: ln(own / median of the others) */
-    double *ranks;     /* per subject: sum over blocks of its place, 1 = fastest */
-    uint32_t *slowest; /* per subject: blocks */
+    size_t batches, subjects;
+    double *logs;      /* batches * subjects: ln(own / median of the others) */
+    double *ranks;     /* per subject: sum over batches of its place, 1 = fastest */
+    uint32_t *slowest; /* per subject: batches */
     int64_t *sorted;
     size_t *order;
     double *column;
 };
 
-static bool table_init(struct table *table, size_t blocks, size_t subjects) {
+static bool table_init(struct table *table, size_t batches, size_t subjects) {
     *table = (struct table){.subjects = subjects};
-    table->logs = calloc(blocks * subjects, sizeof *table->logs);
+    table->logs = calloc(batches * subjects, sizeof *table->logs);
     table->ranks = calloc(subjects, sizeof *table->ranks);
     table->slowest = calloc(subjects, sizeof *table->slowest);
     table->sorted = calloc(subjects, sizeof *table->sorted);
     table->order = calloc(subjects, sizeof *table->order);
-    table->column = calloc(blocks, sizeof *table->column);
+    table->column = calloc(batches, sizeof *table->column);
     return table->logs && table->ranks && table->slowest && table->sorted && table->order && table->column;
 }
 
@@ -65,7 +65,7 @@ static int compare_pairs(const void *a, const void *b) {
     return left->subject < right->subject ? -1 : left->subject > right->subject;
 }
 
-/* Adds one block: every subject's place (ties share the mean place) and its distance from the others' median. */
+/* Adds one batch: every subject's place (ties share the mean place) and its distance from the others' median. */
 static bool add_block(struct table *table, const int64_t *self, struct pair *pairs) {
     size_t n = table->subjects;
     for (size_t i = 0; i < n; i++)
@@ -75,14 +75,14 @@ static bool add_block(struct table *table, const int64_t *self, struct pair *pai
         return false;
     for (size_t i = 0; i < n; i++)
         table->sorted[i] = pairs[i].value;
-    double *logs = table->logs + table->blocks * n;
+    double *logs = table->logs + table->batches * n;
     for (size_t i = 0; i < n;) {
         size_t end = i + 1;
         while (end < n && pairs[end].value == pairs[i].value)
             end++;
         for (size_t j = i; j < end; j++) {
             double others = (double)median_without(table->sorted, n, j);
-            /* one more nanosecond each: a block without any own time is as good as equal */
+            /* one more nanosecond each: a batch without any own time is as good as equal */
             logs[pairs[j].subject] = log(((double)pairs[j].value + 1) / (others + 1));
             table->ranks[pairs[j].subject] += ((double)i + (double)end + 1) / 2;
         }
@@ -90,28 +90,28 @@ static bool add_block(struct table *table, const int64_t *self, struct pair *pai
     }
     if (pairs[n - 1].value > pairs[n - 2].value)
         table->slowest[pairs[n - 1].subject]++;
-    table->blocks++;
+    table->batches++;
     return true;
 }
 
 /* Lag-1 autocorrelation of a column about its mean, and its sum of squares as weight. */
 static double column_correlation(const struct table *table, size_t subject, double *squares) {
     double mean = 0, product = 0;
-    for (size_t b = 0; b < table->blocks; b++)
+    for (size_t b = 0; b < table->batches; b++)
         mean += table->logs[b * table->subjects + subject];
-    mean /= (double)table->blocks;
+    mean /= (double)table->batches;
     *squares = 0;
-    for (size_t b = 0; b < table->blocks; b++) {
+    for (size_t b = 0; b < table->batches; b++) {
         double here = table->logs[b * table->subjects + subject] - mean;
         *squares += here * here;
-        if (b + 1 < table->blocks)
+        if (b + 1 < table->batches)
             product += here * (table->logs[(b + 1) * table->subjects + subject] - mean);
     }
     return *squares > 0 ? product / *squares : 0;
 }
 
-/* Blocks that count as independent: K (1 - r) / (1 + r), r the mean autocorrelation over the subjects. */
-static double independent_blocks(const struct table *table) {
+/* Batches that count as independent: K (1 - r) / (1 + r), r the mean autocorrelation over the subjects. */
+static double independent_batches(const struct table *table) {
     double sum = 0;
     size_t counted = 0;
     for (size_t i = 0; i < table->subjects; i++) {
@@ -123,9 +123,9 @@ static double independent_blocks(const struct table *table) {
         }
     }
     /* the estimate from K values is low by about 1 / K */
-    double r = counted ? sum / (double)counted + 1.0 / (double)table->blocks : 0;
+    double r = counted ? sum / (double)counted + 1.0 / (double)table->batches : 0;
     r = r < 0 ? 0 : r > 0.95 ? 0.95 : r;
-    return (double)table->blocks * (1 - r) / (1 + r);
+    return (double)table->batches * (1 - r) / (1 + r);
 }
 
 double binomial_tail(unsigned trials, unsigned hits, double chance) {
@@ -136,25 +136,25 @@ double binomial_tail(unsigned trials, unsigned hits, double chance) {
     return sum < 1 ? sum : 1;
 }
 
-/* Where the speed of a job drifts (another job comes or goes), too few blocks count as independent for counting. A
+/* Where the speed of a job drifts (another job comes or goes), too few batches count as independent for counting. A
  * subject that was slower all the while by more than other jobs explain, and by many times the drift, is slow all the
  * same: chance that a drift as slow as DRIFT_CORRELATION, with the steps seen, stands so high. */
 static double chance_of_level(const struct table *table, size_t subject) {
     double sum = 0, squares = 0, least = INFINITY;
-    for (size_t b = 0; b < table->blocks; b++) {
+    for (size_t b = 0; b < table->batches; b++) {
         double here = table->logs[b * table->subjects + subject];
         double step = b > 0 ? here - table->logs[(b - 1) * table->subjects + subject] : 0;
         sum += here;
         squares += step * step;
         least = fmin(least, here);
     }
-    double variance = squares / (double)(table->blocks - 1) / 2 / (1 - DRIFT_CORRELATION);
-    return least > log(DRIFT_FACTOR) ? 0.5 * erfc(sum / (double)table->blocks / sqrt(2 * variance)) : 1;
+    double variance = squares / (double)(table->batches - 1) / 2 / (1 - DRIFT_CORRELATION);
+    return least > log(DRIFT_FACTOR) ? 0.5 * erfc(sum / (double)table->batches / sqrt(2 * variance)) : 1;
 }
 
 /* How likely it is the slowest as often, and stands as high among the others, as it does. */
 static double chance_of_places(const struct table *table, size_t subject, double independent) {
-    double n = (double)table->subjects, k = (double)table->blocks;
+    double n = (double)table->subjects, k = (double)table->batches;
     if (independent < INDEPENDENT_MIN)
         return 1;
     unsigned trials = (unsigned)independent;
@@ -169,7 +169,7 @@ static double chance_of_places(const struct table *table, size_t subject, double
 }
 
 static double chance_of(const struct table *table, size_t subject, double independent) {
-    if (table->blocks < BLOCKS_MIN)
+    if (table->batches < TIME_BATCHES_MIN)
         return 1;
     double places = chance_of_places(table, subject, independent);
     if (independent >= INDEPENDENT_MANY)
@@ -188,31 +188,31 @@ static int compare_doubles(const void *a, const void *b) {
 
 static void describe(const struct table *table, size_t subject, double independent, struct significance *out) {
     unsigned slow = 0;
-    for (size_t b = 0; b < table->blocks; b++) {
+    for (size_t b = 0; b < table->batches; b++) {
         table->column[b] = exp(table->logs[b * table->subjects + subject]);
         slow += table->column[b] > SLOW_RATIO;
     }
-    qsort(table->column, table->blocks, sizeof *table->column, compare_doubles);
-    size_t middle = table->blocks / 2;
+    qsort(table->column, table->batches, sizeof *table->column, compare_doubles);
+    size_t middle = table->batches / 2;
     *out = (struct significance){
-        .ratio = table->blocks % 2 ? table->column[middle] : (table->column[middle - 1] + table->column[middle]) / 2,
-        .persistence = (double)slow / (double)table->blocks,
-        .slowest = (double)table->slowest[subject] / (double)table->blocks,
+        .ratio = table->batches % 2 ? table->column[middle] : (table->column[middle - 1] + table->column[middle]) / 2,
+        .persistence = (double)slow / (double)table->batches,
+        .slowest = (double)table->slowest[subject] / (double)table->batches,
         .p = chance_of(table, subject, independent),
     };
 }
 
-double significance_judge(const int64_t *self, size_t blocks, size_t subjects, struct significance *out) {
+double significance_judge(const int64_t *self, size_t batches, size_t subjects, struct significance *out) {
     struct table table;
     struct pair *pairs = calloc(subjects, sizeof *pairs);
     double independent = -1;
     for (size_t i = 0; i < subjects; i++)
         out[i] = (struct significance){.p = 1};
-    if (table_init(&table, blocks ? blocks : 1, subjects) && pairs) {
-        for (size_t b = 0; b < blocks; b++)
+    if (table_init(&table, batches ? batches : 1, subjects) && pairs) {
+        for (size_t b = 0; b < batches; b++)
             add_block(&table, self + b * subjects, pairs);
-        independent = table.blocks ? independent_blocks(&table) : 0;
-        for (size_t i = 0; table.blocks && i < subjects; i++)
+        independent = table.batches ? independent_batches(&table) : 0;
+        for (size_t i = 0; table.batches && i < subjects; i++)
             describe(&table, i, independent, &out[i]);
     }
     table_free(&table);

@@ -4,12 +4,12 @@
  * Lives here: the test on a table of self times, and the correction for testing many at once.
  * Must not live here: where the table comes from, what follows from the answer.
  *
- * The table has one row per block of the run and one column per subject (rank, host). Where nobody is slow the
- * subjects are exchangeable: in each block any order of them is equally likely, whatever the noise looks like.
+ * The table has one row per batch of the run and one column per subject (rank, host). Where nobody is slow the
+ * subjects are exchangeable: in each batch any order of them is equally likely, whatever the noise looks like.
  * Two figures are tested against that: how often a subject is the slowest (binomial, 1/n) and where it stands on
- * average (rank sum). Blocks that follow each other may resemble each other; the number of blocks is reduced by their
+ * average (rank sum). Batches that follow each other may resemble each other; the number of batches is reduced by their
  * autocorrelation before the test. Where that leaves too few, only a subject that is more than twice as slow as the
- * others in every block can be told from a drift, by how far it stands above the drift's steps.
+ * others in every batch can be told from a drift, by how far it stands above the drift's steps.
  */
 #ifndef COMMTAP_BASE_SIGNIFICANCE_H
 #define COMMTAP_BASE_SIGNIFICANCE_H
@@ -18,24 +18,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { BLOCKS_MIN = 8, BLOCKS_MOST = 32 }; /* fewer are too short to judge; more are not asked for */
+enum { TIME_BATCHES_MIN = 8, TIME_BATCHES_MOST = 32 }; /* fewer are too short to judge; more are not asked for */
 
 struct significance {
-    double ratio;       /* median over the blocks of own time / median time of the others; 0 = unknown */
-    double persistence; /* share of blocks in which that is above SLOW_RATIO */
-    double slowest;     /* share of blocks in which it was the slowest of all */
+    double ratio;       /* median over the batches of own time / median time of the others; 0 = unknown */
+    double persistence; /* share of batches in which that is above SLOW_RATIO */
+    double slowest;     /* share of batches in which it was the slowest of all */
     double p;           /* chance of this or more where nobody is slow */
     double confidence;  /* 0 .. 0.999, set by significance_correct; 0.9 = one false alarm in a hundred such jobs */
 };
 
 #define SLOW_RATIO         1.05
-#define CONFIDENCE_CLAIM   0.9
+#define CONFIDENCE_VERDICT 0.9
 #define CONFIDENCE_SUSPECT 0.5
 
-/* Judges `subjects` >= 2 columns of `self` (blocks * subjects, row by row, ns >= 0) into out[subjects]. Blocks in
- * which all times are 0 are left out. With fewer than BLOCKS_MIN blocks p is 1. Returns the number of blocks that
- * count as independent, negative when memory is short. */
-double significance_judge(const int64_t *self, size_t blocks, size_t subjects, struct significance *out);
+/* Judges `subjects` >= 2 columns of `self` (batches * subjects, row by row, ns >= 0) into out[subjects]. Batches in
+ * which all times are 0 are left out. With fewer than TIME_BATCHES_MIN batches p is 1. Returns the number of batches
+ * that count as independent, negative when memory is short. */
+double significance_judge(const int64_t *self, size_t batches, size_t subjects, struct significance *out);
 
 /* Corrects for testing `count` subjects at once (Benjamini-Hochberg) and sets confidence = 1 - 10 q. Returns false
  * when memory is short. */

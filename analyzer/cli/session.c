@@ -58,8 +58,8 @@ static bool name_sites(struct session *session) {
     session->analysis.labels = session->labels;
     return session->labels &&
            hot_sites_build(&session->hot, &session->analysis.waits.sites, session->sites.symbols, session->labels) &&
-           path_sites_build(&session->path, &session->analysis.causes, &session->directory, session->sites.symbols,
-                            session->labels);
+           critical_path_sites_build(&session->path, &session->analysis.delay_costs, &session->directory,
+                                     session->sites.symbols, session->labels);
 }
 
 static int run_stages(struct session *session, const struct options *options) {
@@ -102,7 +102,7 @@ int session_open(struct session *session, const struct options *options) {
 void session_close(struct session *session) {
     findings_free(&session->findings);
     hot_sites_free(&session->hot);
-    path_sites_free(&session->path);
+    critical_path_sites_free(&session->path);
     site_labels_free(session->labels);
     call_sites_close(&session->sites);
     straggler_analysis_free(&session->analysis);

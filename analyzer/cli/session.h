@@ -26,7 +26,7 @@ struct session {
     struct call_sites sites;
     struct site_labels *labels;
     struct hot_sites hot;
-    struct path_sites path;
+    struct critical_path_sites path;
     int64_t start_ns, end_ns; /* of the job, common clock */
 };
 

@@ -15,7 +15,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
-#include "analyzer/render/path_table.h"
+#include "analyzer/render/critical_path_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
@@ -89,16 +89,16 @@ static bool print_json(FILE *stream, const struct report *report) {
     struct table summary = summary_table(report->summary);
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
-    return json_print(stream,
-                      json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
-                                "job", job_to_json(report->session), "coverage", coverage_to_json(report->session),
-                                "losses", loss_list_to_json(&report->session->job.losses), "summary",
-                                table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
-                                stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
-                                                   analysis->straggler_count),
-                                "sites", table_to_json(&sites), "critical_path",
-                                path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
-                                what_if_to_json(analysis), "findings", findings_to_json(&report->session->findings)));
+    return json_print(
+        stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
+                          "job", job_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
+                          loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary), "ranks",
+                          table_to_json(&ranks), "stragglers",
+                          stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
+                                             analysis->straggler_count),
+                          "sites", table_to_json(&sites), "critical_path",
+                          critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
+                          what_if_to_json(analysis), "findings", findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -169,15 +169,15 @@ static bool print_sites(const struct output *output, const struct report *report
 /* Which calls the job's duration hangs on; nothing where ranks cannot be compared. */
 static bool print_path(const struct output *output, const struct report *report) {
     const struct session *session = report->session;
-    const struct causes *causes = &session->analysis.causes;
-    if (session->job.count < 2 || causes->path_pieces == 0 || session->path.count == 0)
+    const struct delay_costs *costs = &session->analysis.delay_costs;
+    if (session->job.count < 2 || costs->path_pieces == 0 || session->path.count == 0)
         return true;
     char length[UNITS_TEXT], heading[64 + UNITS_TEXT];
-    units_time(length, (uint64_t)(causes->to_ns - causes->from_ns));
-    snprintf(heading, sizeof heading, "Calls that the %s%s hang on (critical path)", causes->partial ? "last " : "",
+    units_time(length, (uint64_t)(costs->to_ns - costs->from_ns));
+    snprintf(heading, sizeof heading, "Calls that the %s%s hang on (critical path)", costs->partial ? "last " : "",
              length);
     print_heading(output, heading);
-    if (!path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color))
+    if (!critical_path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color))
         return false;
     if (session->path.count > SITES_SHOWN)
         fprintf(output->stream, "... and %zu more: --format json\n", session->path.count - SITES_SHOWN);
@@ -281,7 +281,7 @@ static void print_nobody(const struct output *output, const struct session *sess
         return;
     if (analysis->judgement == JUDGED)
         fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)%s\n",
-                analysis->blocks, judged_on);
+                analysis->batches, judged_on);
     else if (analysis->judgement == JUDGED_ALONE)
         fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
 }

@@ -33,7 +33,7 @@ static const struct rank_steps *reference_of(const struct steps *steps) {
     return steps->reference < steps->rank_count ? &steps->ranks[steps->reference] : NULL;
 }
 
-static double seconds_per(const struct rank_steps *rank, const struct period *level) {
+static double seconds_per(const struct rank_steps *rank, const struct step_period *level) {
     double span = (double)(rank->steps[rank->count - 1].end_ns - rank->steps[0].start_ns) / 1e9;
     double operations = 0;
     for (size_t i = 0; i < rank->count; i++)
@@ -44,7 +44,7 @@ static double seconds_per(const struct rank_steps *rank, const struct period *le
 static json_t *levels_to_json(const struct rank_steps *rank) {
     json_t *levels = json_array();
     for (size_t i = 0; rank && i < rank->periods.count; i++) {
-        const struct period *level = &rank->periods.levels[i];
+        const struct step_period *level = &rank->periods.levels[i];
         json_array_append_new(levels, json_pack("{s:s, s:I, s:I, s:f, s:f, s:f}", "level",
                                                 i < rank->periods.step    ? "inside"
                                                 : i == rank->periods.step ? "step"
@@ -76,7 +76,7 @@ static void print_found(FILE *stream, const struct steps *steps, const struct st
         escape_text(stream, marker->anchor);
         fputs(" to the next\n\n", stream);
     } else {
-        const struct period *step = &rank->periods.levels[rank->periods.step];
+        const struct step_period *step = &rank->periods.levels[rank->periods.step];
         fprintf(stream, " of %zu operations, found by ", step->length);
         escape_text(stream, rank->anchor ? rank->anchor->name : "?");
         fprintf(stream, ", which comes back at this distance %.0f %% of the time\n", 100 * step->regularity);

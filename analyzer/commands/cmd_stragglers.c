@@ -11,7 +11,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/path_table.h"
+#include "analyzer/render/critical_path_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/what_if.h"
@@ -25,14 +25,14 @@ static bool print_json(FILE *stream, const struct session *session, const struct
         json_pack(
             "{s:s, s:o, s:o, s:I, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.stragglers/1",
             "window", scope_to_json(&session->scope), "run_id", escape_json(session->job.dumps[0]->run_id), "blocks",
-            (json_int_t)analysis->blocks, "independent_blocks", analysis->independent_blocks, "window_seconds",
+            (json_int_t)analysis->batches, "independent_blocks", analysis->independent_batches, "window_seconds",
             seconds_of(analysis->window_ns), "clock_error_us",
             error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "ranks", table_to_json(ranks),
             "stragglers",
             stragglers_to_json(analysis, &session->findings.coverage, analysis->stragglers, analysis->straggler_count),
             "suspects",
             stragglers_to_json(analysis, &session->findings.coverage, analysis->suspects, analysis->suspect_count),
-            "critical_path", path_to_json(analysis, &session->path, session->start_ns), "what_if",
+            "critical_path", critical_path_to_json(analysis, &session->path, session->start_ns), "what_if",
             what_if_to_json(analysis), "findings", findings_to_json(&session->findings)));
 }
 
@@ -97,11 +97,11 @@ static bool print_text(const struct output *output, const struct session *sessio
     if (filter->op || filter->comm)
         fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n",
               output->stream);
-    const struct causes *causes = &session->analysis.causes;
-    if (causes->partial && causes->from_ns < causes->to_ns)
+    const struct delay_costs *costs = &session->analysis.delay_costs;
+    if (costs->partial && costs->from_ns < costs->to_ns)
         fprintf(output->stream,
                 "imposed, caused and path are of the last %.1f s only: there are too many events for all of it.\n",
-                seconds_of(causes->to_ns - causes->from_ns));
+                seconds_of(costs->to_ns - costs->from_ns));
     if (what_if_matters(&session->analysis.what_if)) {
         fputs("what if: the job would run\n", output->stream);
         what_if_print(output->stream, &session->analysis);

@@ -2,7 +2,7 @@
  *
  * The verdict.
  * Lives here: which of the verdicts holds, the cycle, who is to blame.
- * Must not live here: sentences (sentences.c), how waits are found (blockage.c).
+ * Must not live here: sentences (sentences.c), how waits are found (wait_for_graph.c).
  */
 #include "analyzer/diagnose/diagnose.h"
 
@@ -73,7 +73,7 @@ bool stalled_is_open(const struct stalled *stalled) {
 
 /* Walks from a wait over nodes that are no parties to the parties behind them. */
 static void collect_parties(const struct diagnosis *diagnosis, uint32_t node, uint8_t *seen, unsigned depth) {
-    const struct graph *graph = &diagnosis->blockage.graph;
+    const struct and_or_graph *graph = &diagnosis->wait_for_graph.graph;
     if (seen[node])
         return;
     seen[node] = 1;
@@ -84,7 +84,7 @@ static void collect_parties(const struct diagnosis *diagnosis, uint32_t node, ui
 }
 
 size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity) {
-    uint8_t *seen = calloc((size_t)diagnosis->blockage.graph.node_count + 1, 1);
+    uint8_t *seen = calloc((size_t)diagnosis->wait_for_graph.graph.node_count + 1, 1);
     size_t count = 0;
     if (!seen)
         return 0;
@@ -122,7 +122,7 @@ static bool is_dead(const struct party_state *state) {
 }
 
 const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t party) {
-    const struct blockage *waits = &diagnosis->blockage;
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     for (size_t i = 0; i < waits->stalled_count; i++) {
         const struct stalled *stalled = &waits->stalled[i];
         const struct membership *member = stalled->device ? world_membership(stalled->communicator, party) : NULL;
@@ -134,10 +134,10 @@ const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t pa
 }
 
 static enum culprit_state state_of(const struct diagnosis *diagnosis, uint32_t party) {
-    enum doing doing = diagnosis->blockage.parties[party].doing;
+    enum doing doing = diagnosis->wait_for_graph.parties[party].doing;
     if ((doing == DOING_USER_CODE || doing == DOING_CALL) && held_before(diagnosis, party))
         return CULPRIT_BLOCKED;
-    switch (diagnosis->blockage.parties[party].doing) {
+    switch (diagnosis->wait_for_graph.parties[party].doing) {
     case DOING_UNKNOWN:
         return CULPRIT_NO_DUMP;
     case DOING_GONE:
@@ -156,7 +156,8 @@ static enum culprit_state state_of(const struct diagnosis *diagnosis, uint32_t p
 }
 
 static bool is_blocked(const struct diagnosis *diagnosis, uint32_t party) {
-    return diagnosis->blockage.parties[party].doing == DOING_BLOCKED && !diagnosis->blockage.parties[party].stopped;
+    return diagnosis->wait_for_graph.parties[party].doing == DOING_BLOCKED &&
+           !diagnosis->wait_for_graph.parties[party].stopped;
 }
 
 /* The party that is known to have died before anybody else, NOBODY. Parties with a dump are numbered as the dumps. */
@@ -166,12 +167,12 @@ static uint32_t certain_death(const struct job_end *end) {
 
 /* A death that was seen ends the job whether anybody waits for the dead one or not. */
 static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
-    return certain_death(diagnosis->end) == party && diagnosis->blockage.parties[party].gone == GONE_DIED;
+    return certain_death(diagnosis->end) == party && diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
 }
 
 /* Is a party in waits that nobody is missing in: a collective to which all have come? */
 static bool waits_for_nobody(const struct diagnosis *diagnosis, uint32_t party) {
-    const struct blockage *waits = &diagnosis->blockage;
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     const struct party_state *state = &waits->parties[party];
     for (uint32_t i = 0; i < state->wait_count; i++) {
         uint32_t node = waits->items[state->first_wait + i].node;
@@ -183,14 +184,14 @@ static bool waits_for_nobody(const struct diagnosis *diagnosis, uint32_t party) 
 
 /* `reached`: per party, whether somebody who is blocked waits for it. */
 static bool is_sink(const struct diagnosis *diagnosis, const uint8_t *reached, uint32_t party) {
-    return (reached[party] && !is_blocked(diagnosis, party)) || diagnosis->blockage.parties[party].stopped ||
+    return (reached[party] && !is_blocked(diagnosis, party)) || diagnosis->wait_for_graph.parties[party].stopped ||
            has_died(diagnosis, party);
 }
 
 /* Marks the parties that are not blocked and that somebody who is waits for. Where there are none, those that others
  * wait for while nobody keeps them: left behind in a collective that all have come to. */
 static uint8_t *find_sinks(struct diagnosis *diagnosis, bool *dead) {
-    const struct blockage *waits = &diagnosis->blockage;
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     uint8_t *seen = calloc((size_t)waits->graph.node_count + 1, 1);
     bool any = false;
     if (!seen)
@@ -221,16 +222,16 @@ static void blame_mismatch(struct diagnosis *diagnosis) {
 
 /* The wait of a party that the graph's node stands for, where a cycle goes through both. */
 static size_t wait_behind(const struct diagnosis *diagnosis, uint32_t party, const uint32_t *nodes, size_t count) {
-    const struct party_state *state = &diagnosis->blockage.parties[party];
+    const struct party_state *state = &diagnosis->wait_for_graph.parties[party];
     for (uint32_t i = 0; i < state->wait_count; i++)
         for (size_t n = 0; n < count; n++)
-            if (diagnosis->blockage.items[state->first_wait + i].node == nodes[n])
+            if (diagnosis->wait_for_graph.items[state->first_wait + i].node == nodes[n])
                 return state->first_wait + i;
     return state->first_wait;
 }
 
 static bool find_cycle(struct diagnosis *diagnosis) {
-    const struct graph *graph = &diagnosis->blockage.graph;
+    const struct and_or_graph *graph = &diagnosis->wait_for_graph.graph;
     uint32_t start = 0, *nodes = malloc(CYCLE_MOST * sizeof *nodes);
     while (start < diagnosis->world.party_count && graph->released[start])
         start++;
@@ -240,7 +241,7 @@ static bool find_cycle(struct diagnosis *diagnosis) {
         free(nodes);
         return false;
     }
-    size_t length = graph_cycle(graph, start, nodes, CYCLE_MOST), first = 0, count = 0;
+    size_t length = and_or_graph_cycle(graph, start, nodes, CYCLE_MOST), first = 0, count = 0;
     length = length < CYCLE_MOST ? length : CYCLE_MOST;
     for (size_t i = 0; i < length; i++) { /* begin with the lowest party */
         if (nodes[i] >= diagnosis->world.party_count)
@@ -262,7 +263,7 @@ static bool find_cycle(struct diagnosis *diagnosis) {
 static void blame_cycle(struct diagnosis *diagnosis) {
     diagnosis->verdict = VERDICT_DEADLOCK;
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {
-        const struct wait *wait = &diagnosis->blockage.items[diagnosis->cycle[i]];
+        const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
         struct culprit *culprit = add_culprit(diagnosis, wait->party, CULPRIT_BLOCKED);
         if (culprit)
             say_wait_of(diagnosis, wait, culprit->reason, sizeof culprit->reason);
@@ -272,7 +273,7 @@ static void blame_cycle(struct diagnosis *diagnosis) {
 static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool dead) {
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : VERDICT_HANG;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
-        const struct party_state *state = &diagnosis->blockage.parties[p];
+        const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
         if (!sinks[p] || (dead && !is_dead(state)))
             continue;
         struct culprit *culprit = add_culprit(diagnosis, p, state_of(diagnosis, p));
@@ -283,7 +284,7 @@ static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool 
 
 /* Nobody waits; what can still be said. */
 static void judge_the_rest(struct diagnosis *diagnosis) {
-    const struct blockage *waits = &diagnosis->blockage;
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
     uint32_t in_init = 0, gone = 0, missing = 0;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
         in_init += waits->parties[p].doing == DOING_INIT;
@@ -302,7 +303,7 @@ static void judge_the_rest(struct diagnosis *diagnosis) {
 
 static bool anybody_waits(const struct diagnosis *diagnosis) {
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
-        if (diagnosis->blockage.parties[p].doing == DOING_BLOCKED || diagnosis->blockage.parties[p].stopped)
+        if (diagnosis->wait_for_graph.parties[p].doing == DOING_BLOCKED || diagnosis->wait_for_graph.parties[p].stopped)
             return true;
     return false;
 }
@@ -367,7 +368,7 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
     const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
                                                 .moving = moving,
                                                 .dead = certain_death(request->end)};
-    bool done = blockage_find(&diagnosis->blockage, &diagnosis->world, &circumstances);
+    bool done = wait_for_graph_build(&diagnosis->wait_for_graph, &diagnosis->world, &circumstances);
     free(moving);
     return done && !diagnosis->no_memory;
 }
@@ -376,7 +377,7 @@ static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_reques
  * that it does not. */
 static bool circle_has_gpus(const struct diagnosis *diagnosis) {
     for (size_t i = 0; i < diagnosis->cycle_count; i++)
-        if (diagnosis->blockage.items[diagnosis->cycle[i]].device)
+        if (diagnosis->wait_for_graph.items[diagnosis->cycle[i]].device)
             return diagnosis->verdict == VERDICT_DEADLOCK;
     return false;
 }
@@ -384,7 +385,7 @@ static bool circle_has_gpus(const struct diagnosis *diagnosis) {
 /* Whether all that speaks against the job is that it was somewhere when it ended: ranks waited for others that were
  * elsewhere, or had not begun. */
 static bool may_have_worked(const struct diagnosis *diagnosis) {
-    bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->blockage.count == 0;
+    bool nobody_dead = diagnosis->verdict == VERDICT_DEAD_RANK && diagnosis->wait_for_graph.count == 0;
     for (size_t i = 0; i < diagnosis->culprit_count; i++)
         nobody_dead &= diagnosis->culprits[i].state == CULPRIT_NO_DUMP;
     return diagnosis->verdict == VERDICT_HANG || nobody_dead || circle_has_gpus(diagnosis);
@@ -392,9 +393,10 @@ static bool may_have_worked(const struct diagnosis *diagnosis) {
 
 /* A job that nobody saw stand: does it look as if it had? */
 static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *request) {
-    if (request->settled || request->moving_count > 0 || diagnosis->blockage.any_alive || !may_have_worked(diagnosis))
+    if (request->settled || request->moving_count > 0 || diagnosis->wait_for_graph.any_alive ||
+        !may_have_worked(diagnosis))
         return true;
-    if (!standing_find(&diagnosis->standing, &diagnosis->blockage, request->end))
+    if (!standing_find(&diagnosis->standing, &diagnosis->wait_for_graph, request->end))
         return false;
     if (diagnosis->standing.kind == STANDING_BRIEF) {
         bool first_known = request->end && request->end->dead_known; /* of a sure one the verdict is another */
@@ -429,7 +431,7 @@ void diagnosis_free(struct diagnosis *diagnosis) {
     free(diagnosis->culprits);
     free(diagnosis->cycle);
     mismatch_free(&diagnosis->mismatch);
-    blockage_free(&diagnosis->blockage);
+    wait_for_graph_free(&diagnosis->wait_for_graph);
     world_free(&diagnosis->world);
     *diagnosis = (struct diagnosis){0};
 }

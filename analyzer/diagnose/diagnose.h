@@ -11,7 +11,7 @@
 
 #include "analyzer/diagnose/desync.h"
 #include "analyzer/findings/findings.h"
-#include "analyzer/diagnose/blockage.h"
+#include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/diagnose/standing.h"
 #include "analyzer/symbols/site_labels.h"
 
@@ -44,7 +44,7 @@ struct culprit {
 struct diagnosis {
     enum verdict verdict;
     struct world world;
-    struct blockage blockage;
+    struct wait_for_graph wait_for_graph;
     struct standing standing;                 /* of waits that may be a hang, where nobody saw them stand */
     struct mismatch mismatch;                 /* of a desync */
     char expected_site[128], other_site[128]; /* where its two sides made the call; empty: not known */

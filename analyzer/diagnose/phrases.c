@@ -77,7 +77,7 @@ void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, cha
 
 static void append_since(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
     const struct dump *dump = diagnosis->world.parties[party].dump;
-    uint64_t since = diagnosis->blockage.parties[party].since;
+    uint64_t since = diagnosis->wait_for_graph.parties[party].since;
     if (dump && since > dump->header->activated_ticks && dump->header->activated_ticks > 0)
         phrase(text, size, " since %.1f s after its start",
                (double)dump_duration_ns(dump, since - dump->header->activated_ticks) / 1e9);
@@ -132,8 +132,9 @@ static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *w
 }
 
 void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
-    const struct party_state *state = &diagnosis->blockage.parties[party];
-    const struct wait *wait = state->doing == DOING_BLOCKED ? &diagnosis->blockage.items[state->first_wait] : NULL;
+    const struct party_state *state = &diagnosis->wait_for_graph.parties[party];
+    const struct wait *wait =
+        state->doing == DOING_BLOCKED ? &diagnosis->wait_for_graph.items[state->first_wait] : NULL;
     text[0] = '\0';
     switch (state->doing) {
     case DOING_BLOCKED:
@@ -197,7 +198,7 @@ static bool say_death(const struct diagnosis *diagnosis, struct culprit *culprit
 }
 
 void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
-    const struct party_state *state = &diagnosis->blockage.parties[culprit->party];
+    const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
     const struct party *party = &diagnosis->world.parties[culprit->party];
     const char *reason = "";
     if (say_death(diagnosis, culprit))

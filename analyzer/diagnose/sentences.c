@@ -75,7 +75,7 @@ static void say_mismatch(struct diagnosis *diagnosis) {
 static void say_cycle(struct diagnosis *diagnosis) {
     char text[SENTENCE] = "";
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {
-        const struct wait *wait = &diagnosis->blockage.items[diagnosis->cycle[i]];
+        const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
         char what[LIST], reason[LIST];
         if (i == WAITS_SAID) {
             phrase(text, sizeof text, "; and %zu more", diagnosis->cycle_count - i);
@@ -116,17 +116,17 @@ static bool say_who_is_through(const struct diagnosis *diagnosis, const struct s
 /* Who waits in it, and who is missing and how far those came. */
 static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stalled) {
     size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
-    size_t room = diagnosis->blockage.count > most ? diagnosis->blockage.count : most;
+    size_t room = diagnosis->wait_for_graph.count > most ? diagnosis->wait_for_graph.count : most;
     int32_t *ranks = malloc(room * sizeof *ranks);
     char what[LIST], who[LIST], missing[LIST];
     if (!ranks) {
         diagnosis->no_memory = true;
         return;
     }
-    for (size_t i = 0; i < diagnosis->blockage.count; i++)
-        if (waits_in(&diagnosis->blockage.items[i], stalled) &&
-            (count == 0 || ranks[count - 1] != diagnosis->world.parties[diagnosis->blockage.items[i].party].rank))
-            ranks[count++] = diagnosis->world.parties[diagnosis->blockage.items[i].party].rank;
+    for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
+        if (waits_in(&diagnosis->wait_for_graph.items[i], stalled) &&
+            (count == 0 || ranks[count - 1] != diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank))
+            ranks[count++] = diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank;
     say_ranks(who, sizeof who, ranks, count);
     bool one = count == 1;
     snprintf(what, sizeof what, "%.40s #%" PRIu32, stalled->call->name, stalled->seq);
@@ -151,11 +151,11 @@ static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stall
 static void say_collectives(struct diagnosis *diagnosis) {
     size_t said = 0;
     for (int open = 1; open >= 0; open--) /* those that miss somebody first */
-        for (size_t i = 0; i < diagnosis->blockage.stalled_count; i++) {
-            if (stalled_is_open(&diagnosis->blockage.stalled[i]) != (open == 1))
+        for (size_t i = 0; i < diagnosis->wait_for_graph.stalled_count; i++) {
+            if (stalled_is_open(&diagnosis->wait_for_graph.stalled[i]) != (open == 1))
                 continue;
             if (said++ < STALLED_SAID)
-                say_stalled(diagnosis, &diagnosis->blockage.stalled[i]);
+                say_stalled(diagnosis, &diagnosis->wait_for_graph.stalled[i]);
         }
     if (said > STALLED_SAID)
         say(diagnosis, "%zu more collectives are waited in.", said - STALLED_SAID);
@@ -171,8 +171,8 @@ static bool is_culprit(const struct diagnosis *diagnosis, uint32_t party) {
 /* Waits that are no collectives' and not yet said: the links between the collectives and the culprits. */
 static void say_other_waits(struct diagnosis *diagnosis) {
     size_t said = 0, more = 0;
-    for (size_t i = 0; i < diagnosis->blockage.count; i++) {
-        const struct wait *wait = &diagnosis->blockage.items[i];
+    for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++) {
+        const struct wait *wait = &diagnosis->wait_for_graph.items[i];
         char what[LIST], reason[LIST];
         if (wait->collective || is_culprit(diagnosis, wait->party))
             continue;
@@ -282,7 +282,7 @@ static void say_first_gone(struct diagnosis *diagnosis) {
 static void say_fine(struct diagnosis *diagnosis, const struct diagnose_request *request) {
     uint32_t finished = 0, dumps = diagnosis->world.dump_count;
     for (uint32_t p = 0; p < dumps; p++)
-        finished += diagnosis->blockage.parties[p].doing == DOING_FINISHED;
+        finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
     if (request->moving_count > 0) {
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
@@ -332,7 +332,7 @@ void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request
         say_culprits(diagnosis);
         break;
     }
-    if (!request->settled && !diagnosis->blockage.any_alive)
+    if (!request->settled && !diagnosis->wait_for_graph.any_alive)
         say_end(diagnosis);
     say_first_gone(diagnosis);
 }

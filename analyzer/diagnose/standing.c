@@ -176,7 +176,7 @@ static int64_t between_collectives_ns(const struct world *world, const struct wa
 }
 
 /* The most of both over those who wait, or as many of them as are looked at; -1 where there is nothing. */
-static int64_t find_usual(const struct blockage *waits) {
+static int64_t find_usual(const struct wait_for_graph *waits) {
     size_t step = waits->count / COMPARED_MOST + 1;
     int64_t usual = -1;
     for (size_t i = 0; i < waits->count; i += step) {
@@ -191,7 +191,7 @@ static int64_t find_usual(const struct blockage *waits) {
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static void find_oldest(struct standing *standing, const struct blockage *waits, const struct life *lives) {
+static void find_oldest(struct standing *standing, const struct wait_for_graph *waits, const struct life *lives) {
     for (size_t i = 0; i < waits->count; i++) {
         const struct wait *wait = &waits->items[i];
         if (wait->enter == 0)
@@ -207,7 +207,7 @@ static void find_oldest(struct standing *standing, const struct blockage *waits,
 }
 
 /* Processes that have not come out of their Init: nothing was there before. */
-static void find_oldest_init(struct standing *standing, const struct blockage *waits, const struct life *lives) {
+static void find_oldest_init(struct standing *standing, const struct wait_for_graph *waits, const struct life *lives) {
     for (uint32_t p = 0; p < waits->world->dump_count; p++) {
         const struct dump *dump = waits->world->parties[p].dump;
         int64_t age = difference(lives[p].last_ns, dump_monotonic_ns(dump, dump->header->activated_ticks));
@@ -228,7 +228,7 @@ static enum standing_kind kind_of(const struct standing *standing, int64_t slack
     return brief ? STANDING_BRIEF : STANDING_UNTOLD;
 }
 
-bool standing_find(struct standing *standing, const struct blockage *waits, const struct job_end *end) {
+bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end) {
     struct life *lives = find_lives(waits->world, end);
     *standing = (struct standing){.party = NOBODY, .usual_ns = -1};
     if (!lives)

@@ -12,7 +12,7 @@
 #ifndef COMMTAP_DIAGNOSE_STANDING_H
 #define COMMTAP_DIAGNOSE_STANDING_H
 
-#include "analyzer/diagnose/blockage.h"
+#include "analyzer/diagnose/wait_for_graph.h"
 
 enum standing_kind {
     STANDING_NONE = 0, /* nobody waits; or not asked, since the job was seen to stand */
@@ -36,6 +36,6 @@ struct standing {
 #define STANDING_UNCOMPARED_NS INT64_C(10000000000) /* ... where there is nothing to compare with */
 
 /* Judges the waits; `end` is what was noted of the job's end, NULL nothing. Returns false when memory is short. */
-bool standing_find(struct standing *standing, const struct blockage *waits, const struct job_end *end);
+bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end);
 
 #endif

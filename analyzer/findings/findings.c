@@ -205,7 +205,7 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
     say_dumps(ranks, sizeof ranks, analysis->clock, straggler->dumps, straggler->dump_count);
     if (straggler->kind == STRAGGLER_HOST)
         snprintf(text, size, "host %s (%s)", host, ranks);
-    else if (straggler->kind == STRAGGLER_ROLE)
+    else if (straggler->kind == STRAGGLER_RANK_CLASS)
         snprintf(text, size, "%s, which do the same part of the work,", ranks);
     else if (straggler->kind == STRAGGLER_ROTATING)
         snprintf(text, size, "%s", ranks);
@@ -213,18 +213,19 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
         snprintf(text, size, "%s on %s", ranks, host);
 }
 
-static void say_turns(char *text, size_t size, const struct straggler_analysis *analysis,
-                      const struct straggler *turns) {
+static void say_rotating(char *text, size_t size, const struct straggler_analysis *analysis,
+                         const struct straggler *rotating) {
     char longer[32], window[32], together[48] = "";
-    say_seconds(longer, sizeof longer, turns->extra_ns);
+    say_seconds(longer, sizeof longer, rotating->extra_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
-    if (turns->part_collectives > 1)
-        snprintf(together, sizeof together, " of %u collectives", turns->part_collectives);
+    if (rotating->part_collectives > 1)
+        snprintf(together, sizeof together, " of %u collectives", rotating->part_collectives);
     snprintf(text, size,
              "in %zu of %zu stretches%s one rank took on average %.2f times as long as its peers, more "
              "than their noise explains, and none was it in more than %.0f %% of these; the others wait %s longer "
              "for that in %s",
-             turns->stood_out, turns->parts, together, turns->slowdown_ratio, 100 * turns->slowest, longer, window);
+             rotating->stood_out, rotating->parts, together, rotating->slowdown_ratio, 100 * rotating->slowest, longer,
+             window);
 }
 
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
@@ -235,7 +236,7 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
         return;
     }
     if (straggler->kind == STRAGGLER_ROTATING) {
-        say_turns(text, size, analysis, straggler);
+        say_rotating(text, size, analysis, straggler);
         return;
     }
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
@@ -245,7 +246,7 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     snprintf(text, size,
              "between collectives it takes %.2f times as long as the others; slowest in %.0f of %zu parts of the run; "
              "the others waited %s for it in collectives and sit %s longer in communication, in %s looked at%s",
-             straggler->slowdown_ratio, straggler->slowest * (double)straggler->blocks, straggler->blocks, waited,
+             straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches, straggler->batches, waited,
              longer, window, where);
 }
 
@@ -277,7 +278,7 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
                      "another rank is slow each time (%s take turns): %s (confidence %.2f).%s No rank or host is to "
                      "blame: look for inputs of uneven length, garbage collection, data loaders, checkpoints.%s",
                      who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
-    else if (claimed && straggler->kind == STRAGGLER_ROLE)
+    else if (claimed && straggler->kind == STRAGGLER_RANK_CLASS)
         findings_add(findings, FINDING_UNEVEN,
                      "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f). None of them is slower "
                      "than its peers.%s",
@@ -328,7 +329,7 @@ static void add_verdict(struct findings *findings, const struct straggler_analys
     if (analysis->judgement == JUDGED_TOO_SHORT)
         findings_add(findings, FINDING_TOO_SHORT,
                      "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",
-                     analysis->blocks, BLOCKS_MIN);
+                     analysis->batches, TIME_BATCHES_MIN);
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE)
         findings_add(findings, FINDING_NO_COLLECTIVES,
                      "no collective that several of the recorded ranks take part in: who is slow cannot be judged.");

@@ -248,7 +248,7 @@ static void compare_like(struct testing *t, size_t from, size_t to, double *valu
         group->apart = log(group->typical) - usual;
         double z = group->apart / sqrt(spread * spread + group->error * group->error);
         group->confidence = 1 - (double)t->count * erfc(z / sqrt(2)) / 2;
-        group->slow = group->apart >= log(LINK_RATIO) && group->confidence >= CONFIDENCE_CLAIM;
+        group->slow = group->apart >= log(LINK_RATIO) && group->confidence >= CONFIDENCE_VERDICT;
         group->fast = group->apart <= log(FAST_RATIO);
     }
     size_t sets = count_sets(t, from, to, false, hashes), slow = count_sets(t, from, to, true, hashes);

@@ -285,7 +285,7 @@ static void name_host(struct judging *j, uint32_t host, double between, size_t e
             error = j->hosts[i].error;
     link.confidence = confidence_of(effect, between, error, effects);
     link.layout = is_laid_out(j, host);
-    if (link.confidence >= CONFIDENCE_CLAIM && explain(j, host, host, effect, &link))
+    if (link.confidence >= CONFIDENCE_VERDICT && explain(j, host, host, effect, &link))
         j->found[j->found_count++] = link;
 }
 
@@ -315,7 +315,7 @@ static const struct cell *way_back(const struct judging *j, const struct cell *c
 static bool is_slow_pair(const struct judging *j, const struct cell *cell, double between, double *confidence) {
     double effect = cell->residual < cell->apart ? cell->residual : cell->apart;
     *confidence = confidence_of(effect, between, cell->error, j->host_cells);
-    return !cell->alone && cell->pairs > 1 && effect >= log(LINK_RATIO) && *confidence >= CONFIDENCE_CLAIM &&
+    return !cell->alone && cell->pairs > 1 && effect >= log(LINK_RATIO) && *confidence >= CONFIDENCE_VERDICT &&
            is_accused(j, cell->from, cell->to);
 }
 
@@ -385,7 +385,7 @@ static bool is_slow_link(const struct judging *j, const struct cell *cell, const
     link->confidence = confidence_of(effect, cell->alone ? spreads->apart : spreads->own, cell->error, j->tests);
     if (cell->from_host != cell->to_host)
         link->layout = root_of(j->near, cell->from_host) != root_of(j->near, cell->to_host);
-    return link->confidence >= CONFIDENCE_CLAIM && add_cost(j, cell->measure, link->ratio, link);
+    return link->confidence >= CONFIDENCE_VERDICT && add_cost(j, cell->measure, link->ratio, link);
 }
 
 /* Of the pairs within hosts, or of those between hosts. */

@@ -64,7 +64,7 @@ struct slow_link {
     int64_t extra_ns;   /* that all messages that were waited for took longer */
 };
 
-/* Judges `count` measures, sorted by size, from, to. Writes the slow links with confidence CONFIDENCE_CLAIM, the
+/* Judges `count` measures, sorted by size, from, to. Writes the slow links with confidence CONFIDENCE_VERDICT, the
  * costliest first, at most `most`; returns their number, SIZE_MAX where memory is short. */
 size_t link_judge(const struct common_clock *clock, const struct link_measure *measures, size_t count,
                   struct slow_link *found, size_t most);

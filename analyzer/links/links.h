@@ -65,7 +65,7 @@ double link_cell_error(const struct link_cell *cell);
 /* The same of what a proxy's step takes, as if they spread like an exponential. */
 double link_transfer_error(const struct link_transfer *transfer);
 
-/* Writes the slow links with confidence CONFIDENCE_CLAIM, the costliest first, at most `most`; returns their number.
+/* Writes the slow links with confidence CONFIDENCE_VERDICT, the costliest first, at most `most`; returns their number.
  * None where memory is short (no_memory is set then). */
 size_t links_judge(struct links *links, struct slow_link *found, size_t most);
 

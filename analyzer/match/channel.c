@@ -92,7 +92,7 @@ static bool grow(struct channel *channel, unsigned shift) {
 }
 
 /* Makes the slot of `seq` its own: grows up to the reach, then closes the number that lies a whole reach behind. */
-static bool claim_slot(struct channel *channel, const struct channel_owner *owner, uint32_t seq, size_t *at) {
+static bool take_slot(struct channel *channel, const struct channel_owner *owner, uint32_t seq, size_t *at) {
     while (channel->capacity == 0 ||
            (channel->slots[ *at = slot_of(channel, seq, owner->shift)].seen > 0 && channel->slots[*at].seq != seq)) {
         if (channel->capacity >= channel->reach >> owner->shift && channel->capacity > 0)
@@ -136,7 +136,7 @@ bool channel_arrive(struct channel *channel, const struct channel_owner *owner, 
         owner->totals->stale++;
         return true;
     }
-    if (!claim_slot(channel, owner, arrival->seq, &at))
+    if (!take_slot(channel, owner, arrival->seq, &at))
         return false;
     struct channel_slot *slot = &channel->slots[at];
     if (slot->seen == 0)

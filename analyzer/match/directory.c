@@ -12,14 +12,14 @@
 enum { CALL_IDS = 4096 };
 
 /* One dump's definition of one communicator. */
-struct claim {
+struct local_member {
     uint64_t uid;
     uint64_t group; /* which group of an intercommunicator: its members_hash, else 0 */
     uint32_t rank, dump, local;
 };
 
-static int compare_claims(const void *a, const void *b) {
-    const struct claim *left = a, *right = b;
+static int compare_members(const void *a, const void *b) {
+    const struct local_member *left = a, *right = b;
     if (left->uid != right->uid)
         return left->uid < right->uid ? -1 : 1;
     if (left->group != right->group)
@@ -38,23 +38,23 @@ static bool can_match(const struct communicator_definition *definition) {
             (definition->remote_size > 0 && definition->remote_size <= INT32_MAX - definition->size));
 }
 
-static struct claim make_claim(const struct communicator_definition *definition, size_t dump, uint32_t local) {
-    return (struct claim){.uid = definition->uid,
-                          .group = definition->kind == COMMUNICATOR_INTER ? definition->members_hash : 0,
-                          .rank = (uint32_t)definition->my_rank,
-                          .dump = (uint32_t)dump,
-                          .local = local};
+static struct local_member make_member(const struct communicator_definition *definition, size_t dump, uint32_t local) {
+    return (struct local_member){.uid = definition->uid,
+                                 .group = definition->kind == COMMUNICATOR_INTER ? definition->members_hash : 0,
+                                 .rank = (uint32_t)definition->my_rank,
+                                 .dump = (uint32_t)dump,
+                                 .local = local};
 }
 
-static size_t list_claims(struct match_directory *directory, struct claim *claims) {
+static size_t list_members(struct match_directory *directory, struct local_member *members) {
     size_t count = 0;
     for (size_t d = 0; d < directory->dump_count; d++)
         for (uint32_t local = 0; local < directory->dumps[d]->communicator_count; local++) {
             const struct communicator_definition *definition = directory->dumps[d]->communicators[local].definition;
             if (!can_match(definition))
                 continue;
-            if (claims)
-                claims[count] = make_claim(definition, d, local);
+            if (members)
+                members[count] = make_member(definition, d, local);
             count++;
         }
     return count;
@@ -62,34 +62,34 @@ static size_t list_claims(struct match_directory *directory, struct claim *claim
 
 /* Takes a member in, unless it contradicts those before it. */
 static void add_member(struct match_directory *directory, struct match_communicator *communicator,
-                       const struct claim *first, const struct claim *claim) {
-    const struct dump_communicator *local = &directory->dumps[claim->dump]->communicators[claim->local];
+                       const struct local_member *first, const struct local_member *member) {
+    const struct dump_communicator *local = &directory->dumps[member->dump]->communicators[member->local];
     const struct communicator_definition *definition = local->definition;
-    bool inter = communicator->kind == COMMUNICATOR_INTER, second = claim->group != first->group;
+    bool inter = communicator->kind == COMMUNICATOR_INTER, second = member->group != first->group;
     uint32_t position = communicator->dump_count;
     uint32_t own = second ? communicator->size - communicator->first_size : communicator->first_size;
-    uint32_t rank = claim->rank + (second ? communicator->first_size : 0);
+    uint32_t rank = member->rank + (second ? communicator->first_size : 0);
     if (definition->kind != communicator->kind || definition->size != own ||
         (inter && definition->remote_size != communicator->size - own) ||
         (position > 0 && communicator->rank_of[position - 1] >= rank))
         return;
-    communicator->dump_of[position] = claim->dump;
+    communicator->dump_of[position] = member->dump;
     communicator->rank_of[position] = rank;
     communicator->dump_count++;
     communicator->first_dumps += !second;
     if (!communicator->name[0])
         communicator->name = local->name;
-    directory->places[claim->dump][claim->local] =
+    directory->places[member->dump][member->local] =
         (struct match_place){(uint32_t)(communicator - directory->communicators), position};
 }
 
-/* `claims`: all of one uid, by group and in rank order. */
-static bool add_communicator(struct match_directory *directory, const struct claim *claims, size_t count) {
+/* `members`: all of one uid, by group and in rank order. */
+static bool add_communicator(struct match_directory *directory, const struct local_member *members, size_t count) {
     struct match_communicator *communicator = &directory->communicators[directory->communicator_count];
     const struct communicator_definition *definition =
-        directory->dumps[claims->dump]->communicators[claims->local].definition;
+        directory->dumps[members->dump]->communicators[members->local].definition;
     bool inter = definition->kind == COMMUNICATOR_INTER;
-    *communicator = (struct match_communicator){.uid = claims->uid,
+    *communicator = (struct match_communicator){.uid = members->uid,
                                                 .name = "",
                                                 .kind = definition->kind,
                                                 .size = definition->size + (inter ? definition->remote_size : 0),
@@ -100,25 +100,25 @@ static bool add_communicator(struct match_directory *directory, const struct cla
     if (!communicator->dump_of || !communicator->rank_of)
         return false;
     for (size_t i = 0; i < count; i++)
-        add_member(directory, communicator, claims, &claims[i]);
+        add_member(directory, communicator, members, &members[i]);
     return true;
 }
 
 static bool join_communicators(struct match_directory *directory) {
-    size_t count = list_claims(directory, NULL);
-    struct claim *claims = malloc((count ? count : 1) * sizeof *claims);
+    size_t count = list_members(directory, NULL);
+    struct local_member *members = malloc((count ? count : 1) * sizeof *members);
     directory->communicators = calloc(count ? count : 1, sizeof *directory->communicators);
-    bool done = claims && directory->communicators;
+    bool done = members && directory->communicators;
     if (done) {
-        list_claims(directory, claims);
-        qsort(claims, count, sizeof *claims, compare_claims);
+        list_members(directory, members);
+        qsort(members, count, sizeof *members, compare_members);
     }
     for (size_t first = 0, end; done && first < count; first = end) {
-        for (end = first + 1; end < count && claims[end].uid == claims[first].uid;)
+        for (end = first + 1; end < count && members[end].uid == members[first].uid;)
             end++;
-        done = add_communicator(directory, &claims[first], end - first);
+        done = add_communicator(directory, &members[first], end - first);
     }
-    free(claims);
+    free(members);
     return done;
 }
 

@@ -36,7 +36,7 @@ struct build {
     /* of the dump at hand */
     size_t d;
     const struct dump *dump;
-    struct pass_pairs *pairs;
+    struct forward_backward_pairs *pairs;
     struct destination *table; /* open addressing, a power of two */
     size_t table_size, table_count;
     struct frames frames;
@@ -237,7 +237,7 @@ static bool settle(struct build *build, struct destination *destination) {
         return false;
     enum pass pass = is_setup(subject.call) ? PASS_NONE : build->frames.pass;
     uint32_t forward = pass == PASS_BACKWARD && !build->frames.has_python
-                           ? pass_pairs_forward(build->pairs, stack, destination->comm)
+                           ? forward_backward_pairs_forward(build->pairs, stack, destination->comm)
                            : STACK_NONE;
     if (forward != STACK_NONE && !frames_of(&build->frames, request->symbols, request->skip, build->d, forward))
         return false;
@@ -459,7 +459,7 @@ static bool add_dump(struct build *build, size_t d) {
     build->table_count = 0;
     if (build->table)
         memset(build->table, 0, build->table_size * sizeof *build->table);
-    build->pairs = pass_pairs_new(request->symbols, request->skip, d);
+    build->pairs = forward_backward_pairs_new(request->symbols, request->skip, d);
     bool limited = scope_is_limited(request->scope), gpu = dump_has_device_times(build->dump);
     bool enough_memory = build->pairs && (limited || add_tables(build));
     if (enough_memory && (limited || gpu))
@@ -469,7 +469,7 @@ static bool add_dump(struct build *build, size_t d) {
     if (enough_memory && request->noise >= 1)
         enough_memory = add_records(build);
     note_missing_launches(build);
-    pass_pairs_free(build->pairs);
+    forward_backward_pairs_free(build->pairs);
     return enough_memory;
 }
 

@@ -159,7 +159,7 @@ static enum compared_verdict verdict_of(const struct compared_row *row, double t
     if (row->sides[0].count == 0 || row->sides[1].count == 0)
         return row->sides[0].count == 0 ? COMPARED_ONLY_B : COMPARED_ONLY_A;
     double change = change_of(row);
-    if (row->test.confidence < CONFIDENCE_CLAIM)
+    if (row->test.confidence < CONFIDENCE_VERDICT)
         return COMPARED_SAME;
     return change >= threshold ? COMPARED_SLOWER : 1 / (1 + change) - 1 >= threshold ? COMPARED_FASTER : COMPARED_SAME;
 }

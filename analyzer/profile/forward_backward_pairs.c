@@ -24,49 +24,49 @@ struct vote {
     uint64_t count;
 };
 
-enum role { ROLE_NONE = 0, ROLE_FORWARD, ROLE_BACKWARD };
+enum pass_of_stack { OF_NEITHER = 0, OF_FORWARD, OF_BACKWARD };
 
-struct pass_pairs {
+struct forward_backward_pairs {
     const struct dump *dump;
-    uint8_t *roles; /* enum role of each of the dump's stacks */
+    uint8_t *passes; /* enum pass_of_stack of each of the dump's stacks */
     struct forward *forwards;
     size_t forward_count;
     struct vote *votes;
     size_t vote_count;
 };
 
-static enum role role_of(const struct pass_pairs *pairs, uint32_t id) {
+static enum pass_of_stack pass_of(const struct forward_backward_pairs *pairs, uint32_t id) {
     const struct dump_stack *stack = dump_stack(pairs->dump, id);
-    return stack ? (enum role)pairs->roles[stack - pairs->dump->stacks] : ROLE_NONE;
+    return stack ? (enum pass_of_stack)pairs->passes[stack - pairs->dump->stacks] : OF_NEITHER;
 }
 
 /* Returns -1 when memory is short, 1 when some stack cannot say where it belongs, else 0. */
-static int find_roles(struct pass_pairs *pairs, const struct symbols *symbols, const struct skip_list *skip,
-                      size_t dump) {
+static int find_passes(struct forward_backward_pairs *pairs, const struct symbols *symbols,
+                       const struct skip_list *skip, size_t dump) {
     struct frames frames = {0};
     int needed = 0;
     for (size_t i = 0; needed >= 0 && i < pairs->dump->stack_count; i++) {
         if (!frames_of(&frames, symbols, skip, dump, pairs->dump->stacks[i].id)) {
             needed = -1;
         } else if (frames.pass == PASS_BACKWARD && !frames.has_python) {
-            pairs->roles[i] = ROLE_BACKWARD;
+            pairs->passes[i] = OF_BACKWARD;
             needed = 1;
         } else if (frames.pass == PASS_FORWARD && frames.has_python) {
-            pairs->roles[i] = ROLE_FORWARD;
+            pairs->passes[i] = OF_FORWARD;
         }
     }
     frames_free(&frames);
     return needed;
 }
 
-static void push(struct pass_pairs *pairs, const struct record *record) {
+static void push(struct forward_backward_pairs *pairs, const struct record *record) {
     if (pairs->forward_count == FORWARDS_MAX) /* the oldest half will find no partner any more */
         memmove(pairs->forwards, pairs->forwards + FORWARDS_MAX / 2,
                 (pairs->forward_count -= FORWARDS_MAX / 2) * sizeof *pairs->forwards);
     pairs->forwards[pairs->forward_count++] = (struct forward){record->stack, record->comm, record->bytes};
 }
 
-static bool vote(struct pass_pairs *pairs, uint32_t stack, uint32_t comm, uint32_t forward) {
+static bool vote(struct forward_backward_pairs *pairs, uint32_t stack, uint32_t comm, uint32_t forward) {
     for (size_t i = 0; i < pairs->vote_count; i++) {
         struct vote *vote = &pairs->votes[i];
         if (vote->stack == stack && vote->comm == comm && vote->forward == forward) {
@@ -85,7 +85,7 @@ static bool vote(struct pass_pairs *pairs, uint32_t stack, uint32_t comm, uint32
     return true;
 }
 
-static bool pair(struct pass_pairs *pairs, const struct record *record) {
+static bool pair(struct forward_backward_pairs *pairs, const struct record *record) {
     for (size_t i = pairs->forward_count; i-- > 0;) {
         struct forward forward = pairs->forwards[i];
         if (forward.comm != record->comm || forward.bytes != record->bytes)
@@ -96,46 +96,47 @@ static bool pair(struct pass_pairs *pairs, const struct record *record) {
     return true;
 }
 
-static bool walk(struct pass_pairs *pairs) {
+static bool walk(struct forward_backward_pairs *pairs) {
     struct record_stream stream;
     bool enough_memory = record_stream_begin(&stream, pairs->dump);
     for (const struct record *record; enough_memory && (record = record_stream_next(&stream));) {
         if (!(record->flags & FLAG_COLLECTIVE) || (record->kind != RECORD_CALL && record->kind != RECORD_POST))
             continue;
-        enum role role = role_of(pairs, record->stack);
-        if (role == ROLE_FORWARD)
+        enum pass_of_stack pass = pass_of(pairs, record->stack);
+        if (pass == OF_FORWARD)
             push(pairs, record);
-        else if (role == ROLE_BACKWARD)
+        else if (pass == OF_BACKWARD)
             enough_memory = pair(pairs, record);
     }
     record_stream_end(&stream);
     return enough_memory;
 }
 
-struct pass_pairs *pass_pairs_new(const struct symbols *symbols, const struct skip_list *skip, size_t dump) {
-    struct pass_pairs *pairs = calloc(1, sizeof *pairs);
+struct forward_backward_pairs *forward_backward_pairs_new(const struct symbols *symbols, const struct skip_list *skip,
+                                                          size_t dump) {
+    struct forward_backward_pairs *pairs = calloc(1, sizeof *pairs);
     if (!pairs)
         return NULL;
     pairs->dump = symbols_dump(symbols, dump);
-    pairs->roles = calloc(pairs->dump->stack_count + 1, sizeof *pairs->roles);
+    pairs->passes = calloc(pairs->dump->stack_count + 1, sizeof *pairs->passes);
     pairs->forwards = malloc(FORWARDS_MAX * sizeof *pairs->forwards);
-    int needed = pairs->roles && pairs->forwards ? find_roles(pairs, symbols, skip, dump) : -1;
+    int needed = pairs->passes && pairs->forwards ? find_passes(pairs, symbols, skip, dump) : -1;
     if (needed == 0 || (needed == 1 && walk(pairs)))
         return pairs;
-    pass_pairs_free(pairs);
+    forward_backward_pairs_free(pairs);
     return NULL;
 }
 
-void pass_pairs_free(struct pass_pairs *pairs) {
+void forward_backward_pairs_free(struct forward_backward_pairs *pairs) {
     if (!pairs)
         return;
-    free(pairs->roles);
+    free(pairs->passes);
     free(pairs->forwards);
     free(pairs->votes);
     free(pairs);
 }
 
-uint32_t pass_pairs_forward(const struct pass_pairs *pairs, uint32_t stack, uint32_t comm) {
+uint32_t forward_backward_pairs_forward(const struct forward_backward_pairs *pairs, uint32_t stack, uint32_t comm) {
     const struct vote *best = NULL;
     for (size_t i = 0; i < pairs->vote_count; i++) {
         const struct vote *vote = &pairs->votes[i];

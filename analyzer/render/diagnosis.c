@@ -51,8 +51,8 @@ static json_t *members_to_json(struct diagnosis *diagnosis, const struct stalled
 
 static json_t *collectives_to_json(struct diagnosis *diagnosis) {
     json_t *array = json_array();
-    for (size_t i = 0; array && i < diagnosis->blockage.stalled_count; i++) {
-        const struct stalled *stalled = &diagnosis->blockage.stalled[i];
+    for (size_t i = 0; array && i < diagnosis->wait_for_graph.stalled_count; i++) {
+        const struct stalled *stalled = &diagnosis->wait_for_graph.stalled[i];
         json_array_append_new(
             array, json_pack("{s:o, s:o, s:I, s:o, s:o, s:o}", "comm", uid_to_json(stalled->communicator), "comm_name",
                              name_to_json(stalled->communicator), "seq", (json_int_t)stalled->seq, "op",
@@ -75,7 +75,7 @@ static json_t *wait_to_json(const struct diagnosis *diagnosis, const struct wait
 static json_t *cycle_to_json(const struct diagnosis *diagnosis) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < diagnosis->cycle_count; i++)
-        json_array_append_new(array, wait_to_json(diagnosis, &diagnosis->blockage.items[diagnosis->cycle[i]]));
+        json_array_append_new(array, wait_to_json(diagnosis, &diagnosis->wait_for_graph.items[diagnosis->cycle[i]]));
     return array;
 }
 
@@ -93,9 +93,9 @@ static json_t *waits_to_json(const struct diagnosis *diagnosis, const struct fil
     if (!asks_for_waits(filter))
         return json_null();
     json_t *array = json_array();
-    for (size_t i = 0; array && i < diagnosis->blockage.count; i++)
-        if (is_asked_for(diagnosis, filter, &diagnosis->blockage.items[i]))
-            json_array_append_new(array, wait_to_json(diagnosis, &diagnosis->blockage.items[i]));
+    for (size_t i = 0; array && i < diagnosis->wait_for_graph.count; i++)
+        if (is_asked_for(diagnosis, filter, &diagnosis->wait_for_graph.items[i]))
+            json_array_append_new(array, wait_to_json(diagnosis, &diagnosis->wait_for_graph.items[i]));
     return array;
 }
 
@@ -209,9 +209,9 @@ void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, cons
     if (!asks_for_waits(filter))
         return;
     fputs("\nof what was asked for:\n", stream);
-    for (size_t i = 0; i < diagnosis->blockage.count; i++)
-        if (is_asked_for(diagnosis, filter, &diagnosis->blockage.items[i])) {
-            print_wait(stream, diagnosis, &diagnosis->blockage.items[i]);
+    for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
+        if (is_asked_for(diagnosis, filter, &diagnosis->wait_for_graph.items[i])) {
+            print_wait(stream, diagnosis, &diagnosis->wait_for_graph.items[i]);
             any = true;
         }
     if (!any)

@@ -30,17 +30,17 @@ VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
 VALUE(host, cell_text(ROW->host))
 VALUE(comm, TIME(comm_ns))
 VALUE(wait, WAIT(wait_ns))
-#define CAUSE(FIELD) (ROW->causes ? cell_real(seconds_of(ROW->causes->FIELD)) : cell_unknown())
+#define CAUSE(FIELD) (ROW->costs ? cell_real(seconds_of(ROW->costs->FIELD)) : cell_unknown())
 VALUE(imposed, CAUSE(imposed_ns))
-VALUE(caused, CAUSE(caused_ns))
+VALUE(caused, CAUSE(delay_cost_ns))
 VALUE(passed_on, CAUSE(passed_on_ns))
-VALUE(path, CAUSE(path_ns))
+VALUE(path, CAUSE(critical_path_ns))
 VALUE(waited_for, WAIT(waited_for_ns))
-VALUE(wait_all, WAIT(states_ns[WAIT_ALL]))
+VALUE(wait_all, WAIT(states_ns[WAIT_AT_NXN]))
 VALUE(late_broadcast, WAIT(states_ns[WAIT_LATE_BROADCAST]))
-VALUE(wait_to_root, WAIT(states_ns[WAIT_TO_ROOT]))
+VALUE(wait_to_root, WAIT(states_ns[WAIT_AT_NX1]))
 VALUE(early_reduce, WAIT(early_reduce_ns))
-VALUE(wait_scan, WAIT(states_ns[WAIT_SCAN]))
+VALUE(wait_scan, WAIT(states_ns[WAIT_EARLY_SCAN]))
 VALUE(late_sender, WAIT(states_ns[WAIT_LATE_SENDER]))
 VALUE(late_receiver, WAIT(states_ns[WAIT_LATE_RECEIVER]))
 VALUE(transfer, WAIT(transfer_ns))
@@ -108,7 +108,7 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
                 .host = job->dumps[d]->host,
                 .times = &analysis->times[d],
                 .waits = known ? &waits->ranks[d] : NULL,
-                .causes = known && !some ? &analysis->causes.ranks[d] : NULL,
+                .costs = known && !some ? &analysis->delay_costs.ranks[d] : NULL,
                 .verdict = &analysis->ranks[d],
                 .end = end_name(job->ends[d]),
             };
@@ -176,7 +176,7 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     const char *site = findings_site(analysis, straggler);
     static const char *const kinds[] = {[STRAGGLER_RANK] = "rank",
                                         [STRAGGLER_HOST] = "host",
-                                        [STRAGGLER_ROLE] = "role",
+                                        [STRAGGLER_RANK_CLASS] = "role",
                                         [STRAGGLER_ROTATING] = "rotating",
                                         [STRAGGLER_LINK] = "link"};
     bool one = straggler->kind == STRAGGLER_RANK;

@@ -16,8 +16,8 @@ struct rank_row {
     int32_t rank;
     const char *host;
     const struct rank_times *times;
-    const struct rank_causes *causes; /* NULL with `waits`, and where only some waits are shown */
-    const struct rank_waits *waits;   /* NULL: nothing was matched, waits are unknown */
+    const struct rank_delay_costs *costs; /* NULL with `waits`, and where only some waits are shown */
+    const struct rank_waits *waits;       /* NULL: nothing was matched, waits are unknown */
     const struct significance *verdict;
     const char *end; /* how it ended */
 };

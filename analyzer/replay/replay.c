@@ -89,7 +89,7 @@ struct replay_build *replay_begin(const struct common_clock *clock, const struct
         return NULL;
     *build =
         (struct replay_build){.directory = directory, .reference = reference, .from_ns = -NS_MOST, .workers = workers};
-    build->partial = causes_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
+    build->partial = delay_costs_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     if (build->histories)
         return build;

@@ -494,11 +494,11 @@ static void mending_end(struct mending *mending) {
 
 static void mend_ranks(struct mending *m, const struct replay *replay, const struct what_if_peers *peers,
                        const struct what_if_mend *mend) {
-    bool found = list_stretches(&m->stretches, replay, peers->roles, mend);
+    bool found = list_stretches(&m->stretches, replay, peers->classes, mend);
     if (found && mend->now_and_then > 0)
         cut_peaks(&m->stretches, mend, m->scratch);
-    else if (found && !match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch)) /* a whole role */
-        found = list_stretches(&m->stretches, replay, peers->cohorts, mend) &&
+    else if (found && !match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch)) /* a whole rank class */
+        found = list_stretches(&m->stretches, replay, peers->comparison_groups, mend) &&
                 match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch);
     if (found)
         mend_stretches(&m->durations, replay, &m->stretches, mend);
@@ -557,7 +557,7 @@ double what_if_link(const struct replay *replay, const struct what_if_ends *ends
 
 /* One rank's work before one kind of call. */
 struct site_work {
-    uint32_t group, role, dump;
+    uint32_t group, rank_class, dump;
     uint32_t count;
     int64_t ns, mean_ns, usual_ns; /* usual: the median of the peers' means */
     uint32_t begin;                /* of its nodes in the group's list */
@@ -572,8 +572,8 @@ static int compare_sites(const void *a, const void *b) {
     const struct site_work *left = a, *right = b;
     if (left->group != right->group)
         return left->group < right->group ? -1 : 1;
-    if (left->role != right->role)
-        return left->role < right->role ? -1 : 1;
+    if (left->rank_class != right->rank_class)
+        return left->rank_class < right->rank_class ? -1 : 1;
     if (left->mean_ns != right->mean_ns)
         return left->mean_ns < right->mean_ns ? -1 : 1;
     return (left->dump > right->dump) - (left->dump < right->dump);
@@ -581,7 +581,7 @@ static int compare_sites(const void *a, const void *b) {
 
 /* Sums by kind of call and dump: a group's nodes come dump by dump. */
 static bool list_sites(struct site_list *list, const struct replay *replay, const struct groups *groups,
-                       const uint32_t *roles) {
+                       const uint32_t *classes) {
     size_t dump = 0;
     list->items = malloc((replay->node_count + 1) * sizeof *list->items);
     if (!list->items)
@@ -594,7 +594,7 @@ static bool list_sites(struct site_list *list, const struct replay *replay, cons
                 dump++;
             if (list->count == begin || list->items[list->count - 1].dump != dump)
                 list->items[list->count++] =
-                    (struct site_work){.group = g, .role = roles[dump], .dump = (uint32_t)dump, .begin = i};
+                    (struct site_work){.group = g, .rank_class = classes[dump], .dump = (uint32_t)dump, .begin = i};
             struct site_work *work = &list->items[list->count - 1];
             work->count++;
             work->ns = add_ns(work->ns, replay->work_ns[node]);
@@ -611,10 +611,10 @@ static void find_usual(struct site_list *list) {
     for (size_t i = 0; i < list->count;) {
         size_t end = i;
         while (end < list->count && list->items[end].group == list->items[i].group &&
-               list->items[end].role == list->items[i].role)
+               list->items[end].rank_class == list->items[i].rank_class)
             end++;
         for (size_t k = i; k < end; k++)
-            list->items[k].usual_ns = end - i < 2 || list->items[k].role == NOWHERE
+            list->items[k].usual_ns = end - i < 2 || list->items[k].rank_class == NOWHERE
                                           ? list->items[k].mean_ns
                                           : list->items[i + (end - i - 1) / 2].mean_ns;
         i = end;
@@ -669,7 +669,7 @@ static bool mend_work(struct mending *m, const struct replay *replay, const stru
             longer[mend.count++] = works[k].dump;
         for (uint32_t i = works[k].begin; i < works[k].begin + works[k].count; i++)
             m->stretches.items[m->stretches.count++] = (struct stretch){.part = groups->list[i],
-                                                                        .peers = works[k].role,
+                                                                        .peers = works[k].rank_class,
                                                                         .dump = works[k].dump,
                                                                         .own_ns = replay->work_ns[groups->list[i]],
                                                                         .usual_ns = -1};
@@ -705,11 +705,11 @@ static int compare_speedups(const void *a, const void *b) {
     return left->extra_ns > right->extra_ns ? -1 : left->extra_ns < right->extra_ns;
 }
 
-static bool measure_sites(struct what_if *what_if, const struct replay *replay, const uint32_t *roles) {
+static bool measure_sites(struct what_if *what_if, const struct replay *replay, const uint32_t *classes) {
     struct groups groups;
     struct site_list list = {0};
     struct candidate best[WHAT_IF_SITES + 1];
-    bool done = groups_make(&groups, replay, work_key) && list_sites(&list, replay, &groups, roles);
+    bool done = groups_make(&groups, replay, work_key) && list_sites(&list, replay, &groups, classes);
     if (done)
         find_usual(&list);
     size_t candidates = done ? find_candidates(&list, best) : 0;
@@ -734,5 +734,5 @@ bool what_if_measure(struct what_if *what_if, const struct replay *replay, const
                                 .to_ns = replay->to_ns,
                                 .partial = replay->partial};
     what_if->known = replay->linked > 0;
-    return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->roles));
+    return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->classes));
 }

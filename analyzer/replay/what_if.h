@@ -42,8 +42,8 @@ struct what_if {
 
 /* Who is compared with whom: per dump, equal numbers are peers; NOWHERE is nobody's. */
 struct what_if_peers {
-    const uint32_t *roles;   /* those of one role */
-    const uint32_t *cohorts; /* where a whole role is suspected */
+    const uint32_t *classes;           /* those of one rank class */
+    const uint32_t *comparison_groups; /* where a whole rank class is suspected */
 };
 
 /* Leaves out delays that nothing explains, as above: changes the replay's durations and wall_ns. To be called once,
@@ -63,8 +63,8 @@ struct what_if_mend {
                              many times the median of all peers are mended, down to that median. */
 };
 
-/* Time / time with these ranks mended, at least 1. Peers are the ranks of the role that are not to be mended or, where
- * a whole role is, the others of the cohort; where there are none, 1. Negative: no memory. */
+/* Time / time with these ranks mended, at least 1. Peers are the ranks of the rank class that are not to be mended or,
+ * where a whole rank class is, the others of the comparison group; where there are none, 1. Negative: no memory. */
 double what_if_mended(const struct replay *replay, const struct what_if_peers *peers, const struct what_if_mend *mend);
 
 /* Whose messages. */

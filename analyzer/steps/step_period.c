@@ -142,13 +142,13 @@ static bool most_recur_within(const struct search *s, size_t period) {
 }
 
 /* Levels are told apart by length; when there are too many, the one that explains the least goes. */
-static void add_level(struct periods *periods, const struct period *level) {
+static void add_level(struct step_periods *periods, const struct step_period *level) {
     size_t at = periods->count;
-    if (periods->count == PERIOD_LEVELS_MAX) {
-        size_t worst = PERIOD_LEVELS_MAX;
+    if (periods->count == STEP_PERIOD_LEVELS_MAX) {
+        size_t worst = STEP_PERIOD_LEVELS_MAX;
         for (size_t i = 0; i < periods->count; i++)
             if (i != periods->step &&
-                (worst == PERIOD_LEVELS_MAX || periods->levels[i].match < periods->levels[worst].match))
+                (worst == STEP_PERIOD_LEVELS_MAX || periods->levels[i].match < periods->levels[worst].match))
                 worst = i;
         if (periods->levels[worst].match >= level->match)
             return;
@@ -163,7 +163,7 @@ static void add_level(struct periods *periods, const struct period *level) {
     periods->count++;
 }
 
-static void find_levels(struct periods *periods, const struct search *s) {
+static void find_levels(struct step_periods *periods, const struct search *s) {
     periods->step = SIZE_MAX;
     for (size_t i = 0, end, lengths = 0; i < s->item_count && lengths < LENGTHS_MAX; i = end) {
         size_t length = s->items[i].distance, anchor = SIZE_MAX;
@@ -174,7 +174,7 @@ static void find_levels(struct periods *periods, const struct search *s) {
             continue;
         lengths++;
         const struct recurrence *item = &s->items[anchor];
-        struct period level = {length, item->symbol, item->first, item->count, item->regularity, 0};
+        struct step_period level = {length, item->symbol, item->first, item->count, item->regularity, 0};
         bool inside = periods->step == SIZE_MAX;
         level.match = match_at(s, length);
         if (inside && level.match >= REPEATS && most_recur_within(s, length)) {
@@ -188,10 +188,10 @@ static void find_levels(struct periods *periods, const struct search *s) {
         periods->step = periods->count;
 }
 
-bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, const uint32_t *numbers,
-                  size_t count) {
+bool step_periods_find(struct step_periods *periods, const uint64_t *symbols, const uint64_t *order,
+                       const uint32_t *numbers, size_t count) {
     struct search s = {.symbols = symbols, .order = order, .numbers = numbers, .from = count / 10, .count = count};
-    *periods = (struct periods){0};
+    *periods = (struct step_periods){0};
     bool done = find_recurrences(&s);
     if (done)
         find_levels(periods, &s);

@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PERIOD_LEVELS_MAX = 8 };
+enum { STEP_PERIOD_LEVELS_MAX = 8 };
 
-struct period {
+struct step_period {
     size_t length;       /* symbols */
     uint64_t anchor;     /* of the symbols that come back after `length`, the first in the caller's order */
     size_t first, count; /* its first position, how often it occurs */
@@ -26,8 +26,8 @@ struct period {
     double match;        /* share of positions i with s[i] == s[i + length] */
 };
 
-struct periods {
-    struct period levels[PERIOD_LEVELS_MAX]; /* by length; the best supported where there are more */
+struct step_periods {
+    struct step_period levels[STEP_PERIOD_LEVELS_MAX]; /* by length; the best supported where there are more */
     size_t count;
     size_t step; /* index of the step in levels; = count: no steps found */
 };
@@ -38,7 +38,7 @@ struct periods {
  * smallest remainder when they are divided by their distance, then the rarest, then the first. A caller that looks at
  * several sequences of one job gives the same symbol's counterparts the same order and numbers, so that the anchors are
  * counterparts, too, wherever the sequences begin. Returns false when memory is short. */
-bool periods_find(struct periods *periods, const uint64_t *symbols, const uint64_t *order, const uint32_t *numbers,
-                  size_t count);
+bool step_periods_find(struct step_periods *periods, const uint64_t *symbols, const uint64_t *order,
+                       const uint32_t *numbers, size_t count);
 
 #endif

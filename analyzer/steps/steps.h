@@ -54,7 +54,7 @@ struct rank_steps {
     size_t dump;
     struct step *steps;
     size_t count;
-    struct periods periods;         /* empty where a marker was used */
+    struct step_periods periods;    /* empty where a marker was used */
     const struct call_name *anchor; /* NULL: a marker, or no steps */
     size_t operations;              /* of the rank in all */
     bool device;                    /* times are a GPU's */

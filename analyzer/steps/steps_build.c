@@ -44,13 +44,13 @@ static bool find_starts(struct step_walk *w, struct rank_steps *rank) {
         order[i] = w->operations[i].order;
         numbers[i] = w->operations[i].number;
     }
-    bool done = periods_find(&rank->periods, symbols, order, numbers, w->operation_count);
+    bool done = step_periods_find(&rank->periods, symbols, order, numbers, w->operation_count);
     free(symbols);
     free(numbers);
     step_walk_move_to_device(w);
     if (!done || rank->periods.step == rank->periods.count)
         return done;
-    const struct period *step = &rank->periods.levels[rank->periods.step];
+    const struct step_period *step = &rank->periods.levels[rank->periods.step];
     for (size_t i = 0; i < w->operation_count; i++)
         if (w->operations[i].symbol == step->anchor) {
             rank->anchor = dump_call(w->clock->dumps[w->dump], w->operations[i].call);

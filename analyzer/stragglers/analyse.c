@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who makes the others wait.
- * Lives here: running the walk, judging cohorts, asking what if.
+ * Lives here: running the walk, judging comparison groups, asking what if.
  * Must not live here: what makes a suspicion a claim (verdicts.c), the statistics (significance.c), opening files.
  */
 #include "analyzer/stragglers/stragglers.h"
@@ -19,7 +19,7 @@ enum {
     SEGMENTS_IN_ALL = 1 << 14, /* of samples; 8 MiB */
     SEGMENTS_MOST = 64,
     SEGMENTS_LEAST = 2,
-    BLOCK_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
+    BATCH_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
     WHAT_IFS_MOST = 12,        /* replays for the costliest of those named */
 };
 
@@ -27,7 +27,7 @@ enum {
 
 struct worker {
     struct straggler_analysis *analysis;
-    struct causes_build *causes;
+    struct delay_costs_build *delay_costs;
     struct replay_build *replay;
     unsigned number;
     struct waits waits;
@@ -66,11 +66,11 @@ static void take_record(void *state, const struct match_record *item) {
     struct worker *worker = state;
     struct straggler_analysis *analysis = worker->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
-    causes_add_record(worker->causes, worker->number, item);
+    delay_costs_add_record(worker->delay_costs, worker->number, item);
     links_note(&worker->links, item, call);
     replay_add_record(worker->replay, worker->number, item);
     rank_times_add(&analysis->times[item->dump], item, call);
-    role_profile_add(&analysis->profiles[item->dump], item);
+    call_profile_add(&analysis->profiles[item->dump], item);
     bool launch = item->record->kind == RECORD_EXPOSED || (call && call->api == API_NCCL);
     if (launch && !rank_launches_add(&analysis->launches[item->dump], item))
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
@@ -82,14 +82,14 @@ static bool walk(struct straggler_analysis *analysis, struct replay *replay, con
     void *states[MATCH_WORKERS_MAX];
     const struct filter *shown = request->shown;
     unsigned workers = match_workers(request->workers);
-    struct causes_build *build = causes_begin(analysis->clock, analysis->directory, workers);
+    struct delay_costs_build *build = delay_costs_begin(analysis->clock, analysis->directory, workers);
     struct replay_build *again =
-        replay_begin(analysis->clock, analysis->directory, analysis->cohorts.reference, workers);
+        replay_begin(analysis->clock, analysis->directory, analysis->comparison_groups.reference, workers);
     bool done = build && again && waits_init(&analysis->waits, analysis->clock, analysis->directory) &&
                 (!shown || waits_init(&analysis->shown, analysis->clock, analysis->directory));
     for (unsigned w = 0; w < workers; w++) {
         work[w].analysis = analysis;
-        work[w].causes = build;
+        work[w].delay_costs = build;
         work[w].replay = again;
         work[w].number = w;
         work[w].filter = shown;
@@ -99,7 +99,7 @@ static bool walk(struct straggler_analysis *analysis, struct replay *replay, con
         done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory) &&
                (!shown || waits_init(&work[w].shown, analysis->clock, analysis->directory));
         if (done)
-            work[w].waits.listener = causes_listener(build, w);
+            work[w].waits.listener = delay_costs_listener(build, w);
     }
     sink->instance = take_instance;
     sink->record = take_record;
@@ -124,11 +124,11 @@ static bool walk(struct straggler_analysis *analysis, struct replay *replay, con
     }
     done = done && !analysis->no_memory && !analysis->waits.no_memory;
     if (!done) {
-        causes_drop(build);
+        delay_costs_drop(build);
         replay_drop(again);
         return false;
     }
-    done = causes_finish(&analysis->causes, build);
+    done = delay_costs_finish(&analysis->delay_costs, build);
     return replay_finish(replay, again) && done;
 }
 
@@ -142,15 +142,15 @@ static bool prepare(struct straggler_analysis *analysis) {
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
     analysis->launches = calloc(count, sizeof *analysis->launches);
     analysis->profiles = calloc(count, sizeof *analysis->profiles);
-    analysis->role_of = malloc(count * sizeof *analysis->role_of);
+    analysis->class_of = malloc(count * sizeof *analysis->class_of);
     analysis->stage_of = calloc(count, sizeof *analysis->stage_of);
-    if (!analysis->role_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->launches ||
-        !analysis->profiles || !cohorts_choose(&analysis->cohorts, analysis->directory))
+    if (!analysis->class_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->launches ||
+        !analysis->profiles || !comparison_groups_choose(&analysis->comparison_groups, analysis->directory))
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
-        analysis->role_of[d] = NOWHERE;
-        if (!rank_times_init(&analysis->times[d], analysis->cohorts.reference[d], bins, segments,
+        analysis->class_of[d] = NOWHERE;
+        if (!rank_times_init(&analysis->times[d], analysis->comparison_groups.reference[d], bins, segments,
                              dump_has_device_times(analysis->directory->dumps[d])))
             return false;
     }
@@ -174,51 +174,52 @@ static void measure(struct straggler_analysis *analysis) {
     }
 }
 
-/* ---- cohorts --------------------------------------------------------------------------------- */
+/* ---- comparison groups ----------------------------------------------------------------------- */
 
-static size_t list_members(const struct straggler_analysis *analysis, size_t cohort, size_t *members) {
+static size_t list_members(const struct straggler_analysis *analysis, size_t group, size_t *members) {
     size_t count = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        if (analysis->cohorts.cohort_of[d] == cohort)
+        if (analysis->comparison_groups.group_of[d] == group)
             members[count++] = d;
     return count;
 }
 
-static bool judge_columns(struct straggler_analysis *analysis, const struct blocks *blocks, const struct roles *roles) {
-    struct significance *verdicts = calloc(blocks->dump_count, sizeof *verdicts);
+static bool judge_columns(struct straggler_analysis *analysis, const struct time_batches *batches,
+                          const struct rank_classes *classes) {
+    struct significance *verdicts = calloc(batches->dump_count, sizeof *verdicts);
     if (!verdicts)
         return false;
-    double independent = roles_judge_ranks(roles, blocks, verdicts);
-    for (size_t i = 0; i < blocks->dump_count; i++)
-        analysis->ranks[blocks->dumps[i]] = verdicts[i];
-    if (blocks->count > analysis->blocks) {
-        analysis->blocks = blocks->count;
-        analysis->independent_blocks = independent;
+    double independent = rank_classes_judge_ranks(classes, batches, verdicts);
+    for (size_t i = 0; i < batches->dump_count; i++)
+        analysis->ranks[batches->dumps[i]] = verdicts[i];
+    if (batches->count > analysis->batches) {
+        analysis->batches = batches->count;
+        analysis->independent_batches = independent;
     }
     free(verdicts);
     return independent >= 0;
 }
 
-static bool judge_cohorts(struct straggler_analysis *analysis, struct blocks *blocks, struct roles *roles,
-                          size_t *members) {
-    size_t most = (size_t)(analysis->window_ns / BLOCK_NS_LEAST);
-    most = most > BLOCKS_MOST ? BLOCKS_MOST : most + (most == 0);
-    uint32_t all_roles = 0;
-    for (size_t c = 0; c < analysis->cohorts.count; c++) {
+static bool judge_comparison_groups(struct straggler_analysis *analysis, struct time_batches *batches,
+                                    struct rank_classes *classes, size_t *members) {
+    size_t most = (size_t)(analysis->window_ns / BATCH_NS_LEAST);
+    most = most > TIME_BATCHES_MOST ? TIME_BATCHES_MOST : most + (most == 0);
+    uint32_t all_classes = 0;
+    for (size_t c = 0; c < analysis->comparison_groups.count; c++) {
         size_t count = list_members(analysis, c, members);
-        if (!blocks_make(&blocks[c], analysis->times, members, count, most))
+        if (!time_batches_make(&batches[c], analysis->times, members, count, most))
             return false;
-        if (blocks[c].dump_count < 2)
+        if (batches[c].dump_count < 2)
             continue;
-        if (!roles_find(&roles[c], analysis->profiles, analysis->cohorts.reference, analysis->directory,
-                        analysis->cohorts.communicators[c], &blocks[c]) ||
-            !judge_columns(analysis, &blocks[c], &roles[c]))
+        if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.reference,
+                               analysis->directory, analysis->comparison_groups.communicators[c], &batches[c]) ||
+            !judge_columns(analysis, &batches[c], &classes[c]))
             return false;
-        for (size_t i = 0; i < blocks[c].dump_count; i++) {
-            analysis->role_of[blocks[c].dumps[i]] = all_roles + roles[c].role_of[i];
-            analysis->stage_of[blocks[c].dumps[i]] = roles[c].stage_of[i];
+        for (size_t i = 0; i < batches[c].dump_count; i++) {
+            analysis->class_of[batches[c].dumps[i]] = all_classes + classes[c].class_of[i];
+            analysis->stage_of[batches[c].dumps[i]] = classes[c].stage_of[i];
         }
-        all_roles += (uint32_t)roles[c].count;
+        all_classes += (uint32_t)classes[c].count;
     }
     struct significance **all = calloc(analysis->directory->dump_count, sizeof *all);
     size_t judged = 0;
@@ -241,27 +242,30 @@ static int compare_costs(const void *a, const void *b) {
 
 static bool judge(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
-    struct blocks *blocks = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *blocks);
-    struct roles *roles = calloc(analysis->cohorts.count ? analysis->cohorts.count : 1, sizeof *roles);
+    struct time_batches *batches =
+        calloc(analysis->comparison_groups.count ? analysis->comparison_groups.count : 1, sizeof *batches);
+    struct rank_classes *classes =
+        calloc(analysis->comparison_groups.count ? analysis->comparison_groups.count : 1, sizeof *classes);
     size_t *members = calloc(count, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
-    analysis->stragglers = calloc(4 * count + CLAIM_LINKS_MOST, sizeof *analysis->stragglers);
-    analysis->suspects = calloc(count + CLAIM_LINKS_MOST, sizeof *analysis->suspects);
+    analysis->stragglers = calloc(4 * count + VERDICT_LINKS_MOST, sizeof *analysis->stragglers);
+    analysis->suspects = calloc(count + VERDICT_LINKS_MOST, sizeof *analysis->suspects);
     analysis->uneven = calloc(count, sizeof *analysis->uneven);
-    analysis->dump_lists = calloc(4 * count + CLAIM_LINKS_MOST * (count + 2), sizeof *analysis->dump_lists);
-    bool done = blocks && roles && members && explained && analysis->stragglers && analysis->suspects &&
-                analysis->uneven && analysis->dump_lists && judge_cohorts(analysis, blocks, roles, members);
+    analysis->dump_lists = calloc(4 * count + VERDICT_LINKS_MOST * (count + 2), sizeof *analysis->dump_lists);
+    bool done = batches && classes && members && explained && analysis->stragglers && analysis->suspects &&
+                analysis->uneven && analysis->dump_lists &&
+                judge_comparison_groups(analysis, batches, classes, members);
     struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
-    for (size_t c = 0; done && c < analysis->cohorts.count; c++)
-        if (blocks[c].dump_count >= 2)
-            done = claims_name_cohort(&verdicts, &roles[c], &blocks[c]);
-    done = done && claims_name_links(&verdicts) && claims_name_groups(analysis, explained);
-    for (size_t c = 0; blocks && roles && c < analysis->cohorts.count; c++) {
-        blocks_free(&blocks[c]);
-        roles_free(&roles[c]);
+    for (size_t c = 0; done && c < analysis->comparison_groups.count; c++)
+        if (batches[c].dump_count >= 2)
+            done = verdicts_name_comparison_group(&verdicts, &classes[c], &batches[c]);
+    done = done && verdicts_name_links(&verdicts) && verdicts_name_groups(analysis, explained);
+    for (size_t c = 0; batches && classes && c < analysis->comparison_groups.count; c++) {
+        time_batches_free(&batches[c]);
+        rank_classes_free(&classes[c]);
     }
-    free(blocks);
-    free(roles);
+    free(batches);
+    free(classes);
     free(members);
     free(explained);
     if (!done)
@@ -276,7 +280,7 @@ static bool judge(struct straggler_analysis *analysis) {
 
 static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
                      const struct straggler *straggler) {
-    const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
+    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
     if (straggler->kind == STRAGGLER_LINK) {
         const struct slow_link *link = &straggler->link;
         const struct what_if_ends ends = {.host_of = link->scope == LINK_RANKS ? NULL : analysis->clock->host_of,
@@ -309,7 +313,7 @@ static bool replay_without(const struct straggler_analysis *analysis, const stru
 }
 
 static bool ask_what_if(struct straggler_analysis *analysis, struct replay *replay) {
-    const struct what_if_peers peers = {analysis->role_of, analysis->cohorts.cohort_of};
+    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
     return what_if_prepare(replay) && what_if_measure(&analysis->what_if, replay, &peers) &&
            (!analysis->what_if.known || replay_without(analysis, replay));
 }
@@ -317,9 +321,9 @@ static bool ask_what_if(struct straggler_analysis *analysis, struct replay *repl
 static enum judgement how_judged(const struct straggler_analysis *analysis) {
     if (analysis->directory->dump_count < 2)
         return JUDGED_ALONE;
-    if (analysis->cohorts.count == 0)
+    if (analysis->comparison_groups.count == 0)
         return JUDGED_NO_COLLECTIVE;
-    return analysis->blocks < BLOCKS_MIN ? JUDGED_TOO_SHORT : JUDGED;
+    return analysis->batches < TIME_BATCHES_MIN ? JUDGED_TOO_SHORT : JUDGED;
 }
 
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
@@ -352,7 +356,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->times);
     free(analysis->ranks);
     free(analysis->profiles);
-    free(analysis->role_of);
+    free(analysis->class_of);
     free(analysis->stage_of);
     free(analysis->stragglers);
     free(analysis->suspects);
@@ -362,8 +366,8 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     waits_free(&analysis->shown);
     links_free(&analysis->links);
     group_links_free(&analysis->groups);
-    causes_free(&analysis->causes);
+    delay_costs_free(&analysis->delay_costs);
     if (analysis->directory)
-        cohorts_free(&analysis->cohorts);
+        comparison_groups_free(&analysis->comparison_groups);
     *analysis = (struct straggler_analysis){0};
 }

@@ -14,11 +14,11 @@
 enum { RUN = 32, RUNS_IN_ALL = 1 << 15, RUNS_MOST = 32, RUNS_LEAST = 2 };
 
 /* Often enough to compare ranks by: so many calls, and such a share of its members' collectives; or, however many there
- * are of others, calls for all the blocks that are asked for, in nearly all parts of the run. Then the ranks of a
+ * are of others, calls for all the batches that are asked for, in nearly all parts of the run. Then the ranks of a
  * pipeline are compared by what they do once per step, and not only with those of their tensor parallel group, which
  * sit on one host and are slow together. A few barriers at the beginning and the end of a run say nothing about its
  * steps. */
-enum { OFTEN_CALLS = 16, OFTEN_SHARE = 8, SPREAD_CALLS = BLOCKS_MOST, PARTS = 16, SPREAD_PARTS = 12 };
+enum { OFTEN_CALLS = 16, OFTEN_SHARE = 8, SPREAD_CALLS = TIME_BATCHES_MOST, PARTS = 16, SPREAD_PARTS = 12 };
 
 struct candidate {
     uint32_t communicator;
@@ -112,48 +112,48 @@ static size_t list_candidates(const struct match_directory *directory, const str
     return count;
 }
 
-static bool all_free(const struct cohorts *cohorts, const struct match_communicator *communicator) {
+static bool all_free(const struct comparison_groups *groups, const struct match_communicator *communicator) {
     for (uint32_t i = 0; i < communicator->dump_count; i++)
-        if (cohorts->cohort_of[communicator->dump_of[i]] != NOWHERE)
+        if (groups->group_of[communicator->dump_of[i]] != NOWHERE)
             return false;
     return true;
 }
 
-static void take(struct cohorts *cohorts, const struct match_directory *directory, uint32_t chosen) {
+static void take(struct comparison_groups *groups, const struct match_directory *directory, uint32_t chosen) {
     const struct match_communicator *communicator = &directory->communicators[chosen];
     for (uint32_t i = 0; i < communicator->dump_count; i++) {
         uint32_t dump = communicator->dump_of[i];
-        cohorts->cohort_of[dump] = (uint32_t)cohorts->count;
+        groups->group_of[dump] = (uint32_t)groups->count;
         for (uint32_t local = 0; local < directory->dumps[dump]->communicator_count; local++)
             if (match_place_of(directory, dump, local).communicator == chosen)
-                cohorts->reference[dump] = local;
+                groups->reference[dump] = local;
     }
-    cohorts->communicators[cohorts->count++] = chosen;
+    groups->communicators[groups->count++] = chosen;
 }
 
-bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *directory) {
+bool comparison_groups_choose(struct comparison_groups *groups, const struct match_directory *directory) {
     size_t communicators = directory->communicator_count ? directory->communicator_count : 1;
     struct usage *usage = calloc(communicators, sizeof *usage);
     uint64_t *totals = calloc(directory->dump_count, sizeof *totals);
     struct candidate *candidates = calloc(communicators, sizeof *candidates);
-    *cohorts = (struct cohorts){
-        .communicators = calloc(communicators, sizeof *cohorts->communicators),
-        .cohort_of = malloc(directory->dump_count * sizeof *cohorts->cohort_of),
-        .reference = malloc(directory->dump_count * sizeof *cohorts->reference),
+    *groups = (struct comparison_groups){
+        .communicators = calloc(communicators, sizeof *groups->communicators),
+        .group_of = malloc(directory->dump_count * sizeof *groups->group_of),
+        .reference = malloc(directory->dump_count * sizeof *groups->reference),
     };
-    bool done = usage && totals && candidates && cohorts->communicators && cohorts->cohort_of && cohorts->reference;
+    bool done = usage && totals && candidates && groups->communicators && groups->group_of && groups->reference;
     if (done) {
         uint64_t runs = RUNS_IN_ALL / directory->dump_count;
         runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
         for (size_t d = 0; d < directory->dump_count; d++) {
-            cohorts->cohort_of[d] = NOWHERE;
-            cohorts->reference[d] = COMM_NONE;
+            groups->group_of[d] = NOWHERE;
+            groups->reference[d] = COMM_NONE;
             totals[d] = sample_dump(directory, d, runs, usage);
         }
         size_t count = list_candidates(directory, usage, totals, candidates);
         for (size_t i = 0; i < count; i++)
-            if (all_free(cohorts, &directory->communicators[candidates[i].communicator]))
-                take(cohorts, directory, candidates[i].communicator);
+            if (all_free(groups, &directory->communicators[candidates[i].communicator]))
+                take(groups, directory, candidates[i].communicator);
     }
     free(usage);
     free(totals);
@@ -161,9 +161,9 @@ bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *direc
     return done;
 }
 
-void cohorts_free(struct cohorts *cohorts) {
-    free(cohorts->communicators);
-    free(cohorts->cohort_of);
-    free(cohorts->reference);
-    *cohorts = (struct cohorts){0};
+void comparison_groups_free(struct comparison_groups *groups) {
+    free(groups->communicators);
+    free(groups->group_of);
+    free(groups->reference);
+    *groups = (struct comparison_groups){0};
 }

@@ -4,23 +4,23 @@
  * Lives here: choosing for every rank at most one reference communicator, by a sample of the records.
  * Must not live here: times.
  *
- * Ranks that take part in the same collectives form a cohort. The largest communicator that is used often enough
- * comes first; ranks it does not hold may form further cohorts on others.
+ * Ranks that take part in the same collectives form a comparison group. The largest communicator that is used often
+ * enough comes first; ranks it does not hold may form further comparison groups on others.
  */
 #ifndef COMMTAP_STRAGGLERS_COMPARISON_GROUPS_H
 #define COMMTAP_STRAGGLERS_COMPARISON_GROUPS_H
 
 #include "analyzer/match/directory.h"
 
-struct cohorts {
+struct comparison_groups {
     size_t count;
-    uint32_t *communicators; /* per cohort: index into the directory */
-    uint32_t *cohort_of;     /* per dump: cohort or NOWHERE */
+    uint32_t *communicators; /* per comparison group: index into the directory */
+    uint32_t *group_of;      /* per dump: comparison group or NOWHERE */
     uint32_t *reference;     /* per dump: local index of its reference communicator, COMM_NONE */
 };
 
-/* Returns false when memory is short; the caller frees with cohorts_free in every case. */
-bool cohorts_choose(struct cohorts *cohorts, const struct match_directory *directory);
-void cohorts_free(struct cohorts *cohorts);
+/* Returns false when memory is short; the caller frees with comparison_groups_free in every case. */
+bool comparison_groups_choose(struct comparison_groups *groups, const struct match_directory *directory);
+void comparison_groups_free(struct comparison_groups *groups);
 
 #endif

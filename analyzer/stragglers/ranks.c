@@ -34,14 +34,14 @@ bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins
     times->bins.capacity = bins;
     times->bins.self_ns = calloc(bins, sizeof *times->bins.self_ns);
     times->bins.calls = calloc(bins, sizeof *times->bins.calls);
-    return samples_init(&times->samples, segments) && times->bins.self_ns && times->bins.calls;
+    return sampled_collectives_init(&times->sampled, segments) && times->bins.self_ns && times->bins.calls;
 }
 
 void rank_times_free(struct rank_times *times) {
     free(times->bins.self_ns);
     free(times->bins.calls);
     times->bins = (struct rank_bins){0};
-    samples_free(&times->samples);
+    sampled_collectives_free(&times->sampled);
 }
 
 void rank_bins_coarsen(struct rank_bins *bins, unsigned shift) {
@@ -111,7 +111,7 @@ static void pass_reference(struct rank_times *times, const struct record *record
         return;
     if (times->after_reference) {
         add_to_bins(&times->bins, record->seq, times->pending_self_ns);
-        samples_add(&times->samples, record->seq, times->pending_self_ns);
+        sampled_collectives_add(&times->sampled, record->seq, times->pending_self_ns);
     }
     times->after_reference = true;
     times->pending_self_ns = 0;

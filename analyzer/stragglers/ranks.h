@@ -7,7 +7,7 @@
 #ifndef COMMTAP_STRAGGLERS_RANKS_H
 #define COMMTAP_STRAGGLERS_RANKS_H
 
-#include "analyzer/stragglers/samples.h"
+#include "analyzer/stragglers/sampled_collectives.h"
 #include "analyzer/match/instances.h"
 
 /* Self time before the collectives of the reference communicator, in bins of 2^shift neighbouring numbers. A bin's
@@ -27,7 +27,7 @@ struct rank_times {
     int64_t comm_ns;        /* union of communication calls in them */
     int64_t self_ns;        /* time in them outside of everything that may wait for others */
     struct rank_bins bins;
-    struct samples samples;
+    struct sampled_collectives sampled;
     /* private to the walk */
     uint32_t reference;
     bool device; /* GPU operations have times of their own */

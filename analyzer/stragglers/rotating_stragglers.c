@@ -14,7 +14,7 @@ enum {
     PERIOD_MOST = 64,     /* collectives */
     DEPTH_FACTOR = 4,     /* the gaps of the next so many times as many say what noise does */
     PHASES = 4,           /* of the run */
-    BLOCK_ROWS_MIN = 2,   /* rows of a block; one where there are few */
+    BATCH_ROWS_MIN = 2,   /* rows of a batch; one where there are few */
     STANDS_OUT_SCALES = 2 /* excess of a row in which a rank is said to stand out; noise: exp(-3) */
 };
 #define NOISE_MARGIN     1.25 /* the tail may fall so much more slowly than an exponential's */
@@ -29,7 +29,7 @@ enum {
 
 /* One rank's place in a row. */
 struct place {
-    double above; /* its role's median, ns */
+    double above; /* its rank class's median, ns */
     uint32_t column;
 };
 
@@ -39,18 +39,18 @@ struct excess {
 };
 
 struct work {
-    const struct turns_table *table;
+    const struct rotating_table *table;
     double *slow;   /* per column: how much slower it is all the while, >= 1 */
-    double *median; /* per row and role */
-    size_t roles, depths;
+    double *median; /* per row and rank class */
+    size_t classes, depths;
     unsigned period; /* rows that many numbers apart are alike */
-    size_t *members; /* columns, those of role r are members[starts[r]] .. members[starts[r + 1] - 1] */
-    size_t *starts;  /* roles + 1 */
+    size_t *members; /* columns, those of rank class r are members[starts[r]] .. members[starts[r + 1] - 1] */
+    size_t *starts;  /* rank classes + 1 */
     struct place *places;
     double *scratch;       /* columns or rows, the more */
     struct excess *excess; /* rows * depths */
     struct place *slowest; /* per row */
-    double *row_median;    /* per row: of the role of its slowest rank */
+    double *row_median;    /* per row: of the rank class of its slowest rank */
 };
 
 static int compare_doubles(const void *a, const void *b) {
@@ -63,23 +63,23 @@ static double median_of(double *values, size_t count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static size_t depths_of(const struct turns_table *table) {
+static size_t depths_of(const struct rotating_table *table) {
     size_t count = 0;
     for (size_t depth = 1; depth * DEPTH_FACTOR <= table->columns && count < DEPTHS_MOST; depth *= DEPTH_FACTOR)
         count++;
     return count;
 }
 
-static bool work_init(struct work *work, const struct turns_table *table) {
+static bool work_init(struct work *work, const struct rotating_table *table) {
     *work = (struct work){.table = table};
     for (size_t c = 0; c < table->columns; c++)
-        if (table->role_of[c] >= work->roles)
-            work->roles = table->role_of[c] + (size_t)1;
+        if (table->class_of[c] >= work->classes)
+            work->classes = table->class_of[c] + (size_t)1;
     work->depths = depths_of(table);
     work->members = malloc(table->columns * sizeof *work->members);
-    work->starts = calloc(work->roles + 1, sizeof *work->starts);
+    work->starts = calloc(work->classes + 1, sizeof *work->starts);
     work->slow = malloc(table->columns * sizeof *work->slow);
-    work->median = calloc(table->rows * work->roles, sizeof *work->median);
+    work->median = calloc(table->rows * work->classes, sizeof *work->median);
     work->places = malloc(table->columns * sizeof *work->places);
     work->scratch = malloc((table->columns > table->rows ? table->columns : table->rows) * sizeof *work->scratch);
     work->excess = malloc(table->rows * work->depths * sizeof *work->excess);
@@ -104,41 +104,41 @@ static void work_free(struct work *work) {
 /* ---- what everybody does, and who is always slow --------------------------------------------- */
 
 static void list_members(struct work *work) {
-    const struct turns_table *table = work->table;
+    const struct rotating_table *table = work->table;
     for (size_t c = 0; c < table->columns; c++)
-        work->starts[table->role_of[c] + 1]++;
-    for (size_t role = 0; role < work->roles; role++)
-        work->starts[role + 1] += work->starts[role];
-    for (size_t c = table->columns; c-- > 0;) /* from behind: each start ends where its role begins ... */
-        work->members[--work->starts[table->role_of[c] + 1]] = c;
-    for (size_t role = 0; role < work->roles; role++) /* ... and moves to its own place */
-        work->starts[role] = work->starts[role + 1];
-    work->starts[work->roles] = table->columns;
+        work->starts[table->class_of[c] + 1]++;
+    for (size_t rank_class = 0; rank_class < work->classes; rank_class++)
+        work->starts[rank_class + 1] += work->starts[rank_class];
+    for (size_t c = table->columns; c-- > 0;) /* from behind: each start ends where its rank class begins ... */
+        work->members[--work->starts[table->class_of[c] + 1]] = c;
+    for (size_t rank_class = 0; rank_class < work->classes; rank_class++) /* ... and moves to its own place */
+        work->starts[rank_class] = work->starts[rank_class + 1];
+    work->starts[work->classes] = table->columns;
 }
 
 static void find_medians(struct work *work) {
-    const struct turns_table *table = work->table;
+    const struct rotating_table *table = work->table;
     for (size_t row = 0; row < table->rows; row++)
-        for (size_t role = 0; role < work->roles; role++) {
+        for (size_t rank_class = 0; rank_class < work->classes; rank_class++) {
             size_t count = 0;
-            for (size_t i = work->starts[role]; i < work->starts[role + 1]; i++)
+            for (size_t i = work->starts[rank_class]; i < work->starts[rank_class + 1]; i++)
                 work->scratch[count++] = (double)table->self_ns[row * table->columns + work->members[i]];
             double median = count > 0 ? median_of(work->scratch, count) : 0;
-            work->median[row * work->roles + role] = median;
+            work->median[row * work->classes + rank_class] = median;
         }
 }
 
 /* By the rows in which there is at least as much to do as on average. */
 static void find_always_slow(struct work *work) {
-    const struct turns_table *table = work->table;
+    const struct rotating_table *table = work->table;
     for (size_t c = 0; c < table->columns; c++) {
-        uint32_t role = table->role_of[c];
+        uint32_t rank_class = table->class_of[c];
         double sum = 0;
         size_t count = 0;
         for (size_t row = 0; row < table->rows; row++)
-            sum += work->median[row * work->roles + role];
+            sum += work->median[row * work->classes + rank_class];
         for (size_t row = 0; row < table->rows; row++) {
-            double median = work->median[row * work->roles + role];
+            double median = work->median[row * work->classes + rank_class];
             if (median > 0 && median * (double)table->rows >= sum)
                 work->scratch[count++] = (double)table->self_ns[row * table->columns + c] / median;
         }
@@ -174,16 +174,16 @@ static struct excess excess_of(const struct place *places, size_t count, size_t 
 }
 
 static void find_excess(struct work *work) {
-    const struct turns_table *table = work->table;
+    const struct rotating_table *table = work->table;
     for (size_t row = 0; row < table->rows; row++) {
-        const double *medians = work->median + row * work->roles;
+        const double *medians = work->median + row * work->classes;
         for (size_t c = 0; c < table->columns; c++) {
             double self = (double)table->self_ns[row * table->columns + c];
-            work->places[c] = (struct place){self / work->slow[c] - medians[table->role_of[c]], (uint32_t)c};
+            work->places[c] = (struct place){self / work->slow[c] - medians[table->class_of[c]], (uint32_t)c};
         }
         qsort(work->places, table->columns, sizeof *work->places, slowest_first);
         work->slowest[row] = work->places[0];
-        work->row_median[row] = medians[table->role_of[work->places[0].column]];
+        work->row_median[row] = medians[table->class_of[work->places[0].column]];
         size_t depth = 1;
         for (size_t d = 0; d < work->depths; d++, depth *= DEPTH_FACTOR)
             work->excess[row * work->depths + d] = excess_of(work->places, table->columns, depth);
@@ -198,23 +198,23 @@ static double student_tail(double t, double freedom) {
     return 0.5 * erfc(z / sqrt(2));
 }
 
-/* Share of the blocks that count as independent of each other. Each is seen against the mean of its part of the run:
+/* Share of the batches that count as independent of each other. Each is seen against the mean of its part of the run:
  * what happens in one phase of the job only is no reason to doubt it. */
-static double independent_share(const double *blocks, size_t count) {
+static double independent_share(const double *batches, size_t count) {
     double means[PHASES] = {0}, product = 0, squares = 0, before = 0;
     size_t sizes[PHASES] = {0};
     for (size_t b = 0; b < count; b++) {
-        means[b * PHASES / count] += blocks[b];
+        means[b * PHASES / count] += batches[b];
         sizes[b * PHASES / count]++;
     }
     for (size_t b = 0; b < count; b++) {
         size_t phase = b * PHASES / count;
-        double here = blocks[b] - means[phase] / (double)sizes[phase];
+        double here = batches[b] - means[phase] / (double)sizes[phase];
         squares += here * here;
         product += here * before; /* 0 to begin with */
         before = here;
     }
-    /* the estimate is low by about 1 / (blocks of a phase) */
+    /* the estimate is low by about 1 / (batches of a phase) */
     double r = (squares > 0 ? product / squares : 0) + (double)PHASES / (double)count;
     r = r < 0 ? 0 : r > CORRELATION_MOST ? CORRELATION_MOST : r;
     return (1 - r) / (1 + r);
@@ -223,7 +223,7 @@ static double independent_share(const double *blocks, size_t count) {
 /* Chance that noise puts so many rows so far out as no more than RARE of them are. What noise does is measured over all
  * rows of one place in the period. Only rows count in which there is at least half as much to do as on average. */
 static double chance_of_rare(const struct work *work, size_t depth, size_t ranks, double share) {
-    const struct turns_table *table = work->table;
+    const struct rotating_table *table = work->table;
     double scales[PERIOD_MOST] = {0}, typical = 0;
     size_t counts[PERIOD_MOST] = {0}, trials = 0, hits = 0;
     for (size_t row = 0; row < table->rows; row++) {
@@ -245,21 +245,21 @@ static double chance_of_rare(const struct work *work, size_t depth, size_t ranks
     return binomial_tail((unsigned)(share * (double)trials), (unsigned)(share * (double)hits), RARE);
 }
 
-/* Two tests: whether the mean excess of the blocks is above 0, which sees what is a little slow in many rows, and
+/* Two tests: whether the mean excess of the batches is above 0, which sees what is a little slow in many rows, and
  * whether more rows than noise allows lie far out, which sees what is very slow in few. `ranks` is slow at once. */
 static double chance_at(const struct work *work, size_t depth, size_t ranks) {
-    double blocks[BLOCKS_MOST] = {0}, mean = 0, squares = 0;
-    size_t rows = work->table->rows, count = rows / BLOCK_ROWS_MIN;
-    count = count > BLOCKS_MOST ? BLOCKS_MOST : count;
+    double batches[TIME_BATCHES_MOST] = {0}, mean = 0, squares = 0;
+    size_t rows = work->table->rows, count = rows / BATCH_ROWS_MIN;
+    count = count > TIME_BATCHES_MOST ? TIME_BATCHES_MOST : count;
     for (size_t row = 0; row < rows; row++)
-        blocks[row * count / rows] += work->excess[row * work->depths + depth].ns;
+        batches[row * count / rows] += work->excess[row * work->depths + depth].ns;
     for (size_t b = 0; b < count; b++)
-        mean += blocks[b] / (double)count;
+        mean += batches[b] / (double)count;
     for (size_t b = 0; b < count; b++)
-        squares += (blocks[b] - mean) * (blocks[b] - mean);
+        squares += (batches[b] - mean) * (batches[b] - mean);
     if (mean <= 0 || squares <= 0)
         return 1;
-    double share = independent_share(blocks, count), independent = share * (double)count;
+    double share = independent_share(batches, count), independent = share * (double)count;
     if (independent < INDEPENDENT_MIN)
         return 1;
     double of_mean = student_tail(mean / sqrt(squares / (double)(count - 1) / independent), independent - 1);
@@ -269,7 +269,7 @@ static double chance_at(const struct work *work, size_t depth, size_t ranks) {
 /* ---- whose it is ----------------------------------------------------------------------------- */
 
 /* Whether the excess is spread over ranks and hosts; `cost` holds it per column. */
-static bool is_spread(const struct turns_table *table, const double *cost) {
+static bool is_spread(const struct rotating_table *table, const double *cost) {
     double sum = 0, squares = 0, most = 0;
     bool spread = true;
     for (size_t c = 0; c < table->columns; c++) {
@@ -294,32 +294,32 @@ static bool is_spread(const struct turns_table *table, const double *cost) {
 }
 
 /* The rows in which a rank stands out. */
-static void count_turns(struct work *work, size_t depth, struct turns *turns) {
+static void count_slowest(struct work *work, size_t depth, struct rotating *rotating) {
     double self = 0, medians = 0, lead = 0;
     uint32_t most = 0;
-    turns->stood_out = 0;
+    rotating->stood_out = 0;
     for (size_t c = 0; c < work->table->columns; c++)
-        turns->turns_of[c] = 0;
+        rotating->times_slowest[c] = 0;
     for (size_t row = 0; row < work->table->rows; row++) {
         struct excess excess = work->excess[row * work->depths + depth];
         if (excess.ns <= STANDS_OUT_SCALES * excess.scale)
             continue;
         uint32_t column = work->slowest[row].column;
-        turns->stood_out++;
-        turns->turns_of[column]++;
-        most = turns->turns_of[column] > most ? turns->turns_of[column] : most;
+        rotating->stood_out++;
+        rotating->times_slowest[column]++;
+        most = rotating->times_slowest[column] > most ? rotating->times_slowest[column] : most;
         self += work->row_median[row] + work->slowest[row].above;
         medians += work->row_median[row];
         lead += excess.lead;
     }
-    turns->lead_ns = lead / (double)work->table->rows / turns->width;
-    turns->ratio = medians > 0 ? self / medians : 1;
-    turns->most = turns->stood_out > 0 ? (double)most / (double)turns->stood_out : 0;
+    rotating->lead_ns = lead / (double)work->table->rows / rotating->width;
+    rotating->ratio = medians > 0 ? self / medians : 1;
+    rotating->most = rotating->stood_out > 0 ? (double)most / (double)rotating->stood_out : 0;
 }
 
 /* Takes this width and depth for the answer where it is spread and costs more than the answer so far. */
-static void describe(struct work *work, size_t depth, unsigned width, double confidence, struct turns *turns) {
-    const struct turns_table *table = work->table;
+static void describe(struct work *work, size_t depth, unsigned width, double confidence, struct rotating *rotating) {
+    const struct rotating_table *table = work->table;
     double sum = 0;
     for (size_t c = 0; c < table->columns; c++)
         work->scratch[c] = 0;
@@ -330,19 +330,19 @@ static void describe(struct work *work, size_t depth, unsigned width, double con
             work->scratch[work->slowest[row].column] += ns;
     }
     double extra = sum / (double)table->rows / width;
-    if (extra <= turns->extra_ns || !is_spread(table, work->scratch))
+    if (extra <= rotating->extra_ns || !is_spread(table, work->scratch))
         return;
-    turns->confidence = confidence;
-    turns->extra_ns = extra;
-    turns->width = width;
-    turns->rows = table->rows;
-    count_turns(work, depth, turns);
+    rotating->confidence = confidence;
+    rotating->extra_ns = extra;
+    rotating->width = width;
+    rotating->rows = table->rows;
+    count_slowest(work, depth, rotating);
 }
 
 /* Looks at all depths of a table whose rows hold `width` collectives each, those `period` numbers apart are alike;
  * `tests` is how many tests there are. */
-static bool judge_rows(const struct turns_table *table, unsigned width, unsigned period, size_t tests,
-                       struct turns *turns) {
+static bool judge_rows(const struct rotating_table *table, unsigned width, unsigned period, size_t tests,
+                       struct rotating *rotating) {
     struct work work;
     size_t ranks = 1;
     bool done = work_init(&work, table);
@@ -355,8 +355,8 @@ static bool judge_rows(const struct turns_table *table, unsigned width, unsigned
     }
     for (size_t d = 0; done && d < work.depths; d++, ranks *= DEPTH_FACTOR) {
         double confidence = 1 - 10 * chance_at(&work, d, ranks) * (double)tests;
-        if (confidence >= CONFIDENCE_CLAIM)
-            describe(&work, d, width, confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence, turns);
+        if (confidence >= CONFIDENCE_VERDICT)
+            describe(&work, d, width, confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence, rotating);
     }
     work_free(&work);
     return done;
@@ -365,7 +365,7 @@ static bool judge_rows(const struct turns_table *table, unsigned width, unsigned
 /* ---- periods --------------------------------------------------------------------------------- */
 
 /* How much the typical times of rows `period` apart differ, of their sum; 1 where no rows are. */
-static double mismatch(const struct turns_table *table, const double *typical, unsigned period) {
+static double mismatch(const struct rotating_table *table, const double *typical, unsigned period) {
     double differ = 0, sum = 0;
     for (size_t row = 0; row + period < table->rows; row++)
         if (table->numbers[row + period] - table->numbers[row] == period) {
@@ -376,9 +376,9 @@ static double mismatch(const struct turns_table *table, const double *typical, u
 }
 
 /* 1 where there is none. */
-static unsigned find_period(const struct turns_table *table, const double *typical) {
+static unsigned find_period(const struct rotating_table *table, const double *typical) {
     double least = 1;
-    for (unsigned period = 1; period <= PERIOD_MOST && period * TURNS_ROWS_MIN <= table->rows; period++)
+    for (unsigned period = 1; period <= PERIOD_MOST && period * ROTATING_ROWS_MIN <= table->rows; period++)
         least = fmin(least, mismatch(table, typical, period));
     if (least > PERIOD_MISMATCH)
         return 1;
@@ -389,8 +389,9 @@ static unsigned find_period(const struct turns_table *table, const double *typic
 }
 
 /* Adds up the rows of each whole period into `sums`. */
-static struct turns_table add_periods(const struct turns_table *table, unsigned period, unsigned begin, int64_t *sums) {
-    struct turns_table added = *table;
+static struct rotating_table add_periods(const struct rotating_table *table, unsigned period, unsigned begin,
+                                         int64_t *sums) {
+    struct rotating_table added = *table;
     added.self_ns = sums;
     added.rows = 0;
     for (size_t row = 0; row + period <= table->rows; row++) {
@@ -408,7 +409,7 @@ static struct turns_table add_periods(const struct turns_table *table, unsigned 
 }
 
 /* Per row the median of all columns. Returns NULL when memory is short. */
-static double *find_typical(const struct turns_table *table) {
+static double *find_typical(const struct rotating_table *table) {
     double *typical = malloc((table->rows + 1) * sizeof *typical);
     double *row_of = malloc((table->columns + 1) * sizeof *row_of);
     for (size_t row = 0; typical && row_of && row < table->rows; row++) {
@@ -424,26 +425,27 @@ static double *find_typical(const struct turns_table *table) {
     return typical;
 }
 
-bool turns_judge(const struct turns_table *table, struct turns *turns) {
-    *turns = (struct turns){.ratio = 1, .turns_of = calloc(table->columns + 1, sizeof *turns->turns_of)};
-    if (!turns->turns_of || table->columns < TURNS_COLUMNS_MIN || table->rows < TURNS_ROWS_MIN)
-        return turns->turns_of != NULL;
+bool rotating_judge(const struct rotating_table *table, struct rotating *rotating) {
+    *rotating =
+        (struct rotating){.ratio = 1, .times_slowest = calloc(table->columns + 1, sizeof *rotating->times_slowest)};
+    if (!rotating->times_slowest || table->columns < ROTATING_COLUMNS_MIN || table->rows < ROTATING_ROWS_MIN)
+        return rotating->times_slowest != NULL;
     double *typical = find_typical(table);
     unsigned period = typical ? find_period(table, typical) : 1;
     size_t tests = depths_of(table) * (period > 1 ? 1 + period : 1);
-    bool done = typical && judge_rows(table, 1, period, tests, turns);
+    bool done = typical && judge_rows(table, 1, period, tests, rotating);
     int64_t *sums = malloc((table->rows / period + 1) * table->columns * sizeof *sums);
     done = done && sums;
     for (unsigned begin = 0; period > 1 && begin < period && done; begin++) { /* where a step begins is not known */
-        struct turns_table added = add_periods(table, period, begin, sums);
-        done = added.rows < TURNS_ROWS_MIN || judge_rows(&added, period, 1, tests, turns);
+        struct rotating_table added = add_periods(table, period, begin, sums);
+        done = added.rows < ROTATING_ROWS_MIN || judge_rows(&added, period, 1, tests, rotating);
     }
     free(sums);
     free(typical);
     return done;
 }
 
-void turns_free(struct turns *turns) {
-    free(turns->turns_of);
-    *turns = (struct turns){0};
+void rotating_free(struct rotating *rotating) {
+    free(rotating->times_slowest);
+    *rotating = (struct rotating){0};
 }

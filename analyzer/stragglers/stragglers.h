@@ -4,11 +4,11 @@
  * Lives here: one walk over all dumps, what every rank lost and cost, and who is named for it.
  * Must not live here: opening files, printing.
  *
- * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent blocks of the
+ * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent batches of the
  * run that chance is ruled out (significance.h); its own work takes at least SLOW_RATIO times theirs; and what it works
  * more, and what the others waited for it (in collectives, or by the time they sit in communication), are each at least
- * a hundredth of the time looked at. Peers of a rank are the ranks of its role (rank_classes.h); roles are compared
- * with each other in the same way.
+ * a hundredth of the time looked at. Peers of a rank are the ranks of its rank class (rank_classes.h); rank classes are
+ * compared with each other in the same way.
  */
 #ifndef COMMTAP_STRAGGLERS_STRAGGLERS_H
 #define COMMTAP_STRAGGLERS_STRAGGLERS_H
@@ -31,25 +31,25 @@ enum { SLOW_GROUPS_MOST = 8 };
 enum straggler_kind {
     STRAGGLER_RANK,
     STRAGGLER_HOST,
-    STRAGGLER_ROLE,     /* all ranks that do one part of the work: imbalance by design, nobody to blame */
-    STRAGGLER_ROTATING, /* ranks that take turns in being slow: each time another one, dumps[] are those that were */
-    STRAGGLER_LINK,     /* messages between them take longer than those between other pairs (links.h) */
+    STRAGGLER_RANK_CLASS, /* all ranks that do one part of the work: imbalance by design, nobody to blame */
+    STRAGGLER_ROTATING,   /* ranks that take turns in being slow: each time another one, dumps[] are those that were */
+    STRAGGLER_LINK,       /* messages between them take longer than those between other pairs (links.h) */
 };
 
 struct straggler {
     enum straggler_kind kind;
     uint32_t host;       /* index into the clock's hosts */
-    const size_t *dumps; /* whom it concerns: one rank, or the host's or role's ranks; owned by the analysis */
+    const size_t *dumps; /* whom it concerns: one rank, or the host's or rank class's ranks; owned by the analysis */
     size_t dump_count;
     int64_t imposed_ns, waited_for_ns; /* sums over them */
     int64_t extra_ns;                  /* own time beyond that of the others */
     int64_t others_comm_ns;            /* how much longer the median of the others sits in communication */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
-    double slowest;                    /* share of blocks in which it was the slowest; rotating: of `stood_out` */
+    double slowest;                    /* share of batches in which it was the slowest; rotating: of `stood_out` */
     double what_if_speedup; /* >= 1: time looked at / that time with it mended (what_if.h). Of the costliest few by
                                replay; of further ones an estimate that does not follow waits which would only move */
-    size_t blocks;
+    size_t batches;
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
     struct slow_link link;     /* of a link; its extra_ns is that of its messages, and what the receivers waited for it.
@@ -61,7 +61,7 @@ enum judgement {
     JUDGED = 0,
     JUDGED_ALONE,         /* one rank: nobody to compare with */
     JUDGED_NO_COLLECTIVE, /* no communicator whose collectives could be compared */
-    JUDGED_TOO_SHORT,     /* fewer than BLOCKS_MIN independent blocks */
+    JUDGED_TOO_SHORT,     /* fewer than TIME_BATCHES_MIN independent batches */
 };
 
 struct straggler_analysis {
@@ -71,23 +71,23 @@ struct straggler_analysis {
     struct match_totals totals;
     struct waits waits;             /* per dump: waits.ranks[] */
     struct waits shown;             /* of them, those that request.shown lets pass; not there (ranks NULL) without it */
-    struct causes causes;           /* per dump: causes.ranks[] */
+    struct delay_costs delay_costs; /* per dump: delay_costs.ranks[] */
     struct rank_times *times;       /* per dump */
     struct rank_launches *launches; /* per dump */
-    struct role_profile *profiles;  /* per dump */
+    struct call_profile *profiles;  /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
-    struct cohorts cohorts;
-    uint32_t *role_of;  /* per dump: equal numbers are peers, NOWHERE where it was not judged */
+    struct comparison_groups comparison_groups;
+    uint32_t *class_of; /* per dump: equal numbers are peers, NOWHERE where it was not judged */
     uint32_t *stage_of; /* per dump: stage of a pipeline, from 1; 0: unknown, or there is none (rank_classes.h) */
     struct what_if what_if;
     enum judgement judgement;
-    size_t blocks; /* of the largest cohort */
-    double independent_blocks;
+    size_t batches; /* of the largest comparison group */
+    double independent_batches;
     int64_t from_ns, to_ns;       /* first and last record, common clock; from > to: none */
     int64_t window_ns;            /* longest stretch of any rank: what "the time looked at" is */
     struct straggler *stragglers; /* claimed, the costliest first */
     size_t straggler_count;
-    struct straggler *suspects; /* confidence below CONFIDENCE_CLAIM, at least CONFIDENCE_SUSPECT */
+    struct straggler *suspects; /* confidence below CONFIDENCE_VERDICT, at least CONFIDENCE_SUSPECT */
     size_t suspect_count;
     struct straggler *uneven; /* when so many ranks are slow that it is how the work is dealt out */
     size_t uneven_count;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cutting a cohort's run into blocks that can be compared.
- * Lives here: the bins that all ranks have, and where blocks end.
+ * Cutting a comparison group's run into batches that can be compared.
+ * Lives here: the bins that all ranks have, and where batches end.
  * Must not live here: tests, verdicts.
  */
 #include "analyzer/stragglers/time_batches.h"
 
 #include <stdlib.h>
 
-enum { ONE_BIN_MOST = 8 }; /* one bin weighs at most this fraction of all: a long start must not eat the blocks */
+enum { ONE_BIN_MOST = 8 }; /* one bin weighs at most this fraction of all: a long start must not eat the batches */
 
 /* The bins of all columns, side by side. */
 struct common_bins {
@@ -29,15 +29,15 @@ static uint32_t calls_in(const struct rank_times *times, uint32_t number) {
     return times->bins.calls[number - times->bins.first];
 }
 
-static void find_common(struct common_bins *bins, const struct blocks *blocks, struct rank_times *times) {
+static void find_common(struct common_bins *bins, const struct time_batches *batches, struct rank_times *times) {
     unsigned shift = 0;
-    for (size_t i = 0; i < blocks->dump_count; i++)
-        if (times[blocks->dumps[i]].bins.shift > shift)
-            shift = times[blocks->dumps[i]].bins.shift;
+    for (size_t i = 0; i < batches->dump_count; i++)
+        if (times[batches->dumps[i]].bins.shift > shift)
+            shift = times[batches->dumps[i]].bins.shift;
     bins->first = 0;
     bins->end = UINT32_MAX;
-    for (size_t i = 0; i < blocks->dump_count; i++) {
-        struct rank_bins *own = &times[blocks->dumps[i]].bins;
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        struct rank_bins *own = &times[batches->dumps[i]].bins;
         rank_bins_coarsen(own, shift);
         if (own->first > bins->first)
             bins->first = own->first;
@@ -46,22 +46,22 @@ static void find_common(struct common_bins *bins, const struct blocks *blocks, s
     }
 }
 
-static bool fill_medians(struct common_bins *bins, const struct blocks *blocks, const struct rank_times *times) {
-    int64_t *column = malloc(blocks->dump_count * sizeof *column);
+static bool fill_medians(struct common_bins *bins, const struct time_batches *batches, const struct rank_times *times) {
+    int64_t *column = malloc(batches->dump_count * sizeof *column);
     bins->median = calloc(bins->end > bins->first ? bins->end - bins->first : 1, sizeof *bins->median);
     if (!column || !bins->median) {
         free(column);
         return false;
     }
     for (uint32_t number = bins->first; number < bins->end; number++) {
-        uint32_t calls = calls_in(&times[blocks->dumps[0]], number);
+        uint32_t calls = calls_in(&times[batches->dumps[0]], number);
         bool same = calls > 0;
-        for (size_t i = 0; i < blocks->dump_count; i++) {
-            same = same && calls_in(&times[blocks->dumps[i]], number) == calls;
-            column[i] = self_in(&times[blocks->dumps[i]], number);
+        for (size_t i = 0; i < batches->dump_count; i++) {
+            same = same && calls_in(&times[batches->dumps[i]], number) == calls;
+            column[i] = self_in(&times[batches->dumps[i]], number);
         }
-        qsort(column, blocks->dump_count, sizeof *column, compare_times);
-        bins->median[number - bins->first] = same ? column[blocks->dump_count / 2] : -1;
+        qsort(column, batches->dump_count, sizeof *column, compare_times);
+        bins->median[number - bins->first] = same ? column[batches->dump_count / 2] : -1;
     }
     free(column);
     return true;
@@ -75,49 +75,50 @@ static int64_t sum_capped(const struct common_bins *bins, int64_t cap) {
     return sum;
 }
 
-/* Adds bins to the current block and ends it where the weight so far passes the next equal share. */
-static void cut(struct blocks *blocks, const struct common_bins *bins, const struct rank_times *times, size_t most) {
+/* Adds bins to the current batch and ends it where the weight so far passes the next equal share. */
+static void cut(struct time_batches *batches, const struct common_bins *bins, const struct rank_times *times,
+                size_t most) {
     int64_t cap = sum_capped(bins, INT64_MAX) / ONE_BIN_MOST + 1;
     int64_t share = sum_capped(bins, cap) / (int64_t)most + 1, weight = 0, limit = share;
     for (uint32_t number = bins->first; number < bins->end; number++) {
         int64_t median = bins->median[number - bins->first];
         if (median < 0)
             continue;
-        int64_t *row = blocks->self_ns + blocks->count * blocks->dump_count;
-        for (size_t i = 0; i < blocks->dump_count; i++)
-            row[i] = add_ns(row[i], self_in(&times[blocks->dumps[i]], number));
+        int64_t *row = batches->self_ns + batches->count * batches->dump_count;
+        for (size_t i = 0; i < batches->dump_count; i++)
+            row[i] = add_ns(row[i], self_in(&times[batches->dumps[i]], number));
         weight = add_ns(weight, median < cap ? median : cap);
         if (weight < limit)
             continue;
-        blocks->count++;
+        batches->count++;
         limit = (weight / share + 1) * share;
     }
 }
 
-bool blocks_make(struct blocks *blocks, struct rank_times *times, const size_t *members, size_t member_count,
-                 size_t most) {
-    *blocks = (struct blocks){.dumps = malloc((member_count ? member_count : 1) * sizeof *blocks->dumps)};
-    if (!blocks->dumps)
+bool time_batches_make(struct time_batches *batches, struct rank_times *times, const size_t *members,
+                       size_t member_count, size_t most) {
+    *batches = (struct time_batches){.dumps = malloc((member_count ? member_count : 1) * sizeof *batches->dumps)};
+    if (!batches->dumps)
         return false;
     for (size_t i = 0; i < member_count; i++)
         if (times[members[i]].bins.count > 0)
-            blocks->dumps[blocks->dump_count++] = members[i];
-    if (blocks->dump_count < 2)
+            batches->dumps[batches->dump_count++] = members[i];
+    if (batches->dump_count < 2)
         return true;
     struct common_bins bins;
-    find_common(&bins, blocks, times);
-    /* one row more than blocks: what follows the last full block is gathered there and dropped */
-    blocks->self_ns = calloc((most + 2) * blocks->dump_count, sizeof *blocks->self_ns);
-    bool done = blocks->self_ns && fill_medians(&bins, blocks, times);
+    find_common(&bins, batches, times);
+    /* one row more than batches: what follows the last full batch is gathered there and dropped */
+    batches->self_ns = calloc((most + 2) * batches->dump_count, sizeof *batches->self_ns);
+    bool done = batches->self_ns && fill_medians(&bins, batches, times);
     if (done && bins.end > bins.first)
-        cut(blocks, &bins, times, most);
-    if (blocks->self_ns)
+        cut(batches, &bins, times, most);
+    if (batches->self_ns)
         free(bins.median);
     return done;
 }
 
-void blocks_free(struct blocks *blocks) {
-    free(blocks->dumps);
-    free(blocks->self_ns);
-    *blocks = (struct blocks){0};
+void time_batches_free(struct time_batches *batches) {
+    free(batches->dumps);
+    free(batches->self_ns);
+    *batches = (struct time_batches){0};
 }

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cutting a cohort's run into blocks that can be compared.
- * Lives here: bins of self time (ranks.h) -> a table of blocks x ranks.
+ * Cutting a comparison group's run into batches that can be compared.
+ * Lives here: bins of self time (ranks.h) -> a table of batches x ranks.
  * Must not live here: tests, verdicts.
  *
- * Blocks end at collectives and hold about equal shares of the median rank's self time: a step whose work sits before
- * one of its collectives is then never cut into blocks without work, and a run of few steps gets few blocks.
+ * Batches end at collectives and hold about equal shares of the median rank's self time: a step whose work sits before
+ * one of its collectives is then never cut into batches without work, and a run of few steps gets few batches.
  */
 #ifndef COMMTAP_STRAGGLERS_TIME_BATCHES_H
 #define COMMTAP_STRAGGLERS_TIME_BATCHES_H
 
 #include "analyzer/stragglers/ranks.h"
 
-struct blocks {
-    size_t *dumps; /* columns: dumps of the cohort that have bins */
+struct time_batches {
+    size_t *dumps; /* columns: dumps of the comparison group that have bins */
     size_t dump_count;
     int64_t *self_ns; /* count * dump_count, row by row */
     size_t count;
 };
 
-/* `members` lists the cohort's dumps. Coarsens their bins to a common width. At most `most` blocks. Returns false when
- * memory is short; the caller frees with blocks_free in every case. */
-bool blocks_make(struct blocks *blocks, struct rank_times *times, const size_t *members, size_t member_count,
-                 size_t most);
-void blocks_free(struct blocks *blocks);
+/* `members` lists the comparison group's dumps. Coarsens their bins to a common width. At most `most` batches. Returns
+ * false when memory is short; the caller frees with time_batches_free in every case. */
+bool time_batches_make(struct time_batches *batches, struct rank_times *times, const size_t *members,
+                       size_t member_count, size_t most);
+void time_batches_free(struct time_batches *batches);
 
 #endif

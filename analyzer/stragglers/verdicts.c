@@ -10,10 +10,10 @@
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
-/* Columns of a cohort's table, by host. */
+/* Columns of a comparison group's table, by host. */
 struct host_column {
     uint32_t host;
-    size_t *columns; /* indices into blocks.dumps */
+    size_t *columns; /* indices into batches.dumps */
     size_t count;
     struct significance verdict;
 };
@@ -25,17 +25,17 @@ struct host_columns {
 };
 
 static bool group_by_host(struct host_columns *hosts, const struct straggler_analysis *analysis,
-                          const struct blocks *blocks) {
+                          const struct time_batches *batches) {
     *hosts = (struct host_columns){.items = calloc(analysis->clock->host_count, sizeof *hosts->items),
-                                   .columns = calloc(blocks->dump_count, sizeof *hosts->columns)};
+                                   .columns = calloc(batches->dump_count, sizeof *hosts->columns)};
     if (!hosts->items || !hosts->columns)
         return false;
     size_t used = 0;
     for (uint32_t h = 0; h < analysis->clock->host_count; h++) {
         struct host_column *column = &hosts->items[hosts->count];
         *column = (struct host_column){.host = h, .columns = hosts->columns + used};
-        for (size_t i = 0; i < blocks->dump_count; i++)
-            if (analysis->clock->host_of[blocks->dumps[i]] == h)
+        for (size_t i = 0; i < batches->dump_count; i++)
+            if (analysis->clock->host_of[batches->dumps[i]] == h)
                 column->columns[column->count++] = i;
         used += column->count;
         hosts->count += column->count > 0;
@@ -48,26 +48,27 @@ static int compare_times(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* A host's time in a block is the median of its ranks'. */
-static int64_t host_time(const struct blocks *blocks, size_t block, const struct host_column *host, int64_t *scratch) {
+/* A host's time in a batch is the median of its ranks'. */
+static int64_t host_time(const struct time_batches *batches, size_t batch, const struct host_column *host,
+                         int64_t *scratch) {
     for (size_t i = 0; i < host->count; i++)
-        scratch[i] = blocks->self_ns[block * blocks->dump_count + host->columns[i]];
+        scratch[i] = batches->self_ns[batch * batches->dump_count + host->columns[i]];
     qsort(scratch, host->count, sizeof *scratch, compare_times);
     return scratch[(host->count - 1) / 2];
 }
 
-static bool judge_hosts(struct host_columns *hosts, const struct blocks *blocks) {
+static bool judge_hosts(struct host_columns *hosts, const struct time_batches *batches) {
     if (hosts->count < 2)
         return true;
-    int64_t *table = calloc(blocks->count * hosts->count + 1, sizeof *table);
-    int64_t *scratch = calloc(blocks->dump_count, sizeof *scratch);
+    int64_t *table = calloc(batches->count * hosts->count + 1, sizeof *table);
+    int64_t *scratch = calloc(batches->dump_count, sizeof *scratch);
     struct significance *verdicts = calloc(hosts->count, sizeof *verdicts);
     struct significance **sorted = calloc(hosts->count, sizeof *sorted);
     bool done = table && scratch && verdicts && sorted;
-    for (size_t b = 0; done && b < blocks->count; b++)
+    for (size_t b = 0; done && b < batches->count; b++)
         for (size_t h = 0; h < hosts->count; h++)
-            table[b * hosts->count + h] = host_time(blocks, b, &hosts->items[h], scratch);
-    if (done && significance_judge(table, blocks->count, hosts->count, verdicts) >= 0) {
+            table[b * hosts->count + h] = host_time(batches, b, &hosts->items[h], scratch);
+    if (done && significance_judge(table, batches->count, hosts->count, verdicts) >= 0) {
         for (size_t h = 0; h < hosts->count; h++) {
             hosts->items[h].verdict = verdicts[h];
             sorted[h] = &hosts->items[h].verdict;
@@ -81,26 +82,27 @@ static bool judge_hosts(struct host_columns *hosts, const struct blocks *blocks)
     return done;
 }
 
-/* ---- claims ---------------------------------------------------------------------------------- */
+/* ---- verdicts -------------------------------------------------------------------------------- */
 
-bool claims_concern(const struct straggler *straggler, size_t dump) {
+bool straggler_concerns(const struct straggler *straggler, size_t dump) {
     for (size_t i = 0; i < straggler->dump_count; i++)
         if (straggler->dumps[i] == dump)
             return true;
     return false;
 }
 
-/* How much longer the other ranks of the cohort sit in communication: also waits that are in no collective. */
-static bool compare_communication(const struct straggler_analysis *analysis, const struct blocks *blocks,
+/* How much longer the other ranks of the comparison group sit in communication: also waits that are in no collective.
+ */
+static bool compare_communication(const struct straggler_analysis *analysis, const struct time_batches *batches,
                                   struct straggler *straggler) {
-    int64_t *others = calloc(blocks->dump_count, sizeof *others);
+    int64_t *others = calloc(batches->dump_count, sizeof *others);
     size_t count = 0;
     int64_t own = INT64_MAX;
     if (!others)
         return false;
-    for (size_t i = 0; i < blocks->dump_count; i++) {
-        int64_t comm = analysis->times[blocks->dumps[i]].comm_ns;
-        if (!claims_concern(straggler, blocks->dumps[i]))
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        int64_t comm = analysis->times[batches->dumps[i]].comm_ns;
+        if (!straggler_concerns(straggler, batches->dumps[i]))
             others[count++] = comm;
         else if (comm < own)
             own = comm;
@@ -113,24 +115,25 @@ static bool compare_communication(const struct straggler_analysis *analysis, con
 }
 
 /* Gathers what a straggler costs, and what mending it would give. */
-static bool add_costs(const struct straggler_analysis *analysis, const struct blocks *blocks,
+static bool add_costs(const struct straggler_analysis *analysis, const struct time_batches *batches,
                       struct straggler *straggler) {
     int64_t mended = 0, self = 0;
     for (size_t i = 0; i < straggler->dump_count; i++) {
         const struct rank_waits *waits = &analysis->waits.ranks[straggler->dumps[i]];
-        straggler->imposed_ns = add_ns(straggler->imposed_ns, analysis->causes.ranks[straggler->dumps[i]].imposed_ns);
+        straggler->imposed_ns =
+            add_ns(straggler->imposed_ns, analysis->delay_costs.ranks[straggler->dumps[i]].imposed_ns);
         straggler->waited_for_ns = add_ns(straggler->waited_for_ns, waits->waited_for_ns);
         mended = add_ns(mended, waits->mended_ns);
         if (analysis->times[straggler->dumps[i]].self_ns > self)
             self = analysis->times[straggler->dumps[i]].self_ns;
     }
-    if (!compare_communication(analysis, blocks, straggler))
+    if (!compare_communication(analysis, batches, straggler))
         return false;
     straggler->extra_ns = ns_clamped((double)self * (1 - 1 / straggler->slowdown_ratio));
     /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.
      * Where collectives show little of what the others wait, they wait elsewhere for the extra work. */
     int64_t shown = straggler->kind == STRAGGLER_RANK ? mended : straggler->waited_for_ns;
-    int64_t others = (int64_t)(blocks->dump_count - straggler->dump_count);
+    int64_t others = (int64_t)(batches->dump_count - straggler->dump_count);
     if (straggler->waited_for_ns / (others > 0 ? others : 1) < straggler->others_comm_ns / 2)
         shown = straggler->others_comm_ns;
     int64_t gain = straggler->extra_ns < shown ? straggler->extra_ns : shown;
@@ -141,7 +144,7 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct bl
 
 static bool make_straggler(const struct straggler_analysis *analysis, enum straggler_kind kind,
                            const struct significance *verdict, const size_t *dumps, size_t count,
-                           const struct blocks *blocks, struct straggler *straggler) {
+                           const struct time_batches *batches, struct straggler *straggler) {
     *straggler = (struct straggler){.kind = kind,
                                     .host = analysis->clock->host_of[dumps[0]],
                                     .dumps = dumps,
@@ -150,26 +153,26 @@ static bool make_straggler(const struct straggler_analysis *analysis, enum strag
                                     .persistence = verdict->persistence,
                                     .confidence = verdict->confidence,
                                     .slowest = verdict->slowest,
-                                    .blocks = blocks->count};
-    return add_costs(analysis, blocks, straggler);
+                                    .batches = batches->count};
+    return add_costs(analysis, batches, straggler);
 }
 
 static bool is_material(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     int64_t cost = straggler->waited_for_ns;
     if (straggler->others_comm_ns > cost)
         cost = straggler->others_comm_ns;
-    int64_t least = analysis->window_ns / CLAIM_SHARE + 1;
+    int64_t least = analysis->window_ns / VERDICT_SHARE + 1;
     return straggler->slowdown_ratio >= SLOW_RATIO && cost >= least && straggler->extra_ns >= least;
 }
 
 /* A host is the answer when it is slow as a whole: most of its ranks are above their peers. */
-static bool is_slow_host(const struct straggler_analysis *analysis, const struct blocks *blocks,
+static bool is_slow_host(const struct straggler_analysis *analysis, const struct time_batches *batches,
                          const struct host_column *host, size_t host_count) {
-    if (host_count < 2 || host->count < 2 || host->verdict.confidence < CONFIDENCE_CLAIM)
+    if (host_count < 2 || host->count < 2 || host->verdict.confidence < CONFIDENCE_VERDICT)
         return false;
     size_t slow = 0;
     for (size_t i = 0; i < host->count; i++) {
-        const struct significance *rank = &analysis->ranks[blocks->dumps[host->columns[i]]];
+        const struct significance *rank = &analysis->ranks[batches->dumps[host->columns[i]]];
         slow += rank->ratio >= 1 + (SLOW_RATIO - 1) / 2 && rank->persistence >= 0.5;
     }
     return 4 * slow >= 3 * host->count;
@@ -179,12 +182,12 @@ static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hos
     struct straggler_analysis *analysis = verdicts->analysis;
     for (size_t h = 0; h < hosts->count; h++) {
         const struct host_column *host = &hosts->items[h];
-        if (!is_slow_host(analysis, verdicts->blocks, host, hosts->count))
+        if (!is_slow_host(analysis, verdicts->batches, host, hosts->count))
             continue;
         for (size_t i = 0; i < host->count; i++)
-            verdicts->lists[i] = verdicts->blocks->dumps[host->columns[i]];
+            verdicts->lists[i] = verdicts->batches->dumps[host->columns[i]];
         struct straggler straggler;
-        if (!make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists, host->count, verdicts->blocks,
+        if (!make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists, host->count, verdicts->batches,
                             &straggler))
             return false;
         if (!is_material(analysis, &straggler))
@@ -200,25 +203,25 @@ static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hos
 static bool name_ranks(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     size_t before = analysis->straggler_count;
-    for (size_t i = 0; i < verdicts->blocks->dump_count; i++) {
-        size_t dump = verdicts->blocks->dumps[i];
+    for (size_t i = 0; i < verdicts->batches->dump_count; i++) {
+        size_t dump = verdicts->batches->dumps[i];
         if (verdicts->explained[dump] || analysis->ranks[dump].confidence < CONFIDENCE_SUSPECT)
             continue;
         verdicts->lists[0] = dump;
         struct straggler straggler;
-        if (!make_straggler(analysis, STRAGGLER_RANK, &analysis->ranks[dump], verdicts->lists, 1, verdicts->blocks,
+        if (!make_straggler(analysis, STRAGGLER_RANK, &analysis->ranks[dump], verdicts->lists, 1, verdicts->batches,
                             &straggler))
             return false;
         if (!is_material(analysis, &straggler))
             continue;
         verdicts->lists++;
-        if (straggler.confidence >= CONFIDENCE_CLAIM)
+        if (straggler.confidence >= CONFIDENCE_VERDICT)
             analysis->stragglers[analysis->straggler_count++] = straggler;
         else
             analysis->suspects[analysis->suspect_count++] = straggler;
     }
     size_t named = analysis->straggler_count - before;
-    size_t allowed = verdicts->blocks->dump_count / CLAIM_UNEVEN_SHARE;
+    size_t allowed = verdicts->batches->dump_count / VERDICT_UNEVEN_SHARE;
     if (named <= (allowed > 1 ? allowed : 1))
         return true;
     for (size_t i = before; i < analysis->straggler_count; i++)
@@ -227,18 +230,18 @@ static bool name_ranks(struct verdicts *verdicts) {
     return true;
 }
 
-/* ---- roles ------------------------------------------------------------------------------------- */
-/* Several ranks of one role, all slower than the others by as much as it is: how the work is dealt out. */
-static bool name_role(struct verdicts *verdicts, const struct roles *roles, uint32_t role,
-                      const struct significance *verdict) {
-    if (verdict->confidence < CONFIDENCE_CLAIM || roles->sizes[role] < 2)
+/* ---- rank classes ---------------------------------------------------------------------------- */
+/* Several ranks of one rank class, all slower than the others by as much as it is: how the work is dealt out. */
+static bool name_rank_class(struct verdicts *verdicts, const struct rank_classes *classes, uint32_t rank_class,
+                            const struct significance *verdict) {
+    if (verdict->confidence < CONFIDENCE_VERDICT || classes->sizes[rank_class] < 2)
         return true;
     size_t count = 0;
-    for (size_t i = 0; i < verdicts->blocks->dump_count; i++)
-        if (roles->role_of[i] == role)
-            verdicts->lists[count++] = verdicts->blocks->dumps[i];
+    for (size_t i = 0; i < verdicts->batches->dump_count; i++)
+        if (classes->class_of[i] == rank_class)
+            verdicts->lists[count++] = verdicts->batches->dumps[i];
     struct straggler straggler;
-    if (!make_straggler(verdicts->analysis, STRAGGLER_ROLE, verdict, verdicts->lists, count, verdicts->blocks,
+    if (!make_straggler(verdicts->analysis, STRAGGLER_RANK_CLASS, verdict, verdicts->lists, count, verdicts->batches,
                         &straggler))
         return false;
     if (!is_material(verdicts->analysis, &straggler))
@@ -248,29 +251,30 @@ static bool name_role(struct verdicts *verdicts, const struct roles *roles, uint
     return true;
 }
 
-static bool name_roles(struct verdicts *verdicts, const struct roles *roles) {
-    struct significance *judged = calloc(roles->count, sizeof *judged);
-    struct significance **sorted = calloc(roles->count, sizeof *sorted);
-    bool done = judged && sorted && roles_judge(roles, verdicts->blocks, judged) >= 0;
-    for (size_t r = 0; done && r < roles->count; r++)
+static bool name_rank_classes(struct verdicts *verdicts, const struct rank_classes *classes) {
+    struct significance *judged = calloc(classes->count, sizeof *judged);
+    struct significance **sorted = calloc(classes->count, sizeof *sorted);
+    bool done = judged && sorted && rank_classes_judge(classes, verdicts->batches, judged) >= 0;
+    for (size_t r = 0; done && r < classes->count; r++)
         sorted[r] = &judged[r];
-    done = done && significance_correct(sorted, roles->count);
-    for (uint32_t r = 0; done && r < roles->count; r++)
-        done = name_role(verdicts, roles, r, &judged[r]);
+    done = done && significance_correct(sorted, classes->count);
+    for (uint32_t r = 0; done && r < classes->count; r++)
+        done = name_rank_class(verdicts, classes, r, &judged[r]);
     free(judged);
     free(sorted);
     return done;
 }
 
-/* ---- all of a cohort --------------------------------------------------------------------------- */
-/* Roles come first: what they explain is taken out of the blocks before hosts, which may hold one role each, are
- * compared. */
-bool claims_name_cohort(struct verdicts *verdicts, const struct roles *roles, struct blocks *blocks) {
+/* ---- all of a comparison group --------------------------------------------------------------- */
+/* Rank classes come first: what they explain is taken out of the batches before hosts, which may hold one rank class
+ * each, are compared. */
+bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank_classes *classes,
+                                    struct time_batches *batches) {
     struct host_columns hosts = {0};
-    verdicts->blocks = blocks;
-    bool done = roles->count < 2 || (name_roles(verdicts, roles) && roles_level(roles, blocks));
-    done = done && group_by_host(&hosts, verdicts->analysis, blocks) && judge_hosts(&hosts, blocks);
-    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts) && claims_name_turns(verdicts, roles);
+    verdicts->batches = batches;
+    bool done = classes->count < 2 || (name_rank_classes(verdicts, classes) && rank_classes_level(classes, batches));
+    done = done && group_by_host(&hosts, verdicts->analysis, batches) && judge_hosts(&hosts, batches);
+    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts) && verdicts_name_rotating(verdicts, classes);
     free(hosts.items);
     free(hosts.columns);
     return done;
@@ -292,11 +296,11 @@ static size_t list_link(const struct common_clock *clock, const struct slow_link
 }
 
 /* Slow links; what they cost must matter as it must of ranks. */
-bool claims_name_links(struct verdicts *verdicts) {
+bool verdicts_name_links(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
-    struct slow_link slow[CLAIM_LINKS_MOST];
-    size_t count = links_judge(&analysis->links, slow, CLAIM_LINKS_MOST);
-    for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / CLAIM_SHARE + 1; i++) {
+    struct slow_link slow[VERDICT_LINKS_MOST];
+    size_t count = links_judge(&analysis->links, slow, VERDICT_LINKS_MOST);
+    for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / VERDICT_SHARE + 1; i++) {
         bool ranks = slow[i].scope == LINK_RANKS;
         struct straggler straggler = {.kind = STRAGGLER_LINK,
                                       .host = ranks ? analysis->clock->host_of[slow[i].from] : slow[i].from,
@@ -319,18 +323,18 @@ bool claims_name_links(struct verdicts *verdicts) {
 }
 
 /* What only collectives show, where nothing that is named already explains it. */
-bool claims_name_groups(struct straggler_analysis *analysis, bool *explained) {
+bool verdicts_name_groups(struct straggler_analysis *analysis, bool *explained) {
     struct slow_group slow[SLOW_GROUPS_MOST];
     memset(explained, 0, analysis->directory->dump_count * sizeof *explained);
     for (size_t i = 0; i < analysis->straggler_count; i++) {
         const struct straggler *named = &analysis->stragglers[i];
-        if (named->kind == STRAGGLER_ROLE || named->kind == STRAGGLER_ROTATING)
+        if (named->kind == STRAGGLER_RANK_CLASS || named->kind == STRAGGLER_ROTATING)
             continue;
         for (size_t d = 0; d < named->dump_count; d++)
             explained[named->dumps[d]] = true;
     }
     size_t count = group_links_judge(&analysis->groups, explained, slow, SLOW_GROUPS_MOST);
-    for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / CLAIM_SHARE + 1; i++)
+    for (size_t i = 0; i < count && slow[i].extra_ns >= analysis->window_ns / VERDICT_SHARE + 1; i++)
         analysis->slow_groups[analysis->slow_group_count++] = slow[i];
     return !analysis->groups.no_memory;
 }

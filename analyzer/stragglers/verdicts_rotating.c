@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Implementation of verdicts.h: ranks that take turns.
- * Lives here: what turns_judge is given, and what its answer costs the job. Must not live here: the test itself
+ * Lives here: what rotating_judge is given, and what its answer costs the job. Must not live here: the test itself
  * (rotating_stragglers.c).
  */
 #include <stdlib.h>
@@ -9,73 +9,74 @@
 #include "analyzer/stragglers/verdicts.h"
 #include "analyzer/stragglers/rotating_stragglers.h"
 
-/* What turns_judge is given, and where its columns come from. */
-struct turns_input {
-    struct turns_table table;
-    size_t *columns; /* indices into blocks.dumps */
+/* What rotating_judge is given, and where its columns come from. */
+struct rotating_input {
+    struct rotating_table table;
+    size_t *columns; /* indices into batches.dumps */
     int64_t *self_ns;
-    uint32_t *role_of, *host_of, *numbers;
+    uint32_t *class_of, *host_of, *numbers;
 };
 
 /* Ranks that are named for themselves take no turns, and peers are needed to tell. */
-static void choose_columns(struct turns_input *input, const struct straggler_analysis *analysis,
-                           const struct blocks *blocks, const struct roles *roles) {
-    for (size_t i = 0; i < blocks->dump_count; i++) {
-        bool named = roles->sizes[roles->role_of[i]] < TURNS_PEERS_MIN;
+static void choose_columns(struct rotating_input *input, const struct straggler_analysis *analysis,
+                           const struct time_batches *batches, const struct rank_classes *classes) {
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        bool named = classes->sizes[classes->class_of[i]] < ROTATING_PEERS_MIN;
         for (size_t s = 0; s < analysis->straggler_count && !named; s++)
-            named = analysis->stragglers[s].kind != STRAGGLER_ROLE &&
-                    claims_concern(&analysis->stragglers[s], blocks->dumps[i]);
+            named = analysis->stragglers[s].kind != STRAGGLER_RANK_CLASS &&
+                    straggler_concerns(&analysis->stragglers[s], batches->dumps[i]);
         if (named)
             continue;
-        input->role_of[input->table.columns] = roles->role_of[i];
-        input->host_of[input->table.columns] = analysis->clock->host_of[blocks->dumps[i]];
+        input->class_of[input->table.columns] = classes->class_of[i];
+        input->host_of[input->table.columns] = analysis->clock->host_of[batches->dumps[i]];
         input->columns[input->table.columns++] = i;
     }
 }
 
-static struct samples *samples_of(const struct turns_input *input, const struct straggler_analysis *analysis,
-                                  const struct blocks *blocks, size_t column) {
-    return &analysis->times[blocks->dumps[input->columns[column]]].samples;
+static struct sampled_collectives *sampled_of(const struct rotating_input *input,
+                                              const struct straggler_analysis *analysis,
+                                              const struct time_batches *batches, size_t column) {
+    return &analysis->times[batches->dumps[input->columns[column]]].sampled;
 }
 
 /* The collectives that were seen on all columns, as rows. */
-static void add_rows(struct turns_input *input, const struct straggler_analysis *analysis, const struct blocks *blocks,
-                     uint32_t segment) {
-    unsigned thin = samples_of(input, analysis, blocks, 0)->thin;
+static void add_rows(struct rotating_input *input, const struct straggler_analysis *analysis,
+                     const struct time_batches *batches, uint32_t segment) {
+    unsigned thin = sampled_of(input, analysis, batches, 0)->thin;
     size_t columns = input->table.columns;
-    for (unsigned i = 0; i < SAMPLE_SEGMENT; i++) {
+    for (unsigned i = 0; i < SAMPLED_SEGMENT; i++) {
         int64_t *row = input->self_ns + input->table.rows * columns;
         bool seen = true;
         for (size_t c = 0; c < columns && seen; c++) {
-            const int64_t *times = samples_segment(samples_of(input, analysis, blocks, c), segment);
-            seen = times && times[i] != SAMPLE_NONE;
+            const int64_t *times = sampled_collectives_segment(sampled_of(input, analysis, batches, c), segment);
+            seen = times && times[i] != SAMPLED_NONE;
             row[c] = seen ? times[i] : 0;
         }
-        input->numbers[input->table.rows] = (segment << thin) * SAMPLE_SEGMENT + i;
+        input->numbers[input->table.rows] = (segment << thin) * SAMPLED_SEGMENT + i;
         input->table.rows += seen;
     }
 }
 
-static bool gather_rows(struct turns_input *input, const struct straggler_analysis *analysis,
-                        const struct blocks *blocks) {
+static bool gather_rows(struct rotating_input *input, const struct straggler_analysis *analysis,
+                        const struct time_batches *batches) {
     unsigned thin = 0;
     for (size_t c = 0; c < input->table.columns; c++)
-        if (samples_of(input, analysis, blocks, c)->thin > thin)
-            thin = samples_of(input, analysis, blocks, c)->thin;
+        if (sampled_of(input, analysis, batches, c)->thin > thin)
+            thin = sampled_of(input, analysis, batches, c)->thin;
     for (size_t c = 0; c < input->table.columns; c++)
-        samples_thin(samples_of(input, analysis, blocks, c), thin);
-    const struct samples *first = samples_of(input, analysis, blocks, 0);
+        sampled_collectives_thin(sampled_of(input, analysis, batches, c), thin);
+    const struct sampled_collectives *first = sampled_of(input, analysis, batches, 0);
     /* one row more than there can be: the next one is written before it is known whether all saw it */
-    size_t rows = (size_t)first->count * SAMPLE_SEGMENT + 1;
+    size_t rows = (size_t)first->count * SAMPLED_SEGMENT + 1;
     input->self_ns = malloc(rows * input->table.columns * sizeof *input->self_ns);
     input->numbers = malloc(rows * sizeof *input->numbers);
     if (!input->self_ns || !input->numbers)
         return false;
     for (uint32_t s = 0; s < first->count; s++)
-        add_rows(input, analysis, blocks, first->first + s);
+        add_rows(input, analysis, batches, first->first + s);
     input->table.self_ns = input->self_ns;
     input->table.numbers = input->numbers;
-    input->table.role_of = input->role_of;
+    input->table.class_of = input->class_of;
     input->table.host_of = input->host_of;
     input->table.host_count = analysis->clock->host_count;
     return true;
@@ -90,32 +91,33 @@ static uint64_t collectives_of(const struct rank_bins *bins) {
 
 /* Mended, the next ones would be the last: the cost is the slowest's lead. It matters where what noise does not explain
  * of it does. */
-static void claim_turns(struct verdicts *verdicts, const struct turns_input *input, const struct turns *turns) {
+static void name_rotating(struct verdicts *verdicts, const struct rotating_input *input,
+                          const struct rotating *rotating) {
     struct straggler_analysis *analysis = verdicts->analysis;
-    const struct blocks *blocks = verdicts->blocks;
+    const struct time_batches *batches = verdicts->batches;
     int64_t window = analysis->window_ns, comm = 0;
-    uint64_t count = collectives_of(&analysis->times[blocks->dumps[input->columns[0]]].bins);
+    uint64_t count = collectives_of(&analysis->times[batches->dumps[input->columns[0]]].bins);
     struct straggler straggler = {.kind = STRAGGLER_ROTATING,
                                   .dumps = verdicts->lists,
-                                  .slowdown_ratio = turns->ratio > 1 ? turns->ratio : 1,
-                                  .persistence = turns->most,
-                                  .slowest = turns->most,
-                                  .confidence = turns->confidence,
-                                  .extra_ns = ns_clamped(turns->lead_ns * (double)count),
-                                  .parts = turns->rows,
-                                  .part_collectives = turns->width,
-                                  .stood_out = turns->stood_out};
+                                  .slowdown_ratio = rotating->ratio > 1 ? rotating->ratio : 1,
+                                  .persistence = rotating->most,
+                                  .slowest = rotating->most,
+                                  .confidence = rotating->confidence,
+                                  .extra_ns = ns_clamped(rotating->lead_ns * (double)count),
+                                  .parts = rotating->rows,
+                                  .part_collectives = rotating->width,
+                                  .stood_out = rotating->stood_out};
     for (size_t c = 0; c < input->table.columns; c++) {
-        size_t dump = blocks->dumps[input->columns[c]];
+        size_t dump = batches->dumps[input->columns[c]];
         comm = add_ns(comm, analysis->times[dump].comm_ns / (int64_t)input->table.columns);
-        if (turns->turns_of[c] == 0)
+        if (rotating->times_slowest[c] == 0)
             continue;
         verdicts->lists[straggler.dump_count++] = dump;
-        straggler.imposed_ns = add_ns(straggler.imposed_ns, analysis->causes.ranks[dump].imposed_ns);
+        straggler.imposed_ns = add_ns(straggler.imposed_ns, analysis->delay_costs.ranks[dump].imposed_ns);
         straggler.waited_for_ns = add_ns(straggler.waited_for_ns, analysis->waits.ranks[dump].waited_for_ns);
     }
-    int64_t gain = straggler.extra_ns, least = window / CLAIM_SHARE + 1;
-    if (straggler.dump_count == 0 || turns->extra_ns * (double)count < (double)least || gain < least || comm < least)
+    int64_t gain = straggler.extra_ns, least = window / VERDICT_SHARE + 1;
+    if (straggler.dump_count == 0 || rotating->extra_ns * (double)count < (double)least || gain < least || comm < least)
         return;
     straggler.host = analysis->clock->host_of[straggler.dumps[0]];
     straggler.what_if_speedup = gain < window ? (double)window / (double)(window - gain) : 1;
@@ -123,24 +125,24 @@ static void claim_turns(struct verdicts *verdicts, const struct turns_input *inp
     analysis->stragglers[analysis->straggler_count++] = straggler;
 }
 
-bool claims_name_turns(struct verdicts *verdicts, const struct roles *roles) {
+bool verdicts_name_rotating(struct verdicts *verdicts, const struct rank_classes *classes) {
     struct straggler_analysis *analysis = verdicts->analysis;
-    const struct blocks *blocks = verdicts->blocks;
-    struct turns_input input = {.columns = malloc(blocks->dump_count * sizeof *input.columns),
-                                .role_of = malloc(blocks->dump_count * sizeof *input.role_of),
-                                .host_of = malloc(blocks->dump_count * sizeof *input.host_of)};
-    struct turns turns = {0};
-    bool done = input.columns && input.role_of && input.host_of;
+    const struct time_batches *batches = verdicts->batches;
+    struct rotating_input input = {.columns = malloc(batches->dump_count * sizeof *input.columns),
+                                   .class_of = malloc(batches->dump_count * sizeof *input.class_of),
+                                   .host_of = malloc(batches->dump_count * sizeof *input.host_of)};
+    struct rotating rotating = {0};
+    bool done = input.columns && input.class_of && input.host_of;
     if (done)
-        choose_columns(&input, analysis, blocks, roles);
-    if (done && input.table.columns >= TURNS_COLUMNS_MIN) {
-        done = gather_rows(&input, analysis, blocks) && turns_judge(&input.table, &turns);
-        if (done && turns.confidence >= CONFIDENCE_CLAIM)
-            claim_turns(verdicts, &input, &turns);
+        choose_columns(&input, analysis, batches, classes);
+    if (done && input.table.columns >= ROTATING_COLUMNS_MIN) {
+        done = gather_rows(&input, analysis, batches) && rotating_judge(&input.table, &rotating);
+        if (done && rotating.confidence >= CONFIDENCE_VERDICT)
+            name_rotating(verdicts, &input, &rotating);
     }
-    turns_free(&turns);
+    rotating_free(&rotating);
     free(input.columns);
-    free(input.role_of);
+    free(input.class_of);
     free(input.host_of);
     free(input.numbers);
     free(input.self_ns);

@@ -13,50 +13,50 @@
 
 enum { LEAST_SHARE = 10000 };
 
-int64_t path_sums_path(const struct path_sums *sums) {
+int64_t critical_path_sums_path(const struct critical_path_sums *sums) {
     return add_ns(sums->path_inside, sums->path_before);
 }
 
-int64_t path_sums_caused(const struct path_sums *sums) {
-    return add_ns(sums->caused_inside, sums->caused_before);
+int64_t critical_path_sums_delay_cost(const struct critical_path_sums *sums) {
+    return add_ns(sums->delay_cost_inside, sums->delay_cost_before);
 }
 
-static void add_sums(struct path_sums *to, const struct path_sums *from) {
+static void add_sums(struct critical_path_sums *to, const struct critical_path_sums *from) {
     to->path_inside = add_ns(to->path_inside, from->path_inside);
     to->path_before = add_ns(to->path_before, from->path_before);
-    to->caused_inside = add_ns(to->caused_inside, from->caused_inside);
-    to->caused_before = add_ns(to->caused_before, from->caused_before);
+    to->delay_cost_inside = add_ns(to->delay_cost_inside, from->delay_cost_inside);
+    to->delay_cost_before = add_ns(to->delay_cost_before, from->delay_cost_before);
 }
 
-/* A row of `causes` and what it is called. */
+/* A row of `costs` and what it is called. */
 struct named {
     const char *where, *op;
     uint32_t dump;
-    struct path_sums sums;
+    struct critical_path_sums sums;
 };
 
-static bool matters(const struct causes *causes, const struct site_causes *site) {
+static bool matters(const struct delay_costs *costs, const struct site_delay_costs *site) {
     int64_t path = add_ns(site->path_inside_ns, site->path_before_ns);
-    int64_t caused = add_ns(site->caused_inside_ns, site->caused_before_ns);
-    return path > (causes->to_ns - causes->from_ns) / LEAST_SHARE || caused > causes->waits_ns / LEAST_SHARE;
+    int64_t caused = add_ns(site->delay_cost_inside_ns, site->delay_cost_before_ns);
+    return path > (costs->to_ns - costs->from_ns) / LEAST_SHARE || caused > costs->waits_ns / LEAST_SHARE;
 }
 
-static bool look_up(const struct causes *causes, struct symbols *symbols) {
-    for (size_t i = 0; i < causes->site_count; i++)
-        if (causes->sites[i].stack != STACK_NONE && matters(causes, &causes->sites[i]) &&
-            !symbols_want(symbols, causes->sites[i].dump, causes->sites[i].stack))
+static bool look_up(const struct delay_costs *costs, struct symbols *symbols) {
+    for (size_t i = 0; i < costs->site_count; i++)
+        if (costs->sites[i].stack != STACK_NONE && matters(costs, &costs->sites[i]) &&
+            !symbols_want(symbols, costs->sites[i].dump, costs->sites[i].stack))
             return false;
     return symbols_resolve(symbols);
 }
 
-static bool name_site(struct named *named, const struct causes *causes, const struct site_causes *site,
+static bool name_site(struct named *named, const struct delay_costs *costs, const struct site_delay_costs *site,
                       const struct match_directory *directory, struct site_labels *labels) {
     *named = (struct named){.dump = site->dump,
                             .sums = {.path_inside = site->path_inside_ns,
                                      .path_before = site->path_before_ns,
-                                     .caused_inside = site->caused_inside_ns,
-                                     .caused_before = site->caused_before_ns}};
-    if (!matters(causes, site))
+                                     .delay_cost_inside = site->delay_cost_inside_ns,
+                                     .delay_cost_before = site->delay_cost_before_ns}};
+    if (!matters(costs, site))
         return true;
     if (site->call != CALL_UNKNOWN)
         named->op = directory->calls[site->call].name->name;
@@ -83,9 +83,10 @@ static int compare_named(const void *a, const void *b) {
 }
 
 static int compare_sites(const void *a, const void *b) {
-    const struct path_site *left = a, *right = b;
-    int64_t left_path = path_sums_path(&left->sums), right_path = path_sums_path(&right->sums);
-    int64_t left_caused = path_sums_caused(&left->sums), right_caused = path_sums_caused(&right->sums);
+    const struct critical_path_site *left = a, *right = b;
+    int64_t left_path = critical_path_sums_path(&left->sums), right_path = critical_path_sums_path(&right->sums);
+    int64_t left_caused = critical_path_sums_delay_cost(&left->sums),
+            right_caused = critical_path_sums_delay_cost(&right->sums);
     if (left_path != right_path)
         return left_path > right_path ? -1 : 1;
     if (left_caused != right_caused)
@@ -95,15 +96,15 @@ static int compare_sites(const void *a, const void *b) {
 }
 
 /* `named` is sorted: what has one name is together, and of it what is one rank's. */
-static void merge(struct path_sites *sites, const struct named *named, size_t count) {
+static void merge(struct critical_path_sites *sites, const struct named *named, size_t count) {
     for (size_t i = 0; i < count; i++) {
         bool same_site = i > 0 && compare_names(&named[i - 1], &named[i]) == 0;
         if (!same_site)
-            sites->items[sites->count++] =
-                (struct path_site){.where = named[i].where, .op = named[i].op, .rows = &sites->rows[sites->row_count]};
-        struct path_site *site = &sites->items[sites->count - 1];
+            sites->items[sites->count++] = (struct critical_path_site){
+                .where = named[i].where, .op = named[i].op, .rows = &sites->rows[sites->row_count]};
+        struct critical_path_site *site = &sites->items[sites->count - 1];
         if (!same_site || named[i - 1].dump != named[i].dump) {
-            sites->rows[sites->row_count++] = (struct path_row){.dump = named[i].dump};
+            sites->rows[sites->row_count++] = (struct critical_path_row){.dump = named[i].dump};
             site->row_count++;
         }
         add_sums(&site->sums, &named[i].sums);
@@ -113,15 +114,16 @@ static void merge(struct path_sites *sites, const struct named *named, size_t co
         qsort(sites->items, sites->count, sizeof *sites->items, compare_sites);
 }
 
-bool path_sites_build(struct path_sites *sites, const struct causes *causes, const struct match_directory *directory,
-                      struct symbols *symbols, struct site_labels *labels) {
-    size_t count = causes->site_count, room = count ? count : 1;
-    *sites =
-        (struct path_sites){.items = calloc(room, sizeof *sites->items), .rows = calloc(room, sizeof *sites->rows)};
+bool critical_path_sites_build(struct critical_path_sites *sites, const struct delay_costs *costs,
+                               const struct match_directory *directory, struct symbols *symbols,
+                               struct site_labels *labels) {
+    size_t count = costs->site_count, room = count ? count : 1;
+    *sites = (struct critical_path_sites){.items = calloc(room, sizeof *sites->items),
+                                          .rows = calloc(room, sizeof *sites->rows)};
     struct named *named = calloc(room, sizeof *named);
-    bool done = sites->items && sites->rows && named && look_up(causes, symbols);
+    bool done = sites->items && sites->rows && named && look_up(costs, symbols);
     for (size_t i = 0; done && i < count; i++)
-        done = name_site(&named[i], causes, &causes->sites[i], directory, labels);
+        done = name_site(&named[i], costs, &costs->sites[i], directory, labels);
     if (done) {
         qsort(named, count, sizeof *named, compare_named);
         merge(sites, named, count);
@@ -130,18 +132,19 @@ bool path_sites_build(struct path_sites *sites, const struct causes *causes, con
     return done;
 }
 
-void path_sites_free(struct path_sites *sites) {
+void critical_path_sites_free(struct critical_path_sites *sites) {
     free(sites->items);
     free(sites->rows);
-    *sites = (struct path_sites){0};
+    *sites = (struct critical_path_sites){0};
 }
 
-const struct path_row *path_sites_most(const struct path_site *site) {
-    const struct path_row *most = NULL;
+const struct critical_path_row *critical_path_sites_most(const struct critical_path_site *site) {
+    const struct critical_path_row *most = NULL;
     for (size_t i = 0; i < site->row_count; i++) {
-        const struct path_row *row = &site->rows[i];
-        int64_t path = path_sums_path(&row->sums), best = most ? path_sums_path(&most->sums) : -1;
-        if (path > best || (path == best && path_sums_caused(&row->sums) > path_sums_caused(&most->sums)))
+        const struct critical_path_row *row = &site->rows[i];
+        int64_t path = critical_path_sums_path(&row->sums), best = most ? critical_path_sums_path(&most->sums) : -1;
+        if (path > best ||
+            (path == best && critical_path_sums_delay_cost(&row->sums) > critical_path_sums_delay_cost(&most->sums)))
             most = row;
     }
     return most;

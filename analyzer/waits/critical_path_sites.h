@@ -10,43 +10,44 @@
 #include "analyzer/waits/delay_costs.h"
 #include "analyzer/symbols/site_labels.h"
 
-/* Common to one site of one rank and to one site of all: ns, as in struct site_causes. */
-struct path_sums {
+/* Common to one site of one rank and to one site of all: ns, as in struct site_delay_costs. */
+struct critical_path_sums {
     int64_t path_inside, path_before; /* of the critical path: in the call, and in own work that leads to it */
-    int64_t caused_inside, caused_before;
+    int64_t delay_cost_inside, delay_cost_before;
 };
 
-struct path_row {
+struct critical_path_row {
     uint32_t dump;
-    struct path_sums sums;
+    struct critical_path_sums sums;
 };
 
-struct path_site {
+struct critical_path_site {
     const char *where; /* a label: lives as long as the labels; NULL = not known, or too small to be named */
     const char *op;    /* the function, NULL likewise */
-    struct path_sums sums;
-    const struct path_row *rows; /* by dump: of each rank that has any; owned by struct path_sites */
+    struct critical_path_sums sums;
+    const struct critical_path_row *rows; /* by dump: of each rank that has any; owned by struct critical_path_sites */
     size_t row_count;
 };
 
-struct path_sites {
-    struct path_site *items; /* longest on the path first, then by what they caused, then by name */
+struct critical_path_sites {
+    struct critical_path_site *items; /* longest on the path first, then by what they caused, then by name */
     size_t count;
-    struct path_row *rows; /* private: what items[].rows points into */
+    struct critical_path_row *rows; /* private: what items[].rows points into */
     size_t row_count;
 };
 
 /* Sites below a ten-thousandth of the path and of all waits are put together in one without a name, so that their
- * symbols need not be read: the sums over all sites are those of `causes`. Returns false when memory is short; the
- * caller frees with path_sites_free in every case. */
-bool path_sites_build(struct path_sites *sites, const struct causes *causes, const struct match_directory *directory,
-                      struct symbols *symbols, struct site_labels *labels);
-void path_sites_free(struct path_sites *sites);
+ * symbols need not be read: the sums over all sites are those of `costs`. Returns false when memory is short; the
+ * caller frees with critical_path_sites_free in every case. */
+bool critical_path_sites_build(struct critical_path_sites *sites, const struct delay_costs *costs,
+                               const struct match_directory *directory, struct symbols *symbols,
+                               struct site_labels *labels);
+void critical_path_sites_free(struct critical_path_sites *sites);
 
 /* The rank on which a site was on the path longest, else that caused most there. NULL where it has no rows. */
-const struct path_row *path_sites_most(const struct path_site *site);
+const struct critical_path_row *critical_path_sites_most(const struct critical_path_site *site);
 
-int64_t path_sums_path(const struct path_sums *sums);
-int64_t path_sums_caused(const struct path_sums *sums);
+int64_t critical_path_sums_path(const struct critical_path_sums *sums);
+int64_t critical_path_sums_delay_cost(const struct critical_path_sums *sums);
 
 #endif

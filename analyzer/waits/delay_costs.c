@@ -33,7 +33,7 @@ struct wait {
 
 /* What is charged to one call site of one rank. */
 struct site_sums {
-    int64_t path_inside, path_before, caused_inside, caused_before;
+    int64_t path_inside, path_before, delay_cost_inside, delay_cost_before;
 };
 
 struct rank_history {
@@ -51,13 +51,13 @@ struct meeting {
 
 /* What one worker has gathered. */
 struct collector {
-    struct causes_build *build;
+    struct delay_costs_build *build;
     struct wait *waits; /* and meetings */
     size_t wait_count, wait_room;
     bool no_memory;
 };
 
-struct causes_build {
+struct delay_costs_build {
     const struct match_directory *directory;
     int64_t from_ns; /* what is older is left out */
     bool partial;
@@ -73,7 +73,7 @@ struct causes_build {
 
 /* ---- what the records say -------------------------------------------------------------------- */
 
-void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item) {
+void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, const struct match_record *item) {
     if (item->t1 >= build->from_ns && !timeline_add(&build->histories[item->dump].timeline, build->directory, item))
         build->collectors[worker].no_memory = true;
 }
@@ -102,20 +102,20 @@ static void take_met(void *context, int64_t at, uint64_t channel) {
         add_wait(c, &(struct wait){.until = at, .rank = NOWHERE, .channel = channel});
 }
 
-struct wait_listener causes_listener(struct causes_build *build, unsigned worker) {
+struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsigned worker) {
     return (struct wait_listener){.context = &build->collectors[worker], .wait = take_wait, .met = take_met};
 }
 
 /* ---- forwards: who met when ------------------------------------------------------------------ */
 
-static size_t meeting_place(const struct causes_build *c, uint64_t channel) {
+static size_t meeting_place(const struct delay_costs_build *c, uint64_t channel) {
     size_t at = (channel * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (c->meeting_capacity - 1);
     while (c->meetings[at].key != 0 && c->meetings[at].key != channel)
         at = (at + 1) & (c->meeting_capacity - 1);
     return at;
 }
 
-static bool note_meeting(struct causes_build *c, uint64_t channel, int64_t at) {
+static bool note_meeting(struct delay_costs_build *c, uint64_t channel, int64_t at) {
     if (c->meeting_count * 2 >= c->meeting_capacity) {
         struct meeting *old = c->meetings;
         size_t old_capacity = c->meeting_capacity;
@@ -137,7 +137,7 @@ static bool note_meeting(struct causes_build *c, uint64_t channel, int64_t at) {
     return true;
 }
 
-static int64_t last_meeting(const struct causes_build *c, uint64_t channel) {
+static int64_t last_meeting(const struct delay_costs_build *c, uint64_t channel) {
     if (c->meeting_capacity == 0)
         return -NS_MOST;
     const struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
@@ -244,7 +244,7 @@ static void note_waited(struct rank_history *history, const struct wait *wait) {
 }
 
 /* Sorts, and leaves the waits alone, each knowing when its two ranks had met last. */
-static bool go_forwards(struct causes_build *c) {
+static bool go_forwards(struct delay_costs_build *c) {
     size_t kept = 0;
     if (!sort_waits(c->waits, c->wait_count))
         return false;
@@ -276,7 +276,7 @@ struct earlier_waits {
     int64_t total;
 };
 
-static void find_earlier(const struct causes_build *c, const struct wait *wait, struct earlier_waits *earlier) {
+static void find_earlier(const struct delay_costs_build *c, const struct wait *wait, struct earlier_waits *earlier) {
     earlier->count = 0;
     earlier->total = 0;
     uint32_t at = c->histories[wait->cause].last_wait;
@@ -308,16 +308,16 @@ static struct purse take_part(struct purse *left, const struct wait *whole, int6
     return part;
 }
 
-static void charge(struct causes *causes, struct causes_build *c, uint32_t rank, uint32_t site, bool inside,
+static void charge(struct delay_costs *costs, struct delay_costs_build *c, uint32_t rank, uint32_t site, bool inside,
                    struct purse part) {
     struct site_sums *sums = &c->histories[rank].sums[site];
-    int64_t *caused = inside ? &sums->caused_inside : &sums->caused_before;
+    int64_t *caused = inside ? &sums->delay_cost_inside : &sums->delay_cost_before;
     *caused = add_ns(*caused, part.cost);
-    causes->ranks[rank].caused_ns = add_ns(causes->ranks[rank].caused_ns, part.cost);
-    causes->ranks[rank].imposed_ns = add_ns(causes->ranks[rank].imposed_ns, part.imposed);
+    costs->ranks[rank].delay_cost_ns = add_ns(costs->ranks[rank].delay_cost_ns, part.cost);
+    costs->ranks[rank].imposed_ns = add_ns(costs->ranks[rank].imposed_ns, part.imposed);
 }
 
-static void share_out(struct causes *causes, struct causes_build *c, const struct wait *wait) {
+static void share_out(struct delay_costs *costs, struct delay_costs_build *c, const struct wait *wait) {
     struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
     struct purse left = {wait->cost, wait->imposed};
     struct earlier_waits earlier;
@@ -330,11 +330,11 @@ static void share_out(struct causes *causes, struct causes_build *c, const struc
     for (size_t i = 0; i < c->delays.count; i++) {
         const struct delay *delay = &c->delays.items[i];
         bool last = i + 1 == c->delays.count && earlier.count == 0;
-        charge(causes, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
+        charge(costs, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
     }
     if (earlier.count > 0) {
         int64_t passed = ns_clamped((double)wait->length * ((double)earlier.total / (double)total));
-        causes->ranks[wait->cause].passed_on_ns = add_ns(causes->ranks[wait->cause].passed_on_ns, passed);
+        costs->ranks[wait->cause].passed_on_ns = add_ns(costs->ranks[wait->cause].passed_on_ns, passed);
     }
     for (size_t i = 0; i < earlier.count; i++) {
         struct wait *own = &c->waits[earlier.items[i]];
@@ -343,22 +343,22 @@ static void share_out(struct causes *causes, struct causes_build *c, const struc
         own->imposed = add_ns(own->imposed, part.imposed);
     }
     if (total == 0) /* it came late and nothing tells why */
-        charge(causes, c, wait->cause, timeline_site_at(&cause->timeline, cause->cursor, wait->until), false, left);
+        charge(costs, c, wait->cause, timeline_site_at(&cause->timeline, cause->cursor, wait->until), false, left);
 }
 
-static void rewind_histories(struct causes_build *c) {
+static void rewind_histories(struct delay_costs_build *c) {
     for (size_t d = 0; d < c->directory->dump_count; d++)
         c->histories[d].cursor = c->histories[d].timeline.count;
 }
 
 /* A wait's cost is complete when all later ones have been shared out: it can only be passed on to earlier ones. */
-static void go_backwards(struct causes *causes, struct causes_build *c) {
+static void go_backwards(struct delay_costs *costs, struct delay_costs_build *c) {
     rewind_histories(c);
     for (size_t i = c->wait_count; i-- > 0;) {
         const struct wait *wait = &c->waits[i];
         c->histories[wait->rank].last_wait = wait->before;
-        causes->waits_ns = add_ns(causes->waits_ns, wait->length);
-        share_out(causes, c, wait);
+        costs->waits_ns = add_ns(costs->waits_ns, wait->length);
+        share_out(costs, c, wait);
     }
 }
 
@@ -385,40 +385,40 @@ static void add_piece(struct rank_history *history, int64_t from, int64_t to) {
 }
 
 /* The rank's last wait that ended before `at`; NULL when it never waited before. Asked for from late to early. */
-static const struct wait *wait_before(const struct causes_build *c, struct rank_history *history, int64_t at) {
+static const struct wait *wait_before(const struct delay_costs_build *c, struct rank_history *history, int64_t at) {
     while (history->last_wait != NOWHERE && c->waits[history->last_wait].until >= at)
         history->last_wait = c->waits[history->last_wait].before;
     return history->last_wait == NOWHERE ? NULL : &c->waits[history->last_wait];
 }
 
 /* Where the path ends: the rank of the last event. NOWHERE: there is none. */
-static uint32_t find_end(struct causes *causes, const struct causes_build *c) {
+static uint32_t find_end(struct delay_costs *costs, const struct delay_costs_build *c) {
     uint32_t rank = NOWHERE;
-    causes->from_ns = NS_MOST;
-    causes->to_ns = -NS_MOST;
+    costs->from_ns = NS_MOST;
+    costs->to_ns = -NS_MOST;
     for (uint32_t d = 0; d < c->directory->dump_count; d++) {
         const struct timeline *timeline = &c->histories[d].timeline;
         if (timeline->count == 0)
             continue;
-        if (timeline->stretches[0].from < causes->from_ns)
-            causes->from_ns = timeline->stretches[0].from;
-        if (rank == NOWHERE || timeline->stretches[timeline->count - 1].to > causes->to_ns) {
-            causes->to_ns = timeline->stretches[timeline->count - 1].to;
+        if (timeline->stretches[0].from < costs->from_ns)
+            costs->from_ns = timeline->stretches[0].from;
+        if (rank == NOWHERE || timeline->stretches[timeline->count - 1].to > costs->to_ns) {
+            costs->to_ns = timeline->stretches[timeline->count - 1].to;
             rank = d;
         }
     }
     return rank;
 }
 
-static void walk_path(struct causes *causes, struct causes_build *c) {
-    uint32_t rank = find_end(causes, c);
+static void walk_path(struct delay_costs *costs, struct delay_costs_build *c) {
+    uint32_t rank = find_end(costs, c);
     rewind_histories(c);
     for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
         c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
-    for (int64_t at = causes->to_ns; rank != NOWHERE && at > causes->from_ns; causes->path_pieces++) {
+    for (int64_t at = costs->to_ns; rank != NOWHERE && at > costs->from_ns; costs->path_pieces++) {
         const struct wait *wait = wait_before(c, &c->histories[rank], at);
-        int64_t since = wait && wait->until > causes->from_ns ? wait->until : causes->from_ns;
-        causes->ranks[rank].path_ns = add_ns(causes->ranks[rank].path_ns, at - since);
+        int64_t since = wait && wait->until > costs->from_ns ? wait->until : costs->from_ns;
+        costs->ranks[rank].critical_path_ns = add_ns(costs->ranks[rank].critical_path_ns, at - since);
         add_piece(&c->histories[rank], since, at);
         at = since;
         rank = wait ? wait->cause : NOWHERE;
@@ -427,7 +427,7 @@ static void walk_path(struct causes *causes, struct causes_build *c) {
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns) {
+bool delay_costs_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns) {
     uint64_t records = 0;
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t d = 0; d < clock->dump_count; d++) {
@@ -450,7 +450,7 @@ bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *fro
     return true;
 }
 
-void causes_drop(struct causes_build *build) {
+void delay_costs_drop(struct delay_costs_build *build) {
     if (!build)
         return;
     for (size_t d = 0; build->histories && d < build->directory->dump_count; d++) {
@@ -464,13 +464,13 @@ void causes_drop(struct causes_build *build) {
     free(build);
 }
 
-struct causes_build *causes_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                  unsigned workers) {
-    struct causes_build *build = calloc(1, sizeof *build);
+struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                            unsigned workers) {
+    struct delay_costs_build *build = calloc(1, sizeof *build);
     if (!build)
         return NULL;
-    *build = (struct causes_build){.directory = directory, .from_ns = -NS_MOST, .workers = workers};
-    build->partial = causes_window(clock, RECORDS_MOST, &build->from_ns);
+    *build = (struct delay_costs_build){.directory = directory, .from_ns = -NS_MOST, .workers = workers};
+    build->partial = delay_costs_window(clock, RECORDS_MOST, &build->from_ns);
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     for (unsigned w = 0; w < workers; w++)
         build->collectors[w].build = build;
@@ -481,12 +481,12 @@ struct causes_build *causes_begin(const struct common_clock *clock, const struct
     }
     if (done)
         return build;
-    causes_drop(build);
+    delay_costs_drop(build);
     return NULL;
 }
 
 /* All workers' waits behind the first one's. */
-static bool join(struct causes_build *build) {
+static bool join(struct delay_costs_build *build) {
     struct collector *all = &build->collectors[0];
     size_t count = 0;
     for (unsigned w = 0; w < build->workers; w++) {
@@ -509,7 +509,7 @@ static bool join(struct causes_build *build) {
     return true;
 }
 
-static bool make_sums(struct causes_build *build) {
+static bool make_sums(struct delay_costs_build *build) {
     for (size_t d = 0; d < build->directory->dump_count; d++) {
         struct rank_history *history = &build->histories[d];
         history->sums = calloc(history->timeline.site_count, sizeof *history->sums);
@@ -520,43 +520,44 @@ static bool make_sums(struct causes_build *build) {
 }
 
 /* The sites at which anything happened. */
-static bool list_sites(struct causes *causes, const struct causes_build *build) {
+static bool list_sites(struct delay_costs *costs, const struct delay_costs_build *build) {
     size_t room = 0;
     for (uint32_t d = 0; d < build->directory->dump_count; d++) {
         const struct rank_history *history = &build->histories[d];
         for (uint32_t i = 0; i < history->timeline.site_count; i++) {
             const struct site_sums *sums = &history->sums[i];
-            if ((sums->path_inside | sums->path_before | sums->caused_inside | sums->caused_before) == 0)
+            if ((sums->path_inside | sums->path_before | sums->delay_cost_inside | sums->delay_cost_before) == 0)
                 continue;
-            if (!grow_for_one((void **)&causes->sites, causes->site_count, &room, sizeof *causes->sites))
+            if (!grow_for_one((void **)&costs->sites, costs->site_count, &room, sizeof *costs->sites))
                 return false;
-            causes->sites[causes->site_count++] = (struct site_causes){.dump = d,
-                                                                       .stack = history->timeline.sites[i].stack,
-                                                                       .call = history->timeline.sites[i].call,
-                                                                       .path_inside_ns = sums->path_inside,
-                                                                       .path_before_ns = sums->path_before,
-                                                                       .caused_inside_ns = sums->caused_inside,
-                                                                       .caused_before_ns = sums->caused_before};
+            costs->sites[costs->site_count++] =
+                (struct site_delay_costs){.dump = d,
+                                          .stack = history->timeline.sites[i].stack,
+                                          .call = history->timeline.sites[i].call,
+                                          .path_inside_ns = sums->path_inside,
+                                          .path_before_ns = sums->path_before,
+                                          .delay_cost_inside_ns = sums->delay_cost_inside,
+                                          .delay_cost_before_ns = sums->delay_cost_before};
         }
     }
     return true;
 }
 
-bool causes_finish(struct causes *causes, struct causes_build *build) {
-    *causes = (struct causes){.from_ns = NS_MOST, .to_ns = -NS_MOST, .partial = build->partial};
-    causes->ranks = calloc(build->directory->dump_count, sizeof *causes->ranks);
-    bool done = causes->ranks && join(build) && make_sums(build) && go_forwards(build);
+bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build) {
+    *costs = (struct delay_costs){.from_ns = NS_MOST, .to_ns = -NS_MOST, .partial = build->partial};
+    costs->ranks = calloc(build->directory->dump_count, sizeof *costs->ranks);
+    bool done = costs->ranks && join(build) && make_sums(build) && go_forwards(build);
     if (done) {
-        go_backwards(causes, build);
-        walk_path(causes, build);
-        done = list_sites(causes, build);
+        go_backwards(costs, build);
+        walk_path(costs, build);
+        done = list_sites(costs, build);
     }
-    causes_drop(build);
+    delay_costs_drop(build);
     return done;
 }
 
-void causes_free(struct causes *causes) {
-    free(causes->ranks);
-    free(causes->sites);
-    *causes = (struct causes){0};
+void delay_costs_free(struct delay_costs *costs) {
+    free(costs->ranks);
+    free(costs->sites);
+    *costs = (struct delay_costs){0};
 }

@@ -21,24 +21,24 @@
 #include "analyzer/waits/timeline.h"
 #include "analyzer/waits/waits.h"
 
-struct rank_causes {
-    int64_t caused_ns;    /* of all ranks' waits, what comes from this one in the end; sums to the sum of all waits */
-    int64_t passed_on_ns; /* others waited for this rank directly, but it had been kept waiting itself */
-    int64_t imposed_ns;   /* of imposed wait (waits.h), after the same sharing */
-    int64_t path_ns;      /* of the critical path: time on this rank */
+struct rank_delay_costs {
+    int64_t delay_cost_ns; /* of all ranks' waits, what comes from this one in the end; sums to the sum of all waits */
+    int64_t passed_on_ns;  /* others waited for this rank directly, but it had been kept waiting itself */
+    int64_t imposed_ns;    /* of imposed wait (waits.h), after the same sharing */
+    int64_t critical_path_ns; /* of the critical path: time on this rank */
 };
 
 /* What of these happens at one call site of one rank: in the call, and in the rank's own work before it. */
-struct site_causes {
-    uint32_t dump, stack;                       /* STACK_NONE: not known */
-    uint16_t call;                              /* index into the directory's calls, CALL_UNKNOWN where none is known */
-    int64_t path_inside_ns, path_before_ns;     /* of path_ns; over all of a rank's sites they sum to it */
-    int64_t caused_inside_ns, caused_before_ns; /* of caused_ns, likewise */
+struct site_delay_costs {
+    uint32_t dump, stack;                   /* STACK_NONE: not known */
+    uint16_t call;                          /* index into the directory's calls, CALL_UNKNOWN where none is known */
+    int64_t path_inside_ns, path_before_ns; /* of critical_path_ns; over all of a rank's sites they sum to it */
+    int64_t delay_cost_inside_ns, delay_cost_before_ns; /* of delay_cost_ns, likewise */
 };
 
-struct causes {
-    struct rank_causes *ranks; /* per dump */
-    struct site_causes *sites; /* by dump; without those where all is 0 */
+struct delay_costs {
+    struct rank_delay_costs *ranks; /* per dump */
+    struct site_delay_costs *sites; /* by dump; without those where all is 0 */
     size_t site_count;
     int64_t from_ns, to_ns; /* the time looked at, common clock; from > to: nothing */
     int64_t waits_ns;       /* sum of all waits in it */
@@ -48,23 +48,24 @@ struct causes {
 
 /* Of more records than `most` only those of the end are to be looked at: moves *from_ns (common clock) to the moment
  * from which on, judged by the dumps' anchors. Returns whether anything is left out. */
-bool causes_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns);
+bool delay_costs_window(const struct common_clock *clock, uint64_t most, int64_t *from_ns);
 
 /* What is gathered during a walk (match_run), worker by worker. */
-struct causes_build;
+struct delay_costs_build;
 
-/* Starts gathering for `workers` workers. NULL when memory is short; ended by causes_finish or causes_drop. */
-struct causes_build *causes_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                  unsigned workers);
+/* Starts gathering for `workers` workers. NULL when memory is short; ended by delay_costs_finish or delay_costs_drop.
+ */
+struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                            unsigned workers);
 /* What a worker's waits (waits.h) have to tell. */
-struct wait_listener causes_listener(struct causes_build *build, unsigned worker);
+struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsigned worker);
 /* Takes one of a worker's records. */
-void causes_add_record(struct causes_build *build, unsigned worker, const struct match_record *item);
+void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, const struct match_record *item);
 
-/* Passes the costs on. Ends `build`. Returns false when memory is, or was, short; the caller frees with causes_free in
- * every case. The result is the same for any number of workers. */
-bool causes_finish(struct causes *causes, struct causes_build *build);
-void causes_drop(struct causes_build *build); /* NULL is accepted */
-void causes_free(struct causes *causes);
+/* Passes the costs on. Ends `build`. Returns false when memory is, or was, short; the caller frees with
+ * delay_costs_free in every case. The result is the same for any number of workers. */
+bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build);
+void delay_costs_drop(struct delay_costs_build *build); /* NULL is accepted */
+void delay_costs_free(struct delay_costs *costs);
 
 #endif

@@ -182,7 +182,7 @@ static void add_to_root(struct waits *waits, const struct match_instance *instan
     struct latest latest = find_latest(instance, NOWHERE);
     add_early_reduce(waits, instance, 0, end);
     if (latest.last != root) /* else nobody waits */
-        add_for_last(waits, instance, WAIT_TO_ROOT, latest, root, root + 1);
+        add_for_last(waits, instance, WAIT_AT_NX1, latest, root, root + 1);
 }
 
 /* Every member needs those of lower rank. */
@@ -194,7 +194,7 @@ static void add_scan(struct waits *waits, const struct match_instance *instance)
             continue;
         if (latest.last != NOWHERE) {
             lead = lead_of(waits, instance, latest);
-            int64_t length = charge(waits, instance, WAIT_SCAN, latest.last, lead, i, i + 1);
+            int64_t length = charge(waits, instance, WAIT_EARLY_SCAN, latest.last, lead, i, i + 1);
             longest = length > longest ? length : longest;
         }
         if (latest.last == NOWHERE || instance->members[i].enter >= instance->members[latest.last].enter) {
@@ -216,8 +216,8 @@ static void add_between_groups(struct waits *waits, const struct match_instance 
     uint32_t root = instance->root, middle = instance->communicator->first_dumps;
     uint32_t end = instance->communicator->dump_count;
     if (flow == FLOW_ALL) {
-        add_for_last(waits, instance, WAIT_ALL, find_latest_of(instance, 0, middle, NOWHERE), middle, end);
-        add_for_last(waits, instance, WAIT_ALL, find_latest_of(instance, middle, end, NOWHERE), 0, middle);
+        add_for_last(waits, instance, WAIT_AT_NXN, find_latest_of(instance, 0, middle, NOWHERE), middle, end);
+        add_for_last(waits, instance, WAIT_AT_NXN, find_latest_of(instance, middle, end, NOWHERE), 0, middle);
         return;
     }
     if (!has_root(instance))
@@ -228,7 +228,7 @@ static void add_between_groups(struct waits *waits, const struct match_instance 
         add_for_last(waits, instance, WAIT_LATE_BROADCAST, (struct latest){root, NOWHERE}, from, to);
     } else if (flow == FLOW_TO_ROOT) {
         add_early_reduce(waits, instance, from, to);
-        add_for_last(waits, instance, WAIT_TO_ROOT, find_latest_of(instance, from, to, NOWHERE), root, root + 1);
+        add_for_last(waits, instance, WAIT_AT_NX1, find_latest_of(instance, from, to, NOWHERE), root, root + 1);
     }
 }
 
@@ -238,7 +238,8 @@ static void add_waits(struct waits *waits, const struct match_instance *instance
     else if (instance->seen < 2)
         return;
     else if (flow == FLOW_ALL)
-        add_for_last(waits, instance, WAIT_ALL, find_latest(instance, NOWHERE), 0, instance->communicator->dump_count);
+        add_for_last(waits, instance, WAIT_AT_NXN, find_latest(instance, NOWHERE), 0,
+                     instance->communicator->dump_count);
     else if (flow == FLOW_PREFIX)
         add_scan(waits, instance);
     else if (flow == FLOW_FROM_ROOT && has_root(instance))

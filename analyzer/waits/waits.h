@@ -31,10 +31,10 @@
 #include "analyzer/match/instances.h"
 
 enum wait_state {
-    WAIT_ALL, /* N to N */
+    WAIT_AT_NXN, /* N to N */
     WAIT_LATE_BROADCAST,
-    WAIT_TO_ROOT,
-    WAIT_SCAN,
+    WAIT_AT_NX1,
+    WAIT_EARLY_SCAN,
     WAIT_LATE_SENDER,
     WAIT_LATE_RECEIVER,
     WAIT_STATES
@@ -43,7 +43,7 @@ enum wait_state {
 struct rank_waits {
     int64_t wait_ns;                /* this rank waited */
     int64_t states_ns[WAIT_STATES]; /* of wait_ns; they sum to it */
-    int64_t early_reduce_ns;        /* of states_ns[WAIT_TO_ROOT]: until the first of the others came */
+    int64_t early_reduce_ns;        /* of states_ns[WAIT_AT_NX1]: until the first of the others came */
     int64_t transfer_ns;            /* in collectives: what was no wait */
     int64_t completion_ns;          /* of it, N to N: after the first one had left */
     int64_t imposed_ns;             /* as the last arriver */

@@ -192,7 +192,7 @@ static void bench_kinds(unsigned jobs) {
         w.factor = 1.2;
         slow = workload_try(&w, jobs, 1);
         print_result(workload_name(w.kind), w.ranks, "a host 20 % slower", &slow, true);
-        w.plant = PLANT_ROLE;
+        w.plant = PLANT_RANK_CLASS;
         w.who = 1;
         w.factor = 1.6;
         if (kind == WORKLOAD_PIPELINE) {
@@ -360,14 +360,15 @@ static void bench_what_if(unsigned jobs) {
         enum plant plant;
         unsigned who;
     } plants[] = {
-        {"rank", PLANT_RANK, 3}, {"host", PLANT_HOST, 1}, {"stage", PLANT_ROLE, 1}, {"turns", PLANT_ROTATING, 0}};
+        {"rank", PLANT_RANK, 3}, {"host", PLANT_HOST, 1}, {"stage", PLANT_RANK_CLASS, 1}, {"turns", PLANT_ROTATING, 0}};
     struct deviation all = {0};
     printf("## What if: said of a job, and true of the same job without what is planted in it\n\n"
            "| planted, 20 and 50 %% slow | jobs | named | within 10 %% | furthest off |\n|---|---|---|---|---|\n");
     for (size_t p = 0; p < sizeof plants / sizeof *plants; p++) {
         struct deviation sum = {0};
         for (int kind = 0; kind < WORKLOADS; kind++)
-            for (unsigned i = 0; i < 2 * jobs && (plants[p].plant != PLANT_ROLE || kind == WORKLOAD_PIPELINE); i++) {
+            for (unsigned i = 0; i < 2 * jobs && (plants[p].plant != PLANT_RANK_CLASS || kind == WORKLOAD_PIPELINE);
+                 i++) {
                 struct workload w = workload_standard((enum workload_kind)kind);
                 w.ranks = 16;
                 w.ranks_per_host = 4;

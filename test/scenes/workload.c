@@ -72,7 +72,7 @@ static bool is_slow(const struct workload *w, unsigned rank, unsigned step) {
     case PLANT_PAUSES:
         chance = w->seed * 131 + rank;
         return (step + scene_random(&chance)) % w->who == 0;
-    case PLANT_ROLE:
+    case PLANT_RANK_CLASS:
         return stage_of(w, rank) == w->who;
     default:
         return false;
@@ -326,8 +326,8 @@ static bool is_suspected(const struct workload *w, const struct slow_group *grou
 bool workload_planted(const struct workload *w, const struct straggler *straggler) {
     if (w->plant == PLANT_HOST)
         return straggler->kind == STRAGGLER_HOST && host_of(w, (unsigned)straggler->dumps[0]) == w->who;
-    if (w->plant == PLANT_ROLE)
-        return straggler->kind == STRAGGLER_ROLE && straggler->dump_count == w->ranks / w->stages &&
+    if (w->plant == PLANT_RANK_CLASS)
+        return straggler->kind == STRAGGLER_RANK_CLASS && straggler->dump_count == w->ranks / w->stages &&
                stage_of(w, (unsigned)straggler->dumps[0]) == w->who;
     if (w->plant == PLANT_ROTATING || w->plant == PLANT_PAUSES)
         return straggler->kind == STRAGGLER_ROTATING;
@@ -338,8 +338,8 @@ bool workload_planted(const struct workload *w, const struct straggler *straggle
 }
 
 static bool is_somebody_planted(const struct workload *w) {
-    return w->plant == PLANT_RANK || w->plant == PLANT_HOST || w->plant == PLANT_ROLE || w->plant == PLANT_LATE_HOST ||
-           w->plant == PLANT_ROTATING || w->plant == PLANT_PAUSES;
+    return w->plant == PLANT_RANK || w->plant == PLANT_HOST || w->plant == PLANT_RANK_CLASS ||
+           w->plant == PLANT_LATE_HOST || w->plant == PLANT_ROTATING || w->plant == PLANT_PAUSES;
 }
 
 static void count(const struct workload *w, const struct straggler_analysis *analysis, struct workload_result *result) {

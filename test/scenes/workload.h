@@ -23,15 +23,15 @@ enum workload_kind {
 
 enum plant {
     PLANT_NOBODY,
-    PLANT_RANK,      /* `who` takes `factor` times as long for its own work */
-    PLANT_HOST,      /* all ranks of host `who` do */
-    PLANT_LINK,      /* between `who` and `whom` only `factor` of the bandwidth is left */
-    PLANT_HOST_LINK, /* ... between the hosts `who` and `whom` */
-    PLANT_NETWORK,   /* ... between host `who` and all others */
-    PLANT_ROTATING,  /* in each step another rank, by chance, takes `factor` times as long */
-    PLANT_PAUSES,    /* every rank, each at a time of its own, takes `factor` times as long in each `who`-th step */
-    PLANT_ROLE,      /* all ranks of stage `who` of a pipeline do */
-    PLANT_LATE_HOST, /* GPU: the host of rank `who` enqueues late, by factor - 1 of the step */
+    PLANT_RANK,       /* `who` takes `factor` times as long for its own work */
+    PLANT_HOST,       /* all ranks of host `who` do */
+    PLANT_LINK,       /* between `who` and `whom` only `factor` of the bandwidth is left */
+    PLANT_HOST_LINK,  /* ... between the hosts `who` and `whom` */
+    PLANT_NETWORK,    /* ... between host `who` and all others */
+    PLANT_ROTATING,   /* in each step another rank, by chance, takes `factor` times as long */
+    PLANT_PAUSES,     /* every rank, each at a time of its own, takes `factor` times as long in each `who`-th step */
+    PLANT_RANK_CLASS, /* all ranks of stage `who` of a pipeline do */
+    PLANT_LATE_HOST,  /* GPU: the host of rank `who` enqueues late, by factor - 1 of the step */
 };
 
 struct workload {
@@ -66,9 +66,10 @@ struct stage *workload_play(const struct workload *workload);
 /* What is said of many jobs of one kind. */
 struct workload_result {
     unsigned jobs;
-    unsigned right;        /* jobs in which exactly what was planted is named, or nobody where nobody is slow */
-    unsigned found;        /* jobs in which it is named, whoever else is */
-    unsigned named_right;  /* names in all jobs: of the planted rank, host, role or link, or of those that take turns */
+    unsigned right; /* jobs in which exactly what was planted is named, or nobody where nobody is slow */
+    unsigned found; /* jobs in which it is named, whoever else is */
+    unsigned
+        named_right; /* names in all jobs: of the planted rank, host, rank class or link, or of those that take turns */
     unsigned named_wrong;  /* ... of others, or of another class */
     unsigned rotating;     /* jobs in which ranks are said to take turns */
     unsigned jobs_wrong;   /* jobs that name somebody else */

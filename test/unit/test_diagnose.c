@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/diagnose/graph.h"
+#include "analyzer/diagnose/and_or_graph.h"
 #include "test/scenes/hang.h"
 #include "test/scenes/scene.h"
 
@@ -669,33 +669,34 @@ static void a_job_that_was_seen_to_stand_needs_no_age(void **state) {
 
 static void the_shortest_cycle_is_found(void **state) {
     (void)state;
-    struct graph graph = {0};
+    struct and_or_graph graph = {0};
     uint32_t nodes[8];
     for (int i = 0; i < 6; i++)
-        graph_node(&graph, false);
+        and_or_graph_node(&graph, false);
     for (uint32_t i = 0; i < 5; i++) /* 0 > 1 > 2 > 3 > 4 > 0, and 4 > 3 */
-        graph_wait(&graph, i, (i + 1) % 5);
-    graph_wait(&graph, 4, 3);
-    graph_wait(&graph, 4, 5); /* 5 is free */
-    assert_true(graph_release(&graph));
+        and_or_graph_wait(&graph, i, (i + 1) % 5);
+    and_or_graph_wait(&graph, 4, 3);
+    and_or_graph_wait(&graph, 4, 5); /* 5 is free */
+    assert_true(and_or_graph_release(&graph));
     assert_true(graph.released[5]);
     assert_false(graph.released[0]);
-    assert_int_equal(graph_cycle(&graph, 0, nodes, 8), 2);
+    assert_int_equal(and_or_graph_cycle(&graph, 0, nodes, 8), 2);
     assert_int_equal(nodes[0] + nodes[1], 7);
-    graph_free(&graph);
+    and_or_graph_free(&graph);
 }
 
 static void any_is_released_by_one(void **state) {
     (void)state;
-    struct graph graph = {0};
-    uint32_t any = graph_node(&graph, true), stuck = graph_node(&graph, false), runs = graph_node(&graph, false);
-    graph_wait(&graph, any, stuck);
-    graph_wait(&graph, any, runs);
-    graph_wait(&graph, stuck, stuck);
-    assert_true(graph_release(&graph));
+    struct and_or_graph graph = {0};
+    uint32_t any = and_or_graph_node(&graph, true), stuck = and_or_graph_node(&graph, false),
+             runs = and_or_graph_node(&graph, false);
+    and_or_graph_wait(&graph, any, stuck);
+    and_or_graph_wait(&graph, any, runs);
+    and_or_graph_wait(&graph, stuck, stuck);
+    assert_true(and_or_graph_release(&graph));
     assert_true(graph.released[any]);
     assert_false(graph.released[stuck]);
-    graph_free(&graph);
+    and_or_graph_free(&graph);
 }
 
 int main(void) {

@@ -2,7 +2,7 @@
  *
  * Intercommunicators: one collective of two groups, messages to the other group, who waits for whom.
  * Lives here: a world of five ranks by hand, with integer answers.
- * Must not live here: other communicators (test_match.c, test_analyse_waits.c), real jobs (test/e2e).
+ * Must not live here: other communicators (test_match.c, test_waits.c), real jobs (test/e2e).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -251,9 +251,9 @@ static unsigned blamed(enum verdict expected, unsigned *missing) {
     for (size_t i = 0; i < diagnosis.culprit_count; i++)
         ranks |= 1u << diagnosis.world.parties[diagnosis.culprits[i].party].rank;
     *missing = 0;
-    for (size_t i = 0; i < diagnosis.blockage.stalled_count; i++) {
+    for (size_t i = 0; i < diagnosis.wait_for_graph.stalled_count; i++) {
         int32_t list[RANKS];
-        size_t count = stalled_ranks(&diagnosis, &diagnosis.blockage.stalled[i], true, list, RANKS);
+        size_t count = stalled_ranks(&diagnosis, &diagnosis.wait_for_graph.stalled[i], true, list, RANKS);
         for (size_t k = 0; k < count; k++)
             *missing |= 1u << list[k];
     }

@@ -2,7 +2,7 @@
  *
  * Matching: which records become one instance, what is left over, and that workers change nothing.
  * Lives here: small worlds written by hand.
- * Must not live here: waits (test_analyse_waits.c).
+ * Must not live here: waits (test_waits.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  *
  * The job once more with other durations: what waits for what, and how much faster it would be.
  * Lives here: small worlds with integer answers, what holds of any world, mending against jobs played without the
- * plant. Must not live here: single waits (test_analyse_waits.c), who is named (test_workloads.c).
+ * plant. Must not live here: single waits (test_waits.c), who is named (test_workloads.c).
  */
 #include <math.h>
 #include <setjmp.h>
@@ -46,10 +46,10 @@ static struct replay walk(const struct common_clock *clock, const struct match_d
     struct worker work[4];
     void *states[4];
     struct match_totals totals;
-    struct cohorts cohorts;
+    struct comparison_groups groups;
     struct replay replay;
-    assert_true(cohorts_choose(&cohorts, directory));
-    struct replay_build *build = replay_begin(clock, directory, cohorts.reference, workers);
+    assert_true(comparison_groups_choose(&groups, directory));
+    struct replay_build *build = replay_begin(clock, directory, groups.reference, workers);
     assert_non_null(build);
     for (unsigned w = 0; w < workers; w++) {
         work[w] = (struct worker){build, w};
@@ -57,7 +57,7 @@ static struct replay walk(const struct common_clock *clock, const struct match_d
     }
     assert_true(match_run(clock, directory, &sink, states, workers, &totals));
     assert_true(replay_finish(&replay, build));
-    cohorts_free(&cohorts);
+    comparison_groups_free(&groups);
     return replay;
 }
 
@@ -84,8 +84,8 @@ static void done(struct hand_job *job, struct replay *replay) {
 }
 
 /* All ranks are each other's peers. */
-static const uint32_t one_role[64] = {0};
-static const struct what_if_peers all_peers = {one_role, one_role};
+static const uint32_t one_class[64] = {0};
+static const struct what_if_peers all_peers = {one_class, one_class};
 
 static double mend(const struct replay *replay, size_t dump) {
     return what_if_mended(replay, &all_peers, &(struct what_if_mend){.dumps = &dump, .count = 1});
@@ -175,15 +175,15 @@ static void mending_nobody_gains_nothing(void **state) {
     done(&job, &replay);
 }
 
-/* A whole role is compared with the other role of its cohort. */
-static void a_role_is_mended_to_the_others(void **state) {
+/* A whole rank class is compared with the other rank class of its comparison group. */
+static void a_rank_class_is_mended_to_the_others(void **state) {
     (void)state;
-    static const uint32_t roles[] = {0, 0, 1}, cohort[] = {0, 0, 0};
+    static const uint32_t classes[] = {0, 0, 1}, group[] = {0, 0, 0};
     static const size_t last = 2;
     struct hand_job job;
     make_late_rank(&job);
     struct replay replay = replay_of(&job, 3);
-    const struct what_if_peers peers = {roles, cohort};
+    const struct what_if_peers peers = {classes, group};
     assert_true(near(what_if_mended(&replay, &peers, &(struct what_if_mend){.dumps = &last, .count = 1}), 530.0 / 230));
     done(&job, &replay);
 }
@@ -497,11 +497,11 @@ static void mended_is_what_the_job_takes_without_the_plant(void **state) {
     static const struct {
         enum plant plant;
         unsigned who;
-    } plants[] = {{PLANT_RANK, 3}, {PLANT_HOST, 1}, {PLANT_ROLE, 1}, {PLANT_ROTATING, 0}};
+    } plants[] = {{PLANT_RANK, 3}, {PLANT_HOST, 1}, {PLANT_RANK_CLASS, 1}, {PLANT_ROTATING, 0}};
     for (size_t p = 0; p < sizeof plants / sizeof *plants; p++)
         for (int kind = 0; kind < WORKLOADS; kind++) {
             struct workload w = workload_standard((enum workload_kind)kind);
-            if (plants[p].plant == PLANT_ROLE && w.kind != WORKLOAD_PIPELINE)
+            if (plants[p].plant == PLANT_RANK_CLASS && w.kind != WORKLOAD_PIPELINE)
                 continue;
             w.ranks = plants[p].plant == PLANT_HOST || plants[p].plant == PLANT_ROTATING ? 16 : 8;
             w.ranks_per_host = 4;
@@ -560,7 +560,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_is_all_there_is_to_gain),
         cmocka_unit_test(mending_nobody_gains_nothing),
-        cmocka_unit_test(a_role_is_mended_to_the_others),
+        cmocka_unit_test(a_rank_class_is_mended_to_the_others),
         cmocka_unit_test(turns_are_mended_where_they_stand_out),
         cmocka_unit_test(a_buffered_send_waits_for_nobody),
         cmocka_unit_test(a_rendezvous_waits_for_its_receiver),

@@ -2,7 +2,7 @@
  *
  * Jobs as people run them, with something wrong planted: who is named, and what never changes.
  * Lives here: test/scenes/workload in small numbers, with room; output for any number of threads; torn files.
- * Must not live here: single waits (test_analyse_waits.c), statistics (test_analyse_stragglers.c).
+ * Must not live here: single waits (test_waits.c), statistics (test_stragglers.c).
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -126,7 +126,7 @@ static void pipelines_are_compared_across_their_groups(void **state) {
     w.factor = 1.2;
     for (w.tensor = 1; w.tensor <= 4; w.tensor *= 4)
         assert_int_equal(workload_try(&w, 2, 700).right, 2);
-    w.plant = PLANT_ROLE;
+    w.plant = PLANT_RANK_CLASS;
     w.factor = 1.6;
     w.who = 1;
     for (w.tensor = 1; w.tensor <= 4; w.tensor *= 2)

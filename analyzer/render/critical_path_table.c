@@ -4,7 +4,7 @@
  * Lives here: keys and looks of its call sites.
  * Must not live here: figures.
  */
-#include "analyzer/render/path_table.h"
+#include "analyzer/render/critical_path_table.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,15 +16,15 @@ static double share_of(int64_t part, int64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0;
 }
 
-static int64_t path_length(const struct causes *causes) {
-    return causes->path_pieces > 0 ? causes->to_ns - causes->from_ns : 0;
+static int64_t path_length(const struct delay_costs *costs) {
+    return costs->path_pieces > 0 ? costs->to_ns - costs->from_ns : 0;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* One line of the table. */
 struct line {
-    const struct path_site *site;
+    const struct critical_path_site *site;
     int64_t length; /* of the whole path */
     char most[32];  /* rank on which it was on the path longest, and for which share of that */
 };
@@ -34,11 +34,11 @@ struct line {
     static struct cell NAME(const void *row) { return CELL; }
 VALUE(where, LINE->site->where ? cell_text(LINE->site->where) : cell_unknown())
 VALUE(op, LINE->site->op ? cell_text(LINE->site->op) : cell_text("(small ones)"))
-VALUE(seconds, cell_real(seconds_of(path_sums_path(&LINE->site->sums))))
-VALUE(share, cell_real(share_of(path_sums_path(&LINE->site->sums), LINE->length)))
+VALUE(seconds, cell_real(seconds_of(critical_path_sums_path(&LINE->site->sums))))
+VALUE(share, cell_real(share_of(critical_path_sums_path(&LINE->site->sums), LINE->length)))
 VALUE(work, cell_real(seconds_of(LINE->site->sums.path_before)))
 VALUE(inside, cell_real(seconds_of(LINE->site->sums.path_inside)))
-VALUE(caused, cell_real(seconds_of(path_sums_caused(&LINE->site->sums))))
+VALUE(caused, cell_real(seconds_of(critical_path_sums_delay_cost(&LINE->site->sums))))
 VALUE(most, LINE->most[0] ? cell_text(LINE->most) : cell_unknown())
 
 static const struct column columns[] = {
@@ -53,24 +53,25 @@ static const struct column columns[] = {
     {NULL, NULL, .value = NULL},
 };
 
-static void say_most(char *text, size_t size, const struct straggler_analysis *analysis, const struct path_site *site) {
-    const struct path_row *row = path_sites_most(site);
-    int64_t path = path_sums_path(&site->sums);
+static void say_most(char *text, size_t size, const struct straggler_analysis *analysis,
+                     const struct critical_path_site *site) {
+    const struct critical_path_row *row = critical_path_sites_most(site);
+    int64_t path = critical_path_sums_path(&site->sums);
     text[0] = '\0';
     if (row && path > 0)
         snprintf(text, size, "%" PRId32 " (%.0f %%)", analysis->clock->dumps[row->dump]->header->rank,
-                 100 * share_of(path_sums_path(&row->sums), path));
+                 100 * share_of(critical_path_sums_path(&row->sums), path));
 }
 
-bool path_print(FILE *stream, const struct straggler_analysis *analysis, const struct path_sites *sites, size_t most,
-                bool color) {
-    const struct causes *causes = &analysis->causes;
+bool critical_path_print(FILE *stream, const struct straggler_analysis *analysis,
+                         const struct critical_path_sites *sites, size_t most, bool color) {
+    const struct delay_costs *costs = &analysis->delay_costs;
     size_t shown = sites->count < most ? sites->count : most;
     struct line *lines = calloc(shown + 1, sizeof *lines);
     if (!lines)
         return false;
     for (size_t i = 0; i < shown; i++) {
-        lines[i] = (struct line){.site = &sites->items[i], .length = path_length(causes)};
+        lines[i] = (struct line){.site = &sites->items[i], .length = path_length(costs)};
         say_most(lines[i].most, sizeof lines[i].most, analysis, lines[i].site);
     }
     struct table table = {columns, lines, sizeof *lines, shown};
@@ -87,27 +88,28 @@ static json_t *rank_number(const struct straggler_analysis *analysis, size_t dum
 }
 
 static json_t *ranks_to_json(const struct straggler_analysis *analysis) {
-    const struct causes *causes = &analysis->causes;
+    const struct delay_costs *costs = &analysis->delay_costs;
     json_t *array = json_array();
     for (size_t d = 0; array && d < analysis->directory->dump_count; d++) {
-        const struct rank_causes *rank = &causes->ranks[d];
+        const struct rank_delay_costs *rank = &costs->ranks[d];
         json_array_append_new(array, json_pack("{s:o, s:f, s:f, s:f}", "rank", rank_number(analysis, d), "seconds",
-                                               seconds_of(rank->path_ns), "share",
-                                               share_of(rank->path_ns, path_length(causes)), "caused_seconds",
-                                               seconds_of(rank->caused_ns)));
+                                               seconds_of(rank->critical_path_ns), "share",
+                                               share_of(rank->critical_path_ns, path_length(costs)), "caused_seconds",
+                                               seconds_of(rank->delay_cost_ns)));
     }
     return array;
 }
 
 /* The keys that a site has in all and on each rank. */
-static json_t *sums_to_json(const struct path_sums *sums) {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", seconds_of(path_sums_path(sums)), "work_seconds",
-                     seconds_of(sums->path_before), "communication_seconds", seconds_of(sums->path_inside),
-                     "caused_seconds", seconds_of(path_sums_caused(sums)), "caused_by_work_seconds",
-                     seconds_of(sums->caused_before), "caused_in_call_seconds", seconds_of(sums->caused_inside));
+static json_t *sums_to_json(const struct critical_path_sums *sums) {
+    return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", seconds_of(critical_path_sums_path(sums)),
+                     "work_seconds", seconds_of(sums->path_before), "communication_seconds",
+                     seconds_of(sums->path_inside), "caused_seconds", seconds_of(critical_path_sums_delay_cost(sums)),
+                     "caused_by_work_seconds", seconds_of(sums->delay_cost_before), "caused_in_call_seconds",
+                     seconds_of(sums->delay_cost_inside));
 }
 
-static json_t *site_to_json(const struct straggler_analysis *analysis, const struct path_site *site) {
+static json_t *site_to_json(const struct straggler_analysis *analysis, const struct critical_path_site *site) {
     json_t *object = sums_to_json(&site->sums), *ranks = json_array();
     for (size_t i = 0; i < site->row_count; i++) {
         json_t *row = sums_to_json(&site->rows[i].sums);
@@ -117,20 +119,21 @@ static json_t *site_to_json(const struct straggler_analysis *analysis, const str
     json_object_set_new(object, "where", site->where ? escape_json(site->where) : json_null());
     json_object_set_new(object, "op", site->op ? escape_json(site->op) : json_null());
     json_object_set_new(object, "share",
-                        json_real(share_of(path_sums_path(&site->sums), path_length(&analysis->causes))));
+                        json_real(share_of(critical_path_sums_path(&site->sums), path_length(&analysis->delay_costs))));
     json_object_set_new(object, "ranks", ranks);
     return object;
 }
 
-json_t *path_to_json(const struct straggler_analysis *analysis, const struct path_sites *sites, int64_t start_ns) {
-    const struct causes *causes = &analysis->causes;
-    bool known = causes->path_pieces > 0;
+json_t *critical_path_to_json(const struct straggler_analysis *analysis, const struct critical_path_sites *sites,
+                              int64_t start_ns) {
+    const struct delay_costs *costs = &analysis->delay_costs;
+    bool known = costs->path_pieces > 0;
     json_t *array = json_array();
     for (size_t i = 0; array && i < sites->count; i++)
         json_array_append_new(array, site_to_json(analysis, &sites->items[i]));
     return json_pack("{s:o, s:o, s:o, s:b, s:f, s:o, s:o}", "seconds",
-                     known ? json_real(seconds_of(path_length(causes))) : json_null(), "from_seconds",
-                     known ? json_real(seconds_of(causes->from_ns - start_ns)) : json_null(), "to_seconds",
-                     known ? json_real(seconds_of(causes->to_ns - start_ns)) : json_null(), "partial", causes->partial,
-                     "waits_seconds", seconds_of(causes->waits_ns), "ranks", ranks_to_json(analysis), "sites", array);
+                     known ? json_real(seconds_of(path_length(costs))) : json_null(), "from_seconds",
+                     known ? json_real(seconds_of(costs->from_ns - start_ns)) : json_null(), "to_seconds",
+                     known ? json_real(seconds_of(costs->to_ns - start_ns)) : json_null(), "partial", costs->partial,
+                     "waits_seconds", seconds_of(costs->waits_ns), "ranks", ranks_to_json(analysis), "sites", array);
 }

@@ -7,10 +7,10 @@
  * A wait is only what must happen before the process can go on: where a message may have arrived already, or a send
  * may have been buffered, there is none. So whoever is left unreleased cannot go on; some who cannot may be released.
  */
-#ifndef COMMTAP_DIAGNOSE_BLOCKAGE_H
-#define COMMTAP_DIAGNOSE_BLOCKAGE_H
+#ifndef COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
+#define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
 
-#include "analyzer/diagnose/graph.h"
+#include "analyzer/diagnose/and_or_graph.h"
 #include "analyzer/diagnose/world.h"
 
 /* A send of at least this many bytes is never buffered by any MPI: it ends only when it was received. */
@@ -69,13 +69,13 @@ struct stalled {
     unsigned root_side;        /* where `rooted` */
     int32_t root_rank;         /* in its group */
     uint32_t missing, unknown; /* members that have not come; of these, how many cannot be named */
-    uint32_t all, any;         /* nodes: of all and any missing member; GRAPH_NO_NODE where nobody is missing */
+    uint32_t all, any;         /* nodes: of all and any missing member; AND_OR_GRAPH_NO_NODE where nobody is missing */
     uint32_t all_of[2];        /* the first for one side of an intercommunicator */
 };
 
-struct blockage {
+struct wait_for_graph {
     struct world *world;
-    struct graph graph; /* nodes 0 .. party_count - 1 are the parties */
+    struct and_or_graph graph; /* nodes 0 .. party_count - 1 are the parties */
     struct party_state *parties;
     struct wait *items; /* by party */
     size_t count;
@@ -92,9 +92,9 @@ struct circumstances {
 };
 
 /* Finds all waits. The graph is complete and released. Returns false when memory is short; the caller frees with
- * blockage_free in every case. */
-bool blockage_find(struct blockage *waits, struct world *world, const struct circumstances *circumstances);
-void blockage_free(struct blockage *waits);
+ * wait_for_graph_free in every case. */
+bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world, const struct circumstances *circumstances);
+void wait_for_graph_free(struct wait_for_graph *waits);
 
 /* False for members of an intercommunicator that take no part: the root's neighbours. */
 bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank);

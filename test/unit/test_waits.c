@@ -2,7 +2,7 @@
  *
  * Waits of single collectives, and one rank's times, with answers worked out by hand.
  * Lives here: small worlds with round numbers.
- * Must not live here: verdicts (test_analyse_stragglers.c).
+ * Must not live here: verdicts (test_stragglers.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -208,7 +208,7 @@ static void time_in_a_collective_is_wait_transfer_and_completion(void **state) {
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 0, 8, enter[r], leave[r]);
     analyse(&job, 3, &sums);
     for (unsigned r = 0; r < 3; r++) {
-        assert_state(r, WAIT_ALL, 5000 - (int64_t)enter[r]);
+        assert_state(r, WAIT_AT_NXN, 5000 - (int64_t)enter[r]);
         assert_int_equal(sums.waits.ranks[r].transfer_ns, (int64_t)leave[r] - 5000);
         assert_int_equal(sums.waits.ranks[r].completion_ns, (int64_t)leave[r] - 6000);
     }
@@ -259,7 +259,7 @@ static void transfers_are_unknown_where_members_have_no_dump(void **state) {
     for (unsigned r = 0; r < 3; r++)
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 0, 8, 100 * r, 1000);
     analyse(&job, 2, &sums);
-    assert_state(0, WAIT_ALL, 100);
+    assert_state(0, WAIT_AT_NXN, 100);
     assert_int_equal(sums.waits.transfers.count, 0);
     done(&job, &sums);
 }
@@ -274,7 +274,7 @@ static void early_reduce_ends_when_the_first_comes_and_the_wait_when_the_last_do
     for (unsigned r = 0; r < 4; r++)
         dump_builder_collective(job.builders[r], 0, BUILDER_REDUCE, 0, 0, 8, enter[r], leave[r])->peer = 0;
     analyse(&job, 4, &sums);
-    assert_state(0, WAIT_TO_ROOT, 700);
+    assert_state(0, WAIT_AT_NX1, 700);
     assert_int_equal(sums.waits.ranks[0].early_reduce_ns, 200);
     assert_waits(3, 0, 300, 700); /* 300 behind the second last */
     assert_int_equal(sums.waits.ranks[0].transfer_ns, 200);
@@ -322,8 +322,8 @@ static void in_a_scan_only_lower_ranks_are_waited_for(void **state) {
     assert_waits(2, 400, 0, 0);
     assert_waits(3, 500, 0, 0);
     assert_waits(4, 0, 0, 0);
-    assert_state(2, WAIT_SCAN, 400);
-    assert_state(3, WAIT_SCAN, 500);
+    assert_state(2, WAIT_EARLY_SCAN, 400);
+    assert_state(3, WAIT_EARLY_SCAN, 500);
     assert_int_equal(sums.waits.ranks[1].last, 1);
     assert_int_equal(sums.waits.ranks[1].mended_ns, 400);
     assert_int_equal(sums.waits.ranks[0].transfer_ns, 10);

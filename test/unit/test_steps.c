@@ -2,7 +2,7 @@
  *
  * Steps of hand-made ranks, with every figure worked out by hand.
  * Lives here: one rank's step trace and overlap figures, numbers across ranks, markers.
- * Must not live here: finding periods in sequences (test_periods.c).
+ * Must not live here: finding periods in sequences (test_step_period.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
  * Lives here: which collective a GPU sits in.
  * Must not live here: what lies on streams besides: nobody sees that.
  */
-#include "analyzer/diagnose/blockage_build.h"
+#include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Roles of ranks: who may be compared with whom, and what follows; the chance of a difference between two runs.
+ * Rank classes of ranks: who may be compared with whom, and what follows; the chance of a difference between two runs.
  * Lives here: grids of pipelines by hand. Must not live here: whole jobs.
  */
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 #include "analyzer/profile/compare.h"
 #include "analyzer/stragglers/rank_classes.h"
 
-enum { DATA = 4, STAGES = 3, RANKS = DATA * STAGES, BLOCKS = 16, WORLD = 0, PIPELINE = 1 };
+enum { DATA = 4, STAGES = 3, RANKS = DATA * STAGES, BATCHES = 16, WORLD = 0, PIPELINE = 1 };
 enum { CALL_ALLREDUCE = 0, CALL_SEND = 1, CALL_RECV = 2, CALL_RARE = 3 };
 
 /* Rank = stage * DATA + data. Communicator 0 is the world, 1 + data the pipelines; a rank's local indices are 0 and 1.
@@ -27,18 +27,18 @@ struct grid {
     struct match_communicator communicators[1 + DATA];
     uint32_t rank_of[RANKS];
     struct match_directory directory;
-    struct role_profile profiles[RANKS];
+    struct call_profile profiles[RANKS];
     uint32_t reference[RANKS];
     size_t columns[RANKS];
-    int64_t self_ns[BLOCKS * RANKS];
-    struct blocks blocks;
+    int64_t self_ns[BATCHES * RANKS];
+    struct time_batches batches;
 };
 
 static void call(struct grid *grid, size_t rank, uint32_t comm, uint16_t number, uint16_t flags, unsigned times) {
     struct record record = {.kind = RECORD_CALL, .comm = comm, .flags = flags};
     struct match_record item = {.record = &record, .dump = rank, .call = number};
     for (unsigned i = 0; i < times; i++)
-        role_profile_add(&grid->profiles[rank], &item);
+        call_profile_add(&grid->profiles[rank], &item);
 }
 
 static struct grid *make_grid(void) {
@@ -66,68 +66,68 @@ static struct grid *make_grid(void) {
                                                .communicators = grid->communicators,
                                                .communicator_count = 1 + DATA,
                                                .places = grid->place_list};
-    grid->blocks =
-        (struct blocks){.dumps = grid->columns, .dump_count = RANKS, .self_ns = grid->self_ns, .count = BLOCKS};
-    for (size_t b = 0; b < BLOCKS; b++)
+    grid->batches =
+        (struct time_batches){.dumps = grid->columns, .dump_count = RANKS, .self_ns = grid->self_ns, .count = BATCHES};
+    for (size_t b = 0; b < BATCHES; b++)
         for (size_t r = 0; r < RANKS; r++)
             grid->self_ns[b * RANKS + r] = 1000000 * (int64_t)(1 + r / DATA) + (int64_t)((b * 7 + r * 3) % 11);
     return grid;
 }
 
-static struct roles find(struct grid *grid) {
-    struct roles roles;
-    assert_true(roles_find(&roles, grid->profiles, grid->reference, &grid->directory, WORLD, &grid->blocks));
-    return roles;
+static struct rank_classes find(struct grid *grid) {
+    struct rank_classes classes;
+    assert_true(rank_classes_find(&classes, grid->profiles, grid->reference, &grid->directory, WORLD, &grid->batches));
+    return classes;
 }
 
-static void a_stage_is_a_role(void **state) {
+static void a_stage_is_a_rank_class(void **state) {
     (void)state;
     struct grid *grid = make_grid();
-    struct roles roles = find(grid);
-    assert_int_equal(roles.count, STAGES);
-    assert_true(roles.placed);
+    struct rank_classes classes = find(grid);
+    assert_int_equal(classes.count, STAGES);
+    assert_true(classes.placed);
     for (size_t r = 0; r < RANKS; r++)
-        assert_int_equal(roles.role_of[r], r / DATA);
+        assert_int_equal(classes.class_of[r], r / DATA);
     for (size_t r = 0; r < RANKS; r++)
-        assert_int_equal(roles.stage_of[r], r / DATA + 1);
+        assert_int_equal(classes.stage_of[r], r / DATA + 1);
     struct significance ranks[RANKS], stages[STAGES];
-    assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
+    assert_true(rank_classes_judge_ranks(&classes, &grid->batches, ranks) >= 0);
     for (size_t r = 0; r < RANKS; r++)
         assert_true(ranks[r].ratio > 0.99 && ranks[r].ratio < 1.01);
-    assert_true(roles_judge(&roles, &grid->blocks, stages) >= 0);
+    assert_true(rank_classes_judge(&classes, &grid->batches, stages) >= 0);
     assert_true(stages[2].ratio > 1.9 && stages[2].persistence == 1);
     /* one rank of the first stage is slow: still faster than the last stage, and yet its peers show it */
-    for (size_t b = 0; b < BLOCKS; b++)
+    for (size_t b = 0; b < BATCHES; b++)
         grid->self_ns[b * RANKS + 1] *= 2;
-    assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
+    assert_true(rank_classes_judge_ranks(&classes, &grid->batches, ranks) >= 0);
     assert_true(ranks[1].ratio > 1.9 && ranks[1].slowest == 1 && ranks[1].p < 1e-6);
     assert_true(ranks[0].ratio < 1.01 && ranks[2].ratio < 1.01);
-    roles_free(&roles);
+    rank_classes_free(&classes);
     free(grid);
 }
 
 static void levelled_stages_are_equal(void **state) {
     (void)state;
     struct grid *grid = make_grid();
-    struct roles roles = find(grid);
-    assert_true(roles_level(&roles, &grid->blocks));
-    for (size_t i = 0; i < (size_t)BLOCKS * RANKS; i++)
+    struct rank_classes classes = find(grid);
+    assert_true(rank_classes_level(&classes, &grid->batches));
+    for (size_t i = 0; i < (size_t)BATCHES * RANKS; i++)
         assert_true(grid->self_ns[i] > 1990000 && grid->self_ns[i] < 2010000);
-    roles_free(&roles);
+    rank_classes_free(&classes);
     free(grid);
 }
 
 /* Messages on the world say nothing: every rank has a place of its own there. */
-static void places_in_the_world_are_no_roles(void **state) {
+static void places_in_the_world_are_no_rank_classes(void **state) {
     (void)state;
     struct grid *grid = make_grid();
     for (size_t r = 0; r < RANKS; r++)
         grid->places[r][1] = grid->places[r][0];
-    struct roles roles = find(grid);
-    assert_int_equal(roles.count, 1);
+    struct rank_classes classes = find(grid);
+    assert_int_equal(classes.count, 1);
     for (size_t r = 0; r < RANKS; r++)
-        assert_int_equal(roles.stage_of[r], 0);
-    roles_free(&roles);
+        assert_int_equal(classes.stage_of[r], 0);
+    rank_classes_free(&classes);
     free(grid);
 }
 
@@ -138,44 +138,44 @@ static void who_has_neighbours_on_two_communicators_has_no_stage(void **state) {
     grid->places[0][0] = (struct match_place){PIPELINE + 1, 0};
     grid->communicators[PIPELINE + 1].rank_of = grid->rank_of;
     call(grid, 0, 0, CALL_SEND, FLAG_SEND, 40);
-    struct roles roles = find(grid);
-    assert_true(roles.placed && roles.count > STAGES);
+    struct rank_classes classes = find(grid);
+    assert_true(classes.placed && classes.count > STAGES);
     for (size_t r = 0; r < RANKS; r++)
-        assert_int_equal(roles.stage_of[r], 0);
-    roles_free(&roles);
+        assert_int_equal(classes.stage_of[r], 0);
+    rank_classes_free(&classes);
     free(grid);
 }
 
 /* A pipeline without a second copy: nobody would have a peer, so all are compared. */
-static void a_lone_pipeline_is_one_role(void **state) {
+static void a_lone_pipeline_is_one_rank_class(void **state) {
     (void)state;
     struct grid *grid = make_grid();
     for (size_t s = 0; s < STAGES; s++)
         grid->columns[s] = s * DATA;
-    grid->blocks.dump_count = STAGES;
-    struct roles roles = find(grid);
-    assert_int_equal(roles.count, 1);
-    assert_false(roles.placed);
+    grid->batches.dump_count = STAGES;
+    struct rank_classes classes = find(grid);
+    assert_int_equal(classes.count, 1);
+    assert_false(classes.placed);
     for (size_t s = 0; s < STAGES; s++)
-        assert_int_equal(roles.stage_of[s], 0);
-    roles_free(&roles);
+        assert_int_equal(classes.stage_of[s], 0);
+    rank_classes_free(&classes);
     free(grid);
 }
 
-static void rare_calls_make_no_role(void **state) {
+static void rare_calls_make_no_rank_class(void **state) {
     (void)state;
     struct grid *grid = make_grid();
     call(grid, 0, 0, CALL_RARE, FLAG_COLLECTIVE, 10);
-    struct roles roles = find(grid);
-    assert_int_equal(roles.sizes[roles.role_of[0]], DATA);
-    roles_free(&roles);
+    struct rank_classes classes = find(grid);
+    assert_int_equal(classes.sizes[classes.class_of[0]], DATA);
+    rank_classes_free(&classes);
     call(grid, 0, 0, CALL_RARE, FLAG_COLLECTIVE, 10);
-    roles = find(grid);
-    assert_int_equal(roles.sizes[roles.role_of[0]], 1);
+    classes = find(grid);
+    assert_int_equal(classes.sizes[classes.class_of[0]], 1);
     struct significance ranks[RANKS];
-    assert_true(roles_judge_ranks(&roles, &grid->blocks, ranks) >= 0);
+    assert_true(rank_classes_judge_ranks(&classes, &grid->batches, ranks) >= 0);
     assert_true(ranks[0].ratio == 0); /* alone in its place: not judged */
-    roles_free(&roles);
+    rank_classes_free(&classes);
     free(grid);
 }
 
@@ -189,12 +189,12 @@ static void a_lost_dump_moves_no_place(void **state) {
     for (size_t s = 1; s < STAGES; s++)
         grid->places[s * DATA][1].position = (uint32_t)(s - 1);
     memmove(grid->columns, grid->columns + 1, (RANKS - 1) * sizeof *grid->columns);
-    grid->blocks.dump_count = RANKS - 1;
-    struct roles roles = find(grid);
-    assert_int_equal(roles.count, STAGES);
+    grid->batches.dump_count = RANKS - 1;
+    struct rank_classes classes = find(grid);
+    assert_int_equal(classes.count, STAGES);
     for (size_t i = 0; i < RANKS - 1; i++)
-        assert_int_equal(roles.role_of[i], (i + 1) / DATA);
-    roles_free(&roles);
+        assert_int_equal(classes.class_of[i], (i + 1) / DATA);
+    rank_classes_free(&classes);
     free(grid);
 }
 
@@ -234,12 +234,12 @@ static void equal_times_are_no_difference(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stage_is_a_role),
+        cmocka_unit_test(a_stage_is_a_rank_class),
         cmocka_unit_test(levelled_stages_are_equal),
-        cmocka_unit_test(places_in_the_world_are_no_roles),
+        cmocka_unit_test(places_in_the_world_are_no_rank_classes),
         cmocka_unit_test(who_has_neighbours_on_two_communicators_has_no_stage),
-        cmocka_unit_test(a_lone_pipeline_is_one_role),
-        cmocka_unit_test(rare_calls_make_no_role),
+        cmocka_unit_test(a_lone_pipeline_is_one_rank_class),
+        cmocka_unit_test(rare_calls_make_no_rank_class),
         cmocka_unit_test(a_lost_dump_moves_no_place),
         cmocka_unit_test(chance_is_mann_whitneys),
         cmocka_unit_test(equal_times_are_no_difference),

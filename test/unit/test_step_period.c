@@ -32,10 +32,10 @@ static void put(struct stream *s, uint64_t symbol) {
 }
 
 /* No symbol is wanted more than another. */
-static bool find(struct periods *periods, const struct stream *s) {
+static bool find(struct step_periods *periods, const struct stream *s) {
     uint64_t *order = calloc(s->count + 1, sizeof *order);
     uint32_t *numbers = calloc(s->count + 1, sizeof *numbers);
-    bool done = order && numbers && periods_find(periods, s->symbols, order, numbers, s->count);
+    bool done = order && numbers && step_periods_find(periods, s->symbols, order, numbers, s->count);
     free(order);
     free(numbers);
     return done;
@@ -145,7 +145,7 @@ static void at_least_95_in_100_streams_have_their_exact_period(void **state) {
             unsigned range = jobs[j].largest - jobs[j].smallest + 1;
             unsigned size = jobs[j].smallest + (unsigned)(scene_uniform(&s.random) * range);
             size_t truth = play(&s, &jobs[j], size, 30 + i, i % 3 ? 10 + i % 20 : 0);
-            struct periods periods;
+            struct step_periods periods;
             assert_true(find(&periods, &s));
             if (periods.step < periods.count && periods.levels[periods.step].length == truth)
                 exact++;
@@ -160,10 +160,10 @@ static void the_anchor_occurs_once_per_step(void **state) {
     (void)state;
     struct stream s = {.random = 5};
     size_t truth = play(&s, &jobs[2], 20, 40, 0);
-    struct periods periods;
+    struct step_periods periods;
     assert_true(find(&periods, &s));
     assert_true(periods.step < periods.count);
-    const struct period *step = &periods.levels[periods.step];
+    const struct step_period *step = &periods.levels[periods.step];
     assert_int_equal(step->length, truth);
     assert_in_range(step->count, 35, 36); /* without the first tenth */
     assert_int_equal(s.symbols[step->first], step->anchor);
@@ -175,7 +175,7 @@ static void evaluations_are_a_level_above(void **state) {
     (void)state;
     struct stream s = {.random = 5};
     size_t truth = play(&s, &jobs[0], 12, 200, 10);
-    struct periods periods;
+    struct step_periods periods;
     assert_true(find(&periods, &s));
     assert_true(periods.step + 1 < periods.count);
     assert_int_equal(periods.levels[periods.step + 1].length, 10 * truth + truth / 3 + 1);
@@ -185,7 +185,7 @@ static void evaluations_are_a_level_above(void **state) {
 static void noise_and_nothing_have_no_steps(void **state) {
     (void)state;
     struct stream s = {.random = 9};
-    struct periods periods;
+    struct step_periods periods;
     assert_true(find(&periods, &s));
     assert_int_equal(periods.step, periods.count);
     for (unsigned i = 0; i < 3000; i++)
@@ -198,7 +198,7 @@ static void noise_and_nothing_have_no_steps(void **state) {
 static void one_operation_per_step_is_a_step(void **state) {
     (void)state;
     struct stream s = {0};
-    struct periods periods;
+    struct step_periods periods;
     for (unsigned i = 0; i < 100; i++)
         put(&s, REDUCE);
     assert_true(find(&periods, &s));
@@ -221,9 +221,9 @@ static void ranks_agree_about_the_anchor(void **state) {
     }
     for (size_t skipped = 0; skipped < IN_STEP; skipped++)
         for (size_t cut = 0; cut < IN_STEP; cut++) {
-            struct periods periods;
-            assert_true(periods_find(&periods, symbols + skipped, order + skipped, numbers + skipped,
-                                     STEPS * IN_STEP - skipped - cut));
+            struct step_periods periods;
+            assert_true(step_periods_find(&periods, symbols + skipped, order + skipped, numbers + skipped,
+                                          STEPS * IN_STEP - skipped - cut));
             assert_true(periods.step < periods.count);
             assert_int_equal(periods.levels[periods.step].length, IN_STEP);
             if (skipped == 0 && cut == 0)

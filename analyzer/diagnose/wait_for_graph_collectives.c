@@ -4,7 +4,7 @@
  * Lives here: who has come, who is missing, whom a member waits for.
  * Must not live here: messages, GPU work, verdicts.
  */
-#include "analyzer/diagnose/blockage_build.h"
+#include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include <stdlib.h>
 
@@ -22,20 +22,20 @@ bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank
 
 /* Somebody who has not come. */
 static void add_missing(struct builder *b, struct stalled *stalled, unsigned side, uint32_t party) {
-    struct graph *graph = &b->waits->graph;
+    struct and_or_graph *graph = &b->waits->graph;
     if (stalled->missing++ == 0) {
-        stalled->all = graph_node(graph, false);
-        stalled->any = graph_node(graph, true);
+        stalled->all = and_or_graph_node(graph, false);
+        stalled->any = and_or_graph_node(graph, true);
     }
     bool inter = stalled->communicator->kind == COMMUNICATOR_INTER;
-    if (inter && stalled->all_of[side] == GRAPH_NO_NODE)
-        stalled->all_of[side] = graph_node(graph, false);
+    if (inter && stalled->all_of[side] == AND_OR_GRAPH_NO_NODE)
+        stalled->all_of[side] = and_or_graph_node(graph, false);
     stalled->unknown += party == NOBODY;
     uint32_t node = party == NOBODY ? b->free_node : party;
-    graph_wait(graph, stalled->all, node);
-    graph_wait(graph, stalled->any, node);
+    and_or_graph_wait(graph, stalled->all, node);
+    and_or_graph_wait(graph, stalled->any, node);
     if (inter)
-        graph_wait(graph, stalled->all_of[side], node);
+        and_or_graph_wait(graph, stalled->all_of[side], node);
 }
 
 /* Marks who has come, by side and rank, and makes nodes for those who have not. */
@@ -98,7 +98,7 @@ static void find_root(struct stalled *stalled, const struct operation *o, const 
 
 struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
                              const struct call_name *call, bool device, const struct operation *o) {
-    struct blockage *waits = b->waits;
+    struct wait_for_graph *waits = b->waits;
     if (2 * (waits->stalled_count + 1) > b->index_size && !grow_index(b)) {
         b->no_memory = true;
         return NULL;
@@ -124,9 +124,9 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
                                 .seq = seq,
                                 .call = call,
                                 .device = device,
-                                .all = GRAPH_NO_NODE,
-                                .any = GRAPH_NO_NODE,
-                                .all_of = {GRAPH_NO_NODE, GRAPH_NO_NODE}};
+                                .all = AND_OR_GRAPH_NO_NODE,
+                                .any = AND_OR_GRAPH_NO_NODE,
+                                .all_of = {AND_OR_GRAPH_NO_NODE, AND_OR_GRAPH_NO_NODE}};
     if (communicator->kind == COMMUNICATOR_INTER && o)
         find_root(stalled, o, world_membership(communicator, o->party));
     b->index[at] = (uint32_t)waits->stalled_count;
@@ -140,8 +140,8 @@ static uint32_t wait_between_groups(struct builder *b, const struct operation *o
     const struct membership *me = world_membership(communicator, o->party);
     bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
     bool everybody = o->call->flow == FLOW_ALL || o->call->flow == (root ? FLOW_TO_ROOT : FLOW_FROM_ROOT);
-    uint32_t others = me ? stalled->all_of[me->side == 0] : GRAPH_NO_NODE;
-    if (everybody && !started && others != GRAPH_NO_NODE)
+    uint32_t others = me ? stalled->all_of[me->side == 0] : AND_OR_GRAPH_NO_NODE;
+    if (everybody && !started && others != AND_OR_GRAPH_NO_NODE)
         return others;
     return o->maybe_over ? b->free_node : stalled->any;
 }

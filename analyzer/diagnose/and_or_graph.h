@@ -7,44 +7,45 @@
  * A node that waits for ALL of its targets is released when the last of them is, one that waits for ANY when the first
  * is. ALL of nothing is free, ANY of nothing never is.
  */
-#ifndef COMMTAP_DIAGNOSE_GRAPH_H
-#define COMMTAP_DIAGNOSE_GRAPH_H
+#ifndef COMMTAP_DIAGNOSE_AND_OR_GRAPH_H
+#define COMMTAP_DIAGNOSE_AND_OR_GRAPH_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define GRAPH_NO_NODE UINT32_MAX
+#define AND_OR_GRAPH_NO_NODE UINT32_MAX
 
-struct graph_edge {
+struct and_or_graph_edge {
     uint32_t from, to;
 };
 
-struct graph {
+struct and_or_graph {
     uint32_t node_count, node_room;
     bool *any;      /* per node: ANY, not ALL */
-    bool *released; /* after graph_release */
-    struct graph_edge *edges;
+    bool *released; /* after and_or_graph_release */
+    struct and_or_graph_edge *edges;
     size_t edge_count, edge_room;
     bool no_memory;
-    /* after graph_release: targets of node n are targets[first[n]] .. targets[first[n + 1] - 1], as added */
+    /* after and_or_graph_release: targets of node n are targets[first[n]] .. targets[first[n + 1] - 1], as added */
     size_t *first;
     uint32_t *targets;
 };
 
-/* Adds a node; GRAPH_NO_NODE when memory is short (no_memory is set then, and edges from or to it are ignored). */
-uint32_t graph_node(struct graph *graph, bool any);
+/* Adds a node; AND_OR_GRAPH_NO_NODE when memory is short (no_memory is set then, and edges from or to it are ignored).
+ */
+uint32_t and_or_graph_node(struct and_or_graph *graph, bool any);
 /* `from` waits for `to`. */
-void graph_wait(struct graph *graph, uint32_t from, uint32_t to);
+void and_or_graph_wait(struct and_or_graph *graph, uint32_t from, uint32_t to);
 
 /* Releases whatever can be, in O(nodes + edges). Returns false when memory is or was short. */
-bool graph_release(struct graph *graph);
+bool and_or_graph_release(struct and_or_graph *graph);
 
 /* Shortest cycle among nodes that were not released that can be found from `start` (one of these), as nodes in the
  * order of waiting; written up to `capacity`. Returns its length, 0 when memory is short. Each unreleased node waits
  * for at least one other, so there always is a cycle. */
-size_t graph_cycle(const struct graph *graph, uint32_t start, uint32_t *nodes, size_t capacity);
+size_t and_or_graph_cycle(const struct and_or_graph *graph, uint32_t start, uint32_t *nodes, size_t capacity);
 
-void graph_free(struct graph *graph);
+void and_or_graph_free(struct and_or_graph *graph);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Who was it really: waits passed on to those who caused them, and the critical path.
  * Lives here: small worlds with integer answers, invariants over worlds by chance.
- * Must not live here: single waits (test_analyse_waits.c).
+ * Must not live here: single waits (test_waits.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "test/unit/job_builder.h"
 
 struct worker {
-    struct causes_build *build;
+    struct delay_costs_build *build;
     unsigned number;
     struct waits waits;
 };
@@ -35,55 +35,55 @@ static void take_message(void *state, const struct match_message *message) {
 
 static void take_record(void *state, const struct match_record *record) {
     struct worker *worker = state;
-    causes_add_record(worker->build, worker->number, record);
+    delay_costs_add_record(worker->build, worker->number, record);
 }
 
-static struct causes walk(struct hand_job *job, unsigned workers) {
+static struct delay_costs walk(struct hand_job *job, unsigned workers) {
     const struct match_sink sink = {.instance = take_instance, .record = take_record, .message = take_message};
     struct worker work[4] = {0};
     void *states[4];
     struct match_totals totals;
-    struct causes causes;
-    struct causes_build *build = causes_begin(&job->clock, &job->directory, workers);
+    struct delay_costs costs;
+    struct delay_costs_build *build = delay_costs_begin(&job->clock, &job->directory, workers);
     assert_non_null(build);
     for (unsigned w = 0; w < workers; w++) {
         work[w].build = build;
         work[w].number = w;
         states[w] = &work[w];
         assert_true(waits_init(&work[w].waits, &job->clock, &job->directory));
-        work[w].waits.listener = causes_listener(build, w);
+        work[w].waits.listener = delay_costs_listener(build, w);
     }
     assert_true(match_run(&job->clock, &job->directory, &sink, states, workers, &totals));
     for (unsigned w = 0; w < workers; w++) {
         waits_finish(&work[w].waits);
         waits_free(&work[w].waits);
     }
-    assert_true(causes_finish(&causes, build));
-    return causes;
+    assert_true(delay_costs_finish(&costs, build));
+    return costs;
 }
 
 /* The same for one worker and for four. */
-static struct causes analyse(struct hand_job *job, unsigned with_dump) {
+static struct delay_costs analyse(struct hand_job *job, unsigned with_dump) {
     hand_job_open(job, with_dump);
-    struct causes causes = walk(job, 1), again = walk(job, 4);
-    assert_memory_equal(causes.ranks, again.ranks, with_dump * sizeof *causes.ranks);
-    assert_int_equal(causes.waits_ns, again.waits_ns);
-    assert_int_equal(causes.path_pieces, again.path_pieces);
-    assert_int_equal(causes.site_count, again.site_count);
-    for (size_t i = 0; i < causes.site_count; i++) {
-        const struct site_causes *one = &causes.sites[i], *other = &again.sites[i];
+    struct delay_costs costs = walk(job, 1), again = walk(job, 4);
+    assert_memory_equal(costs.ranks, again.ranks, with_dump * sizeof *costs.ranks);
+    assert_int_equal(costs.waits_ns, again.waits_ns);
+    assert_int_equal(costs.path_pieces, again.path_pieces);
+    assert_int_equal(costs.site_count, again.site_count);
+    for (size_t i = 0; i < costs.site_count; i++) {
+        const struct site_delay_costs *one = &costs.sites[i], *other = &again.sites[i];
         assert_true(one->dump == other->dump && one->stack == other->stack && one->call == other->call);
         assert_int_equal(one->path_inside_ns, other->path_inside_ns);
         assert_int_equal(one->path_before_ns, other->path_before_ns);
-        assert_int_equal(one->caused_inside_ns, other->caused_inside_ns);
-        assert_int_equal(one->caused_before_ns, other->caused_before_ns);
+        assert_int_equal(one->delay_cost_inside_ns, other->delay_cost_inside_ns);
+        assert_int_equal(one->delay_cost_before_ns, other->delay_cost_before_ns);
     }
-    causes_free(&again);
-    return causes;
+    delay_costs_free(&again);
+    return costs;
 }
 
-static void done(struct hand_job *job, struct causes *causes) {
-    causes_free(causes);
+static void done(struct hand_job *job, struct delay_costs *costs) {
+    delay_costs_free(costs);
     hand_job_free(job);
 }
 
@@ -97,24 +97,24 @@ static void receive(struct hand_job *job, unsigned from, unsigned to, uint32_t o
 }
 
 /* The row of a function on one rank; all zeros where it has none. */
-static struct site_causes find_site(const struct hand_job *job, const struct causes *causes, unsigned rank,
-                                    const char *call) {
-    for (size_t i = 0; i < causes->site_count; i++) {
-        const struct site_causes *site = &causes->sites[i];
+static struct site_delay_costs find_site(const struct hand_job *job, const struct delay_costs *costs, unsigned rank,
+                                         const char *call) {
+    for (size_t i = 0; i < costs->site_count; i++) {
+        const struct site_delay_costs *site = &costs->sites[i];
         if (site->dump == rank && site->call != CALL_UNKNOWN &&
             strcmp(job->directory.calls[site->call].name->name, call) == 0)
             return *site;
     }
-    return (struct site_causes){0};
+    return (struct site_delay_costs){0};
 }
 
 #define assert_site(JOB, CAUSES, RANK, CALL, FIELD, NS) assert_int_equal(find_site(JOB, CAUSES, RANK, CALL).FIELD, NS)
 
-static int64_t caused_at_stack(const struct causes *causes, unsigned rank, uint32_t stack) {
+static int64_t caused_at_stack(const struct delay_costs *costs, unsigned rank, uint32_t stack) {
     int64_t sum = 0;
-    for (size_t i = 0; i < causes->site_count; i++)
-        if (causes->sites[i].dump == rank && causes->sites[i].stack == stack)
-            sum += causes->sites[i].caused_before_ns + causes->sites[i].caused_inside_ns;
+    for (size_t i = 0; i < costs->site_count; i++)
+        if (costs->sites[i].dump == rank && costs->sites[i].stack == stack)
+            sum += costs->sites[i].delay_cost_before_ns + costs->sites[i].delay_cost_inside_ns;
     return sum;
 }
 
@@ -131,32 +131,32 @@ static void a_slow_first_stage_is_charged_for_waits_further_down(void **state) {
     receive(&job, 0, 1, 0, 100, 1110);
     send(&job, 1, 2, 0, 1210, 1211);
     receive(&job, 1, 2, 0, 100, 1220);
-    struct causes causes = analyse(&job, 3);
+    struct delay_costs costs = analyse(&job, 3);
     /* stage 1 waited 1000, stage 2 1110 */
-    assert_int_equal(causes.waits_ns, 2110);
+    assert_int_equal(costs.waits_ns, 2110);
     /* for stage 2's wait: stage 1 worked 100 before its send, and 10 went by in its receive after the message had been
      * sent; that stands against the 1000 that it waited */
-    assert_site(&job, &causes, 1, "MPI_Send", caused_before_ns, 100);
-    assert_site(&job, &causes, 1, "MPI_Recv", caused_inside_ns, 10);
-    assert_int_equal(causes.ranks[1].caused_ns, 110);
-    assert_int_equal(causes.ranks[1].passed_on_ns, 1000);
+    assert_site(&job, &costs, 1, "MPI_Send", delay_cost_before_ns, 100);
+    assert_site(&job, &costs, 1, "MPI_Recv", delay_cost_inside_ns, 10);
+    assert_int_equal(costs.ranks[1].delay_cost_ns, 110);
+    assert_int_equal(costs.ranks[1].passed_on_ns, 1000);
     /* the 1000 that stage 1 waited, and the 1000 of stage 2's wait that it passes on */
-    assert_site(&job, &causes, 0, "MPI_Send", caused_before_ns, 2000);
-    assert_int_equal(causes.ranks[0].caused_ns, 2000);
-    assert_int_equal(causes.ranks[2].caused_ns, 0);
+    assert_site(&job, &costs, 0, "MPI_Send", delay_cost_before_ns, 2000);
+    assert_int_equal(costs.ranks[0].delay_cost_ns, 2000);
+    assert_int_equal(costs.ranks[2].delay_cost_ns, 0);
     /* the path: stage 2 from 1210, stage 1 from 1100, stage 0 from the beginning at 90 */
-    assert_int_equal(causes.from_ns, 90);
-    assert_int_equal(causes.to_ns, 1220);
-    assert_int_equal(causes.ranks[2].path_ns, 10);
-    assert_int_equal(causes.ranks[1].path_ns, 110);
-    assert_int_equal(causes.ranks[0].path_ns, 1010);
-    assert_site(&job, &causes, 0, "MPI_Barrier", path_inside_ns, 10);
-    assert_site(&job, &causes, 0, "MPI_Send", path_before_ns, 1000);
-    assert_site(&job, &causes, 1, "MPI_Recv", path_inside_ns, 10);
-    assert_site(&job, &causes, 1, "MPI_Send", path_before_ns, 100);
-    assert_site(&job, &causes, 2, "MPI_Recv", path_inside_ns, 10);
-    assert_int_equal(causes.site_count, 5);
-    done(&job, &causes);
+    assert_int_equal(costs.from_ns, 90);
+    assert_int_equal(costs.to_ns, 1220);
+    assert_int_equal(costs.ranks[2].critical_path_ns, 10);
+    assert_int_equal(costs.ranks[1].critical_path_ns, 110);
+    assert_int_equal(costs.ranks[0].critical_path_ns, 1010);
+    assert_site(&job, &costs, 0, "MPI_Barrier", path_inside_ns, 10);
+    assert_site(&job, &costs, 0, "MPI_Send", path_before_ns, 1000);
+    assert_site(&job, &costs, 1, "MPI_Recv", path_inside_ns, 10);
+    assert_site(&job, &costs, 1, "MPI_Send", path_before_ns, 100);
+    assert_site(&job, &costs, 2, "MPI_Recv", path_inside_ns, 10);
+    assert_int_equal(costs.site_count, 5);
+    done(&job, &costs);
 }
 
 /* Two kinds of work, each before a call of its own. Rank 1 takes 300 longer before its reduction and 50 less before
@@ -173,16 +173,16 @@ static void a_delay_belongs_to_the_call_that_the_work_leads_to(void **state) {
         send(&job, r, 1 - r, 0, reached, reached + 10);
         dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 1, 0, r ? 710 : 460, 720); /* 100 or 150 */
     }
-    struct causes causes = analyse(&job, 2);
-    assert_int_equal(causes.waits_ns, 250);
-    assert_site(&job, &causes, 1, "MPI_Send", caused_before_ns, 250);
-    assert_int_equal(causes.ranks[1].caused_ns, 250);
-    assert_int_equal(causes.ranks[0].caused_ns, 0);
+    struct delay_costs costs = analyse(&job, 2);
+    assert_int_equal(costs.waits_ns, 250);
+    assert_site(&job, &costs, 1, "MPI_Send", delay_cost_before_ns, 250);
+    assert_int_equal(costs.ranks[1].delay_cost_ns, 250);
+    assert_int_equal(costs.ranks[0].delay_cost_ns, 0);
     /* on rank 1 throughout: it came last to the second barrier; the first one, where none waited, on it as well */
-    assert_site(&job, &causes, 1, "MPI_Send", path_before_ns, 500);
-    assert_site(&job, &causes, 1, "MPI_Send", path_inside_ns, 10);
-    assert_site(&job, &causes, 1, "MPI_Barrier", path_before_ns, 100);
-    done(&job, &causes);
+    assert_site(&job, &costs, 1, "MPI_Send", path_before_ns, 500);
+    assert_site(&job, &costs, 1, "MPI_Send", path_inside_ns, 10);
+    assert_site(&job, &costs, 1, "MPI_Barrier", path_before_ns, 100);
+    done(&job, &costs);
 }
 
 /* Three ranks: of a wait for two delays each bears its part. */
@@ -196,13 +196,13 @@ static void a_wait_is_shared_in_proportion_to_the_delays(void **state) {
         dump_builder_plain(job.builders[r], 0, BUILDER_WAIT, late ? 500 : 200, late ? 700 : 300); /* 400/100, 200/100 */
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 1, 8, late ? 800 : 400, 810); /* 100/100 */
     }
-    struct causes causes = analyse(&job, 3);
-    assert_int_equal(causes.waits_ns, 2 * 400);
-    assert_site(&job, &causes, 2, "MPI_Wait", caused_before_ns, 2 * 300);
-    assert_site(&job, &causes, 2, "MPI_Wait", caused_inside_ns, 2 * 100);
-    assert_int_equal(causes.ranks[2].caused_ns, 2 * 400);
-    assert_int_equal(causes.ranks[2].imposed_ns, 2 * 400);
-    done(&job, &causes);
+    struct delay_costs costs = analyse(&job, 3);
+    assert_int_equal(costs.waits_ns, 2 * 400);
+    assert_site(&job, &costs, 2, "MPI_Wait", delay_cost_before_ns, 2 * 300);
+    assert_site(&job, &costs, 2, "MPI_Wait", delay_cost_inside_ns, 2 * 100);
+    assert_int_equal(costs.ranks[2].delay_cost_ns, 2 * 400);
+    assert_int_equal(costs.ranks[2].imposed_ns, 2 * 400);
+    done(&job, &costs);
 }
 
 /* The same functions from other places in the program are other ways, and the same way is the same on every rank
@@ -224,11 +224,11 @@ static void ways_are_told_apart_by_the_stack(void **state) {
         dump_builder_plain(job.builders[r], 0, BUILDER_WAIT, r == LATE ? 900 : 600, r == LATE ? 910 : 610)->stack = b;
         dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 1, 0, r == LATE ? 1000 : 700, 1010);
     }
-    struct causes causes = analyse(&job, 2);
-    assert_int_equal(causes.waits_ns, 300);
-    assert_int_equal(caused_at_stack(&causes, LATE, 3), 300);
-    assert_int_equal(caused_at_stack(&causes, LATE, 7), 0);
-    done(&job, &causes);
+    struct delay_costs costs = analyse(&job, 2);
+    assert_int_equal(costs.waits_ns, 300);
+    assert_int_equal(caused_at_stack(&costs, LATE, 3), 300);
+    assert_int_equal(caused_at_stack(&costs, LATE, 7), 0);
+    done(&job, &costs);
 }
 
 static void a_rank_that_is_late_by_itself_bears_all(void **state) {
@@ -239,12 +239,12 @@ static void a_rank_that_is_late_by_itself_bears_all(void **state) {
         dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 90, 100);
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 1, 8, r == 1 ? 900 : 200 + r, 910);
     }
-    struct causes causes = analyse(&job, 3);
-    assert_int_equal(causes.waits_ns, 700 + 698);
-    assert_int_equal(causes.ranks[1].caused_ns, 700 + 698);
-    assert_int_equal(causes.ranks[1].imposed_ns, 2 * (900 - 202));
-    assert_int_equal(causes.ranks[1].passed_on_ns, 0);
-    done(&job, &causes);
+    struct delay_costs costs = analyse(&job, 3);
+    assert_int_equal(costs.waits_ns, 700 + 698);
+    assert_int_equal(costs.ranks[1].delay_cost_ns, 700 + 698);
+    assert_int_equal(costs.ranks[1].imposed_ns, 2 * (900 - 202));
+    assert_int_equal(costs.ranks[1].passed_on_ns, 0);
+    done(&job, &costs);
 }
 
 /* ---- whatever happens ------------------------------------------------------------------------ */
@@ -287,25 +287,25 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
         int64_t caused = 0, path = 0, caused_at = 0, path_at = 0;
         hand_job_make(&job, RANKS, (struct dump_plan){0});
         play(&job, seed);
-        struct causes causes = analyse(&job, RANKS);
+        struct delay_costs costs = analyse(&job, RANKS);
         for (unsigned r = 0; r < RANKS; r++) {
-            assert_true(causes.ranks[r].caused_ns >= 0 && causes.ranks[r].path_ns >= 0);
-            caused += causes.ranks[r].caused_ns;
-            path += causes.ranks[r].path_ns;
+            assert_true(costs.ranks[r].delay_cost_ns >= 0 && costs.ranks[r].critical_path_ns >= 0);
+            caused += costs.ranks[r].delay_cost_ns;
+            path += costs.ranks[r].critical_path_ns;
         }
-        for (size_t i = 0; i < causes.site_count; i++) {
-            const struct site_causes *site = &causes.sites[i];
-            assert_true(site->caused_before_ns >= 0 && site->caused_inside_ns >= 0);
-            caused_at += site->caused_before_ns + site->caused_inside_ns;
+        for (size_t i = 0; i < costs.site_count; i++) {
+            const struct site_delay_costs *site = &costs.sites[i];
+            assert_true(site->delay_cost_before_ns >= 0 && site->delay_cost_inside_ns >= 0);
+            caused_at += site->delay_cost_before_ns + site->delay_cost_inside_ns;
             path_at += site->path_before_ns + site->path_inside_ns;
         }
         assert_int_equal(caused_at, caused);
         assert_int_equal(path_at, path);
-        assert_true(causes.waits_ns > 0);
-        assert_int_equal(caused, causes.waits_ns);
-        assert_int_equal(path, causes.to_ns - causes.from_ns);
-        assert_true(causes.path_pieces > 5);
-        done(&job, &causes);
+        assert_true(costs.waits_ns > 0);
+        assert_int_equal(caused, costs.waits_ns);
+        assert_int_equal(path, costs.to_ns - costs.from_ns);
+        assert_true(costs.path_pieces > 5);
+        done(&job, &costs);
     }
 }
 
@@ -313,11 +313,11 @@ static void nothing_is_charged_where_nothing_happened(void **state) {
     (void)state;
     struct hand_job job;
     hand_job_make(&job, 2, (struct dump_plan){0});
-    struct causes causes = analyse(&job, 2);
-    assert_int_equal(causes.waits_ns, 0);
-    assert_true(causes.from_ns > causes.to_ns);
-    assert_int_equal(causes.path_pieces, 0);
-    done(&job, &causes);
+    struct delay_costs costs = analyse(&job, 2);
+    assert_int_equal(costs.waits_ns, 0);
+    assert_true(costs.from_ns > costs.to_ns);
+    assert_int_equal(costs.path_pieces, 0);
+    done(&job, &costs);
 }
 
 int main(void) {

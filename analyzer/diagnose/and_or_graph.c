@@ -4,20 +4,20 @@
  * Lives here: the fixpoint and the search for cycles.
  * Must not live here: ranks, calls, dumps.
  */
-#include "analyzer/diagnose/graph.h"
+#include "analyzer/diagnose/and_or_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { STARTS_MAX = 32 }; /* nodes of the first cycle from which a shorter one is looked for */
 
-uint32_t graph_node(struct graph *graph, bool any) {
+uint32_t and_or_graph_node(struct and_or_graph *graph, bool any) {
     if (graph->node_count == graph->node_room) {
         uint32_t room = graph->node_room ? 2 * graph->node_room : 256;
         bool *items = realloc(graph->any, room * sizeof *items);
         if (!items) {
             graph->no_memory = true;
-            return GRAPH_NO_NODE;
+            return AND_OR_GRAPH_NO_NODE;
         }
         graph->any = items;
         graph->node_room = room;
@@ -26,12 +26,12 @@ uint32_t graph_node(struct graph *graph, bool any) {
     return graph->node_count++;
 }
 
-void graph_wait(struct graph *graph, uint32_t from, uint32_t to) {
-    if (from == GRAPH_NO_NODE || to == GRAPH_NO_NODE)
+void and_or_graph_wait(struct and_or_graph *graph, uint32_t from, uint32_t to) {
+    if (from == AND_OR_GRAPH_NO_NODE || to == AND_OR_GRAPH_NO_NODE)
         return;
     if (graph->edge_count == graph->edge_room) {
         size_t room = graph->edge_room ? 2 * graph->edge_room : 1024;
-        struct graph_edge *items = realloc(graph->edges, room * sizeof *items);
+        struct and_or_graph_edge *items = realloc(graph->edges, room * sizeof *items);
         if (!items) {
             graph->no_memory = true;
             return;
@@ -39,18 +39,18 @@ void graph_wait(struct graph *graph, uint32_t from, uint32_t to) {
         graph->edges = items;
         graph->edge_room = room;
     }
-    graph->edges[graph->edge_count++] = (struct graph_edge){from, to};
+    graph->edges[graph->edge_count++] = (struct and_or_graph_edge){from, to};
 }
 
 /* Sorts the other ends of all edges by node: by `from` (forward) or by `to`. Stable. */
-static void index_edges(const struct graph *graph, bool forward, size_t *first, uint32_t *ends) {
+static void index_edges(const struct and_or_graph *graph, bool forward, size_t *first, uint32_t *ends) {
     memset(first, 0, (graph->node_count + 1) * sizeof *first);
     for (size_t e = 0; e < graph->edge_count; e++)
         first[(forward ? graph->edges[e].from : graph->edges[e].to) + 1]++;
     for (uint32_t n = 0; n < graph->node_count; n++)
         first[n + 1] += first[n];
     for (size_t e = 0; e < graph->edge_count; e++) {
-        const struct graph_edge *edge = &graph->edges[e];
+        const struct and_or_graph_edge *edge = &graph->edges[e];
         ends[first[forward ? edge->from : edge->to]++] = forward ? edge->to : edge->from;
     }
     for (uint32_t n = graph->node_count; n > 0; n--)
@@ -66,7 +66,7 @@ struct release {
     uint32_t *queue;
 };
 
-static void run_release(struct graph *graph, struct release *r) {
+static void run_release(struct and_or_graph *graph, struct release *r) {
     size_t head = 0, tail = 0;
     for (uint32_t n = 0; n < graph->node_count; n++) {
         r->open[n] = graph->any[n] ? 1 : graph->first[n + 1] - graph->first[n];
@@ -87,7 +87,7 @@ static void run_release(struct graph *graph, struct release *r) {
     }
 }
 
-bool graph_release(struct graph *graph) {
+bool and_or_graph_release(struct and_or_graph *graph) {
     size_t nodes = (size_t)graph->node_count + 1, edges = graph->edge_count + 1;
     struct release r = {.first = malloc(nodes * sizeof *r.first),
                         .waiters = malloc(edges * sizeof *r.waiters),
@@ -113,16 +113,17 @@ bool graph_release(struct graph *graph) {
 /* ---- cycles ---------------------------------------------------------------------------------- */
 
 /* The first target of an unreleased node that is not released either. */
-static uint32_t next_stuck(const struct graph *graph, uint32_t node) {
+static uint32_t next_stuck(const struct and_or_graph *graph, uint32_t node) {
     for (size_t i = graph->first[node]; i < graph->first[node + 1]; i++)
         if (!graph->released[graph->targets[i]])
             return graph->targets[i];
-    return GRAPH_NO_NODE; /* ANY of nothing */
+    return AND_OR_GRAPH_NO_NODE; /* ANY of nothing */
 }
 
 /* Shortest way from `start` back to itself by breadth. `before` and `queue` are scratch of all nodes. Returns the
  * length and leaves the way in `before`, 0 when there is none shorter than `limit`. */
-static size_t search(const struct graph *graph, uint32_t start, uint32_t *before, uint32_t *queue, size_t limit) {
+static size_t search(const struct and_or_graph *graph, uint32_t start, uint32_t *before, uint32_t *queue,
+                     size_t limit) {
     size_t head = 0, tail = 0, depth = 0, level_end = 1;
     memset(before, 0xff, graph->node_count * sizeof *before);
     queue[tail++] = start;
@@ -134,7 +135,7 @@ static size_t search(const struct graph *graph, uint32_t start, uint32_t *before
         }
         for (size_t i = graph->first[queue[head]]; i < graph->first[queue[head] + 1]; i++) {
             uint32_t to = graph->targets[i];
-            if (graph->released[to] || before[to] != GRAPH_NO_NODE)
+            if (graph->released[to] || before[to] != AND_OR_GRAPH_NO_NODE)
                 continue;
             before[to] = queue[head];
             if (to == start)
@@ -146,12 +147,12 @@ static size_t search(const struct graph *graph, uint32_t start, uint32_t *before
 }
 
 /* Any cycle that following first targets from `start` runs into; its first nodes. */
-static size_t walk(const struct graph *graph, uint32_t start, uint32_t *seen, uint32_t *nodes) {
+static size_t walk(const struct and_or_graph *graph, uint32_t start, uint32_t *seen, uint32_t *nodes) {
     memset(seen, 0, graph->node_count * sizeof *seen);
     uint32_t at = start;
-    for (; at != GRAPH_NO_NODE && !seen[at]; at = next_stuck(graph, at))
+    for (; at != AND_OR_GRAPH_NO_NODE && !seen[at]; at = next_stuck(graph, at))
         seen[at] = 1;
-    if (at == GRAPH_NO_NODE)
+    if (at == AND_OR_GRAPH_NO_NODE)
         return 0;
     size_t count = 0;
     for (uint32_t n = at; count < STARTS_MAX && (count == 0 || n != at); n = next_stuck(graph, n))
@@ -159,9 +160,9 @@ static size_t walk(const struct graph *graph, uint32_t start, uint32_t *seen, ui
     return count;
 }
 
-size_t graph_cycle(const struct graph *graph, uint32_t start, uint32_t *nodes, size_t capacity) {
+size_t and_or_graph_cycle(const struct and_or_graph *graph, uint32_t start, uint32_t *nodes, size_t capacity) {
     uint32_t starts[STARTS_MAX], *before = malloc(graph->node_count * sizeof *before);
-    uint32_t *queue = malloc(graph->node_count * sizeof *queue), best_start = GRAPH_NO_NODE;
+    uint32_t *queue = malloc(graph->node_count * sizeof *queue), best_start = AND_OR_GRAPH_NO_NODE;
     size_t best = SIZE_MAX, count = before && queue ? walk(graph, start, before, starts) : 0;
     for (size_t i = 0; i < count; i++) {
         size_t length = search(graph, starts[i], before, queue, best);
@@ -170,7 +171,7 @@ size_t graph_cycle(const struct graph *graph, uint32_t start, uint32_t *nodes, s
             best_start = starts[i];
         }
     }
-    if (best_start != GRAPH_NO_NODE && search(graph, best_start, before, queue, SIZE_MAX) > 0) {
+    if (best_start != AND_OR_GRAPH_NO_NODE && search(graph, best_start, before, queue, SIZE_MAX) > 0) {
         uint32_t node = before[best_start]; /* the last one: backwards to the start */
         for (size_t at = best; at-- > 0; node = before[node])
             if (at < capacity)
@@ -178,14 +179,14 @@ size_t graph_cycle(const struct graph *graph, uint32_t start, uint32_t *nodes, s
     }
     free(before);
     free(queue);
-    return best_start == GRAPH_NO_NODE ? 0 : best;
+    return best_start == AND_OR_GRAPH_NO_NODE ? 0 : best;
 }
 
-void graph_free(struct graph *graph) {
+void and_or_graph_free(struct and_or_graph *graph) {
     free(graph->any);
     free(graph->released);
     free(graph->edges);
     free(graph->first);
     free(graph->targets);
-    *graph = (struct graph){0};
+    *graph = (struct and_or_graph){0};
 }

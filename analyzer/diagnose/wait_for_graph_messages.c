@@ -4,7 +4,7 @@
  * Lives here: sends, receives and probes, what may be under way or buffered.
  * Must not live here: messages that ended (messages.c), lists of requests.
  */
-#include "analyzer/diagnose/blockage_build.h"
+#include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
@@ -21,14 +21,14 @@ uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t local) 
         side = me && me->side == 0;
     }
     uint32_t *node = &b->members_of[2 * (communicator - b->world->communicators) + side];
-    if (*node == GRAPH_NO_NODE && !world_may_look_at(b->world, communicator->side_size[side]))
+    if (*node == AND_OR_GRAPH_NO_NODE && !world_may_look_at(b->world, communicator->side_size[side]))
         return b->free_node;
     const uint32_t *members = world_members(b->world, communicator, side);
-    if (*node != GRAPH_NO_NODE || !members)
-        return *node != GRAPH_NO_NODE ? *node : b->free_node;
-    *node = graph_node(&b->waits->graph, true);
+    if (*node != AND_OR_GRAPH_NO_NODE || !members)
+        return *node != AND_OR_GRAPH_NO_NODE ? *node : b->free_node;
+    *node = and_or_graph_node(&b->waits->graph, true);
     for (uint32_t rank = 0; rank < communicator->side_size[side]; rank++)
-        graph_wait(&b->waits->graph, *node, members[rank] == NOBODY ? b->free_node : members[rank]);
+        and_or_graph_wait(&b->waits->graph, *node, members[rank] == NOBODY ? b->free_node : members[rank]);
     return *node;
 }
 

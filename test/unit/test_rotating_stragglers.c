@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "analyzer/stragglers/samples.h"
+#include "analyzer/stragglers/sampled_collectives.h"
 #include "analyzer/base/significance.h"
 #include "analyzer/stragglers/rotating_stragglers.h"
 #include "test/scenes/scene.h"
@@ -19,54 +19,54 @@
 /* ---- samples --------------------------------------------------------------------------------- */
 
 /* What is kept is what was added, and nothing else of these segments. */
-static void check_kept(const struct samples *samples, uint32_t from, uint32_t to) {
-    for (uint32_t s = 0; s < samples->count; s++) {
-        const int64_t *times = samples_segment(samples, samples->first + s);
+static void check_kept(const struct sampled_collectives *sampled, uint32_t from, uint32_t to) {
+    for (uint32_t s = 0; s < sampled->count; s++) {
+        const int64_t *times = sampled_collectives_segment(sampled, sampled->first + s);
         assert_non_null(times);
-        for (uint32_t i = 0; i < SAMPLE_SEGMENT; i++) {
-            uint32_t number = ((samples->first + s) << samples->thin) * SAMPLE_SEGMENT + i;
-            assert_true(times[i] == (number >= from && number < to ? (int64_t)number * 3 : SAMPLE_NONE));
+        for (uint32_t i = 0; i < SAMPLED_SEGMENT; i++) {
+            uint32_t number = ((sampled->first + s) << sampled->thin) * SAMPLED_SEGMENT + i;
+            assert_true(times[i] == (number >= from && number < to ? (int64_t)number * 3 : SAMPLED_NONE));
         }
     }
 }
 
-static void samples_are_the_same_collectives_everywhere(void **state) {
+static void sampled_collectives_are_the_same_everywhere(void **state) {
     (void)state;
     enum { SEGMENTS = 4, END = 10000 };
     static const uint32_t starts[] = {0, 1, 63, 64, 777, 5000};
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        struct samples samples;
-        assert_true(samples_init(&samples, SEGMENTS));
+        struct sampled_collectives sampled;
+        assert_true(sampled_collectives_init(&sampled, SEGMENTS));
         for (uint32_t number = starts[i]; number < END; number++)
-            samples_add(&samples, number, (int64_t)number * 3);
-        assert_in_range(samples.count, SEGMENTS / 2, SEGMENTS);
-        check_kept(&samples, starts[i], END);
-        samples_thin(&samples, 6); /* segments 0, 64, 128: numbers 0, 4096, 8192 on */
-        assert_int_equal(samples.thin, 6);
-        assert_int_equal(samples.count, starts[i] <= 63 ? 3 : starts[i] < 4096 ? 2 : 1);
-        check_kept(&samples, starts[i], END);
-        assert_null(samples_segment(&samples, samples.first + samples.count));
-        assert_true(samples.first == 0 || !samples_segment(&samples, samples.first - 1));
-        samples_free(&samples);
+            sampled_collectives_add(&sampled, number, (int64_t)number * 3);
+        assert_in_range(sampled.count, SEGMENTS / 2, SEGMENTS);
+        check_kept(&sampled, starts[i], END);
+        sampled_collectives_thin(&sampled, 6); /* segments 0, 64, 128: numbers 0, 4096, 8192 on */
+        assert_int_equal(sampled.thin, 6);
+        assert_int_equal(sampled.count, starts[i] <= 63 ? 3 : starts[i] < 4096 ? 2 : 1);
+        check_kept(&sampled, starts[i], END);
+        assert_null(sampled_collectives_segment(&sampled, sampled.first + sampled.count));
+        assert_true(sampled.first == 0 || !sampled_collectives_segment(&sampled, sampled.first - 1));
+        sampled_collectives_free(&sampled);
     }
 }
 
-static void samples_bear_gaps_and_damage(void **state) {
+static void sampled_collectives_bear_gaps_and_damage(void **state) {
     (void)state;
-    struct samples samples;
-    assert_true(samples_init(&samples, 2));
-    samples_add(&samples, 64 * 10 + 3, 5);
-    samples_add(&samples, 7, 6); /* older than the first: left out */
-    assert_int_equal(samples.count, 1);
-    samples_add(&samples, 64 * 11 + 1, 7);
-    assert_int_equal(samples.thin, 0);
-    samples_add(&samples, UINT32_MAX, 8); /* of all between nothing was seen */
-    assert_true(samples.thin > 0 && samples.count <= 2);
+    struct sampled_collectives sampled;
+    assert_true(sampled_collectives_init(&sampled, 2));
+    sampled_collectives_add(&sampled, 64 * 10 + 3, 5);
+    sampled_collectives_add(&sampled, 7, 6); /* older than the first: left out */
+    assert_int_equal(sampled.count, 1);
+    sampled_collectives_add(&sampled, 64 * 11 + 1, 7);
+    assert_int_equal(sampled.thin, 0);
+    sampled_collectives_add(&sampled, UINT32_MAX, 8); /* of all between nothing was seen */
+    assert_true(sampled.thin > 0 && sampled.count <= 2);
     for (uint32_t i = 0; i < 64; i++) {
-        samples_add(&samples, i * 0x9e3779b9u, 9);
-        assert_true(samples.thin < 32 && samples.count <= 2);
+        sampled_collectives_add(&sampled, i * 0x9e3779b9u, 9);
+        assert_true(sampled.thin < 32 && sampled.count <= 2);
     }
-    samples_free(&samples);
+    sampled_collectives_free(&sampled);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ struct made {
     size_t at_once;   /* ranks slow at a time */
     size_t of, hosts; /* the slow ones are among the first `of` columns */
     size_t always;    /* one more rank, always slow, 0 = none */
-    uint32_t roles;   /* of columns in turn; role r has r + 1 times as much to do */
+    uint32_t classes; /* of columns in turn; rank class r has r + 1 times as much to do */
     double wander;    /* sd of each rank's own speed, which changes in some 20 rows */
     bool half;        /* nobody is slow in the second half */
     double often;     /* share of steps in which somebody is slow */
@@ -99,9 +99,9 @@ static double draw(const struct made *made, uint64_t *random) {
 }
 
 struct made_table {
-    struct turns_table table;
+    struct rotating_table table;
     int64_t *self_ns;
-    uint32_t *role_of, *host_of, *numbers;
+    uint32_t *class_of, *host_of, *numbers;
 };
 
 /* Every collective of a step has its own share of the work, the first most. */
@@ -110,7 +110,7 @@ static void make(struct made_table *made_table, const struct made *made, uint64_
     bool *slow = calloc(made->columns, sizeof *slow);
     double *speed = calloc(made->columns, sizeof *speed);
     *made_table = (struct made_table){.self_ns = calloc(made->rows * made->columns, sizeof(int64_t)),
-                                      .role_of = calloc(made->columns, sizeof(uint32_t)),
+                                      .class_of = calloc(made->columns, sizeof(uint32_t)),
                                       .host_of = calloc(made->columns, sizeof(uint32_t)),
                                       .numbers = calloc(made->rows, sizeof(uint32_t))};
     for (size_t row = 0; row < made->rows; row++) {
@@ -122,28 +122,28 @@ static void make(struct made_table *made_table, const struct made *made, uint64_
                 slow[scene_random(&random) % made->of] = true;
         for (size_t c = 0; c < made->columns; c++) {
             speed[c] = 0.95 * speed[c] + sqrt(1 - 0.95 * 0.95) * made->wander * scene_gauss(&random);
-            double work = (row % made->period == 0 ? 4e6 : 1e6) * (double)(1 + c % made->roles) * draw(made, &random);
+            double work = (row % made->period == 0 ? 4e6 : 1e6) * (double)(1 + c % made->classes) * draw(made, &random);
             double factor = slow[c] || (made->always && c == made->always) ? made->factor : 1;
             work *= factor * (1 + speed[c]);
             made_table->self_ns[row * made->columns + c] = work > 0 ? (int64_t)work : 0;
-            made_table->role_of[c] = (uint32_t)(c % made->roles);
+            made_table->class_of[c] = (uint32_t)(c % made->classes);
             made_table->host_of[c] = (uint32_t)(c * made->hosts / made->columns);
         }
     }
-    made_table->table = (struct turns_table){.rows = made->rows,
-                                             .columns = made->columns,
-                                             .self_ns = made_table->self_ns,
-                                             .numbers = made_table->numbers,
-                                             .role_of = made_table->role_of,
-                                             .host_of = made_table->host_of,
-                                             .host_count = made->hosts};
+    made_table->table = (struct rotating_table){.rows = made->rows,
+                                                .columns = made->columns,
+                                                .self_ns = made_table->self_ns,
+                                                .numbers = made_table->numbers,
+                                                .class_of = made_table->class_of,
+                                                .host_of = made_table->host_of,
+                                                .host_count = made->hosts};
     free(slow);
     free(speed);
 }
 
 static void put_away(struct made_table *made_table) {
     free(made_table->self_ns);
-    free(made_table->role_of);
+    free(made_table->class_of);
     free(made_table->host_of);
     free(made_table->numbers);
 }
@@ -157,7 +157,7 @@ static struct made standard(size_t columns) {
                          .at_once = 1,
                          .of = columns,
                          .hosts = 2,
-                         .roles = 1,
+                         .classes = 1,
                          .often = 1};
 }
 
@@ -166,12 +166,12 @@ static unsigned claims(const struct made *made, unsigned jobs) {
     unsigned count = 0;
     for (unsigned seed = 1; seed <= jobs; seed++) {
         struct made_table table;
-        struct turns turns;
+        struct rotating turns;
         make(&table, made, seed);
-        assert_true(turns_judge(&table.table, &turns));
-        assert_true(turns.confidence == 0 || (turns.confidence >= CONFIDENCE_CLAIM && turns.confidence < 1));
+        assert_true(rotating_judge(&table.table, &turns));
+        assert_true(turns.confidence == 0 || (turns.confidence >= CONFIDENCE_VERDICT && turns.confidence < 1));
         count += turns.confidence > 0;
-        turns_free(&turns);
+        rotating_free(&turns);
         put_away(&table);
     }
     return count;
@@ -193,11 +193,11 @@ static void what_it_costs_is_said(void **state) {
     (void)state;
     struct made made = standard(16);
     struct made_table table;
-    struct turns turns;
+    struct rotating turns;
     uint32_t sum = 0;
     made.noise = 0.02;
     make(&table, &made, 3);
-    assert_true(turns_judge(&table.table, &turns));
+    assert_true(rotating_judge(&table.table, &turns));
     assert_true(turns.confidence > 0.99);
     assert_int_equal(turns.width, 1);
     assert_int_equal(turns.rows, 100);
@@ -208,9 +208,9 @@ static void what_it_costs_is_said(void **state) {
     assert_true(turns.lead_ns > 0.9 * 2e6 && turns.lead_ns <= 2e6);
     assert_true(turns.most > 1.0 / 16 && turns.most < 0.25);
     for (size_t c = 0; c < 16; c++)
-        sum += turns.turns_of[c];
+        sum += turns.times_slowest[c];
     assert_int_equal(sum, turns.stood_out);
-    turns_free(&turns);
+    rotating_free(&turns);
     put_away(&table);
 }
 
@@ -277,21 +277,21 @@ static void who_is_always_slow_takes_no_turn(void **state) {
     assert_int_equal(claims(&made, 10), 10);
 }
 
-static void roles_are_not_turns(void **state) {
+static void rank_classes_are_not_rotating(void **state) {
     (void)state;
     struct made made = standard(24);
-    made.roles = 4;
+    made.classes = 4;
     made.factor = 1;
     assert_true(claims(&made, 30) <= 1);
-    /* the slowest is the one that stands out from its own role */
+    /* the slowest is the one that stands out from its own rank class */
     struct made_table table;
-    struct turns turns;
+    struct rotating turns;
     made.factor = 1.5;
     made.noise = 0.01;
     make(&table, &made, 4);
-    assert_true(turns_judge(&table.table, &turns));
+    assert_true(rotating_judge(&table.table, &turns));
     assert_in_range(turns.stood_out, 95, 100);
-    turns_free(&turns);
+    rotating_free(&turns);
     put_away(&table);
 }
 
@@ -320,7 +320,7 @@ static void few_ranks_or_collectives_prove_nothing(void **state) {
     assert_int_equal(claims(&made, 5), 0);
     made = standard(8);
     made.factor = 5;
-    made.rows = TURNS_ROWS_MIN - 1;
+    made.rows = ROTATING_ROWS_MIN - 1;
     assert_int_equal(claims(&made, 5), 0);
     made.rows = 40; /* once in all, however long */
     made.factor = 100;
@@ -330,8 +330,8 @@ static void few_ranks_or_collectives_prove_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_are_the_same_collectives_everywhere),
-        cmocka_unit_test(samples_bear_gaps_and_damage),
+        cmocka_unit_test(sampled_collectives_are_the_same_everywhere),
+        cmocka_unit_test(sampled_collectives_bear_gaps_and_damage),
         cmocka_unit_test(another_slow_rank_each_time_is_found),
         cmocka_unit_test(what_it_costs_is_said),
         cmocka_unit_test(steps_tell_more_than_single_collectives),
@@ -339,7 +339,7 @@ int main(void) {
         cmocka_unit_test(seldom_pauses_are_found),
         cmocka_unit_test(turns_of_few_are_none),
         cmocka_unit_test(who_is_always_slow_takes_no_turn),
-        cmocka_unit_test(roles_are_not_turns),
+        cmocka_unit_test(rank_classes_are_not_rotating),
         cmocka_unit_test(speeds_that_change_are_no_turns),
         cmocka_unit_test(few_ranks_or_collectives_prove_nothing),
     };

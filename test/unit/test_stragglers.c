@@ -2,7 +2,7 @@
  *
  * Verdicts: nobody is named without reason, and who is slow is found.
  * Lives here: the statistics on small tables, and the situations of test/scenes in small numbers.
- * Must not live here: single waits (test_analyse_waits.c).
+ * Must not live here: single waits (test_waits.c).
  */
 #include <math.h>
 #include <setjmp.h>
@@ -32,7 +32,7 @@ static void medians_leave_one_out(void **state) {
 
 static void chance_is_exact_for_two(void **state) {
     (void)state;
-    /* ten blocks, the second subject slower in all, no pattern in by how much */
+    /* ten batches, the second subject slower in all, no pattern in by how much */
     static const int64_t extra[10] = {500, 100, 300, 200, 600, 100, 400, 700, 200, 500};
     int64_t table[20];
     struct significance verdict[2];
@@ -49,18 +49,18 @@ static void chance_is_exact_for_two(void **state) {
     assert_true(fabs(verdict[1].ratio - 1.35) < 0.01);
 }
 
-static void blocks_that_resemble_each_other_count_for_less(void **state) {
+static void batches_that_resemble_each_other_count_for_less(void **state) {
     (void)state;
-    enum { BLOCKS = 32 };
-    int64_t steady[BLOCKS * 2], wave[BLOCKS * 2];
+    enum { BATCHES = 32 };
+    int64_t steady[BATCHES * 2], wave[BATCHES * 2];
     struct significance verdict[2];
-    for (int b = 0; b < BLOCKS; b++) {
+    for (int b = 0; b < BATCHES; b++) {
         steady[2 * b] = wave[2 * b] = 1000;
         steady[2 * b + 1] = 1200 + (b * 7919) % 100;
         wave[2 * b + 1] = 1200 + (int64_t)(100 * sin(b / 5.0)); /* above all the while, wandering */
     }
-    double all = significance_judge(steady, BLOCKS, 2, verdict), chance = verdict[1].p;
-    double few = significance_judge(wave, BLOCKS, 2, verdict);
+    double all = significance_judge(steady, BATCHES, 2, verdict), chance = verdict[1].p;
+    double few = significance_judge(wave, BATCHES, 2, verdict);
     assert_true(all > 20);
     assert_true(few < 8);
     assert_true(verdict[1].p > chance * 1000);
@@ -69,28 +69,28 @@ static void blocks_that_resemble_each_other_count_for_less(void **state) {
 /* Another job comes in the middle of the run: all steps take longer from then on, the slow rank's relatively less. */
 static void a_drift_does_not_hide_a_rank_many_times_as_slow(void **state) {
     (void)state;
-    enum { BLOCKS = 31 };
+    enum { BATCHES = 31 };
     static const struct {
         double before, after;
         bool slow;
     } cases[] = {{5, 3.5, true}, {1.6, 1.2, false}, {5, 1, false}, {1, 5, false}, {1, 1, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int64_t table[BLOCKS * 2];
+        int64_t table[BATCHES * 2];
         struct significance verdict[2], *both[2] = {&verdict[0], &verdict[1]};
-        for (int b = 0; b < BLOCKS; b++) {
-            double factor = b < BLOCKS / 2 ? cases[i].before : cases[i].after;
+        for (int b = 0; b < BATCHES; b++) {
+            double factor = b < BATCHES / 2 ? cases[i].before : cases[i].after;
             table[2 * b] = 10000 + (b * 7919) % 300;
             table[2 * b + 1] = (int64_t)(factor * (10000 + (b * 104729) % 300));
         }
-        double independent = significance_judge(table, BLOCKS, 2, verdict);
+        double independent = significance_judge(table, BATCHES, 2, verdict);
         assert_true(independent < 8 || cases[i].before == cases[i].after);
         assert_true(significance_correct(both, 2));
-        assert_int_equal(verdict[1].confidence >= CONFIDENCE_CLAIM, cases[i].slow);
+        assert_int_equal(verdict[1].confidence >= CONFIDENCE_VERDICT, cases[i].slow);
         assert_true(verdict[0].confidence < CONFIDENCE_SUSPECT);
     }
 }
 
-static void few_blocks_prove_nothing(void **state) {
+static void few_batches_prove_nothing(void **state) {
     (void)state;
     int64_t table[7 * 4];
     struct significance verdict[4];
@@ -180,7 +180,7 @@ static void a_short_job_is_too_short(void **state) {
     put_away(&played);
 }
 
-static void steps_are_not_cut_into_blocks_without_work(void **state) {
+static void steps_are_not_cut_into_batches_without_work(void **state) {
     (void)state;
     struct scene scene = scene_standard();
     struct played played;
@@ -188,7 +188,7 @@ static void steps_are_not_cut_into_blocks_without_work(void **state) {
     scene.steps = 12;
     scene.collectives = 40;
     play(&played, &scene, 1);
-    assert_in_range(played.analysis.blocks, 11, 12);
+    assert_in_range(played.analysis.batches, 11, 12);
     put_away(&played);
 }
 
@@ -217,7 +217,7 @@ static void ranks_are_compared_where_they_meet(void **state) {
     }
     hand_job_open(&job, RANKS);
     assert_true(straggler_analyse(&analysis, &job.clock, &job.directory, &(struct straggler_request){.workers = 1}));
-    assert_int_equal(analysis.cohorts.count, 2);
+    assert_int_equal(analysis.comparison_groups.count, 2);
     assert_int_equal(analysis.straggler_count, 1);
     assert_int_equal(analysis.stragglers[0].dumps[0], 2);
     straggler_analysis_free(&analysis);
@@ -272,14 +272,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(medians_leave_one_out),
         cmocka_unit_test(chance_is_exact_for_two),
-        cmocka_unit_test(blocks_that_resemble_each_other_count_for_less),
+        cmocka_unit_test(batches_that_resemble_each_other_count_for_less),
         cmocka_unit_test(a_drift_does_not_hide_a_rank_many_times_as_slow),
-        cmocka_unit_test(few_blocks_prove_nothing),
+        cmocka_unit_test(few_batches_prove_nothing),
         cmocka_unit_test(testing_many_costs_confidence),
         cmocka_unit_test(situations_are_judged_right),
         cmocka_unit_test(one_rank_has_nobody_to_wait_for),
         cmocka_unit_test(a_short_job_is_too_short),
-        cmocka_unit_test(steps_are_not_cut_into_blocks_without_work),
+        cmocka_unit_test(steps_are_not_cut_into_batches_without_work),
         cmocka_unit_test(ranks_are_compared_where_they_meet),
         cmocka_unit_test(half_of_the_ranks_slow_is_uneven_work),
         cmocka_unit_test(the_verdict_does_not_depend_on_workers),

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the makers of the graph of waits share. Private to blockage*.c: one file per kind of wait.
- * Lives here: the state of the building. Must not live here: anything for others (blockage.h).
+ * What the makers of the graph of waits share. Private to wait_for_graph*.c: one file per kind of wait.
+ * Lives here: the state of the building. Must not live here: anything for others (wait_for_graph.h).
  */
-#ifndef COMMTAP_DIAGNOSE_BLOCKAGE_BUILD_H
-#define COMMTAP_DIAGNOSE_BLOCKAGE_BUILD_H
+#ifndef COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_BUILD_H
+#define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_BUILD_H
 
-#include "analyzer/diagnose/blockage.h"
+#include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/diagnose/messages.h"
 
 struct reach;
 
 struct builder {
-    struct blockage *waits;
+    struct wait_for_graph *waits;
     struct world *world;
     struct messages sends, receives; /* posted, not seen complete */
-    uint32_t *members_of;            /* per communicator and side: node of any member, GRAPH_NO_NODE */
+    uint32_t *members_of;            /* per communicator and side: node of any member, AND_OR_GRAPH_NO_NODE */
     uint32_t *index;                 /* hash of stalled: number + 1, 0 = free */
     size_t index_size;
     size_t room, stalled_room;
@@ -42,14 +42,14 @@ struct wait *add_wait(struct builder *b, uint32_t party);
 
 /* The following return the node that stands for what is waited for; free_node where it may be there already. */
 
-/* ---- collectives (blockage_collectives.c) */
+/* ---- collectives (wait_for_graph_collectives.c) */
 uint32_t wait_in_collective(struct builder *b, const struct operation *o);
 /* The collective that somebody waits in, made when he is the first; `o`: his operation, NULL on a device. NULL when
  * memory is short. */
 struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
                              const struct call_name *call, bool device, const struct operation *o);
 
-/* ---- messages (blockage_messages.c) */
+/* ---- messages (wait_for_graph_messages.c) */
 /* Indexes what a process has posted. */
 void note_messages(struct builder *b, uint32_t party);
 uint32_t wait_for_message(struct builder *b, const struct operation *o);
@@ -60,11 +60,11 @@ uint32_t wait_for_any_member(struct builder *b, uint32_t party, uint32_t local);
 uint32_t wait_for_operation(struct builder *b, const struct operation *o);
 bool may_be_buffered(const struct operation *o);
 
-/* ---- requests (blockage_requests.c) */
+/* ---- requests (wait_for_graph_requests.c) */
 /* A Wait of any kind. `slot` is its slot; fills in what `wait` is about. */
 uint32_t wait_for_requests(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait);
 
-/* ---- GPU work (blockage_devices.c) */
+/* ---- GPU work (wait_for_graph_devices.c) */
 /* Processes in their own code whose GPU sits in a collective: the host as a rule waits for the GPU. */
 void add_device_waits(struct builder *b, uint32_t party);
 void free_reach(struct builder *b);

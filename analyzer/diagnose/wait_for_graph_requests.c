@@ -2,9 +2,9 @@
  *
  * Requests that are waited for.
  * Lives here: which pending operations a Wait is about, and what of them it needs.
- * Must not live here: the operations themselves (blockage_messages.c, blockage_collectives.c).
+ * Must not live here: the operations themselves (wait_for_graph_messages.c, wait_for_graph_collectives.c).
  */
-#include "analyzer/diagnose/blockage_build.h"
+#include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
@@ -60,7 +60,7 @@ static uint32_t wait_for_all(struct builder *b, uint32_t party, const struct in_
     struct list list = look_at_list(dump, party, slot);
     bool told = slot->tag > 0 && slot->seq != SEQ_NONE;
     bool sends_alone = list.exact && list.sends == list.inside, any = !told || sends_alone;
-    uint32_t node = graph_node(&b->waits->graph, any);
+    uint32_t node = and_or_graph_node(&b->waits->graph, any);
     size_t before = b->waits->graph.edge_count;
     wait->requests = told ? (uint32_t)slot->tag : 0;
     for (uint32_t i = 0; i < dump->pending_count; i++) {
@@ -71,27 +71,27 @@ static uint32_t wait_for_all(struct builder *b, uint32_t party, const struct in_
             continue;
         struct operation o = pending_operation(dump, party, p);
         o.maybe_over = !any && list.inside > 1;
-        graph_wait(&b->waits->graph, node, wait_for_operation(b, &o));
+        and_or_graph_wait(&b->waits->graph, node, wait_for_operation(b, &o));
     }
     if (any && b->waits->graph.edge_count == before)
-        graph_wait(&b->waits->graph, node, b->free_node);
+        and_or_graph_wait(&b->waits->graph, node, b->free_node);
     return node;
 }
 
 static uint32_t wait_for_some(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait) {
     const struct dump *dump = b->world->parties[party].dump;
     struct list list = look_at_list(dump, party, slot);
-    uint32_t node = graph_node(&b->waits->graph, true);
+    uint32_t node = and_or_graph_node(&b->waits->graph, true);
     wait->requests = slot->tag > 0 && slot->seq != SEQ_NONE ? (uint32_t)slot->tag : 0;
     if (list.all == 0)
-        graph_wait(&b->waits->graph, node, b->free_node);
+        and_or_graph_wait(&b->waits->graph, node, b->free_node);
     for (uint32_t i = 0; i < dump->pending_count; i++) {
         struct pending copy;
         const struct pending *p = &copy;
         if (!pending_read(dump, &dump->pending[i], &copy) || (list.exact && !in_list(slot, p)))
             continue;
         struct operation o = pending_operation(dump, party, p);
-        graph_wait(&b->waits->graph, node, wait_for_operation(b, &o));
+        and_or_graph_wait(&b->waits->graph, node, wait_for_operation(b, &o));
     }
     return node;
 }

@@ -2,7 +2,7 @@
  *
  * Which job is chosen, how its ranks ended, and what is said about it.
  * Lives here: directories with several runs, worlds and generations; killed, hanging and missing ranks.
- * Must not live here: verdicts on speed (test_analyse_stragglers.c).
+ * Must not live here: verdicts on speed (test_stragglers.c).
  */
 #include <setjmp.h>
 #include <stdarg.h>

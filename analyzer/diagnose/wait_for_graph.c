@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of blockage.h.
+ * Implementation of wait_for_graph.h.
  * Lives here: what each process does, its waits put together to the graph.
- * Must not live here: the kinds of waits (blockage_*.c), verdicts.
+ * Must not live here: the kinds of waits (wait_for_graph_*.c), verdicts.
  */
-#include "analyzer/diagnose/blockage.h"
+#include "analyzer/diagnose/wait_for_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/blockage_build.h"
+#include "analyzer/diagnose/wait_for_graph_build.h"
 #include "analyzer/diagnose/slots.h"
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -26,15 +26,15 @@ static uint32_t wait_for_both(struct builder *b, const struct operation *o, stru
     uint32_t from = told ? wait_for_message(b, &receive) : b->free_node, to = wait_for_receiver(b, &send);
     if (from == b->free_node && to == b->free_node) { /* one of them it must be */
         send.maybe_over = receive.maybe_over = false;
-        uint32_t node = graph_node(&b->waits->graph, true);
+        uint32_t node = and_or_graph_node(&b->waits->graph, true);
         if (o->peer != PEER_NULL)
-            graph_wait(&b->waits->graph, node, wait_for_receiver(b, &send));
-        graph_wait(&b->waits->graph, node, told ? wait_for_message(b, &receive) : b->free_node);
+            and_or_graph_wait(&b->waits->graph, node, wait_for_receiver(b, &send));
+        and_or_graph_wait(&b->waits->graph, node, told ? wait_for_message(b, &receive) : b->free_node);
         return node;
     }
-    uint32_t node = graph_node(&b->waits->graph, false);
-    graph_wait(&b->waits->graph, node, from);
-    graph_wait(&b->waits->graph, node, to);
+    uint32_t node = and_or_graph_node(&b->waits->graph, false);
+    and_or_graph_wait(&b->waits->graph, node, from);
+    and_or_graph_wait(&b->waits->graph, node, to);
     return node;
 }
 
@@ -63,7 +63,7 @@ static uint32_t wait_of_slot(struct builder *b, uint32_t party, const struct in_
 }
 
 struct wait *add_wait(struct builder *b, uint32_t party) {
-    struct blockage *waits = b->waits;
+    struct wait_for_graph *waits = b->waits;
     if (waits->count == b->room) {
         size_t room = b->room ? 2 * b->room : 256;
         struct wait *items = realloc(waits->items, room * sizeof *items);
@@ -205,7 +205,7 @@ static void add_waits(struct builder *b, uint32_t p) {
         return;
     b->waits->graph.any[p] = true;
     for (uint32_t i = 0; i < state->wait_count; i++)
-        graph_wait(&b->waits->graph, p, b->waits->items[state->first_wait + i].node);
+        and_or_graph_wait(&b->waits->graph, p, b->waits->items[state->first_wait + i].node);
 }
 
 static int compare_stalled(const void *a, const void *b) {
@@ -215,7 +215,7 @@ static int compare_stalled(const void *a, const void *b) {
     return left->seq < right->seq ? -1 : left->seq > right->seq;
 }
 
-static bool begin(struct builder *b, struct blockage *waits, struct world *world) {
+static bool begin(struct builder *b, struct wait_for_graph *waits, struct world *world) {
     waits->world = world;
     waits->parties = calloc((size_t)world->party_count + 1, sizeof *waits->parties);
     size_t nodes = 2 * (size_t)world->communicator_count + 1;
@@ -226,13 +226,14 @@ static bool begin(struct builder *b, struct blockage *waits, struct world *world
     for (uint32_t p = 0; p < world->dump_count; p++)
         waits->any_alive |= world->parties[p].process == PROCESS_RUNS || world->parties[p].process == PROCESS_STOPPED;
     for (uint32_t p = 0; p < world->party_count; p++)
-        graph_node(&waits->graph, false);
-    b->free_node = graph_node(&waits->graph, false);
+        and_or_graph_node(&waits->graph, false);
+    b->free_node = and_or_graph_node(&waits->graph, false);
     return !waits->graph.no_memory;
 }
 
-bool blockage_find(struct blockage *waits, struct world *world, const struct circumstances *circumstances) {
-    *waits = (struct blockage){0};
+bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
+                          const struct circumstances *circumstances) {
+    *waits = (struct wait_for_graph){0};
     struct builder b = {.waits = waits, .world = world, .known = circumstances};
     bool done = begin(&b, waits, world);
     for (uint32_t p = 0; done && p < world->party_count; p++)
@@ -245,7 +246,7 @@ bool blockage_find(struct blockage *waits, struct world *world, const struct cir
         add_waits(&b, p);
     if (waits->stalled_count > 0)
         qsort(waits->stalled, waits->stalled_count, sizeof *waits->stalled, compare_stalled);
-    done = done && !b.no_memory && !b.sends.no_memory && !b.receives.no_memory && graph_release(&waits->graph);
+    done = done && !b.no_memory && !b.sends.no_memory && !b.receives.no_memory && and_or_graph_release(&waits->graph);
     free(b.members_of);
     free(b.index);
     free_reach(&b);
@@ -254,10 +255,10 @@ bool blockage_find(struct blockage *waits, struct world *world, const struct cir
     return done;
 }
 
-void blockage_free(struct blockage *waits) {
-    graph_free(&waits->graph);
+void wait_for_graph_free(struct wait_for_graph *waits) {
+    and_or_graph_free(&waits->graph);
     free(waits->parties);
     free(waits->items);
     free(waits->stalled);
-    *waits = (struct blockage){0};
+    *waits = (struct wait_for_graph){0};
 }
