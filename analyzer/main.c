@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/cli/changes.h"
 #include "analyzer/cli/options.h"
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/render/table.h"
 
 static const struct option help_row = {.name = "help", .letter = 'h', .doc = "show this"};
@@ -33,42 +34,6 @@ static bool is_choice(const char *choices, const char *text) {
         if (strcspn(p, "|") == length && strncmp(p, text, length) == 0)
             return true;
     return false;
-}
-
-static size_t edit_distance(const char *a, const char *b) {
-    size_t row[65];
-    size_t columns = strlen(b);
-    if (columns > 64)
-        return SIZE_MAX;
-    for (size_t j = 0; j <= columns; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < columns; j++) {
-            size_t best = diagonal + (a[i] != b[j]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j + 1] + 1 < best)
-                best = row[j + 1] + 1;
-            diagonal = row[j + 1];
-            row[j + 1] = best;
-        }
-    }
-    return row[columns];
-}
-
-const char *nearest_name(const char *name, const char *const *names, size_t count) {
-    size_t best = 1 + strlen(name) / 3;
-    const char *nearest = NULL;
-    for (size_t i = 0; i < count; i++) {
-        size_t distance = edit_distance(name, names[i]);
-        if (distance < best || (distance == best && !nearest)) {
-            best = distance;
-            nearest = names[i];
-        }
-    }
-    return nearest;
 }
 
 static int complain_unknown(const struct command *command, const char *name, FILE *errors) {

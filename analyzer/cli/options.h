@@ -48,7 +48,4 @@ void options_print_help(FILE *stream, const struct command *command);
 void options_print_commands(FILE *stream, const struct command *const *commands);
 void options_print_completion(FILE *stream, const struct command *const *commands);
 
-/* Of the `count` names the one nearest to `name` by edit distance, NULL when none is near. */
-const char *nearest_name(const char *name, const char *const *names, size_t count);
-
 #endif

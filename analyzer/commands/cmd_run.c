@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/base/text.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/run/run.h"
 

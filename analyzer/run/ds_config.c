@@ -14,8 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/cli/options.h"
 #include "analyzer/base/regular_file.h"
+#include "analyzer/base/text.h"
 #include "shim/call.h"
 
 static const struct call calls[] = {

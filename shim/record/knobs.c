@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "shim/base/edit_distance.h"
 #include "shim/base/os.h"
 
 extern char **environ;
@@ -116,36 +117,12 @@ static bool known_value(const char *name, size_t length, const char *text) {
     return true;
 }
 
-/* Levenshtein distance, enough of it to find a slip of the finger. */
-static unsigned distance(const char *a, size_t n, const char *b) {
-    unsigned row[64];
-    size_t m = strlen(b);
-    if (m >= 64)
-        return 64;
-    for (unsigned j = 0; j <= m; j++)
-        row[j] = j;
-    for (size_t i = 1; i <= n; i++) {
-        unsigned diagonal = row[0];
-        row[0] = (unsigned)i;
-        for (size_t j = 1; j <= m; j++) {
-            unsigned above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
-            if (above + 1 < best)
-                best = above + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            diagonal = above;
-            row[j] = best;
-        }
-    }
-    return row[m];
-}
-
 static const char *nearest(const char *name, size_t length, bool *exact) {
     const char *best = NULL;
-    unsigned best_distance = 64;
+    size_t best_distance = 64;
 #define KNOB(field, knob, type, fallback, doc)                                                                         \
-    if (distance(name, length, #knob) < best_distance) {                                                               \
-        best_distance = distance(name, length, #knob);                                                                 \
+    if (edit_distance(name, length, #knob) < best_distance) {                                                          \
+        best_distance = edit_distance(name, length, #knob);                                                            \
         best = #knob;                                                                                                  \
     }
 #include "shim/knobs.def"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command lines: what is understood, what is refused, filters, suggestions, output.
+ * Command lines: what is understood, what is refused, filters, output.
  * Lives here: a command of its own with every kind of option.
  * Must not live here: real commands.
  */
@@ -130,14 +130,6 @@ static void help_names_every_option(void **state) {
         assert_non_null(strstr(first + 1, word));
     }
     free(text);
-}
-
-static void near_names_are_found_far_ones_are_not(void **state) {
-    (void)state;
-    static const char *const names[] = {"report", "run", "summary"};
-    assert_string_equal(nearest_name("sumary", names, 3), "summary");
-    assert_string_equal(nearest_name("rpeort", names, 3), "report");
-    assert_null(nearest_name("elephant", names, 3));
 }
 
 /* ---- filters --------------------------------------------------------------------------------- */
@@ -272,7 +264,6 @@ int main(void) {
         cmocka_unit_test(help_wins_over_what_is_missing),
         cmocka_unit_test(a_command_to_run_keeps_its_own_options),
         cmocka_unit_test(help_names_every_option),
-        cmocka_unit_test(near_names_are_found_far_ones_are_not),
         cmocka_unit_test(rank_lists),
         cmocka_unit_test(moments_and_steps),
         cmocka_unit_test(function_globs),
