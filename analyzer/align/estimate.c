@@ -21,7 +21,7 @@ enum {
 };
 #define DRIFT_MOST 1e-3 /* ten times what a broken oscillator shows */
 
-struct stretch {
+struct clock_stretch {
     int64_t from, to; /* of the host's own clock */
     struct clock_line line;
     int64_t bound;  /* guaranteed, NS_MOST where nothing bounds it */
@@ -30,15 +30,15 @@ struct stretch {
 };
 
 /* One host's part in one operation. */
-struct part {
+struct host_part {
     const struct observation *seen;
     uint32_t group;
 };
 
 struct placed_host {
-    const struct part *parts; /* in order of groups */
+    const struct host_part *parts; /* in order of groups */
     size_t part_count;
-    struct stretch *stretches;
+    struct clock_stretch *stretches;
     size_t count;
     int level;        /* 0: the first host; its observations bound level 1 and so on */
     size_t exits;     /* points of the likely line */
@@ -46,7 +46,7 @@ struct placed_host {
 };
 
 /* One operation: a run of observations with one key. */
-struct group {
+struct observation_group {
     const struct observation *items;
     size_t count;
     bool known;        /* `reference` is valid */
@@ -58,14 +58,14 @@ struct estimate {
     struct clock_host *hosts;
     struct placed_host *placed;
     size_t host_count;
-    struct group *groups;
+    struct observation_group *groups;
     size_t group_count;
-    struct part *parts;                         /* of all hosts, host by host */
+    struct host_part *parts;                    /* of all hosts, host by host */
     struct clock_point *points, *upper, *lower; /* room for one point of every group */
     int64_t *scratch;                           /* as many values */
 };
 
-static const struct stretch *stretch_at(const struct placed_host *host, int64_t at) {
+static const struct clock_stretch *stretch_at(const struct placed_host *host, int64_t at) {
     size_t i = 0;
     while (i + 1 < host->count && at >= host->stretches[i].to)
         i++;
@@ -95,7 +95,7 @@ static int compare_values(const void *a, const void *b) {
 /* Median exit over the hosts that have a place below `level`. */
 static void find_references(struct estimate *e, int level) {
     for (size_t g = 0; g < e->group_count; g++) {
-        struct group *group = &e->groups[g];
+        struct observation_group *group = &e->groups[g];
         size_t n = 0;
         for (size_t i = 0; i < group->count; i++) {
             const struct observation *o = &group->items[i];
@@ -114,7 +114,7 @@ static void find_references(struct estimate *e, int level) {
 static size_t find_points(const struct estimate *e, uint32_t host) {
     size_t n = 0;
     for (size_t i = 0; i < e->placed[host].part_count; i++) {
-        const struct group *group = &e->groups[e->placed[host].parts[i].group];
+        const struct observation_group *group = &e->groups[e->placed[host].parts[i].group];
         const struct observation *o = e->placed[host].parts[i].seen;
         if (group->known && o->exact && o->effect != OBSERVATION_NONE)
             e->points[n++] = (struct clock_point){o->effect, add_ns(group->reference, -mapped(e, host, o->effect))};
@@ -166,7 +166,7 @@ static void refit(struct estimate *e, uint32_t host) {
     size_t n = find_points(e, host), from = 0;
     placed->exits = n;
     for (size_t s = 0; s < placed->count; s++) {
-        struct stretch *stretch = &placed->stretches[s];
+        struct clock_stretch *stretch = &placed->stretches[s];
         size_t to = from;
         while (to < n && (s + 1 == placed->count || e->points[to].at < stretch->to))
             to++;
@@ -186,11 +186,11 @@ struct bounds {
 
 /* What causality says about the correction of a host's map within one stretch, seen from the hosts placed before it:
  * their effects lie above its causes, its effects above their causes. */
-static struct bounds find_bounds(const struct estimate *e, uint32_t host, const struct stretch *stretch) {
+static struct bounds find_bounds(const struct estimate *e, uint32_t host, const struct clock_stretch *stretch) {
     struct bounds n = {0, 0};
     int64_t own = e->hosts[host].error_ns;
     for (size_t p = 0; p < e->placed[host].part_count; p++) {
-        const struct group *group = &e->groups[e->placed[host].parts[p].group];
+        const struct observation_group *group = &e->groups[e->placed[host].parts[p].group];
         const struct observation *mine = e->placed[host].parts[p].seen;
         int64_t effect = NS_MOST, cause = -NS_MOST;
         for (size_t i = 0; i < group->count; i++) {
@@ -222,7 +222,7 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high) {
 }
 
 /* Clips the likely line into the corridor and notes how far the truth can be from it. */
-static void clip(struct stretch *stretch, const struct clock_corridor *corridor, int64_t first, int64_t last) {
+static void clip(struct clock_stretch *stretch, const struct clock_corridor *corridor, int64_t first, int64_t last) {
     int64_t at[3] = {first, first / 2 + last / 2, last}, move[3], low, high;
     stretch->bound = 0;
     for (int i = 0; i < 3; i++) {
@@ -241,7 +241,7 @@ static void clip(struct stretch *stretch, const struct clock_corridor *corridor,
 }
 
 /* False: no line fits this stretch. */
-static bool bound_stretch(struct estimate *e, uint32_t host, struct stretch *stretch, double *width) {
+static bool bound_stretch(struct estimate *e, uint32_t host, struct clock_stretch *stretch, double *width) {
     struct bounds n = find_bounds(e, host, stretch);
     stretch->bound = NS_MOST;
     *width = INFINITY;
@@ -306,7 +306,7 @@ static void bound_host(struct estimate *e, uint32_t host) {
 
 /* A host that shares no exits, only messages: the middle of its corridor. */
 static bool place_by_messages(struct estimate *e, uint32_t host) {
-    struct stretch *stretch = &e->placed[host].stretches[0];
+    struct clock_stretch *stretch = &e->placed[host].stretches[0];
     struct bounds n = find_bounds(e, host, stretch);
     if (n.upper < POINTS_MIN || n.lower < POINTS_MIN)
         return false;
@@ -348,7 +348,7 @@ static size_t place_round(struct estimate *e, int level) {
  * hosts' exits cannot exceed it. Not the very least: one false match would make it nothing. */
 static void find_transfers(struct estimate *e) {
     for (size_t g = 0; g < e->group_count; g++) {
-        struct group *group = &e->groups[g];
+        struct observation_group *group = &e->groups[g];
         group->last = -NS_MOST;
         for (size_t i = 0; i < group->count; i++) {
             const struct observation *o = &group->items[i];
@@ -408,15 +408,15 @@ static bool give_knots(struct clock_host *out, const struct placed_host *placed)
     if (!out->knots)
         return false;
     for (size_t s = 0; s <= placed->count; s++) {
-        const struct stretch *before = s > 0 ? &placed->stretches[s - 1] : NULL;
-        const struct stretch *after = s < placed->count ? &placed->stretches[s] : NULL;
+        const struct clock_stretch *before = s > 0 ? &placed->stretches[s - 1] : NULL;
+        const struct clock_stretch *after = s < placed->count ? &placed->stretches[s] : NULL;
         int64_t at = after ? after->from : before->to;
         int64_t left = before ? clock_line_at(&before->line, at) : clock_line_at(&after->line, at);
         int64_t right = after ? clock_line_at(&after->line, at) : left;
         out->knots[s] = (struct clock_knot){at, left / 2 + right / 2};
     }
     out->knot_count = placed->count + 1;
-    const struct stretch *middle = &placed->stretches[placed->count / 2];
+    const struct clock_stretch *middle = &placed->stretches[placed->count / 2];
     out->offset_ns = clock_line_at(&middle->line, middle->line.center);
     return true;
 }
@@ -446,7 +446,7 @@ static bool find_parts(struct estimate *e, const struct observations *observatio
         return false;
     for (size_t i = 0; i < observations->count; i++)
         e->placed[observations->items[i].host].part_count++;
-    struct part *next = e->parts;
+    struct host_part *next = e->parts;
     for (size_t h = 0; h < e->host_count; h++) {
         e->placed[h].parts = next;
         next += e->placed[h].part_count;
@@ -455,7 +455,8 @@ static bool find_parts(struct estimate *e, const struct observations *observatio
     for (uint32_t g = 0; g < e->group_count; g++)
         for (size_t i = 0; i < e->groups[g].count; i++) {
             struct placed_host *host = &e->placed[e->groups[g].items[i].host];
-            e->parts[(size_t)(host->parts - e->parts) + host->part_count++] = (struct part){&e->groups[g].items[i], g};
+            e->parts[(size_t)(host->parts - e->parts) + host->part_count++] =
+                (struct host_part){&e->groups[g].items[i], g};
         }
     return true;
 }
@@ -471,7 +472,7 @@ static bool begin(struct estimate *e, const struct observations *observations) {
     for (size_t i = 0; i < observations->count; i++) {
         if (i == 0 || observations->items[i].key != observations->items[i - 1].key)
             e->groups[e->group_count++].items = &observations->items[i];
-        struct group *group = &e->groups[e->group_count - 1];
+        struct observation_group *group = &e->groups[e->group_count - 1];
         most = ++group->count > most ? group->count : most;
     }
     most = groups > most ? groups : most;
@@ -489,7 +490,8 @@ static bool begin(struct estimate *e, const struct observations *observations) {
         if (!placed->stretches)
             return false;
         placed->count = 1;
-        placed->stretches[0] = (struct stretch){.from = -NS_MOST, .to = NS_MOST, .line.offset = e->hosts[h].offset_ns};
+        placed->stretches[0] =
+            (struct clock_stretch){.from = -NS_MOST, .to = NS_MOST, .line.offset = e->hosts[h].offset_ns};
     }
     return true;
 }

@@ -10,7 +10,7 @@
 
 enum { PER_HOST_MAX = 8192, PER_HOST_MIN = 512, ALTOGETHER = 1 << 20 };
 
-struct collector {
+struct observation_collector {
     const struct common_clock *clock;
     uint32_t *host_of_rank; /* by world rank, NOWHERE_HOST */
     int32_t rank_count;
@@ -63,7 +63,7 @@ static size_t thin(struct observation *items, size_t count, uint64_t mask) {
     return kept;
 }
 
-static bool make_room(struct collector *c) {
+static bool make_room(struct observation_collector *c) {
     struct observations *into = c->into;
     into->count = merge(into->items, into->count);
     while (into->count > c->limit && c->mask != UINT64_MAX) {
@@ -81,7 +81,7 @@ static bool make_room(struct collector *c) {
     return true;
 }
 
-static void add(struct collector *c, struct observation observation) {
+static void add(struct observation_collector *c, struct observation observation) {
     if (c->no_memory || (mix(observation.key) & c->mask) != 0)
         return;
     if (c->into->count == c->room && !make_room(c)) {
@@ -106,8 +106,8 @@ static bool device_times(const struct record *record, int64_t error, struct time
     return error > 0; /* a device without an anchor has no place in time */
 }
 
-static bool times_of(const struct collector *c, size_t index, const struct record *record, const struct call_name *call,
-                     struct times *times) {
+static bool times_of(const struct observation_collector *c, size_t index, const struct record *record,
+                     const struct call_name *call, struct times *times) {
     const struct dump *dump = c->clock->dumps[index];
     if (record->kind == RECORD_GPU || record->kind == RECORD_KERNEL)
         return device_times(record, c->clock->device_error[index], times);
@@ -120,7 +120,7 @@ static bool times_of(const struct collector *c, size_t index, const struct recor
     return true;
 }
 
-static void add_collective(struct collector *c, struct observation o, const struct record *record,
+static void add_collective(struct observation_collector *c, struct observation o, const struct record *record,
                            const struct call_name *call, struct times times) {
     bool root = (record->flags & FLAG_ROOT) != 0;
     o.key = mix(o.key ^ mix(record->seq + UINT64_C(1)));
@@ -137,8 +137,8 @@ static void add_collective(struct collector *c, struct observation o, const stru
         add(c, o);
 }
 
-static void add_message(struct collector *c, struct observation o, const struct record *record, int32_t my_rank,
-                        struct times times) {
+static void add_message(struct observation_collector *c, struct observation o, const struct record *record,
+                        int32_t my_rank, struct times times) {
     bool send = (record->flags & FLAG_SEND) != 0;
     if (record->peer < 0 || my_rank < 0 ||
         (record->flags & (FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN | FLAG_PARTITIONED | FLAG_CANCELLED)))
@@ -161,7 +161,8 @@ static void add_message(struct collector *c, struct observation o, const struct 
 }
 
 /* Whether communicator members are on more than one host, as far as the dumps tell. */
-static bool spans_hosts(const struct collector *c, const struct dump_communicator *communicator, uint32_t host) {
+static bool spans_hosts(const struct observation_collector *c, const struct dump_communicator *communicator,
+                        uint32_t host) {
     const struct communicator_definition *definition = communicator->definition;
     if (!communicator->runs)
         return true;
@@ -175,7 +176,7 @@ static bool spans_hosts(const struct collector *c, const struct dump_communicato
     return false;
 }
 
-static void add_record(struct collector *c, size_t index, const struct record *record, const bool *wanted) {
+static void add_record(struct observation_collector *c, size_t index, const struct record *record, const bool *wanted) {
     const struct dump *dump = c->clock->dumps[index];
     const struct call_name *call = dump_call(dump, record->call);
     struct times times;
@@ -193,7 +194,7 @@ static void add_record(struct collector *c, size_t index, const struct record *r
         add_message(c, o, record, definition->my_rank, times);
 }
 
-static bool collect_dump(struct collector *c, size_t index) {
+static bool collect_dump(struct observation_collector *c, size_t index) {
     const struct dump *dump = c->clock->dumps[index];
     bool *wanted = calloc(dump->communicator_count + 1u, sizeof *wanted);
     if (!wanted)
@@ -220,7 +221,7 @@ static bool collect_dump(struct collector *c, size_t index) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static bool find_hosts_of_ranks(struct collector *c) {
+static bool find_hosts_of_ranks(struct observation_collector *c) {
     for (size_t i = 0; i < c->clock->dump_count; i++)
         if (c->clock->dumps[i]->header->rank >= c->rank_count)
             c->rank_count = c->clock->dumps[i]->header->rank < (1 << 24) ? c->clock->dumps[i]->header->rank + 1 : 0;
@@ -255,7 +256,7 @@ bool observations_collect(struct observations *observations, const struct common
     *observations = (struct observations){0};
     size_t per_host = ALTOGETHER / clock->host_count;
     per_host = per_host > PER_HOST_MAX ? PER_HOST_MAX : per_host < PER_HOST_MIN ? PER_HOST_MIN : per_host;
-    struct collector c = {.clock = clock, .into = observations, .limit = per_host * clock->host_count};
+    struct observation_collector c = {.clock = clock, .into = observations, .limit = per_host * clock->host_count};
     bool done = find_hosts_of_ranks(&c);
     for (size_t i = 0; done && i < clock->dump_count; i++)
         done = collect_dump(&c, i);

@@ -16,7 +16,7 @@
 #define CONFIDENCE_MOST   0.999
 
 /* Work space of one table. */
-struct table {
+struct significance_table {
     size_t batches, subjects;
     double *logs;      /* batches * subjects: ln(own / median of the others) */
     double *ranks;     /* per subject: sum over batches of its place, 1 = fastest */
@@ -26,8 +26,8 @@ struct table {
     double *column;
 };
 
-static bool table_init(struct table *table, size_t batches, size_t subjects) {
-    *table = (struct table){.subjects = subjects};
+static bool table_init(struct significance_table *table, size_t batches, size_t subjects) {
+    *table = (struct significance_table){.subjects = subjects};
     table->logs = calloc(batches * subjects, sizeof *table->logs);
     table->ranks = calloc(subjects, sizeof *table->ranks);
     table->slowest = calloc(subjects, sizeof *table->slowest);
@@ -37,7 +37,7 @@ static bool table_init(struct table *table, size_t batches, size_t subjects) {
     return table->logs && table->ranks && table->slowest && table->sorted && table->order && table->column;
 }
 
-static void table_free(struct table *table) {
+static void table_free(struct significance_table *table) {
     free(table->logs);
     free(table->ranks);
     free(table->slowest);
@@ -53,23 +53,23 @@ int64_t median_without(const int64_t *sorted, size_t count, size_t position) {
     return a + (b - a) / 2;
 }
 
-struct pair {
+struct subject_value {
     int64_t value;
     size_t subject;
 };
 
 static int compare_pairs(const void *a, const void *b) {
-    const struct pair *left = a, *right = b;
+    const struct subject_value *left = a, *right = b;
     if (left->value != right->value)
         return left->value < right->value ? -1 : 1;
     return left->subject < right->subject ? -1 : left->subject > right->subject;
 }
 
 /* Adds one batch: every subject's place (ties share the mean place) and its distance from the others' median. */
-static bool add_block(struct table *table, const int64_t *self, struct pair *pairs) {
+static bool add_block(struct significance_table *table, const int64_t *self, struct subject_value *pairs) {
     size_t n = table->subjects;
     for (size_t i = 0; i < n; i++)
-        pairs[i] = (struct pair){self[i], i};
+        pairs[i] = (struct subject_value){self[i], i};
     qsort(pairs, n, sizeof *pairs, compare_pairs);
     if (pairs[n - 1].value <= 0)
         return false;
@@ -95,7 +95,7 @@ static bool add_block(struct table *table, const int64_t *self, struct pair *pai
 }
 
 /* Lag-1 autocorrelation of a column about its mean, and its sum of squares as weight. */
-static double column_correlation(const struct table *table, size_t subject, double *squares) {
+static double column_correlation(const struct significance_table *table, size_t subject, double *squares) {
     double mean = 0, product = 0;
     for (size_t b = 0; b < table->batches; b++)
         mean += table->logs[b * table->subjects + subject];
@@ -111,7 +111,7 @@ static double column_correlation(const struct table *table, size_t subject, doub
 }
 
 /* Batches that count as independent: K (1 - r) / (1 + r), r the mean autocorrelation over the subjects. */
-static double independent_batches(const struct table *table) {
+static double independent_batches(const struct significance_table *table) {
     double sum = 0;
     size_t counted = 0;
     for (size_t i = 0; i < table->subjects; i++) {
@@ -139,7 +139,7 @@ double binomial_tail(unsigned trials, unsigned hits, double chance) {
 /* Where the speed of a job drifts (another job comes or goes), too few batches count as independent for counting. A
  * subject that was slower all the while by more than other jobs explain, and by many times the drift, is slow all the
  * same: chance that a drift as slow as DRIFT_CORRELATION, with the steps seen, stands so high. */
-static double chance_of_level(const struct table *table, size_t subject) {
+static double chance_of_level(const struct significance_table *table, size_t subject) {
     double sum = 0, squares = 0, least = INFINITY;
     for (size_t b = 0; b < table->batches; b++) {
         double here = table->logs[b * table->subjects + subject];
@@ -153,7 +153,7 @@ static double chance_of_level(const struct table *table, size_t subject) {
 }
 
 /* How likely it is the slowest as often, and stands as high among the others, as it does. */
-static double chance_of_places(const struct table *table, size_t subject, double independent) {
+static double chance_of_places(const struct significance_table *table, size_t subject, double independent) {
     double n = (double)table->subjects, k = (double)table->batches;
     if (independent < INDEPENDENT_MIN)
         return 1;
@@ -168,7 +168,7 @@ static double chance_of_places(const struct table *table, size_t subject, double
     return both < 1 ? both : 1;
 }
 
-static double chance_of(const struct table *table, size_t subject, double independent) {
+static double chance_of(const struct significance_table *table, size_t subject, double independent) {
     if (table->batches < TIME_BATCHES_MIN)
         return 1;
     double places = chance_of_places(table, subject, independent);
@@ -186,7 +186,8 @@ static int compare_doubles(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-static void describe(const struct table *table, size_t subject, double independent, struct significance *out) {
+static void describe(const struct significance_table *table, size_t subject, double independent,
+                     struct significance *out) {
     unsigned slow = 0;
     for (size_t b = 0; b < table->batches; b++) {
         table->column[b] = exp(table->logs[b * table->subjects + subject]);
@@ -203,8 +204,8 @@ static void describe(const struct table *table, size_t subject, double independe
 }
 
 double significance_judge(const int64_t *self, size_t batches, size_t subjects, struct significance *out) {
-    struct table table;
-    struct pair *pairs = calloc(subjects, sizeof *pairs);
+    struct significance_table table;
+    struct subject_value *pairs = calloc(subjects, sizeof *pairs);
     double independent = -1;
     for (size_t i = 0; i < subjects; i++)
         out[i] = (struct significance){.p = 1};

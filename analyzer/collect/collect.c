@@ -22,7 +22,7 @@ struct host {
     size_t count;
 };
 
-struct work {
+struct collect_work {
     const struct collection *collection;
     const struct collect_request *request;
     struct mapped mapped;
@@ -121,7 +121,7 @@ static bool is_same_host(const struct collect_item *a, const struct collect_item
 }
 
 /* Items are in the order of their hosts; those that were refused have none. `slots` has room for all items. */
-static void split_by_host(struct collection *collection, struct work *work, struct collect_item **slots) {
+static void split_by_host(struct collection *collection, struct collect_work *work, struct collect_item **slots) {
     for (size_t i = 0; i < collection->count; i++) {
         if (collection->items[i].reason[0])
             continue;
@@ -133,7 +133,7 @@ static void split_by_host(struct collection *collection, struct work *work, stru
     collection->hosts = work->count;
 }
 
-static void collect_host(struct work *work, const struct host *host) {
+static void collect_host(struct collect_work *work, const struct host *host) {
     int directory = work->collection->directory;
     bool here = strcmp(host->items[0]->stub.boot_id, work->request->boot_id) == 0;
     if (!here)
@@ -146,13 +146,13 @@ static void collect_host(struct work *work, const struct host *host) {
 }
 
 static void *collect_some(void *argument) {
-    struct work *work = argument;
+    struct collect_work *work = argument;
     for (size_t i; (i = __atomic_fetch_add(&work->next, 1, __ATOMIC_RELAXED)) < work->count;)
         collect_host(work, &work->hosts[i]);
     return NULL;
 }
 
-static void collect_hosts(struct work *work) {
+static void collect_hosts(struct collect_work *work) {
     size_t wanted = work->request->at_once < work->count ? work->request->at_once : work->count, started = 0;
     pthread_t *threads = calloc(wanted + 1, sizeof *threads);
     while (threads && started + 1 < wanted && pthread_create(&threads[started], NULL, collect_some, work) == 0)
@@ -167,7 +167,7 @@ bool collect_all(struct collection *collection, int directory, const struct coll
     *collection = (struct collection){.directory = directory};
     if (!list_stubs(collection))
         return false;
-    struct work work = {.collection = collection, .request = request};
+    struct collect_work work = {.collection = collection, .request = request};
     struct collect_item **slots = calloc(collection->count + 1, sizeof(struct collect_item *));
     work.hosts = calloc(collection->count + 1, sizeof *work.hosts);
     bool enough_memory = slots && work.hosts && mapped_list(&work.mapped);

@@ -54,7 +54,7 @@ static int print(const struct options *options, const struct call_tree *tree, co
 }
 
 /* What the tree is made of. */
-struct part {
+struct tree_input {
     const struct options *options;
     const struct job *job;
     const struct filter *filter;
@@ -62,7 +62,7 @@ struct part {
     const struct site_waits *waits; /* NULL where they were not asked for */
 };
 
-static int build(const struct part *part, const struct call_sites *sites) {
+static int build(const struct tree_input *part, const struct call_sites *sites) {
     struct call_tree tree;
     struct call_tree_context context = {.noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
                                         .waits = part->waits != NULL,
@@ -82,7 +82,7 @@ static int build(const struct part *part, const struct call_sites *sites) {
     return code;
 }
 
-static int show(const struct part *part) {
+static int show(const struct tree_input *part) {
     struct call_sites sites;
     int code = call_sites_open(&sites, part->options, part->job->dumps, part->job->count);
     if (code == EXIT_FINE)
@@ -98,11 +98,11 @@ static int show_with_waits(const struct options *options) {
     int code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
-    const struct part part = {.options = options,
-                              .job = &session.job,
-                              .filter = &session.selection.filter,
-                              .scope = &session.scope,
-                              .waits = &session.analysis.waits.sites};
+    const struct tree_input part = {.options = options,
+                                    .job = &session.job,
+                                    .filter = &session.selection.filter,
+                                    .scope = &session.scope,
+                                    .waits = &session.analysis.waits.sites};
     code = part.waits->no_memory ? input_no_memory() : show(&part);
     session_close(&session);
     return code;
@@ -119,7 +119,7 @@ static int show_without_waits(const struct options *options, const struct select
     if (code == EXIT_FINE)
         code = selected_time_find(&time, &job, selection);
     if (code == EXIT_FINE)
-        code = show(&(struct part){options, &job, &selection->filter, &time.scope, NULL});
+        code = show(&(struct tree_input){options, &job, &selection->filter, &time.scope, NULL});
     selected_time_free(&time);
     job_free(&job);
     dump_set_close(&set);

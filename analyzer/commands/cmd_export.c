@@ -106,7 +106,7 @@ static bool walk_communicators(const struct export *export, const struct dump *d
     return true;
 }
 
-static const struct walk {
+static const struct export_walk {
     const struct export_table *table;
     bool (*walk)(const struct export *export, const struct dump *dump, size_t d);
 } walks[] = {
@@ -116,8 +116,8 @@ static const struct walk {
     {&export_communicators, walk_communicators},
 };
 
-static const struct walk *find_walk(const char *name) {
-    const struct walk *walk = walks;
+static const struct export_walk *find_walk(const char *name) {
+    const struct export_walk *walk = walks;
     while (strcmp(walk->table->name, name) != 0) /* --table's choices are these names */
         walk++;
     return walk;
@@ -125,7 +125,7 @@ static const struct walk *find_walk(const char *name) {
 
 static int print(const struct options *options, const struct dump_set *set, const struct filter *filter,
                  const struct scope *scope) {
-    const struct walk *walk = find_walk(option_text(options, "table"));
+    const struct export_walk *walk = find_walk(option_text(options, "table"));
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)

@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-struct job {
+struct launched_job {
     struct run_settings settings;
     struct run_notes notes;
     time_t started;
@@ -89,7 +89,7 @@ static int take_knob(struct run_settings *settings, const char *text) {
 }
 
 /* Later sources win: environment, DeepSpeed configuration, -e, -o. */
-static int gather_settings(const struct options *options, struct job *job) {
+static int gather_settings(const struct options *options, struct launched_job *job) {
     if (!take_environment(&job->settings))
         return out_of_memory();
     const char *config = option_text(options, "ds-config"), *directory = option_text(options, "output-dir");
@@ -112,7 +112,7 @@ static int gather_settings(const struct options *options, struct job *job) {
 /* ---- run id and directory -------------------------------------------------------------------- */
 
 /* Run ids become file names: what the library would replace in one is replaced here already, for the collection. */
-static bool set_clean_run_id(struct job *job, const char *given) {
+static bool set_clean_run_id(struct launched_job *job, const char *given) {
     char id[64];
     snprintf(id, sizeof id, "%s", given);
     for (char *c = id; *c; c++)
@@ -123,7 +123,7 @@ static bool set_clean_run_id(struct job *job, const char *given) {
 
 /* Under a launcher every rank has a `commtap run` of its own and all must agree: the library derives the id from what
  * the launcher tells each of them. Around a launcher there is one of us, and any unique name does. */
-static bool choose_run_id(struct job *job) {
+static bool choose_run_id(struct launched_job *job) {
     const char *given = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
     if (given && *given)
         return set_clean_run_id(job, given);
@@ -142,7 +142,7 @@ static bool choose_run_id(struct job *job) {
 }
 
 /* Makes COMMTAP_DIR absolute: ranks may start elsewhere. */
-static bool choose_directory(struct job *job) {
+static bool choose_directory(struct launched_job *job) {
     const char *given = run_settings_get(&job->settings, "COMMTAP_DIR");
     const char *run_id = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
     char here[PATH_MAX], *absolute = NULL;
@@ -175,7 +175,7 @@ static int make_directories(char *path) {
 }
 
 /* A wrong directory should show before the job has run for a day, not after. */
-static int prepare_directory(struct job *job) {
+static int prepare_directory(struct launched_job *job) {
     const char *path = run_settings_get(&job->settings, "COMMTAP_DIR");
     if (job->rank >= 0 || !path)
         return EXIT_FINE;
@@ -202,7 +202,7 @@ static int prepare_directory(struct job *job) {
 
 /* ---- the library ----------------------------------------------------------------------------- */
 
-static int preload_library(struct job *job) {
+static int preload_library(struct launched_job *job) {
     char tried[PATH_MAX + 128];
     char *library = run_library_path(tried, sizeof tried);
     int code = EXIT_FINE;
@@ -225,7 +225,7 @@ static int preload_library(struct job *job) {
 
 /* A program built with GCC's AddressSanitizer ends at once where its runtime is not the first library, which nothing
  * preloaded can change from outside; asked not to insist it runs as well. Others do not look at the variable. */
-static int let_sanitizers_run(struct job *job) {
+static int let_sanitizers_run(struct launched_job *job) {
     const char *given = getenv("ASAN_OPTIONS");
     char *value;
     if (asprintf(&value, "%s%sverify_asan_link_order=0", given ? given : "", given && *given ? ":" : "") < 0)
@@ -256,7 +256,7 @@ static void print_next_step(const char *directory) {
 }
 
 /* Says what can be established about a command that left no dump, else what may be the case. */
-static void explain_nothing(const struct job *job, char *const *argv) {
+static void explain_nothing(const struct launched_job *job, char *const *argv) {
     const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
     fputs("commtap: no dump was written: ", stderr);
     if (enable && !strcmp(enable, "0")) {
@@ -276,7 +276,7 @@ static void explain_nothing(const struct job *job, char *const *argv) {
         stderr);
 }
 
-static void print_summary(const struct job *job, const struct run_collection *found) {
+static void print_summary(const struct launched_job *job, const struct run_collection *found) {
     fprintf(stderr, "commtap: %zu dump%s in ", found->dumps, found->dumps == 1 ? "" : "s");
     print_quoted(job->shown);
     if (found->collected)
@@ -289,7 +289,7 @@ static void print_summary(const struct job *job, const struct run_collection *fo
 }
 
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
-static void finish(struct job *job, char *const *argv) {
+static void finish(struct launched_job *job, char *const *argv) {
     const char *directory = run_settings_get(&job->settings, "COMMTAP_DIR");
     struct run_collection found = {0};
     if (!directory)
@@ -319,7 +319,7 @@ static void finish(struct job *job, char *const *argv) {
     }
 }
 
-static int run_command(struct job *job, char **arguments) {
+static int run_command(struct launched_job *job, char **arguments) {
     enum run_launcher launcher = run_launcher_of(arguments[0]);
     char **argv = run_launcher_arguments(launcher, arguments, &job->settings, &job->notes);
     if (!argv)
@@ -340,7 +340,7 @@ static int run_command(struct job *job, char **arguments) {
 }
 
 static int run(const struct options *options) {
-    struct job job = {.started = time(NULL), .rank = run_rank_under_launcher()};
+    struct launched_job job = {.started = time(NULL), .rank = run_rank_under_launcher()};
     int code = gather_settings(options, &job);
     if (code == EXIT_FINE && (!choose_run_id(&job) || !choose_directory(&job)))
         code = out_of_memory();

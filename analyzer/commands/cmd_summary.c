@@ -128,7 +128,7 @@ static int print(const struct options *options, const struct summary *summary, c
 }
 
 /* What is summed up. */
-struct part {
+struct summary_input {
     const struct options *options;
     const struct dump_set *set;
     const struct filter *filter;
@@ -137,7 +137,7 @@ struct part {
 };
 
 /* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
-static int build(struct summary *summary, const struct part *part, unsigned by, struct site_labels *labels) {
+static int build(struct summary *summary, const struct summary_input *part, unsigned by, struct site_labels *labels) {
     bool done = part->scope->limited ? summary_build_scope(summary, part->set, part->scope, by, labels)
                 : labels             ? summary_build_sites(summary, part->set, part->filter, by, labels)
                                      : summary_build(summary, part->set, part->filter, by);
@@ -145,7 +145,7 @@ static int build(struct summary *summary, const struct part *part, unsigned by, 
 }
 
 /* The entries keep their labels: symbols are not needed any more when they are printed. */
-static int build_by_site(struct summary *summary, const struct part *part, unsigned by) {
+static int build_by_site(struct summary *summary, const struct summary_input *part, unsigned by) {
     struct call_sites sites;
     int code = call_sites_open(&sites, part->options, part->set->dumps, part->set->count);
     if (code == EXIT_FINE) {
@@ -184,7 +184,7 @@ static int read_layout(struct layout *layout, const struct options *options) {
 }
 
 /* What was left of the job's collectives once everybody had come. */
-static int add_transfers(struct summary *summary, const struct part *part) {
+static int add_transfers(struct summary *summary, const struct summary_input *part) {
     if (part->scope->limited || part->filter->rank_count > 0) {
         fputs("commtap summary: --transfers is about all ranks and the whole run: not with --rank, --from, --to, "
               "--step\n",
@@ -195,7 +195,7 @@ static int add_transfers(struct summary *summary, const struct part *part) {
     return done ? EXIT_FINE : input_no_memory();
 }
 
-static int summarise(const struct part *part, const struct layout *layout) {
+static int summarise(const struct summary_input *part, const struct layout *layout) {
     struct summary summary;
     int code = layout->by & SUMMARY_BY_SITE ? build_by_site(&summary, part, layout->by)
                                             : build(&summary, part, layout->by, NULL);
@@ -211,7 +211,7 @@ static int summarise(const struct part *part, const struct layout *layout) {
     return code;
 }
 
-static int summarise_as_deepspeed(const struct part *part) {
+static int summarise_as_deepspeed(const struct summary_input *part) {
     struct deepspeed log;
     struct output output;
     if (!deepspeed_build(&log, part->set, part->scope->limited ? part->scope : NULL, part->filter))
@@ -267,11 +267,11 @@ static int sum_up(const struct options *options, const struct selection *selecti
         code = selected_time_find(&time, &job, selection);
     }
     if (code == EXIT_FINE) {
-        const struct part part = {.options = options,
-                                  .set = time.scope.limited ? &job.selected : set,
-                                  .filter = &selection->filter,
-                                  .scope = &time.scope,
-                                  .job = &job};
+        const struct summary_input part = {.options = options,
+                                           .set = time.scope.limited ? &job.selected : set,
+                                           .filter = &selection->filter,
+                                           .scope = &time.scope,
+                                           .job = &job};
         if (time.scope.limited)
             say_other_jobs(&job);
         code = option_given(options, "compat") ? summarise_as_deepspeed(&part) : summarise(&part, layout);

@@ -294,14 +294,14 @@ static void find_calls(struct mismatch *mismatch, const struct world *world) {
 
 /* ---- histories ------------------------------------------------------------------------------- */
 
-struct history {
+struct member_progress {
     const struct membership *member;
     struct progress progress;
 };
 
 /* The longest history is compared with all others; where the first one differs, everybody takes a side. */
 static bool compare_histories(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
-                              const struct history *histories, size_t count, struct sided *sides) {
+                              const struct member_progress *histories, size_t count, struct sided *sides) {
     size_t longest = 0;
     uint64_t first = UINT64_MAX, known_equal = 0;
     for (size_t i = 1; i < count; i++)
@@ -336,7 +336,7 @@ static bool compare_histories(struct mismatch *mismatch, struct world *world, st
 /* Collectives are hashed when they return: the one that members sit in is compared by its slots. Those who have left it
  * already, a Bcast's root for one, are asked for their record. */
 static bool compare_current(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator,
-                            const struct history *histories, size_t count, struct sided *sides) {
+                            const struct member_progress *histories, size_t count, struct sided *sides) {
     uint64_t seq = UINT64_MAX;
     for (size_t i = 0; i < count; i++)
         if (histories[i].progress.enqueued > histories[i].progress.hashed && histories[i].progress.hashed < seq)
@@ -369,7 +369,7 @@ static bool compare_current(struct mismatch *mismatch, struct world *world, stru
 }
 
 static bool look_at(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator) {
-    struct history *histories = malloc(communicator->present_count * sizeof *histories);
+    struct member_progress *histories = malloc(communicator->present_count * sizeof *histories);
     struct sided *sides = malloc(communicator->present_count * sizeof *sides);
     size_t count = 0;
     bool done = histories && sides;

@@ -240,8 +240,8 @@ bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
         read_party(&b, p);
     for (uint32_t p = 0; done && p < world->dump_count; p++)
         note_messages(&b, p);
-    messages_sort(&b.sends);
-    messages_sort(&b.receives);
+    pending_messages_sort(&b.sends);
+    pending_messages_sort(&b.receives);
     for (uint32_t p = 0; done && p < world->dump_count; p++)
         add_waits(&b, p);
     if (waits->stalled_count > 0)

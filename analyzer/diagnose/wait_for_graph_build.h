@@ -7,16 +7,16 @@
 #define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_BUILD_H
 
 #include "analyzer/diagnose/wait_for_graph.h"
-#include "analyzer/diagnose/messages.h"
+#include "analyzer/diagnose/pending_messages.h"
 
 struct reach;
 
 struct builder {
     struct wait_for_graph *waits;
     struct world *world;
-    struct messages sends, receives; /* posted, not seen complete */
-    uint32_t *members_of;            /* per communicator and side: node of any member, AND_OR_GRAPH_NO_NODE */
-    uint32_t *index;                 /* hash of stalled: number + 1, 0 = free */
+    struct pending_messages sends, receives; /* posted, not seen complete */
+    uint32_t *members_of;                    /* per communicator and side: node of any member, AND_OR_GRAPH_NO_NODE */
+    uint32_t *index;                         /* hash of stalled: number + 1, 0 = free */
     size_t index_size;
     size_t room, stalled_room;
     uint32_t free_node;  /* waits for nobody */

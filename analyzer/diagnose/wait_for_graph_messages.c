@@ -71,7 +71,7 @@ uint32_t wait_for_message(struct builder *b, const struct operation *o) {
         return b->free_node;
     uint64_t uid = uid_of(b->world, o->party, o->local);
     if (o->peer == PEER_ANY) {
-        if (!uid || messages_match(&b->sends, o->party, NOBODY, uid, o->tag, SEQ_NONE) ||
+        if (!uid || pending_messages_match(&b->sends, o->party, NOBODY, uid, o->tag, SEQ_NONE) ||
             may_be_over(b, o, NOBODY, FLAG_SEND))
             return b->free_node;
         return wait_for_any_member(b, o->party, o->local);
@@ -79,7 +79,7 @@ uint32_t wait_for_message(struct builder *b, const struct operation *o) {
     uint32_t from = world_peer(b->world, o->party, o->local, o->peer);
     if (from == NOBODY)
         return b->free_node;
-    if (uid && messages_match(&b->sends, o->party, from, uid, o->tag, o->seq))
+    if (uid && pending_messages_match(&b->sends, o->party, from, uid, o->tag, o->seq))
         return wait_for_transfer(b, from);
     return may_be_over(b, o, from, FLAG_SEND) ? b->free_node : from;
 }
@@ -93,7 +93,7 @@ uint32_t wait_for_receiver(struct builder *b, const struct operation *o) {
     if (to == NOBODY || (o->maybe_over && may_be_buffered(o)))
         return b->free_node;
     uint64_t uid = uid_of(b->world, o->party, o->local);
-    if (uid && messages_match(&b->receives, o->party, to, uid, o->tag, o->seq))
+    if (uid && pending_messages_match(&b->receives, o->party, to, uid, o->tag, o->seq))
         return wait_for_transfer(b, to);
     return may_be_over(b, o, to, FLAG_RECV) ? b->free_node : to;
 }
@@ -115,8 +115,8 @@ static void note_message(struct builder *b, uint32_t party, uint32_t local, int3
     uint64_t uid = uid_of(b->world, party, local);
     uint32_t at = peer == PEER_ANY ? NOBODY : world_peer(b->world, party, local, peer);
     if (uid && (at != NOBODY || (peer == PEER_ANY && !send)))
-        messages_add(send ? &b->sends : &b->receives,
-                     (struct message){.at = at, .of = party, .uid = uid, .tag = tag, .seq = seq});
+        pending_messages_add(send ? &b->sends : &b->receives,
+                             (struct pending_message){.at = at, .of = party, .uid = uid, .tag = tag, .seq = seq});
 }
 
 void note_messages(struct builder *b, uint32_t p) {

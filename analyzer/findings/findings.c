@@ -372,7 +372,7 @@ static void add_refused(struct findings *findings, const struct straggler_analys
 /* ---- how the job ended ----------------------------------------------------------------------- */
 
 /* What the first busy thread of a rank is doing. Equal keys: the same thing. */
-struct doing {
+struct rank_activity {
     size_t dump;
     const char *call;                                 /* NULL: its own code */
     uint64_t communicator;                            /* uid, 0 = none */
@@ -384,9 +384,10 @@ struct doing {
     int64_t since_ns; /* common */
 };
 
-static struct doing find_doing(const struct straggler_analysis *analysis, size_t d) {
+static struct rank_activity find_doing(const struct straggler_analysis *analysis, size_t d) {
     const struct dump *dump = analysis->clock->dumps[d];
-    struct doing doing = {.dump = d, .seq = SEQ_NONE, .peer = RANK_UNKNOWN, .communicator_name = "", .since_ns = -1};
+    struct rank_activity doing = {
+        .dump = d, .seq = SEQ_NONE, .peer = RANK_UNKNOWN, .communicator_name = "", .since_ns = -1};
     for (uint32_t i = 0; i < dump->in_flight_count; i++) {
         struct in_flight slot = dump->in_flight[i];
         if (slot.tid == 0)
@@ -415,15 +416,15 @@ static struct doing find_doing(const struct straggler_analysis *analysis, size_t
     return doing;
 }
 
-static bool same_doing(const struct doing *a, const struct doing *b) {
+static bool same_doing(const struct rank_activity *a, const struct rank_activity *b) {
     if (!a->call || !b->call)
         return a->call == b->call;
     return strcmp(a->call, b->call) == 0 && a->communicator == b->communicator && a->seq == b->seq &&
            (a->seq != SEQ_NONE || a->peer == b->peer);
 }
 
-static void say_doing(char *text, size_t size, const struct straggler_analysis *analysis, const struct doing *doing,
-                      bool plural, int64_t start_ns) {
+static void say_doing(char *text, size_t size, const struct straggler_analysis *analysis,
+                      const struct rank_activity *doing, bool plural, int64_t start_ns) {
     char since[32], site[192];
     say_seconds(since, sizeof since, doing->since_ns > start_ns ? doing->since_ns - start_ns : 0);
     if (!doing->call) {
@@ -446,7 +447,8 @@ static void say_doing(char *text, size_t size, const struct straggler_analysis *
 }
 
 /* On an intercommunicator a rank waits for the other group, or for the root there. */
-static bool is_awaited(const struct doing *doing, const struct communicator_definition *definition, int32_t rank) {
+static bool is_awaited(const struct rank_activity *doing, const struct communicator_definition *definition,
+                       int32_t rank) {
     if (definition->uid != doing->communicator)
         return false;
     return definition->kind != COMMUNICATOR_INTER ||
@@ -454,7 +456,7 @@ static bool is_awaited(const struct doing *doing, const struct communicator_defi
 }
 
 /* Ranks of the communicator that have not entered that collective, as far as their dumps tell. */
-static void say_awaited(char *text, size_t size, const struct job *job, const struct doing *doing) {
+static void say_awaited(char *text, size_t size, const struct job *job, const struct rank_activity *doing) {
     int32_t *ranks = doing->seq != SEQ_NONE ? malloc(job->count * sizeof *ranks) : NULL;
     size_t count = 0;
     for (size_t d = 0; ranks && d < job->count; d++)
@@ -494,10 +496,10 @@ static void say_all_doing(char *text, size_t size, struct group_of_ranks *group,
             append(text, size, "; ...");
             return;
         }
-        struct doing doing = find_doing(group->analysis, of[i]);
+        struct rank_activity doing = find_doing(group->analysis, of[i]);
         size_t same = 0;
         for (size_t j = i; j < count; j++) {
-            struct doing other = find_doing(group->analysis, of[j]);
+            struct rank_activity other = find_doing(group->analysis, of[j]);
             if (group->said[j] || !same_doing(&doing, &other))
                 continue;
             group->said[j] = true;

@@ -19,7 +19,7 @@
 
 enum { WATCHDOG_NS = 200000000, NAME = 96, RANKS_NAMED = 16384 };
 
-struct group {
+struct process_group {
     char name[NAME]; /* "0" */
     char text[NAME]; /* "default_pg" */
     int32_t *members;
@@ -37,7 +37,7 @@ struct flight {
     struct import_limits *limits;
     struct entry *entries;
     size_t count, capacity, document_first;
-    struct group *groups; /* of the present document, by name */
+    struct process_group *groups; /* of the present document, by name */
     size_t group_count;
     struct trace trace; /* of the documents so far */
     bool reading, no_memory, repeated;
@@ -90,7 +90,7 @@ static int64_t integer_or(const json_t *object, const char *key, int64_t otherwi
 }
 
 static int compare_groups(const void *a, const void *b) {
-    return strcmp(((const struct group *)a)->name, ((const struct group *)b)->name);
+    return strcmp(((const struct process_group *)a)->name, ((const struct process_group *)b)->name);
 }
 
 static bool add_groups(struct flight *flight, json_t *groups) {
@@ -103,7 +103,7 @@ static bool add_groups(struct flight *flight, json_t *groups) {
     if (!flight->groups)
         return false;
     json_object_foreach(groups, name, value) {
-        struct group *group = &flight->groups[flight->group_count++];
+        struct process_group *group = &flight->groups[flight->group_count++];
         const char *text = json_string_value(json_object_get(value, "desc"));
         snprintf(group->name, sizeof group->name, "%s", name);
         snprintf(group->text, sizeof group->text, "%s", text ? text : name);
@@ -232,15 +232,15 @@ static int32_t rank_of(const char *name) {
     return (int32_t)strtol(first, NULL, 10);
 }
 
-static struct group *group_of(const struct flight *flight, const char *name) {
-    struct group key;
+static struct process_group *group_of(const struct flight *flight, const char *name) {
+    struct process_group key;
     snprintf(key.name, sizeof key.name, "%s", name);
     return flight->group_count > 0 ? bsearch(&key, flight->groups, flight->group_count, sizeof key, compare_groups)
                                    : NULL;
 }
 
 /* SIZE_MAX: memory is short, or a limit is exceeded. */
-static size_t communicator_of(struct flight *flight, struct group *group) {
+static size_t communicator_of(struct flight *flight, struct process_group *group) {
     if (group->place == 0) {
         size_t made = trace_communicator(&flight->trace, group->text, group->members, group->count);
         if (made == SIZE_MAX ||
@@ -252,7 +252,7 @@ static size_t communicator_of(struct flight *flight, struct group *group) {
 }
 
 static bool place_entry(struct flight *flight, const struct entry *entry, int32_t rank) {
-    struct group *group = group_of(flight, entry->group);
+    struct process_group *group = group_of(flight, entry->group);
     struct trace_event event = entry->event;
     if (!group || group->count == 0) {
         flight->dropped++;

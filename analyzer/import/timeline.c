@@ -20,7 +20,7 @@
 enum { SLACK_NS = 1000000, DEGREE_MOST = 1 << 12, THREADS_MOST = 1 << 20 };
 
 /* Whom an operation connects. */
-enum scope { SCOPE_NEXT, SCOPE_PREVIOUS, SCOPE_TENSOR, SCOPE_DATA, SCOPE_ENDS, SCOPE_WORLD, SCOPES };
+enum operation_scope { SCOPE_NEXT, SCOPE_PREVIOUS, SCOPE_TENSOR, SCOPE_DATA, SCOPE_ENDS, SCOPE_WORLD, SCOPES };
 
 enum { TAG_FORWARD = 0, TAG_BACKWARD = 1 };
 
@@ -43,7 +43,7 @@ static const struct trace_call calls[] = {
 enum { CALLS = sizeof calls / sizeof *calls, LOCAL_WORK = 9 /* and all after it */, OTHER_WORK = CALLS - 1 };
 
 static const struct {
-    enum scope scope;
+    enum operation_scope scope;
     int32_t tag;
 } places[LOCAL_WORK] = {
     {SCOPE_NEXT, TAG_FORWARD},  {SCOPE_PREVIOUS, TAG_FORWARD}, {SCOPE_PREVIOUS, TAG_BACKWARD},
@@ -67,7 +67,7 @@ struct thread {
     bool communication;
 };
 
-struct timeline {
+struct imported_timeline {
     struct import_limits *limits;
     struct item *items;
     size_t item_count, item_capacity, document_items;
@@ -78,14 +78,14 @@ struct timeline {
 };
 
 static void *begin(struct import_limits *limits) {
-    struct timeline *timeline = calloc(1, sizeof *timeline);
+    struct imported_timeline *timeline = calloc(1, sizeof *timeline);
     if (timeline)
         timeline->limits = limits;
     return timeline;
 }
 
 static void end(void *state) {
-    struct timeline *timeline = state;
+    struct imported_timeline *timeline = state;
     free(timeline->items);
     free(timeline->threads);
     free(timeline);
@@ -102,7 +102,7 @@ static bool small_number(const json_t *object, const char *key, uint32_t *number
 }
 
 /* "PP rank 3, TP rank 0, dp-comm" */
-static bool add_thread(struct timeline *timeline, const json_t *piece) {
+static bool add_thread(struct imported_timeline *timeline, const json_t *piece) {
     const char *name = json_string_value(json_object_get(json_object_get(piece, "args"), "name"));
     struct thread thread;
     char stream[32];
@@ -132,7 +132,7 @@ static uint32_t call_of(const char *name) {
     return call;
 }
 
-static bool add_item(struct timeline *timeline, const json_t *piece, const json_t *arguments) {
+static bool add_item(struct imported_timeline *timeline, const json_t *piece, const json_t *arguments) {
     struct item item = {.step = json_integer_value(json_object_get(arguments, "step")),
                         .call = call_of(json_string_value(json_object_get(piece, "name"))),
                         .rank = -1};
@@ -174,7 +174,7 @@ static bool piece(void *state, const char *key, const json_t *value) {
 }
 
 static bool document(void *state, const char *name) {
-    struct timeline *timeline = state;
+    struct imported_timeline *timeline = state;
     (void)name;
     bool any = timeline->document_items > 0 && timeline->thread_count > 0;
     timeline->document_items = 0;
@@ -190,16 +190,16 @@ static int compare_threads(const void *a, const void *b) {
     return left->thread < right->thread ? -1 : left->thread > right->thread;
 }
 
-static const struct thread *thread_of(const struct timeline *timeline, const struct item *item) {
+static const struct thread *thread_of(const struct imported_timeline *timeline, const struct item *item) {
     struct thread key = {.process = item->process, .thread = item->thread};
     return bsearch(&key, timeline->threads, timeline->thread_count, sizeof key, compare_threads);
 }
 
-static int32_t rank_at(const struct timeline *timeline, int32_t data, int32_t pipeline, int32_t tensor) {
+static int32_t rank_at(const struct imported_timeline *timeline, int32_t data, int32_t pipeline, int32_t tensor) {
     return (pipeline * timeline->data + data) * timeline->tensor + tensor;
 }
 
-static const char *find_degrees(struct timeline *timeline) {
+static const char *find_degrees(struct imported_timeline *timeline) {
     qsort(timeline->threads, timeline->thread_count, sizeof *timeline->threads, compare_threads);
     timeline->data = timeline->pipeline = timeline->tensor = 1;
     for (size_t i = 0; i < timeline->item_count; i++) {
@@ -218,7 +218,7 @@ static const char *find_degrees(struct timeline *timeline) {
     return world <= TRACE_RANKS_MOST ? NULL : "more ranks than can be imported";
 }
 
-static bool place_items(struct timeline *timeline, struct trace *trace) {
+static bool place_items(struct imported_timeline *timeline, struct trace *trace) {
     if (!trace_set_world(trace, timeline->data * timeline->pipeline * timeline->tensor))
         return false;
     for (size_t i = 0; i < timeline->item_count; i++) {
@@ -329,7 +329,7 @@ static void rebuild_entries(struct item *items, size_t count, int64_t *room) {
         items[i].enter_ns = entry_of(&ends, &items[i]);
 }
 
-static const char *rebuild(struct timeline *timeline) {
+static const char *rebuild(struct imported_timeline *timeline) {
     if (!close_gaps(timeline->items, timeline->item_count))
         return "steps that are years long";
     int64_t *ends = malloc((2 * timeline->item_count + 1) * sizeof *ends);
@@ -354,15 +354,15 @@ struct grid {
     int32_t data, pipeline, tensor;
 };
 
-static struct grid grid_of(const struct timeline *timeline, int32_t rank) {
+static struct grid grid_of(const struct imported_timeline *timeline, int32_t rank) {
     return (struct grid){.tensor = rank % timeline->tensor,
                          .data = rank / timeline->tensor % timeline->data,
                          .pipeline = rank / timeline->tensor / timeline->data};
 }
 
 /* The communicator of an operation, SIZE_MAX where memory is short. `members` has room for the world. */
-static size_t make_communicator(const struct timeline *timeline, struct trace *trace, enum scope scope, struct grid at,
-                                int32_t *members) {
+static size_t make_communicator(const struct imported_timeline *timeline, struct trace *trace,
+                                enum operation_scope scope, struct grid at, int32_t *members) {
     char name[96];
     uint32_t count = 0;
     switch (scope) {
@@ -417,8 +417,8 @@ static bool make_work(struct trace *trace, const struct item *item) {
 }
 
 /* The same, remembered per rank and scope: `known` has room for SCOPES of each rank, index + 1. */
-static size_t communicator_of(const struct timeline *timeline, struct trace *trace, enum scope scope, int32_t rank,
-                              int32_t *members, uint32_t *known) {
+static size_t communicator_of(const struct imported_timeline *timeline, struct trace *trace, enum operation_scope scope,
+                              int32_t rank, int32_t *members, uint32_t *known) {
     uint32_t *index = &known[(size_t)rank * SCOPES + scope];
     if (*index == 0) {
         size_t made = make_communicator(timeline, trace, scope, grid_of(timeline, rank), members);
@@ -429,7 +429,7 @@ static size_t communicator_of(const struct timeline *timeline, struct trace *tra
     return *index - 1;
 }
 
-static bool make_events(struct timeline *timeline, struct trace *trace) {
+static bool make_events(struct imported_timeline *timeline, struct trace *trace) {
     int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
     uint32_t *known = calloc((size_t)trace->world_size * SCOPES, sizeof *known);
     bool done = members && known;
@@ -442,7 +442,7 @@ static bool make_events(struct timeline *timeline, struct trace *trace) {
             continue;
         }
         struct grid at = grid_of(timeline, item->rank);
-        enum scope scope = places[item->call].scope;
+        enum operation_scope scope = places[item->call].scope;
         size_t communicator = communicator_of(timeline, trace, scope, item->rank, members, known);
         struct trace_event event = {.enter_ns = item->enter_ns,
                                     .leave_ns = item->end_ns,
@@ -467,7 +467,7 @@ static bool make_events(struct timeline *timeline, struct trace *trace) {
 }
 
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {
-    struct timeline *timeline = state;
+    struct imported_timeline *timeline = state;
     const char *refused = find_degrees(timeline);
     if (refused)
         return refused;

@@ -44,7 +44,7 @@ static uint64_t ticks_of(const struct plan *plan, int64_t ns) {
 
 /* ---- layout ---------------------------------------------------------------------------------- */
 
-struct part {
+struct planned_section {
     uint32_t kind, count, item_bytes;
 };
 
@@ -65,25 +65,27 @@ enum {
     PARTS
 };
 
-static void list_parts(const struct plan *plan, struct part parts[PARTS]) {
+static void list_parts(const struct plan *plan, struct planned_section parts[PARTS]) {
     uint32_t communicators = (uint32_t)plan->trace->communicator_count;
-    parts[PART_CALLS] = (struct part){SECTION_CALLS, (uint32_t)plan->trace->call_count, sizeof(struct call_name)};
-    parts[PART_ANCHORS] = (struct part){SECTION_ANCHORS, ANCHORS, sizeof(struct clock_anchor)};
-    parts[PART_IN_FLIGHT] = (struct part){SECTION_IN_FLIGHT, 1, sizeof(struct in_flight)};
-    parts[PART_PENDING] = (struct part){SECTION_PENDING, 1, sizeof(struct pending)};
-    parts[PART_PROGRESS] = (struct part){SECTION_PROGRESS, communicators + 1, sizeof(struct progress)};
-    parts[PART_DEFINITIONS] = (struct part){SECTION_DEFINITIONS, plan->definition_bytes, 1};
-    parts[PART_LANES] = (struct part){SECTION_LANES, 1, sizeof(struct lane_state)};
-    parts[PART_RING] = (struct part){SECTION_RING, plan->ring_records, sizeof(struct record)};
-    parts[PART_OPERATIONS] = (struct part){SECTION_OPERATIONS, plan->rows, sizeof(struct operation_row)};
-    parts[PART_SITES] = (struct part){SECTION_SITES, 1, sizeof(struct site_row)};
-    parts[PART_PEERS] = (struct part){SECTION_PEERS, plan->peer_rows, sizeof(struct peer_row)};
-    parts[PART_DEVICES] = (struct part){SECTION_DEVICES, 1, sizeof(struct device_state)};
-    parts[PART_DEVICE_ANCHORS] = (struct part){SECTION_DEVICE_ANCHORS, ANCHORS, sizeof(struct device_anchor)};
+    parts[PART_CALLS] =
+        (struct planned_section){SECTION_CALLS, (uint32_t)plan->trace->call_count, sizeof(struct call_name)};
+    parts[PART_ANCHORS] = (struct planned_section){SECTION_ANCHORS, ANCHORS, sizeof(struct clock_anchor)};
+    parts[PART_IN_FLIGHT] = (struct planned_section){SECTION_IN_FLIGHT, 1, sizeof(struct in_flight)};
+    parts[PART_PENDING] = (struct planned_section){SECTION_PENDING, 1, sizeof(struct pending)};
+    parts[PART_PROGRESS] = (struct planned_section){SECTION_PROGRESS, communicators + 1, sizeof(struct progress)};
+    parts[PART_DEFINITIONS] = (struct planned_section){SECTION_DEFINITIONS, plan->definition_bytes, 1};
+    parts[PART_LANES] = (struct planned_section){SECTION_LANES, 1, sizeof(struct lane_state)};
+    parts[PART_RING] = (struct planned_section){SECTION_RING, plan->ring_records, sizeof(struct record)};
+    parts[PART_OPERATIONS] = (struct planned_section){SECTION_OPERATIONS, plan->rows, sizeof(struct operation_row)};
+    parts[PART_SITES] = (struct planned_section){SECTION_SITES, 1, sizeof(struct site_row)};
+    parts[PART_PEERS] = (struct planned_section){SECTION_PEERS, plan->peer_rows, sizeof(struct peer_row)};
+    parts[PART_DEVICES] = (struct planned_section){SECTION_DEVICES, 1, sizeof(struct device_state)};
+    parts[PART_DEVICE_ANCHORS] =
+        (struct planned_section){SECTION_DEVICE_ANCHORS, ANCHORS, sizeof(struct device_anchor)};
 }
 
 static bool lay_out(struct dump_image *image, const struct plan *plan) {
-    struct part parts[PARTS];
+    struct planned_section parts[PARTS];
     list_parts(plan, parts);
     image->bytes = SECTION_ALIGN;
     for (size_t i = 0; i < PARTS; i++)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Dumps of equal run, world and generation are neighbours in a set. */
-struct candidate {
+struct job_candidate {
     size_t first, count;
     uint64_t started; /* latest start of a process */
 };
@@ -24,15 +24,15 @@ static bool same_job(const struct dump *a, const struct dump *b) {
            a->header->generation == b->header->generation;
 }
 
-static size_t list_candidates(const struct dump_set *set, const char *run, struct candidate *candidates) {
+static size_t list_candidates(const struct dump_set *set, const char *run, struct job_candidate *candidates) {
     size_t count = 0;
     for (size_t i = 0; i < set->count; i++) {
         const struct dump *dump = set->dumps[i];
         if (run && strcmp(dump->run_id, run) != 0)
             continue;
         if (count == 0 || !same_job(set->dumps[candidates[count - 1].first], dump))
-            candidates[count++] = (struct candidate){.first = i};
-        struct candidate *last = &candidates[count - 1];
+            candidates[count++] = (struct job_candidate){.first = i};
+        struct job_candidate *last = &candidates[count - 1];
         last->count++;
         if (dump->header->process_start_realtime_ns > last->started)
             last->started = dump->header->process_start_realtime_ns;
@@ -40,8 +40,8 @@ static size_t list_candidates(const struct dump_set *set, const char *run, struc
     return count;
 }
 
-static uint64_t run_started(const struct dump_set *set, const struct candidate *candidates, size_t count,
-                            const struct candidate *of) {
+static uint64_t run_started(const struct dump_set *set, const struct job_candidate *candidates, size_t count,
+                            const struct job_candidate *of) {
     uint64_t started = 0;
     for (size_t i = 0; i < count; i++)
         if (same_run(set->dumps[candidates[i].first], set->dumps[of->first]) && candidates[i].started > started)
@@ -50,8 +50,8 @@ static uint64_t run_started(const struct dump_set *set, const struct candidate *
 }
 
 /* The better of two: newest run, then newest generation, then most ranks, then newest. */
-static bool is_better(const struct dump_set *set, const struct candidate *all, size_t count, const struct candidate *a,
-                      const struct candidate *b) {
+static bool is_better(const struct dump_set *set, const struct job_candidate *all, size_t count,
+                      const struct job_candidate *a, const struct job_candidate *b) {
     const struct dump *left = set->dumps[a->first], *right = set->dumps[b->first];
     if (!same_run(left, right)) {
         uint64_t left_started = run_started(set, all, count, a), right_started = run_started(set, all, count, b);
@@ -64,8 +64,8 @@ static bool is_better(const struct dump_set *set, const struct candidate *all, s
     return a->started > b->started;
 }
 
-static void count_alternatives(struct job *job, const struct dump_set *set, const struct candidate *all, size_t count,
-                               const struct candidate *chosen) {
+static void count_alternatives(struct job *job, const struct dump_set *set, const struct job_candidate *all,
+                               size_t count, const struct job_candidate *chosen) {
     const struct dump *mine = set->dumps[chosen->first];
     for (size_t i = 0; i < count; i++) {
         const struct dump *dump = set->dumps[all[i].first];
@@ -100,7 +100,7 @@ static enum rank_end end_of(const struct dump *dump, bool (*alive)(const struct 
     return state & STATE_FINALISING ? END_IN_FINALIZE : END_KILLED;
 }
 
-static bool take_dumps(struct job *job, const struct dump_set *set, const struct candidate *chosen,
+static bool take_dumps(struct job *job, const struct dump_set *set, const struct job_candidate *chosen,
                        bool (*alive)(const struct dump *)) {
     job->dumps = calloc(chosen->count, sizeof *job->dumps);
     job->ends = calloc(chosen->count, sizeof *job->ends);
@@ -157,11 +157,11 @@ static bool find_missing(struct job *job) {
 
 int job_select(struct job *job, const struct dump_set *set, const char *run, bool (*alive)(const struct dump *)) {
     *job = (struct job){0};
-    struct candidate *candidates = calloc(set->count ? set->count : 1, sizeof *candidates);
+    struct job_candidate *candidates = calloc(set->count ? set->count : 1, sizeof *candidates);
     if (!candidates)
         return -2;
     size_t count = list_candidates(set, run, candidates);
-    const struct candidate *best = candidates;
+    const struct job_candidate *best = candidates;
     for (size_t i = 1; i < count; i++)
         if (is_better(set, candidates, count, &candidates[i], best))
             best = &candidates[i];

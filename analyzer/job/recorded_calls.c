@@ -34,7 +34,7 @@ struct posted {
     struct recorded_call call;
 };
 
-struct taking {
+struct call_taking {
     const struct dump *dump;
     struct posted *posted; /* by op */
     size_t count;
@@ -50,7 +50,7 @@ static int compare_posted(const void *a, const void *b) {
     return (left->op > right->op) - (left->op < right->op);
 }
 
-static bool note_posted(struct taking *taking, const struct record *record) {
+static bool note_posted(struct call_taking *taking, const struct record *record) {
     if ((taking->count & (taking->count - 1)) == 0) {
         struct posted *larger = realloc(taking->posted, (taking->count ? 2 * taking->count : 1) * sizeof *larger);
         if (!larger)
@@ -69,7 +69,7 @@ static bool note_posted(struct taking *taking, const struct record *record) {
     return true;
 }
 
-static bool find_posted(struct taking *taking, const struct scope *scope, size_t d) {
+static bool find_posted(struct call_taking *taking, const struct scope *scope, size_t d) {
     struct scope_walk walk;
     bool enough_memory = true;
     scope_walk_begin(&walk, scope, taking->dump, d);
@@ -83,7 +83,7 @@ static bool find_posted(struct taking *taking, const struct scope *scope, size_t
 }
 
 /* The ticks inside the call that posted what a record tells of. */
-static uint64_t posting_ticks(const struct taking *taking, const struct record *record) {
+static uint64_t posting_ticks(const struct call_taking *taking, const struct record *record) {
     if (record->kind == RECORD_POST)
         return record->t1 - record->t0;
     if (record->kind != RECORD_DONE || taking->count == 0)
@@ -98,7 +98,7 @@ static uint64_t posting_ticks(const struct taking *taking, const struct record *
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-static bool tell_held(struct taking *taking) {
+static bool tell_held(struct call_taking *taking) {
     bool holds = taking->holds;
     taking->holds = false;
     return !holds || taking->take(taking->context, &taking->held);
@@ -111,7 +111,7 @@ static bool is_call(const struct dump *dump, const struct record *record) {
     return kind && record->t1 >= record->t0;
 }
 
-static bool take_record(struct taking *taking, const struct record *record) {
+static bool take_record(struct call_taking *taking, const struct record *record) {
     if (record->flags & FLAG_RECEIVE_HALF) {
         if (taking->holds && taking->held_op == record->op && record->bytes != BYTES_UNKNOWN)
             taking->held.received_bytes = record->bytes;
@@ -139,7 +139,7 @@ static bool take_record(struct taking *taking, const struct record *record) {
 
 bool recorded_calls(const struct scope *scope, const struct dump *dump, size_t d,
                     bool (*take)(void *context, const struct recorded_call *call), void *context) {
-    struct taking taking = {.dump = dump, .take = take, .context = context};
+    struct call_taking taking = {.dump = dump, .take = take, .context = context};
     struct scope_walk walk;
     bool done = find_posted(&taking, scope, d);
     scope_walk_begin(&walk, scope, dump, d);

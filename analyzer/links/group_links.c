@@ -128,7 +128,7 @@ void group_links_merge(struct group_links *into, const struct group_links *from)
 /* ---- communicators against their like -------------------------------------------------------- */
 
 /* A communicator as one function and size shows it; of all its, the one that took most time. */
-struct group {
+struct judged_group {
     const struct group_cell *cell;
     const struct match_communicator *communicator;
     uint64_t hosts_hash;
@@ -148,7 +148,7 @@ struct accused {
 
 struct testing {
     const struct group_links *links;
-    struct group *groups;
+    struct judged_group *groups;
     size_t count;
     struct accused *accused;
     size_t accused_count, accused_room;
@@ -164,12 +164,12 @@ struct cleared {
     uint32_t size;
 };
 
-static uint32_t host_of(const struct testing *t, const struct group *group, uint32_t member) {
+static uint32_t host_of(const struct testing *t, const struct judged_group *group, uint32_t member) {
     return t->links->clock->host_of[group->communicator->dump_of[member]];
 }
 
 /* Members' hosts, each once; the first `most` of them into `hosts`. Returns how many there are. */
-static uint32_t list_hosts(struct testing *t, const struct group *group, uint32_t *hosts, uint32_t most) {
+static uint32_t list_hosts(struct testing *t, const struct judged_group *group, uint32_t *hosts, uint32_t most) {
     uint32_t count = 0;
     t->stamp++;
     for (uint32_t i = 0; i < group->communicator->dump_count; i++) {
@@ -185,7 +185,7 @@ static uint32_t list_hosts(struct testing *t, const struct group *group, uint32_
 }
 
 static int compare_alike(const void *a, const void *b) {
-    const struct group *left = a, *right = b;
+    const struct judged_group *left = a, *right = b;
     const struct group_cell *l = left->cell, *r = right->cell;
     if (l->call != r->call)
         return l->call < r->call ? -1 : 1;
@@ -200,7 +200,7 @@ static int compare_alike(const void *a, const void *b) {
     return l->communicator < r->communicator ? -1 : l->communicator > r->communicator;
 }
 
-static bool are_alike(const struct group *a, const struct group *b) {
+static bool are_alike(const struct judged_group *a, const struct judged_group *b) {
     return a->cell->call == b->cell->call && a->cell->device == b->cell->device && a->cell->size == b->cell->size &&
            a->communicator->dump_count == b->communicator->dump_count && a->hosts == b->hosts;
 }
@@ -243,7 +243,7 @@ static void compare_like(struct testing *t, size_t from, size_t to, double *valu
     double spread = fmax(1.4826 * values[(count - 1) / 2], values[3 * (count - 1) / 5] / 0.8416);
     spread = fmax(1.4 * (1 + 4.0 / (double)count) * spread, SPREAD_LEAST); /* few tell little of how far they spread */
     for (size_t i = from; i < to; i++) {
-        struct group *group = &t->groups[i];
+        struct judged_group *group = &t->groups[i];
         group->compared = true;
         group->apart = log(group->typical) - usual;
         double z = group->apart / sqrt(spread * spread + group->error * group->error);
@@ -274,12 +274,12 @@ static bool compare_groups(struct testing *t) {
     return done;
 }
 
-static double time_of(const struct group *group) {
+static double time_of(const struct judged_group *group) {
     return group->typical * group->cell->count;
 }
 
 static int compare_weight(const void *a, const void *b) {
-    const struct group *left = a, *right = b;
+    const struct judged_group *left = a, *right = b;
     if (left->cell->communicator != right->cell->communicator)
         return left->cell->communicator < right->cell->communicator ? -1 : 1;
     if (left->compared != right->compared)
@@ -310,12 +310,12 @@ static bool list_groups(struct testing *t, const bool *explained) {
             known |= explained[communicator->dump_of[m]];
         if (cell->count < GROUP_COLLECTIVES_MIN || known)
             continue;
-        struct group *group = &t->groups[t->count++];
-        *group =
-            (struct group){.cell = cell,
-                           .communicator = communicator,
-                           .typical = log_bins_quantile(cell->bins, cell->count, 0.5),
-                           .error = log_bins_error(cell->bins, cell->count, 0.5, (double)cell->count / CORRELATED)};
+        struct judged_group *group = &t->groups[t->count++];
+        *group = (struct judged_group){
+            .cell = cell,
+            .communicator = communicator,
+            .typical = log_bins_quantile(cell->bins, cell->count, 0.5),
+            .error = log_bins_error(cell->bins, cell->count, 0.5, (double)cell->count / CORRELATED)};
         group->hosts = list_hosts(t, group, NULL, 0);
         for (uint32_t m = 0; m < communicator->dump_count; m++) { /* whatever their order */
             uint64_t host = (host_of(t, group, m) + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -335,7 +335,7 @@ static int compare_suspects(const struct group_suspect *left, const struct group
     return left->b < right->b ? -1 : left->b > right->b;
 }
 
-static void note(struct testing *t, const struct group *group, enum suspect_kind kind, uint32_t a, uint32_t b) {
+static void note(struct testing *t, const struct judged_group *group, enum suspect_kind kind, uint32_t a, uint32_t b) {
     struct group_suspect suspect = {kind, a, b};
     if (group->slow) {
         if (t->accused_count == t->accused_room) {
@@ -368,7 +368,7 @@ static uint32_t root_of(uint32_t *near, uint32_t host) {
     return host;
 }
 
-static void note_all(struct testing *t, const struct group *group) {
+static void note_all(struct testing *t, const struct judged_group *group) {
     uint32_t hosts[PAIRS_OF_HOSTS] = {0};
     uint32_t count = list_hosts(t, group, hosts, PAIRS_OF_HOSTS);
     bool inside = count == 1;
@@ -465,7 +465,7 @@ static void list_suspects(struct testing *t, size_t from, size_t to, size_t open
 }
 
 /* Adds what a slow communicator says, ln of the ratio too; it is explained then. */
-static void explain(struct group *group, struct slow_group *found) {
+static void explain(struct judged_group *group, struct slow_group *found) {
     double extra = group->typical * (1 - exp(-group->apart));
     if (found->slow++ == 0 || group->cell->communicator < found->communicator)
         found->communicator = group->cell->communicator;

@@ -22,7 +22,7 @@ enum {
 #define SPREAD_LEAST   0.05 /* of ln of medians between pairs: no network is more even */
 
 /* A pair of ranks, or of hosts, that is judged. */
-struct cell {
+struct judged_link {
     const struct link_measure *measure; /* of a pair of ranks */
     uint32_t from, to;                  /* ranks or hosts */
     uint32_t from_host, to_host;
@@ -37,10 +37,10 @@ struct cell {
 /* One size. */
 struct judging {
     const struct common_clock *clock;
-    size_t tests;       /* cells of all sizes */
-    struct cell *cells; /* pairs of ranks */
+    size_t tests;              /* cells of all sizes */
+    struct judged_link *cells; /* pairs of ranks */
     size_t count;
-    struct cell *hosts; /* pairs of hosts */
+    struct judged_link *hosts; /* pairs of hosts */
     size_t host_cells;
     double *effects[2];     /* per host: what all its pairs have in common, from it and to it; NAN: has not two */
     uint32_t *near;         /* per host: one of those it is joined with by usual pairs */
@@ -53,7 +53,7 @@ struct judging {
 /* Sorting key of a pass over groups of cells. */
 struct grouped {
     uint64_t group;
-    struct cell *cell;
+    struct judged_link *cell;
 };
 
 static int compare_doubles(const void *a, const void *b) {
@@ -76,33 +76,33 @@ static int compare_groups(const void *a, const void *b) {
     return left->cell->to < right->cell->to ? -1 : left->cell->to > right->cell->to;
 }
 
-static uint64_t class_group(const struct cell *cell) {
+static uint64_t class_group(const struct judged_link *cell) {
     return cell->from_host != cell->to_host;
 }
 
-static uint64_t sender_group(const struct cell *cell) {
+static uint64_t sender_group(const struct judged_link *cell) {
     return cell->from;
 }
 
-static uint64_t receiver_group(const struct cell *cell) {
+static uint64_t receiver_group(const struct judged_link *cell) {
     return cell->to;
 }
 
-static uint64_t from_host_group(const struct cell *cell) {
+static uint64_t from_host_group(const struct judged_link *cell) {
     return cell->from_host;
 }
 
-static uint64_t to_host_group(const struct cell *cell) {
+static uint64_t to_host_group(const struct judged_link *cell) {
     return cell->to_host;
 }
 
-static uint64_t host_pair_group(const struct cell *cell) {
+static uint64_t host_pair_group(const struct judged_link *cell) {
     return (uint64_t)cell->from_host << 32 | cell->to_host;
 }
 
 /* The cells in groups; between hosts only, where asked. Returns how many. */
-static size_t sort_by(struct judging *j, struct cell *cells, size_t count, uint64_t (*group)(const struct cell *),
-                      bool between_hosts) {
+static size_t sort_by(struct judging *j, struct judged_link *cells, size_t count,
+                      uint64_t (*group)(const struct judged_link *), bool between_hosts) {
     size_t used = 0;
     for (size_t i = 0; i < count; i++)
         if (!between_hosts || cells[i].from_host != cells[i].to_host)
@@ -120,8 +120,8 @@ static size_t end_of_group(const struct judging *j, size_t from, size_t used) {
 
 /* Takes each group's median out of the residuals, and notes it in effects[group] where asked. A group of one cannot
  * be judged. */
-static void level(struct judging *j, struct cell *cells, size_t count, uint64_t (*group)(const struct cell *),
-                  bool between_hosts, double *effects) {
+static void level(struct judging *j, struct judged_link *cells, size_t count,
+                  uint64_t (*group)(const struct judged_link *), bool between_hosts, double *effects) {
     size_t used = sort_by(j, cells, count, group, between_hosts);
     for (size_t i = 0, end; i < used; i = end) {
         end = end_of_group(j, i, used);
@@ -146,7 +146,7 @@ static double spread_of(double *values, size_t count, double room) {
     return spread > SPREAD_LEAST ? spread : SPREAD_LEAST;
 }
 
-static double spread_of_cells(struct judging *j, const struct cell *cells, size_t count, double room) {
+static double spread_of_cells(struct judging *j, const struct judged_link *cells, size_t count, double room) {
     for (size_t i = 0; i < count; i++)
         j->scratch[i] = fabs(cells[i].residual);
     return spread_of(j->scratch, count, room);
@@ -197,14 +197,14 @@ static void gather_hosts(struct judging *j) {
         }
         double apart = median_of(j->scratch, end - i);
         uint32_t from = j->sorted[i].cell->from_host, to = j->sorted[i].cell->to_host;
-        j->hosts[j->host_cells++] = (struct cell){.from = from,
-                                                  .to = to,
-                                                  .from_host = from,
-                                                  .to_host = to,
-                                                  .apart = apart,
-                                                  .residual = apart,
-                                                  .error = error,
-                                                  .pairs = end - i};
+        j->hosts[j->host_cells++] = (struct judged_link){.from = from,
+                                                         .to = to,
+                                                         .from_host = from,
+                                                         .to_host = to,
+                                                         .apart = apart,
+                                                         .residual = apart,
+                                                         .error = error,
+                                                         .pairs = end - i};
         if (apart < log(LINK_RATIO) / 2)
             j->near[root_of(j->near, from)] = root_of(j->near, to);
     }
@@ -215,7 +215,7 @@ static void level_hosts(struct judging *j) {
     level(j, j->hosts, j->host_cells, receiver_group, true, j->effects[1]);
 }
 
-static bool concerns(const struct cell *cell, uint32_t from, uint32_t to) {
+static bool concerns(const struct judged_link *cell, uint32_t from, uint32_t to) {
     if (cell->from_host == cell->to_host)
         return false;
     if (from == to) /* a host and all others */
@@ -228,7 +228,7 @@ static bool concerns(const struct cell *cell, uint32_t from, uint32_t to) {
 static bool explain(struct judging *j, uint32_t from, uint32_t to, double effect, struct slow_link *link) {
     bool clear = true;
     for (size_t i = 0; i < j->count; i++) {
-        struct cell *cell = &j->cells[i];
+        struct judged_link *cell = &j->cells[i];
         if (!concerns(cell, from, to))
             continue;
         double own = cell->apart < effect ? cell->apart : effect;
@@ -244,7 +244,7 @@ static bool explain(struct judging *j, uint32_t from, uint32_t to, double effect
 static bool is_accused(const struct judging *j, uint32_t from, uint32_t to) {
     size_t accused = 0, pairs = 0, slow = 0;
     for (size_t i = 0; i < j->count; i++) {
-        const struct cell *cell = &j->cells[i];
+        const struct judged_link *cell = &j->cells[i];
         if (!concerns(cell, from, to))
             continue;
         pairs++;
@@ -305,14 +305,14 @@ static void name_hosts(struct judging *j) {
         name_host(j, h, between, effects);
 }
 
-static const struct cell *way_back(const struct judging *j, const struct cell *cell) {
+static const struct judged_link *way_back(const struct judging *j, const struct judged_link *cell) {
     for (size_t i = 0; i < j->host_cells; i++)
         if (j->hosts[i].from == cell->to && j->hosts[i].to == cell->from)
             return &j->hosts[i];
     return NULL;
 }
 
-static bool is_slow_pair(const struct judging *j, const struct cell *cell, double between, double *confidence) {
+static bool is_slow_pair(const struct judging *j, const struct judged_link *cell, double between, double *confidence) {
     double effect = cell->residual < cell->apart ? cell->residual : cell->apart;
     *confidence = confidence_of(effect, between, cell->error, j->host_cells);
     return !cell->alone && cell->pairs > 1 && effect >= log(LINK_RATIO) && *confidence >= CONFIDENCE_VERDICT &&
@@ -329,7 +329,7 @@ static void name_host_pairs(struct judging *j) {
     for (size_t i = 0; i < j->host_cells; i++)
         slow += is_slow_pair(j, &j->hosts[i], between, &confidence);
     for (size_t i = 0; i < j->host_cells && slow <= allowed; i++) {
-        const struct cell *cell = &j->hosts[i], *back = way_back(j, cell);
+        const struct judged_link *cell = &j->hosts[i], *back = way_back(j, cell);
         if (!is_slow_pair(j, cell, between, &confidence))
             continue;
         double effect = cell->residual < cell->apart ? cell->residual : cell->apart;
@@ -375,7 +375,7 @@ static void level_ranks(struct judging *j) {
 
 /* Whether a pair of ranks is slow beyond chance, the clocks' error and what its neighbours have. What has no neighbours
  * is only suspected. */
-static bool is_slow_link(const struct judging *j, const struct cell *cell, const struct spreads *spreads,
+static bool is_slow_link(const struct judging *j, const struct judged_link *cell, const struct spreads *spreads,
                          struct slow_link *link) {
     double effect = cell->residual < cell->apart && !cell->alone ? cell->residual : cell->apart;
     if (cell->named || !cell->measure->accused || effect < log(LINK_RATIO))
@@ -472,15 +472,15 @@ static size_t keep_once(const struct common_clock *clock, struct slow_link *foun
     return kept;
 }
 
-static struct cell cell_of(const struct common_clock *clock, const struct link_measure *measure) {
-    return (struct cell){.measure = measure,
-                         .from = measure->from,
-                         .to = measure->to,
-                         .from_host = clock->host_of[measure->from],
-                         .to_host = clock->host_of[measure->to],
-                         .residual = log(measure->typical),
-                         .error = measure->error,
-                         .pairs = 1};
+static struct judged_link cell_of(const struct common_clock *clock, const struct link_measure *measure) {
+    return (struct judged_link){.measure = measure,
+                                .from = measure->from,
+                                .to = measure->to,
+                                .from_host = clock->host_of[measure->from],
+                                .to_host = clock->host_of[measure->to],
+                                .residual = log(measure->typical),
+                                .error = measure->error,
+                                .pairs = 1};
 }
 
 static bool judging_make(struct judging *j, const struct common_clock *clock, size_t count) {

@@ -188,13 +188,14 @@ static struct link_measure measure_transfer(const struct link_transfer *transfer
 }
 
 /* What was gathered of messages whose completion others share, and what NCCL's proxies say. */
-struct gathered {
+struct gathered_links {
     struct exchange_pair *pairs;
     struct link_transfer *transfers;
     size_t pair_count, transfer_count;
 };
 
-static struct link_measure *list_measures(const struct links *links, const struct gathered *gathered, size_t *count) {
+static struct link_measure *list_measures(const struct links *links, const struct gathered_links *gathered,
+                                          size_t *count) {
     struct link_measure *measures =
         calloc(links->used + gathered->pair_count + gathered->transfer_count + 1, sizeof *measures);
     *count = 0;
@@ -212,7 +213,7 @@ static struct link_measure *list_measures(const struct links *links, const struc
 }
 
 size_t links_judge(struct links *links, struct slow_link *found, size_t most) {
-    struct gathered gathered = {0};
+    struct gathered_links gathered = {0};
     size_t count = 0, kept = 0;
     if (links->overflow || links->no_memory)
         return 0;

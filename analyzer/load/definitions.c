@@ -13,14 +13,14 @@
 enum { INDEX_SLACK = 4096 };
 #define GROUP_SIZE_MAX (1u << 24)
 
-struct walk {
+struct definition_walk {
     struct loaded *loaded;
     uint64_t index_limit;
     uint64_t order; /* definitions met so far */
     bool short_of_memory;
 };
 
-static struct dump_communicator *slot_at(struct walk *walk, uint32_t index, uint64_t offset) {
+static struct dump_communicator *slot_at(struct definition_walk *walk, uint32_t index, uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (index >= walk->index_limit) {
         problem_add(dump, false, offset, "definition of communicator %u is beyond any number handed out", index);
@@ -65,7 +65,8 @@ static bool runs_are_sound(const struct member_run *runs, uint32_t count, uint32
     return members == size;
 }
 
-static void add_communicator(struct walk *walk, const struct communicator_definition *definition, uint64_t offset) {
+static void add_communicator(struct definition_walk *walk, const struct communicator_definition *definition,
+                             uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (definition->size > world_limit(dump, definition) ||
         (definition->kind == COMMUNICATOR_INTER && definition->remote_size > GROUP_SIZE_MAX) ||
@@ -95,7 +96,7 @@ static void add_communicator(struct walk *walk, const struct communicator_defini
 }
 
 /* Written behind the communicator's own definition, by the same thread. */
-static void add_remote(struct walk *walk, const struct remote_group_definition *remote, uint64_t offset) {
+static void add_remote(struct definition_walk *walk, const struct remote_group_definition *remote, uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     struct dump_communicator *slot = slot_at(walk, remote->index, offset);
     if (!slot)
@@ -115,7 +116,8 @@ static void add_remote(struct walk *walk, const struct remote_group_definition *
     slot->remote_runs = remote->run_count > 0 ? runs : NULL;
 }
 
-static void add_name(struct walk *walk, const struct communicator_name_definition *definition, uint64_t offset) {
+static void add_name(struct definition_walk *walk, const struct communicator_name_definition *definition,
+                     uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (definition->length > definition->head.bytes - sizeof *definition) {
         problem_add(dump, false, offset, "name of %u bytes in a definition of %u: ignored", definition->length,
@@ -134,7 +136,8 @@ static void add_name(struct walk *walk, const struct communicator_name_definitio
     slot->name = name;
 }
 
-static void add_freed(struct walk *walk, const struct communicator_freed_definition *definition, uint64_t offset) {
+static void add_freed(struct definition_walk *walk, const struct communicator_freed_definition *definition,
+                      uint64_t offset) {
     struct dump_communicator *slot = slot_at(walk, definition->index, offset);
     if (!slot)
         return;
@@ -144,7 +147,7 @@ static void add_freed(struct walk *walk, const struct communicator_freed_definit
     slot->freed_completed = definition->completed;
 }
 
-static void add_epoch(struct walk *walk, const struct epoch_definition *definition, uint64_t offset) {
+static void add_epoch(struct definition_walk *walk, const struct epoch_definition *definition, uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (definition->epoch >= EPOCHS_MAX || dump->epoch_count >= EPOCHS_MAX) {
         problem_add(dump, false, offset, "epoch %u is beyond the last number: ignored", definition->epoch);
@@ -175,7 +178,8 @@ static const uint32_t least_bytes[] = {
     [DEFINITION_REMOTE_GROUP] = sizeof(struct remote_group_definition),
 };
 
-static void add_definition(struct walk *walk, const struct definition *head, uint32_t commit, uint64_t offset) {
+static void add_definition(struct definition_walk *walk, const struct definition *head, uint32_t commit,
+                           uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     uint32_t kind = commit & 0xffff;
     if ((commit & 0xffff0000) != DEFINITION_MAGIC) {
@@ -215,7 +219,7 @@ static void add_definition(struct walk *walk, const struct definition *head, uin
     }
 }
 
-static void walk_area(struct walk *walk, const struct area *area) {
+static void walk_area(struct definition_walk *walk, const struct area *area) {
     size_t at = 0;
     while (at + DEFINITION_STEP <= area->bytes) {
         const struct definition *head = (const struct definition *)(area->base + at);
@@ -245,7 +249,7 @@ static bool finish_names(struct dump *dump) {
 }
 
 bool definitions_load(struct loaded *loaded) {
-    struct walk walk = {.loaded = loaded, .index_limit = INDEX_SLACK};
+    struct definition_walk walk = {.loaded = loaded, .index_limit = INDEX_SLACK};
     for (size_t i = 0; i < loaded->area_count; i++)
         walk.index_limit += loaded->areas[i].bytes / DEFINITION_STEP;
     for (size_t i = 0; i < loaded->area_count && !walk.short_of_memory; i++)

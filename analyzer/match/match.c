@@ -41,7 +41,7 @@ struct walk_lane {
 };
 
 /* A call that enqueued GPU work: a launch begins within the few calls before it, or long after its own. */
-struct launch_call {
+struct enqueuing_call {
     uint32_t op;
     int64_t left; /* common ns */
 };
@@ -51,10 +51,10 @@ struct walk_dump {
     struct record_stream stream;
     struct walk_lane *lanes;
     int64_t front; /* common ns */
-    struct launch_call launch_calls[LAUNCH_CALLS];
+    struct enqueuing_call launch_calls[LAUNCH_CALLS];
 };
 
-struct walk {
+struct match_walk {
     const struct common_clock *clock;
     struct channel_owner owner;
     struct walk_dump *dumps;
@@ -75,13 +75,13 @@ struct walk {
 
 /* ---- which dump is next ------------------------------------------------------------------------------------------ */
 
-static bool before(const struct walk *walk, uint32_t a, uint32_t b) {
+static bool before(const struct match_walk *walk, uint32_t a, uint32_t b) {
     if (walk->dumps[a].front != walk->dumps[b].front)
         return walk->dumps[a].front < walk->dumps[b].front;
     return a < b;
 }
 
-static void sift_down(struct walk *walk, size_t at) {
+static void sift_down(struct match_walk *walk, size_t at) {
     uint32_t moving = walk->heap[at];
     for (;;) {
         size_t child = 2 * at + 1;
@@ -97,7 +97,7 @@ static void sift_down(struct walk *walk, size_t at) {
     walk->heap[at] = moving;
 }
 
-static int64_t front_of(const struct walk *walk, size_t dump) {
+static int64_t front_of(const struct match_walk *walk, size_t dump) {
     uint64_t ticks = record_stream_front(&walk->dumps[dump].stream);
     return ticks == UINT64_MAX ? INT64_MAX : to_common(walk->clock, dump, ticks);
 }
@@ -113,7 +113,7 @@ static size_t started_slot(const struct channel *const *table, size_t capacity, 
     return at;
 }
 
-static bool grow_started(struct walk *walk) {
+static bool grow_started(struct match_walk *walk) {
     size_t capacity = walk->started_capacity ? walk->started_capacity * 2 : 64;
     struct channel **table = calloc(capacity, sizeof *table);
     if (!table)
@@ -129,7 +129,7 @@ static bool grow_started(struct walk *walk) {
 }
 
 /* The channel that counts the starts of one persistent collective. NULL when memory is short. */
-static struct channel *started_channel(struct walk *walk, const struct match_communicator *communicator,
+static struct channel *started_channel(struct match_walk *walk, const struct match_communicator *communicator,
                                        uint32_t number) {
     if (walk->started_count * 2 >= walk->started_capacity && !grow_started(walk))
         return NULL;
@@ -148,7 +148,7 @@ static struct channel *started_channel(struct walk *walk, const struct match_com
     return walk->started[at];
 }
 
-static void close_channels(struct walk *walk) {
+static void close_channels(struct match_walk *walk) {
     for (size_t i = 0; i < walk->owner.directory->communicator_count; i++)
         channel_close(&walk->channels[i], &walk->owner);
     for (size_t i = 0; i < walk->started_capacity; i++)
@@ -158,12 +158,12 @@ static void close_channels(struct walk *walk) {
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static bool arrive_half(struct walk *walk, const struct message_half *half) {
+static bool arrive_half(struct match_walk *walk, const struct message_half *half) {
     return messages_arrive(&walk->messages, half, walk->owner.sink, walk->owner.state, &walk->totals);
 }
 
 /* Hands over a completion. Inside [from, to] it was waited for since `from`. */
-static void complete(struct walk *walk, struct completion *completion, int64_t from, int64_t to, bool shared) {
+static void complete(struct match_walk *walk, struct completion *completion, int64_t from, int64_t to, bool shared) {
     struct match_member *member = completion->channel ? &completion->arrival.member : &completion->half.member;
     member->shared = shared;
     member->wait = member->leave;
@@ -174,7 +174,7 @@ static void complete(struct walk *walk, struct completion *completion, int64_t f
 }
 
 /* Hands over all completions of a lane. */
-static void settle(struct walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
+static void settle(struct match_walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
     for (uint32_t i = 0; i < lane->count && !walk->failed; i++)
         complete(walk, &lane->completions[i], from, to, lane->passed > 1 || lane->overrun);
     lane->count = 0;
@@ -189,7 +189,7 @@ static bool is_behind_its_wait(const struct walk_lane *lane, int64_t leave) {
 
 /* Counts a completion, whosoever it is: all workers settle at the same records. A full lane is settled before the
  * newest is counted, so that never more are held than were counted. Returns whether the completion is to be held. */
-static bool pass(struct walk *walk, struct walk_lane *lane, int64_t leave) {
+static bool pass(struct match_walk *walk, struct walk_lane *lane, int64_t leave) {
     if (is_behind_its_wait(lane, leave))
         return false;
     if (lane->passed == DONES_MAX) {
@@ -201,7 +201,7 @@ static bool pass(struct walk *walk, struct walk_lane *lane, int64_t leave) {
 }
 
 /* Hands over a completion whose Wait call is known, or keeps it until that call's record comes: as `pass` said. */
-static void hold(struct walk *walk, struct walk_lane *lane, struct completion *completion, bool held) {
+static void hold(struct match_walk *walk, struct walk_lane *lane, struct completion *completion, bool held) {
     if (!held) {
         complete(walk, completion, lane->wait_from, lane->wait_to, true);
         return;
@@ -218,31 +218,32 @@ static void hold(struct walk *walk, struct walk_lane *lane, struct completion *c
 
 /* When the device came to a launch. Its start is noted just before the call that launches, and on an idle stream at
  * once: where the call took its time until after that, the launch came at the end of the call. */
-static int64_t arrival_of(struct walk *walk, const struct match_record *item) {
+static int64_t arrival_of(struct match_walk *walk, const struct match_record *item) {
     int64_t begin = record_begin(walk->clock, item->dump, item->record);
     if (!record_is_device(item->record) || (item->record->flags & FLAG_CAPTURED))
         return begin;
-    const struct launch_call *call = &walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS];
+    const struct enqueuing_call *call = &walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS];
     if (call->op != item->record->op || call->left <= begin ||
         call->left > record_end(walk->clock, item->dump, item->record))
         return begin;
     return call->left;
 }
 
-static void note_launch_call(struct walk *walk, const struct match_record *item) {
+static void note_launch_call(struct match_walk *walk, const struct match_record *item) {
     walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS] =
-        (struct launch_call){item->record->op, record_end(walk->clock, item->dump, item->record)};
+        (struct enqueuing_call){item->record->op, record_end(walk->clock, item->dump, item->record)};
 }
 
 /* With processes that another MPI_Init made (spawned, connected): nothing common to both names a communicator. */
-static bool is_foreign(const struct walk *walk, const struct match_record *item) {
+static bool is_foreign(const struct match_walk *walk, const struct match_record *item) {
     const struct dump_communicator *communicator =
         dump_communicator(walk->owner.directory->dumps[item->dump], item->record->comm);
     return communicator && communicator->definition->flags & COMMUNICATOR_FOREIGN;
 }
 
 /* Takes the part of a collective that a CALL or DONE record tells of. */
-static void take_collective(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+static void take_collective(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane,
+                            bool mine) {
     const struct record *record = item->record;
     struct match_place place = match_place_of(walk->owner.directory, item->dump, record->comm);
     /* what a graph replays has its number from the capture: the same at every replay */
@@ -292,7 +293,7 @@ static void take_collective(struct walk *walk, const struct match_record *item, 
 }
 
 /* Half of a message, or false where nothing can tell which. */
-static bool make_half(const struct walk *walk, const struct match_record *item, struct message_half *half) {
+static bool make_half(const struct match_walk *walk, const struct match_record *item, struct message_half *half) {
     const struct match_directory *directory = walk->owner.directory;
     const struct record *record = item->record;
     struct match_place place = match_place_of(directory, item->dump, record->comm);
@@ -332,7 +333,7 @@ static bool make_half(const struct walk *walk, const struct match_record *item, 
     return true;
 }
 
-static void take_message(struct walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+static void take_message(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     struct message_half half;
     bool waited_for = item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED);
     if (item->record->peer == PEER_NULL) /* goes nowhere */
@@ -353,7 +354,7 @@ static void take_message(struct walk *walk, const struct match_record *item, str
 }
 
 /* A Wait or Test call tells since when the completions inside it were waited for; any other call ends the search. */
-static void note_wait(struct walk *walk, const struct match_record *item, struct walk_lane *lane) {
+static void note_wait(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
     enum call_class class =
         item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->owner.directory->calls[item->call].name->call_class;
     if (class == CLASS_WAIT || class == CLASS_TEST) {
@@ -365,13 +366,13 @@ static void note_wait(struct walk *walk, const struct match_record *item, struct
     }
 }
 
-static bool is_outside(const struct walk *walk, size_t dump, const struct record *record) {
+static bool is_outside(const struct match_walk *walk, size_t dump, const struct record *record) {
     const struct match_sink *sink = walk->owner.sink;
     return sink->limited && (record_end(walk->clock, dump, record) < sink->from_ns ||
                              record_begin(walk->clock, dump, record) > sink->to_ns);
 }
 
-static void take_record(struct walk *walk, size_t dump, const struct record *record) {
+static void take_record(struct match_walk *walk, size_t dump, const struct record *record) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
     struct walk_lane *lane = &walk->dumps[dump].lanes[record_stream_lane(stream)];
@@ -402,7 +403,7 @@ static void take_record(struct walk *walk, size_t dump, const struct record *rec
 
 /* ---- the walk -------------------------------------------------------------------------------- */
 
-static bool walk_begin(struct walk *walk) {
+static bool walk_begin(struct match_walk *walk) {
     const struct match_directory *directory = walk->owner.directory;
     walk->dumps = calloc(directory->dump_count, sizeof *walk->dumps);
     walk->heap = calloc(directory->dump_count, sizeof *walk->heap);
@@ -434,7 +435,7 @@ static bool walk_begin(struct walk *walk) {
     return true;
 }
 
-static void walk_end(struct walk *walk) {
+static void walk_end(struct match_walk *walk) {
     const struct match_directory *directory = walk->owner.directory;
     for (size_t d = 0; walk->dumps && d < directory->dump_count; d++) {
         record_stream_end(&walk->dumps[d].stream);
@@ -457,7 +458,7 @@ static void walk_end(struct walk *walk) {
 }
 
 /* Up to BATCH records of the dump that is furthest behind. Returns how many. */
-static unsigned walk_batch(struct walk *walk) {
+static unsigned walk_batch(struct match_walk *walk) {
     uint32_t dump = walk->heap[0];
     struct record_stream *stream = &walk->dumps[dump].stream;
     const struct record *record = NULL;
@@ -482,7 +483,7 @@ static unsigned walk_batch(struct walk *walk) {
 }
 
 static void *walk_all(void *argument) {
-    struct walk *walk = argument;
+    struct match_walk *walk = argument;
     const struct match_sink *sink = walk->owner.sink;
     uint64_t done = 0;
     for (uint64_t batch = 1; walk->heap_count > 0 && !walk->failed; batch++) {
@@ -530,7 +531,7 @@ unsigned match_workers(unsigned wish) {
 
 bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
                void *const *states, unsigned workers, struct match_totals *totals) {
-    struct walk walks[MATCH_WORKERS_MAX] = {0};
+    struct match_walk walks[MATCH_WORKERS_MAX] = {0};
     pthread_t threads[MATCH_WORKERS_MAX];
     unsigned running = 0;
     bool done = true;

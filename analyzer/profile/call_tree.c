@@ -29,7 +29,7 @@ struct destination {
     size_t entry;
 };
 
-struct build {
+struct tree_build {
     struct call_tree *tree;
     const struct call_tree_request *request;
     uint64_t records;
@@ -92,7 +92,7 @@ static struct call_node *child_of(struct call_node *parent, const struct frame *
 }
 
 /* The node that the build's frames lead to. NULL when memory is short. */
-static struct call_node *node_of_frames(struct build *build) {
+static struct call_node *node_of_frames(struct tree_build *build) {
     struct call_node *node = build->tree->root;
     const struct frames *frames = &build->frames;
     const struct frame *nearest = frames_nearest(frames);
@@ -105,16 +105,16 @@ static struct call_node *node_of_frames(struct build *build) {
 /* ---- entries --------------------------------------------------------------------------------- */
 
 /* What a call is told by. */
-struct subject {
+struct call_subject {
     const struct call_name *call;
     const struct dump_communicator *communicator; /* NULL = unknown */
     bool has_comm;
     uint64_t uid;
 };
 
-static bool subject_of(const struct build *build, uint16_t call, uint32_t comm, struct subject *subject) {
+static bool subject_of(const struct tree_build *build, uint16_t call, uint32_t comm, struct call_subject *subject) {
     const struct filter *filter = build->request->filter;
-    *subject = (struct subject){.call = dump_call(build->dump, call)};
+    *subject = (struct call_subject){.call = dump_call(build->dump, call)};
     const struct dump_communicator *own = dump_communicator(build->dump, comm);
     if (own) {
         subject->has_comm = true;
@@ -127,7 +127,8 @@ static bool subject_of(const struct build *build, uint16_t call, uint32_t comm, 
             filter_comm(filter, subject->uid, subject->communicator ? subject->communicator->name : ""));
 }
 
-static bool same_entry(const struct call_entry *entry, const struct subject *subject, enum pass pass, bool inferred) {
+static bool same_entry(const struct call_entry *entry, const struct call_subject *subject, enum pass pass,
+                       bool inferred) {
     return entry->pass == pass && entry->inferred == inferred && entry->has_comm == subject->has_comm &&
            entry->comm == subject->uid && entry->api == subject->call->api &&
            strcmp(entry->op, subject->call->name) == 0;
@@ -150,7 +151,7 @@ static size_t list_members(const struct dump_communicator *communicator, int32_t
 
 /* What is told of a communicator comes from the first dump that knows it; of dumps that contradict each other, how
  * many members there are and which ones comes from the same. */
-static bool describe(struct build *build, struct call_entry *entry, const struct dump_communicator *communicator) {
+static bool describe(struct tree_build *build, struct call_entry *entry, const struct dump_communicator *communicator) {
     struct call_tree *tree = build->tree;
     if (!communicator)
         return true;
@@ -181,8 +182,8 @@ static bool is_setup(const struct call_name *call) {
 }
 
 /* Index of the entry in node->entries, SIZE_MAX when memory is short. */
-static size_t entry_of(struct build *build, struct call_node *node, const struct subject *subject, enum pass pass,
-                       bool inferred) {
+static size_t entry_of(struct tree_build *build, struct call_node *node, const struct call_subject *subject,
+                       enum pass pass, bool inferred) {
     size_t i = 0;
     while (i < node->entry_count && !same_entry(&node->entries[i], subject, pass, inferred))
         i++;
@@ -212,7 +213,7 @@ static struct destination *slot_of(struct destination *table, size_t size, uint3
     return &table[at];
 }
 
-static bool grow_table(struct build *build) {
+static bool grow_table(struct tree_build *build) {
     size_t size = build->table_size ? 2 * build->table_size : 256;
     struct destination *table = calloc(size, sizeof *table);
     if (!table)
@@ -227,8 +228,8 @@ static bool grow_table(struct build *build) {
 }
 
 /* Finds the node and entry of calls that pass the filter. */
-static bool settle(struct build *build, struct destination *destination) {
-    struct subject subject;
+static bool settle(struct tree_build *build, struct destination *destination) {
+    struct call_subject subject;
     const struct call_tree_request *request = build->request;
     if (!subject_of(build, destination->call, destination->comm, &subject))
         return true;
@@ -250,7 +251,7 @@ static bool settle(struct build *build, struct destination *destination) {
 }
 
 /* NULL when memory is short. */
-static struct destination *destination_of(struct build *build, uint32_t stack, uint32_t comm, uint16_t call) {
+static struct destination *destination_of(struct tree_build *build, uint32_t stack, uint32_t comm, uint16_t call) {
     if (2 * build->table_count >= build->table_size && !grow_table(build))
         return NULL;
     struct destination *slot = slot_of(build->table, build->table_size, stack, comm, call);
@@ -282,7 +283,7 @@ static void add_sums(struct call_sums *sum, const struct call_sums *part) {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static bool add_calls(struct build *build, uint32_t stack, uint32_t comm, uint16_t call, struct call_sums sums) {
+static bool add_calls(struct tree_build *build, uint32_t stack, uint32_t comm, uint16_t call, struct call_sums sums) {
     struct destination *destination = destination_of(build, stack, comm, call);
     if (!destination)
         return false;
@@ -295,7 +296,7 @@ static bool add_calls(struct build *build, uint32_t stack, uint32_t comm, uint16
     return true;
 }
 
-static bool add_lane(struct build *build, const struct dump_lane *lane) {
+static bool add_lane(struct tree_build *build, const struct dump_lane *lane) {
     bool device = lane->state->device == 1; /* its times are ns */
     if (lane->sites)
         build->tree->sites_lost += lane->state->sites_lost;
@@ -314,7 +315,7 @@ static bool add_lane(struct build *build, const struct dump_lane *lane) {
 
 /* Operations that were posted and not seen complete are calls all the same; those without a stack are in no table of
  * sites either. */
-static bool add_pending(struct build *build) {
+static bool add_pending(struct tree_build *build) {
     for (uint32_t i = 0; i < build->dump->pending_count; i++) {
         struct pending pending;
         if (!pending_read(build->dump, &build->dump->pending[i], &pending) || pending.stack == STACK_NONE)
@@ -341,7 +342,7 @@ static int compare_destinations(const void *a, const void *b) {
 }
 
 /* The waits of a site are known for all its calls together: its entry with the most time has them. */
-static bool add_waits(struct build *build) {
+static bool add_waits(struct tree_build *build) {
     const struct destination **sorted = malloc((build->table_count + 1) * sizeof *sorted);
     size_t count = 0;
     for (size_t i = 0; sorted && i < build->table_size; i++)
@@ -372,7 +373,7 @@ static bool add_size(struct call_entry *entry, const struct record *record) {
     return true;
 }
 
-static bool add_record(struct build *build, const struct destination *destination, const struct record *record) {
+static bool add_record(struct tree_build *build, const struct destination *destination, const struct record *record) {
     struct call_node *node = destination->node;
     if (build->records >= RECORDS_SHOWN_MAX) {
         build->tree->records_left_out++;
@@ -394,7 +395,7 @@ static bool add_record(struct build *build, const struct destination *destinatio
     return true;
 }
 
-static bool take_record(struct build *build, const struct record *record) {
+static bool take_record(struct tree_build *build, const struct record *record) {
     bool one_call =
         (record->kind == RECORD_CALL && !(record->flags & FLAG_RECEIVE_HALF)) || record->kind == RECORD_POST;
     bool shown = build->request->noise >= 3 && (one_call || record->kind == RECORD_DONE);
@@ -410,7 +411,7 @@ static bool take_record(struct build *build, const struct record *record) {
     return !shown || add_record(build, destination, record);
 }
 
-static bool add_records(struct build *build) {
+static bool add_records(struct tree_build *build) {
     struct scope_walk walk;
     bool enough_memory = true;
     scope_walk_begin(&walk, build->request->scope, build->dump, build->d);
@@ -423,7 +424,7 @@ static bool add_records(struct build *build) {
 /* A call of a part of the time: counted here, where the tables tell of all of it. A launch is its call's time on the
  * GPU, not a call of its own. */
 static bool take_recorded_call(void *context, const struct recorded_call *call) {
-    struct build *build = context;
+    struct tree_build *build = context;
     bool host = call->source == SOURCE_HOST;
     if (call->incomplete && call->stack == STACK_NONE)
         return true;
@@ -439,20 +440,20 @@ static bool take_recorded_call(void *context, const struct recorded_call *call) 
 
 /* ---- one dump -------------------------------------------------------------------------------- */
 
-static bool add_tables(struct build *build) {
+static bool add_tables(struct tree_build *build) {
     for (uint32_t i = 0; i < build->dump->lane_count; i++)
         if (build->dump->lanes[i].state && !add_lane(build, &build->dump->lanes[i]))
             return false;
     return add_pending(build);
 }
 
-static void note_missing_launches(struct build *build) {
+static void note_missing_launches(struct tree_build *build) {
     for (uint32_t i = 0; i < build->dump->lane_count; i++)
         if (build->dump->lanes[i].state && build->dump->lanes[i].state->device == 1)
             build->tree->gpu_partial |= dump_lane_lost(build->dump, i) > 0;
 }
 
-static bool add_dump(struct build *build, size_t d) {
+static bool add_dump(struct tree_build *build, size_t d) {
     const struct call_tree_request *request = build->request;
     build->d = d;
     build->dump = request->job->dumps[d];
@@ -597,7 +598,7 @@ static bool finish(struct call_node *node) {
 
 bool call_tree_build(struct call_tree *tree, const struct call_tree_request *request) {
     *tree = (struct call_tree){.root = new_node(NULL, &(struct frame){.name = "Global", .module = ""})};
-    struct build build = {.tree = tree, .request = request};
+    struct tree_build build = {.tree = tree, .request = request};
     bool enough_memory = tree->root != NULL;
     for (size_t d = 0; enough_memory && d < request->job->count; d++)
         if (filter_rank(request->filter, request->job->dumps[d]->header->rank))

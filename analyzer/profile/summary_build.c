@@ -150,8 +150,8 @@ static const char *name_of_call(struct summary_build *build, const struct dump *
     return *name;
 }
 
-static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_t comm) {
-    struct subject subject = {.call = dump_call(dump, call)};
+static struct summary_subject subject_of(const struct dump *dump, uint16_t call, uint32_t comm) {
+    struct summary_subject subject = {.call = dump_call(dump, call)};
     const struct dump_communicator *own = dump_communicator(dump, comm);
     if (!own)
         return subject;
@@ -163,8 +163,8 @@ static struct subject subject_of(const struct dump *dump, uint16_t call, uint32_
 }
 
 /* Fills the key of a call. Returns 1, 0 when the filter leaves it out, -1 when memory is short. */
-static int make_key(struct summary_build *build, const struct dump *dump, const struct subject *subject, uint16_t call,
-                    uint8_t source, uint64_t bytes, uint32_t stack, struct summary_entry *key) {
+static int make_key(struct summary_build *build, const struct dump *dump, const struct summary_subject *subject,
+                    uint16_t call, uint8_t source, uint64_t bytes, uint32_t stack, struct summary_entry *key) {
     const char *name = name_of_call(build, dump, call);
     if (!name)
         return -1;
@@ -200,7 +200,7 @@ static int make_key(struct summary_build *build, const struct dump *dump, const 
 }
 
 /* What is told beside the key comes from the first dump that knows it. */
-static bool describe(struct summary_build *build, struct summary_group *group, const struct subject *subject) {
+static bool describe(struct summary_build *build, struct summary_group *group, const struct summary_subject *subject) {
     struct summary_entry *entry = &group->entry;
     if (!entry->torch || !*entry->torch)
         entry->torch = intern(build->summary, subject->call && entry->op ? subject->call->torch : "");
@@ -234,8 +234,8 @@ double busbw_factor(enum busbw kind, uint32_t n) {
     return -1;
 }
 
-static void add_bandwidth(struct summary_group *group, const struct subject *subject, const struct operation_row *row,
-                          uint64_t ns) {
+static void add_bandwidth(struct summary_group *group, const struct summary_subject *subject,
+                          const struct operation_row *row, uint64_t ns) {
     uint64_t timed = row->count - row->untimed;
     if (!subject->call || subject->call->busbw == BUSBW_NONE || row->bytes == BYTES_UNKNOWN || timed == 0)
         return;
@@ -274,7 +274,7 @@ static void add_counts(struct summary_entry *entry, const struct dump *dump, con
 bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct operation_row *in_file,
                      const struct operation_row *row, uint32_t stack, struct summary_group **to) {
     uint32_t comm = row->comm_epoch & 0xffffff;
-    struct subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
+    struct summary_subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
     struct summary_entry key;
     int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, stack, &key);
     if (to)
@@ -301,7 +301,7 @@ bool summary_add_row(struct summary_build *build, const struct dump *dump, const
 
 bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, uint16_t call, uint32_t comm,
                             uint64_t bytes, uint32_t stack) {
-    struct subject subject = subject_of(dump, call, comm);
+    struct summary_subject subject = subject_of(dump, call, comm);
     struct summary_entry key;
     int wanted = make_key(build, dump, &subject, call, SOURCE_HOST, bytes, stack, &key);
     if (wanted <= 0)
@@ -345,7 +345,7 @@ bool summary_counts(const struct summary_build *build, const struct dump_set *se
 
 bool summary_add_time(struct summary_build *build, const struct dump *dump, const struct record *record) {
     enum source source = record_source(record);
-    struct subject subject = subject_of(dump, record->call, record->comm);
+    struct summary_subject subject = subject_of(dump, record->call, record->comm);
     struct summary_entry key;
     int wanted = make_key(build, dump, &subject, record->call, source, record->bytes, record->stack, &key);
     if (wanted <= 0)

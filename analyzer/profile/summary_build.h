@@ -46,7 +46,7 @@ struct summary_build {
 };
 
 /* What a call is and on which communicator. */
-struct subject {
+struct summary_subject {
     const struct call_name *call; /* NULL = the dump does not name it */
     const struct dump_communicator *communicator;
     bool has_comm;

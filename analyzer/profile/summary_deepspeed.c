@@ -90,7 +90,7 @@ struct collected {
     size_t latency_count, matched_count, matched_capacity;
 };
 
-struct build {
+struct deepspeed_build {
     struct deepspeed *log;
     const struct dump_set *set;
     const struct scope *scope; /* NULL: all of the time */
@@ -121,7 +121,7 @@ static bool add_latencies(struct collected *collected, const struct summary_entr
     return true;
 }
 
-static bool add_entry(struct build *build, const struct summary_entry *entry) {
+static bool add_entry(struct deepspeed_build *build, const struct summary_entry *entry) {
     struct deepspeed *log = build->log;
     uint64_t timed = entry->count - entry->untimed;
     bool host = entry->source == SOURCE_HOST;
@@ -176,7 +176,7 @@ static struct instance *instance_at(struct join *join, uint64_t uid, uint32_t se
 }
 
 /* A completed, numbered collective with a name in torch.distributed; NULL communicator otherwise. */
-static const struct dump_communicator *joinable(const struct build *build, const struct dump *dump,
+static const struct dump_communicator *joinable(const struct deepspeed_build *build, const struct dump *dump,
                                                 const struct record *record, const struct call_name **call) {
     bool timed = record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                  ((record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && !(record->flags & FLAG_CAPTURED));
@@ -226,7 +226,7 @@ static bool add_matched(struct collected *collected, uint64_t least, uint64_t wa
     return true;
 }
 
-static bool compare_with_least(struct build *build, struct join *join, const struct dump *dump,
+static bool compare_with_least(struct deepspeed_build *build, struct join *join, const struct dump *dump,
                                const struct record *record, const struct dump_communicator *communicator,
                                const struct call_name *call) {
     struct deepspeed *log = build->log;
@@ -248,7 +248,7 @@ static bool compare_with_least(struct build *build, struct join *join, const str
 }
 
 /* Walks one dump's joinable records: enters them, or compares them where `compare`. */
-static bool walk(struct build *build, struct join *join, size_t d, bool compare) {
+static bool walk(struct deepspeed_build *build, struct join *join, size_t d, bool compare) {
     const struct dump *dump = build->set->dumps[d];
     struct scope_walk walk;
     bool enough_memory = true;
@@ -265,7 +265,7 @@ static bool walk(struct build *build, struct join *join, size_t d, bool compare)
     return enough_memory && !walk.no_memory;
 }
 
-static bool add_stragglers(struct build *build, size_t own) {
+static bool add_stragglers(struct deepspeed_build *build, size_t own) {
     uint64_t records = 0;
     for (size_t i = 0; i < build->set->count; i++)
         for (uint32_t lane = 0; lane < build->set->dumps[i]->lane_count; lane++)
@@ -356,7 +356,7 @@ static int64_t end_of(const struct dump *dump) {
 }
 
 /* The summary of one dump alone: the others count as duplicates. */
-static bool summarise(const struct build *build, size_t own) {
+static bool summarise(const struct deepspeed_build *build, size_t own) {
     struct summary *summary = &build->log->summary;
     struct dump_set alone = *build->set;
     alone.duplicate = malloc(alone.count * sizeof *alone.duplicate);
@@ -372,7 +372,7 @@ static bool summarise(const struct build *build, size_t own) {
 bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct scope *scope,
                      const struct filter *filter) {
     *log = (struct deepspeed){.rank = RANK_UNKNOWN, .stragglers_known = true};
-    struct build build = {.log = log, .set = set, .scope = scope, .filter = filter};
+    struct deepspeed_build build = {.log = log, .set = set, .scope = scope, .filter = filter};
     size_t own = own_dump(set, filter);
     if (own == set->count)
         return true;

@@ -7,13 +7,13 @@
 #include "analyzer/job/recorded_calls.h"
 #include "analyzer/profile/summary_build.h"
 
-struct taking {
+struct record_taking {
     struct summary_build *build;
     const struct dump *dump;
 };
 
 static bool take_call(void *context, const struct recorded_call *call) {
-    const struct taking *taking = context;
+    const struct record_taking *taking = context;
     struct summary_build *build = taking->build;
     if (call->incomplete)
         return summary_add_incomplete(build, taking->dump, call->call, call->comm, call->bytes, call->stack);
@@ -42,7 +42,7 @@ static bool take_call(void *context, const struct recorded_call *call) {
 
 bool summary_take_records(struct summary_build *build, const struct dump_set *set, const struct scope *scope) {
     for (size_t d = 0; d < set->count; d++) {
-        struct taking taking = {build, set->dumps[d]};
+        struct record_taking taking = {build, set->dumps[d]};
         if (summary_counts(build, set, d) &&
             (!summary_enter(build, set->dumps[d], d) || !recorded_calls(scope, set->dumps[d], d, take_call, &taking)))
             return false;

@@ -23,13 +23,13 @@ static int64_t path_length(const struct delay_costs *costs) {
 /* ---- text ------------------------------------------------------------------------------------ */
 
 /* One line of the table. */
-struct line {
+struct path_line {
     const struct critical_path_site *site;
     int64_t length; /* of the whole path */
     char most[32];  /* rank on which it was on the path longest, and for which share of that */
 };
 
-#define LINE ((const struct line *)row)
+#define LINE ((const struct path_line *)row)
 #define VALUE(NAME, CELL)                                                                                              \
     static struct cell NAME(const void *row) { return CELL; }
 VALUE(where, LINE->site->where ? cell_text(LINE->site->where) : cell_unknown())
@@ -67,11 +67,11 @@ bool critical_path_print(FILE *stream, const struct straggler_analysis *analysis
                          const struct critical_path_sites *sites, size_t most, bool color) {
     const struct delay_costs *costs = &analysis->delay_costs;
     size_t shown = sites->count < most ? sites->count : most;
-    struct line *lines = calloc(shown + 1, sizeof *lines);
+    struct path_line *lines = calloc(shown + 1, sizeof *lines);
     if (!lines)
         return false;
     for (size_t i = 0; i < shown; i++) {
-        lines[i] = (struct line){.site = &sites->items[i], .length = path_length(costs)};
+        lines[i] = (struct path_line){.site = &sites->items[i], .length = path_length(costs)};
         say_most(lines[i].most, sizeof lines[i].most, analysis, lines[i].site);
     }
     struct table table = {columns, lines, sizeof *lines, shown};

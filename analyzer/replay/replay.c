@@ -43,7 +43,7 @@ struct sends {
 };
 
 /* What one worker has gathered. */
-struct gathered {
+struct replay_gathered {
     struct link *links;
     size_t link_count, link_room;
     struct member *members;
@@ -53,7 +53,7 @@ struct gathered {
 };
 
 /* One dump's nodes; `flow` is the lane. */
-struct history {
+struct dump_nodes {
     struct replay_node *nodes;
     size_t count, room;
     size_t *last; /* per lane: place of the node before + 1 */
@@ -65,8 +65,8 @@ struct replay_build {
     const uint32_t *reference;
     int64_t from_ns;
     bool partial;
-    struct history *histories;
-    struct gathered gathered[MATCH_WORKERS_MAX];
+    struct dump_nodes *histories;
+    struct replay_gathered gathered[MATCH_WORKERS_MAX];
     unsigned workers;
 };
 
@@ -157,7 +157,7 @@ static bool is_poll(const struct replay_build *build, const struct replay_node *
     return class == CLASS_TEST || class == CLASS_PROBE;
 }
 
-static bool add_node(struct replay_build *build, struct history *history, struct replay_node *node, size_t dump) {
+static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node, size_t dump) {
     if (!history->last)
         history->last = calloc(DUMP_LANES_MAX, sizeof *history->last);
     if (!history->last ||
@@ -205,7 +205,7 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     pass_reference(build, item);
 }
 
-static void add_member(struct gathered *g, uint32_t dump, const struct match_member *member, int parts) {
+static void add_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
     if (g->member_count == g->member_room && !grow((void **)&g->members, &g->member_room, sizeof *g->members)) {
         g->no_memory = true;
         return;
@@ -214,7 +214,7 @@ static void add_member(struct gathered *g, uint32_t dump, const struct match_mem
         .enter = member->enter, .leave = member->leave, .dump = dump, .call = member->call, .parts = (uint8_t)parts};
 }
 
-static void add_link(struct gathered *g, struct link link) {
+static void add_link(struct replay_gathered *g, struct link link) {
     if (g->link_count == g->link_room && !grow((void **)&g->links, &g->link_room, sizeof *g->links)) {
         g->no_memory = true;
         return;
@@ -236,7 +236,7 @@ static bool joins(const struct replay_build *build, const struct match_instance 
 }
 
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance) {
-    struct gathered *g = &build->gathered[worker];
+    struct replay_gathered *g = &build->gathered[worker];
     if (!joins(build, instance))
         return;
     const struct call_name *call = build->directory->calls[instance->call].name;
@@ -258,7 +258,7 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
 }
 
 /* Whether sends like this one wait for their receivers shows where the receiver comes later. */
-static void note_send(const struct replay_build *build, struct gathered *g, const struct match_message *message,
+static void note_send(const struct replay_build *build, struct replay_gathered *g, const struct match_message *message,
                       uint8_t size) {
     if (!g->sends)
         g->sends = calloc(build->directory->call_count * SIZES, sizeof *g->sends);
@@ -274,7 +274,7 @@ static void note_send(const struct replay_build *build, struct gathered *g, cons
 }
 
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message) {
-    struct gathered *g = &build->gathered[worker];
+    struct replay_gathered *g = &build->gathered[worker];
     uint8_t size = size_class(message->bytes);
     if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns)
         return;
@@ -303,7 +303,7 @@ static int compare_nodes(const void *a, const void *b) {
     return (left->signature > right->signature) - (left->signature < right->signature);
 }
 
-static void sort_nodes(struct history *history) {
+static void sort_nodes(struct dump_nodes *history) {
     for (size_t i = 1; i < history->count; i++)
         if (history->nodes[i].enter < history->nodes[i - 1].enter) {
             qsort(history->nodes, history->count, sizeof *history->nodes, compare_nodes);
@@ -320,7 +320,7 @@ static bool join_nodes(struct replay *replay, struct replay_build *build) {
     if (!replay->first || !replay->nodes || replay->node_count > UINT32_MAX / 2)
         return false;
     for (size_t d = 0; d < replay->dump_count; d++) {
-        struct history *history = &build->histories[d];
+        struct dump_nodes *history = &build->histories[d];
         struct replay_node *nodes = replay->nodes + replay->first[d];
         uint32_t lanes = build->directory->dumps[d]->lane_count;
         sort_nodes(history);
@@ -389,7 +389,7 @@ static bool sends_wait(const struct replay_build *build, const struct link *link
 }
 
 /* Finds the nodes of a link's members. Returns false where one is not there: the others then wait for nobody. */
-static bool find_members(const struct replay *replay, const struct replay_build *build, struct gathered *g,
+static bool find_members(const struct replay *replay, const struct replay_build *build, struct replay_gathered *g,
                          const struct link *link) {
     struct member *members = g->members + link->first;
     if (link->from != NOWHERE && link->blocks && !(members[0].parts & TAKES) && sends_wait(build, link)) {
@@ -428,7 +428,7 @@ static void end_filling(uint32_t *first, size_t count) {
 static void count_members(struct replay *replay, struct replay_build *build) {
     for (unsigned w = 0; w < build->workers; w++)
         for (size_t l = 0; l < build->gathered[w].link_count; l++) {
-            struct gathered *g = &build->gathered[w];
+            struct replay_gathered *g = &build->gathered[w];
             if (!find_members(replay, build, g, &g->links[l])) {
                 g->links[l].count = 0;
                 continue;
@@ -447,7 +447,7 @@ static void fill_members(struct replay *replay, const struct replay_build *build
     uint32_t number = 0;
     for (unsigned w = 0; w < build->workers; w++)
         for (size_t l = 0; l < build->gathered[w].link_count; l++) {
-            const struct gathered *g = &build->gathered[w];
+            const struct replay_gathered *g = &build->gathered[w];
             const struct link *link = &g->links[l];
             if (link->count == 0)
                 continue;
@@ -486,24 +486,24 @@ static bool join_links(struct replay *replay, struct replay_build *build) {
 
 /* ---- the order on one dump ------------------------------------------------------------------- */
 
-struct ending {
+struct flow_end {
     int64_t at;
     uint32_t node;
 };
 
 static int compare_endings(const void *a, const void *b) {
-    const struct ending *left = a, *right = b;
+    const struct flow_end *left = a, *right = b;
     if (left->at != right->at)
         return left->at < right->at ? -1 : 1;
     return (left->node > right->node) - (left->node < right->node);
 }
 
 /* The dump's enterings and leavings as they were recorded; of one moment, leaving comes first. */
-static void order_dump(const struct replay *replay, size_t dump, struct ending *endings, uint32_t *events) {
+static void order_dump(const struct replay *replay, size_t dump, struct flow_end *endings, uint32_t *events) {
     size_t first = replay->first[dump], count = replay->first[dump + 1] - first, left = 0;
     bool sorted = true;
     for (size_t i = 0; i < count; i++) {
-        endings[i] = (struct ending){replay->nodes[first + i].leave, (uint32_t)(first + i)};
+        endings[i] = (struct flow_end){replay->nodes[first + i].leave, (uint32_t)(first + i)};
         sorted &= i == 0 || endings[i].at >= endings[i - 1].at;
     }
     if (!sorted)
@@ -523,7 +523,7 @@ static bool order_dumps(struct replay *replay, uint32_t *events) {
     for (size_t d = 0; d < replay->dump_count; d++)
         if (replay->first[d + 1] - replay->first[d] > most)
             most = replay->first[d + 1] - replay->first[d];
-    struct ending *endings = malloc((most + 1) * sizeof *endings);
+    struct flow_end *endings = malloc((most + 1) * sizeof *endings);
     for (size_t d = 0; endings && d < replay->dump_count; d++)
         order_dump(replay, d, endings, events + 2 * replay->first[d]);
     free(endings);

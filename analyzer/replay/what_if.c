@@ -245,26 +245,26 @@ static bool level_all(struct durations *ideal, const struct replay *replay) {
     return done;
 }
 
-struct excess {
+struct rank_excess {
     int64_t ns;
     size_t dump;
 };
 
 static int compare_excesses(const void *a, const void *b) {
-    const struct excess *left = a, *right = b;
+    const struct rank_excess *left = a, *right = b;
     if (left->ns != right->ns)
         return left->ns > right->ns ? -1 : 1;
     return (left->dump > right->dump) - (left->dump < right->dump);
 }
 
 /* Ranks by how much longer their work and transfers take than the ideal ones. */
-static struct excess *worst_first(const struct replay *replay, const struct durations *ideal, size_t *ranks) {
-    struct excess *excesses = calloc(replay->dump_count + 1, sizeof *excesses);
+static struct rank_excess *worst_first(const struct replay *replay, const struct durations *ideal, size_t *ranks) {
+    struct rank_excess *excesses = calloc(replay->dump_count + 1, sizeof *excesses);
     *ranks = 0;
     for (size_t d = 0; excesses && d < replay->dump_count; d++) {
         if (replay->first[d] == replay->first[d + 1])
             continue;
-        struct excess *excess = &excesses[(*ranks)++];
+        struct rank_excess *excess = &excesses[(*ranks)++];
         excess->dump = d;
         for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++)
             excess->ns =
@@ -278,7 +278,7 @@ static struct excess *worst_first(const struct replay *replay, const struct dura
 static bool measure_share(struct what_if *what_if, const struct replay *replay, const struct durations *ideal) {
     size_t ranks;
     struct durations mended;
-    struct excess *worst = worst_first(replay, ideal, &ranks);
+    struct rank_excess *worst = worst_first(replay, ideal, &ranks);
     bool done = durations_copy(&mended, replay) && worst;
     if (done) {
         what_if->worst_workers = (ranks * WHAT_IF_WORST_PERCENT + 99) / 100;
@@ -330,13 +330,13 @@ static bool is_mended(const struct what_if_mend *mend, size_t dump) {
 }
 
 /* Own work of one rank in one part of the run. */
-struct stretch {
+struct work_stretch {
     uint32_t part, peers, dump;
     int64_t own_ns, usual_ns; /* usual: what it is to be, negative: as it is */
 };
 
 struct stretches {
-    struct stretch *items;
+    struct work_stretch *items;
     size_t count;
 };
 
@@ -345,7 +345,7 @@ static uint32_t part_of(const struct replay *replay, size_t node, const struct w
 }
 
 static int compare_parts(const void *a, const void *b) {
-    const struct stretch *left = a, *right = b;
+    const struct work_stretch *left = a, *right = b;
     if (left->part != right->part)
         return left->part < right->part ? -1 : 1;
     if (left->peers != right->peers)
@@ -354,7 +354,7 @@ static int compare_parts(const void *a, const void *b) {
 }
 
 static int compare_lengths(const void *a, const void *b) {
-    const struct stretch *left = a, *right = b;
+    const struct work_stretch *left = a, *right = b;
     if (left->dump != right->dump)
         return left->dump < right->dump ? -1 : 1;
     if (left->own_ns != right->own_ns)
@@ -363,7 +363,7 @@ static int compare_lengths(const void *a, const void *b) {
 }
 
 static int compare_places(const void *a, const void *b) {
-    const struct stretch *left = a, *right = b;
+    const struct work_stretch *left = a, *right = b;
     if (left->dump != right->dump)
         return left->dump < right->dump ? -1 : 1;
     return (left->part > right->part) - (left->part < right->part);
@@ -377,8 +377,8 @@ static bool list_stretches(struct stretches *stretches, const struct replay *rep
             uint32_t part = part_of(replay, n, mend);
             if (n == replay->first[d] || stretches->items[stretches->count - 1].part != part)
                 stretches->items[stretches->count++] =
-                    (struct stretch){.part = part, .peers = peers[d], .dump = (uint32_t)d, .usual_ns = -1};
-            struct stretch *stretch = &stretches->items[stretches->count - 1];
+                    (struct work_stretch){.part = part, .peers = peers[d], .dump = (uint32_t)d, .usual_ns = -1};
+            struct work_stretch *stretch = &stretches->items[stretches->count - 1];
             stretch->own_ns = add_ns(stretch->own_ns, own_work(replay, n));
         }
     return stretches->count > 0;
@@ -386,7 +386,7 @@ static bool list_stretches(struct stretches *stretches, const struct replay *rep
 
 /* Parts in which a rank stands out come down to the median of all of its peers. */
 static void cut_peaks(struct stretches *stretches, const struct what_if_mend *mend, int64_t *scratch) {
-    struct stretch *items = stretches->items;
+    struct work_stretch *items = stretches->items;
     qsort(items, stretches->count, sizeof *items, compare_parts);
     for (size_t i = 0; i < stretches->count;) {
         size_t end = i;
@@ -442,7 +442,7 @@ static bool match_lengths(struct stretches *stretches, const struct replay *repl
     for (size_t d = 0; found && d < replay->dump_count; d++) {
         if (!ranked[d].mended || ranked[d].count == 0)
             continue;
-        struct stretch *items = stretches->items + ranked[d].first;
+        struct work_stretch *items = stretches->items + ranked[d].first;
         found = items->peers != NOWHERE &&
                 (items->peers == peers ||
                  usual_quantiles(usual, stretches, ranked, replay->dump_count, items->peers, scratch));
@@ -462,7 +462,7 @@ static void mend_stretches(struct durations *durations, const struct replay *rep
             uint32_t part = part_of(replay, n, mend);
             while (stretches->items[at].dump != d || stretches->items[at].part != part)
                 at++;
-            const struct stretch *stretch = &stretches->items[at];
+            const struct work_stretch *stretch = &stretches->items[at];
             if (stretch->usual_ns >= 0 && stretch->own_ns > 0)
                 scale_node(durations, replay, n, (double)stretch->usual_ns / (double)stretch->own_ns);
         }
@@ -629,16 +629,16 @@ static int64_t extra_of(const struct site_work *work) {
 }
 
 /* Candidates: the kinds of calls before which most is lost. */
-struct candidate {
+struct site_candidate {
     size_t first, end; /* of the list */
     size_t worst;
     int64_t extra_ns;
 };
 
-static size_t find_candidates(const struct site_list *list, struct candidate *best) {
+static size_t find_candidates(const struct site_list *list, struct site_candidate *best) {
     size_t count = 0;
     for (size_t i = 0; i < list->count;) {
-        struct candidate found = {.first = i, .end = i, .worst = i};
+        struct site_candidate found = {.first = i, .end = i, .worst = i};
         for (; found.end < list->count && list->items[found.end].group == list->items[i].group; found.end++) {
             found.extra_ns = add_ns(found.extra_ns, extra_of(&list->items[found.end]));
             if (extra_of(&list->items[found.end]) > extra_of(&list->items[found.worst]))
@@ -668,11 +668,11 @@ static bool mend_work(struct mending *m, const struct replay *replay, const stru
         if (extra_of(&works[k]) > 0)
             longer[mend.count++] = works[k].dump;
         for (uint32_t i = works[k].begin; i < works[k].begin + works[k].count; i++)
-            m->stretches.items[m->stretches.count++] = (struct stretch){.part = groups->list[i],
-                                                                        .peers = works[k].rank_class,
-                                                                        .dump = works[k].dump,
-                                                                        .own_ns = replay->work_ns[groups->list[i]],
-                                                                        .usual_ns = -1};
+            m->stretches.items[m->stretches.count++] = (struct work_stretch){.part = groups->list[i],
+                                                                             .peers = works[k].rank_class,
+                                                                             .dump = works[k].dump,
+                                                                             .own_ns = replay->work_ns[groups->list[i]],
+                                                                             .usual_ns = -1};
     }
     match_lengths(&m->stretches, replay, &mend, m->ranked, m->scratch);
     for (size_t i = 0; i < m->stretches.count; i++)
@@ -683,7 +683,7 @@ static bool mend_work(struct mending *m, const struct replay *replay, const stru
 }
 
 static bool mend_site(struct what_if_site *site, const struct replay *replay, const struct groups *groups,
-                      const struct site_list *list, const struct candidate *candidate) {
+                      const struct site_list *list, const struct site_candidate *candidate) {
     struct mending mending;
     bool done = mending_begin(&mending, replay) &&
                 mend_work(&mending, replay, groups, list->items + candidate->first, candidate->end - candidate->first);
@@ -708,7 +708,7 @@ static int compare_speedups(const void *a, const void *b) {
 static bool measure_sites(struct what_if *what_if, const struct replay *replay, const uint32_t *classes) {
     struct groups groups;
     struct site_list list = {0};
-    struct candidate best[WHAT_IF_SITES + 1];
+    struct site_candidate best[WHAT_IF_SITES + 1];
     bool done = groups_make(&groups, replay, work_key) && list_sites(&list, replay, &groups, classes);
     if (done)
         find_usual(&list);

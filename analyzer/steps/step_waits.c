@@ -22,7 +22,7 @@ struct kept_wait {
     uint32_t dump;
 };
 
-struct worker {
+struct step_worker {
     const struct steps *steps;
     const struct match_directory *directory;
     const struct filter *counted;
@@ -49,7 +49,7 @@ static size_t step_at(const struct rank_steps *rank, int64_t at) {
 }
 
 /* NULL outside of all steps. */
-static struct tally *tally_at(const struct worker *worker, size_t dump, int64_t at) {
+static struct tally *tally_at(const struct step_worker *worker, size_t dump, int64_t at) {
     const struct rank_steps *rank = &worker->steps->ranks[dump];
     size_t step = step_at(rank, at);
     return step < rank->count && rank->steps[step].start_ns <= at ? &worker->tallies[worker->first_of[dump] + step]
@@ -57,7 +57,7 @@ static struct tally *tally_at(const struct worker *worker, size_t dump, int64_t 
 }
 
 static void take_wait(void *context, const struct told_wait *wait) {
-    struct worker *worker = context;
+    struct step_worker *worker = context;
     if (__atomic_add_fetch(worker->kept_in_all, 1, __ATOMIC_RELAXED) > WAITS_MOST)
         return;
     if (!grow_for_one((void **)&worker->kept, worker->kept_count, &worker->kept_room, sizeof *worker->kept)) {
@@ -69,20 +69,20 @@ static void take_wait(void *context, const struct told_wait *wait) {
 }
 
 /* `name` is the communicator's, NULL where the dump does not define it: it is then none that was asked for. */
-static bool is_counted(const struct worker *worker, uint16_t call, const char *name, uint64_t uid) {
+static bool is_counted(const struct step_worker *worker, uint16_t call, const char *name, uint64_t uid) {
     return !worker->counted ||
            (call != CALL_UNKNOWN && filter_op(worker->counted, worker->directory->calls[call].name->name) &&
             (!worker->counted->comm || (name && filter_comm(worker->counted, uid, name))));
 }
 
-static void add_match(const struct worker *worker, size_t dump, const struct match_member *member) {
+static void add_match(const struct step_worker *worker, size_t dump, const struct match_member *member) {
     struct tally *tally = tally_at(worker, dump, member->enter);
     if (tally)
         tally->matched++;
 }
 
 static void take_instance(void *state, const struct match_instance *instance) {
-    struct worker *worker = state;
+    struct step_worker *worker = state;
     const struct match_communicator *communicator = instance->communicator;
     if (!instance->complete || instance->others > 0 ||
         !is_counted(worker, instance->call, communicator->name, communicator->uid))
@@ -93,7 +93,7 @@ static void take_instance(void *state, const struct match_instance *instance) {
 }
 
 static void take_message(void *state, const struct match_message *message) {
-    struct worker *worker = state;
+    struct step_worker *worker = state;
     const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
     if (!is_counted(worker, message->receive.call, communicator->name, communicator->uid) &&
         !is_counted(worker, message->send.call, communicator->name, communicator->uid))
@@ -114,7 +114,7 @@ static bool is_part(const struct record *record) {
 }
 
 static void take_record(void *state, const struct match_record *item) {
-    const struct worker *worker = state;
+    const struct step_worker *worker = state;
     const struct dump_communicator *c = dump_communicator(worker->directory->dumps[item->dump], item->record->comm);
     struct tally *tally =
         is_part(item->record) && is_counted(worker, item->call, c ? c->name : NULL, c ? c->definition->uid : 0)
@@ -154,7 +154,7 @@ static void add_waits(struct steps *steps, const struct kept_wait *waits, size_t
     }
 }
 
-static void mark_known(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+static void mark_known(struct steps *steps, const struct step_worker *workers, unsigned count, const size_t *first_of) {
     for (size_t r = 0; r < steps->rank_count; r++)
         for (size_t i = 0; i < steps->ranks[r].count; i++) {
             struct tally sum = {0};
@@ -166,7 +166,7 @@ static void mark_known(struct steps *steps, const struct worker *workers, unsign
         }
 }
 
-static bool set_waits(struct steps *steps, const struct worker *workers, unsigned count, const size_t *first_of) {
+static bool set_waits(struct steps *steps, const struct step_worker *workers, unsigned count, const size_t *first_of) {
     size_t all = 0;
     for (unsigned w = 0; w < count; w++)
         all += workers[w].kept_count;
@@ -186,7 +186,7 @@ static bool set_waits(struct steps *steps, const struct worker *workers, unsigne
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-static bool walk(struct worker *work, const struct common_clock *clock, unsigned workers) {
+static bool walk(struct step_worker *work, const struct common_clock *clock, unsigned workers) {
     const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
@@ -202,7 +202,7 @@ static bool walk(struct worker *work, const struct common_clock *clock, unsigned
 
 bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
                      const struct filter *counted, unsigned workers) {
-    struct worker work[MATCH_WORKERS_MAX] = {0};
+    struct step_worker work[MATCH_WORKERS_MAX] = {0};
     size_t all = 0, kept_in_all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
     bool done = first_of != NULL;
     for (size_t r = 0; done && r < steps->rank_count; r++) {
@@ -211,12 +211,12 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
     }
     workers = match_workers(workers);
     for (unsigned w = 0; w < workers; w++) {
-        work[w] = (struct worker){.steps = steps,
-                                  .directory = directory,
-                                  .counted = counted && (counted->op || counted->comm) ? counted : NULL,
-                                  .first_of = first_of,
-                                  .kept_in_all = &kept_in_all,
-                                  .tallies = calloc(all + 1, sizeof *work[w].tallies)};
+        work[w] = (struct step_worker){.steps = steps,
+                                       .directory = directory,
+                                       .counted = counted && (counted->op || counted->comm) ? counted : NULL,
+                                       .first_of = first_of,
+                                       .kept_in_all = &kept_in_all,
+                                       .tallies = calloc(all + 1, sizeof *work[w].tallies)};
         done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && done;
         work[w].waits.listener = (struct wait_listener){.context = &work[w], .wait = take_wait};
     }

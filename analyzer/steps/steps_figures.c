@@ -52,7 +52,7 @@ enum cover_kind {
 
 /* The union of some parts, as disjoint stretches in their order. */
 struct cover {
-    struct stretch {
+    struct covered_span {
         int64_t from, to;
     } * items;
     size_t count, at; /* stretches before `at` end before any step that is still asked for */
@@ -81,11 +81,11 @@ static bool make_cover(struct cover *cover, const struct step_walk *w, enum cove
     *cover = (struct cover){.items = malloc((w->part_count + 1) * sizeof *cover->items)};
     for (size_t i = 0; cover->items && i < w->part_count; i++) {
         const struct step_part *part = &w->parts[i];
-        struct stretch *last = cover->count > 0 ? &cover->items[cover->count - 1] : NULL;
+        struct covered_span *last = cover->count > 0 ? &cover->items[cover->count - 1] : NULL;
         if (!is_covered(kind, part->kind))
             continue;
         if (!last || part->from > last->to)
-            cover->items[cover->count++] = (struct stretch){part->from, part->to};
+            cover->items[cover->count++] = (struct covered_span){part->from, part->to};
         else if (part->to > last->to)
             last->to = part->to;
     }
@@ -98,7 +98,7 @@ static int64_t covered(struct cover *cover, int64_t from, int64_t to) {
     while (cover->at < cover->count && cover->items[cover->at].to <= from)
         cover->at++;
     for (size_t i = cover->at; i < cover->count && cover->items[i].from < to; i++) {
-        const struct stretch *item = &cover->items[i];
+        const struct covered_span *item = &cover->items[i];
         length += (item->to < to ? item->to : to) - (item->from > from ? item->from : from);
     }
     return length;

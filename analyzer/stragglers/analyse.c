@@ -25,7 +25,7 @@ enum {
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-struct worker {
+struct analysis_worker {
     struct straggler_analysis *analysis;
     struct delay_costs_build *delay_costs;
     struct replay_build *replay;
@@ -37,14 +37,15 @@ struct worker {
     struct group_links groups;
 };
 
-static bool is_shown(const struct worker *worker, const struct match_communicator *communicator, uint16_t call) {
+static bool is_shown(const struct analysis_worker *worker, const struct match_communicator *communicator,
+                     uint16_t call) {
     const struct match_directory *directory = worker->analysis->directory;
     return worker->filter && call != CALL_UNKNOWN && filter_op(worker->filter, directory->calls[call].name->name) &&
            filter_comm(worker->filter, communicator->uid, communicator->name);
 }
 
 static void take_instance(void *state, const struct match_instance *instance) {
-    struct worker *worker = state;
+    struct analysis_worker *worker = state;
     waits_add(&worker->waits, instance);
     if (is_shown(worker, instance->communicator, instance->call))
         waits_add(&worker->shown, instance);
@@ -53,7 +54,7 @@ static void take_instance(void *state, const struct match_instance *instance) {
 }
 
 static void take_message(void *state, const struct match_message *message) {
-    struct worker *worker = state;
+    struct analysis_worker *worker = state;
     waits_add_message(&worker->waits, message);
     const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
     if (is_shown(worker, communicator, message->send.call) || is_shown(worker, communicator, message->receive.call))
@@ -63,7 +64,7 @@ static void take_message(void *state, const struct match_message *message) {
 }
 
 static void take_record(void *state, const struct match_record *item) {
-    struct worker *worker = state;
+    struct analysis_worker *worker = state;
     struct straggler_analysis *analysis = worker->analysis;
     const struct call_name *call = item->call == CALL_UNKNOWN ? NULL : analysis->directory->calls[item->call].name;
     delay_costs_add_record(worker->delay_costs, worker->number, item);
@@ -78,7 +79,7 @@ static void take_record(void *state, const struct match_record *item) {
 
 static bool walk(struct straggler_analysis *analysis, struct replay *replay, const struct straggler_request *request,
                  struct match_sink *sink) {
-    struct worker work[MATCH_WORKERS_MAX] = {0};
+    struct analysis_worker work[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
     const struct filter *shown = request->shown;
     unsigned workers = match_workers(request->workers);

@@ -20,7 +20,7 @@ enum { RUN = 32, RUNS_IN_ALL = 1 << 15, RUNS_MOST = 32, RUNS_LEAST = 2 };
  * steps. */
 enum { OFTEN_CALLS = 16, OFTEN_SHARE = 8, SPREAD_CALLS = TIME_BATCHES_MOST, PARTS = 16, SPREAD_PARTS = 12 };
 
-struct candidate {
+struct group_candidate {
     uint32_t communicator;
     uint32_t size;
     uint64_t calls; /* estimated collectives per member */
@@ -78,7 +78,7 @@ static uint64_t sample_dump(const struct match_directory *directory, size_t dump
 }
 
 static int compare_candidates(const void *a, const void *b) {
-    const struct candidate *left = a, *right = b;
+    const struct group_candidate *left = a, *right = b;
     if (left->often != right->often)
         return left->often ? -1 : 1;
     if (left->size != right->size)
@@ -97,7 +97,7 @@ static uint64_t members_calls(const struct match_communicator *communicator, con
 }
 
 static size_t list_candidates(const struct match_directory *directory, const struct usage *usage,
-                              const uint64_t *totals, struct candidate *candidates) {
+                              const uint64_t *totals, struct group_candidate *candidates) {
     size_t count = 0;
     for (uint32_t c = 0; c < directory->communicator_count; c++) {
         const struct match_communicator *communicator = &directory->communicators[c];
@@ -106,7 +106,7 @@ static size_t list_candidates(const struct match_directory *directory, const str
         uint64_t each = usage[c].calls / communicator->dump_count;
         bool often = each >= OFTEN_CALLS && usage[c].calls >= members_calls(communicator, totals) / OFTEN_SHARE;
         often |= each >= SPREAD_CALLS && __builtin_popcount(usage[c].parts) >= SPREAD_PARTS;
-        candidates[count++] = (struct candidate){c, communicator->dump_count, each, often};
+        candidates[count++] = (struct group_candidate){c, communicator->dump_count, each, often};
     }
     qsort(candidates, count, sizeof *candidates, compare_candidates);
     return count;
@@ -135,7 +135,7 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
     size_t communicators = directory->communicator_count ? directory->communicator_count : 1;
     struct usage *usage = calloc(communicators, sizeof *usage);
     uint64_t *totals = calloc(directory->dump_count, sizeof *totals);
-    struct candidate *candidates = calloc(communicators, sizeof *candidates);
+    struct group_candidate *candidates = calloc(communicators, sizeof *candidates);
     *groups = (struct comparison_groups){
         .communicators = calloc(communicators, sizeof *groups->communicators),
         .group_of = malloc(directory->dump_count * sizeof *groups->group_of),

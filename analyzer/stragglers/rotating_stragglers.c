@@ -28,17 +28,17 @@ enum {
 #define CORRELATION_MOST 0.95
 
 /* One rank's place in a row. */
-struct place {
+struct row_place {
     double above; /* its rank class's median, ns */
     uint32_t column;
 };
 
 /* What is kept of a row and a depth. */
-struct excess {
+struct row_excess {
     double ns, lead, scale;
 };
 
-struct work {
+struct rotating_work {
     const struct rotating_table *table;
     double *slow;   /* per column: how much slower it is all the while, >= 1 */
     double *median; /* per row and rank class */
@@ -46,11 +46,11 @@ struct work {
     unsigned period; /* rows that many numbers apart are alike */
     size_t *members; /* columns, those of rank class r are members[starts[r]] .. members[starts[r + 1] - 1] */
     size_t *starts;  /* rank classes + 1 */
-    struct place *places;
-    double *scratch;       /* columns or rows, the more */
-    struct excess *excess; /* rows * depths */
-    struct place *slowest; /* per row */
-    double *row_median;    /* per row: of the rank class of its slowest rank */
+    struct row_place *places;
+    double *scratch;           /* columns or rows, the more */
+    struct row_excess *excess; /* rows * depths */
+    struct row_place *slowest; /* per row */
+    double *row_median;        /* per row: of the rank class of its slowest rank */
 };
 
 static int compare_doubles(const void *a, const void *b) {
@@ -70,8 +70,8 @@ static size_t depths_of(const struct rotating_table *table) {
     return count;
 }
 
-static bool work_init(struct work *work, const struct rotating_table *table) {
-    *work = (struct work){.table = table};
+static bool work_init(struct rotating_work *work, const struct rotating_table *table) {
+    *work = (struct rotating_work){.table = table};
     for (size_t c = 0; c < table->columns; c++)
         if (table->class_of[c] >= work->classes)
             work->classes = table->class_of[c] + (size_t)1;
@@ -89,7 +89,7 @@ static bool work_init(struct work *work, const struct rotating_table *table) {
            work->excess && work->slowest && work->row_median;
 }
 
-static void work_free(struct work *work) {
+static void work_free(struct rotating_work *work) {
     free(work->members);
     free(work->starts);
     free(work->slow);
@@ -103,7 +103,7 @@ static void work_free(struct work *work) {
 
 /* ---- what everybody does, and who is always slow --------------------------------------------- */
 
-static void list_members(struct work *work) {
+static void list_members(struct rotating_work *work) {
     const struct rotating_table *table = work->table;
     for (size_t c = 0; c < table->columns; c++)
         work->starts[table->class_of[c] + 1]++;
@@ -116,7 +116,7 @@ static void list_members(struct work *work) {
     work->starts[work->classes] = table->columns;
 }
 
-static void find_medians(struct work *work) {
+static void find_medians(struct rotating_work *work) {
     const struct rotating_table *table = work->table;
     for (size_t row = 0; row < table->rows; row++)
         for (size_t rank_class = 0; rank_class < work->classes; rank_class++) {
@@ -129,7 +129,7 @@ static void find_medians(struct work *work) {
 }
 
 /* By the rows in which there is at least as much to do as on average. */
-static void find_always_slow(struct work *work) {
+static void find_always_slow(struct rotating_work *work) {
     const struct rotating_table *table = work->table;
     for (size_t c = 0; c < table->columns; c++) {
         uint32_t rank_class = table->class_of[c];
@@ -150,7 +150,7 @@ static void find_always_slow(struct work *work) {
 /* ---- the excess of each row ------------------------------------------------------------------ */
 
 static int slowest_first(const void *a, const void *b) {
-    const struct place *left = a, *right = b;
+    const struct row_place *left = a, *right = b;
     if (left->above != right->above)
         return left->above > right->above ? -1 : 1;
     return left->column < right->column ? -1 : left->column > right->column;
@@ -162,7 +162,7 @@ static size_t gaps_at(size_t columns, size_t depth) {
 }
 
 /* `places` are the slowest first. Gap j, counted from 1, is between places[j - 1] and places[j]. */
-static struct excess excess_of(const struct place *places, size_t count, size_t depth) {
+static struct row_excess excess_of(const struct row_place *places, size_t count, size_t depth) {
     size_t gaps = gaps_at(count, depth);
     double scale = 0, expected = 0, lead = places[0].above - places[depth].above;
     for (size_t j = depth + 1; j <= depth + gaps; j++)
@@ -170,16 +170,16 @@ static struct excess excess_of(const struct place *places, size_t count, size_t 
     scale *= NOISE_MARGIN / (double)gaps;
     for (size_t j = 1; j <= depth; j++)
         expected += scale / (double)j;
-    return (struct excess){lead - expected, lead, scale};
+    return (struct row_excess){lead - expected, lead, scale};
 }
 
-static void find_excess(struct work *work) {
+static void find_excess(struct rotating_work *work) {
     const struct rotating_table *table = work->table;
     for (size_t row = 0; row < table->rows; row++) {
         const double *medians = work->median + row * work->classes;
         for (size_t c = 0; c < table->columns; c++) {
             double self = (double)table->self_ns[row * table->columns + c];
-            work->places[c] = (struct place){self / work->slow[c] - medians[table->class_of[c]], (uint32_t)c};
+            work->places[c] = (struct row_place){self / work->slow[c] - medians[table->class_of[c]], (uint32_t)c};
         }
         qsort(work->places, table->columns, sizeof *work->places, slowest_first);
         work->slowest[row] = work->places[0];
@@ -222,7 +222,7 @@ static double independent_share(const double *batches, size_t count) {
 
 /* Chance that noise puts so many rows so far out as no more than RARE of them are. What noise does is measured over all
  * rows of one place in the period. Only rows count in which there is at least half as much to do as on average. */
-static double chance_of_rare(const struct work *work, size_t depth, size_t ranks, double share) {
+static double chance_of_rare(const struct rotating_work *work, size_t depth, size_t ranks, double share) {
     const struct rotating_table *table = work->table;
     double scales[PERIOD_MOST] = {0}, typical = 0;
     size_t counts[PERIOD_MOST] = {0}, trials = 0, hits = 0;
@@ -247,7 +247,7 @@ static double chance_of_rare(const struct work *work, size_t depth, size_t ranks
 
 /* Two tests: whether the mean excess of the batches is above 0, which sees what is a little slow in many rows, and
  * whether more rows than noise allows lie far out, which sees what is very slow in few. `ranks` is slow at once. */
-static double chance_at(const struct work *work, size_t depth, size_t ranks) {
+static double chance_at(const struct rotating_work *work, size_t depth, size_t ranks) {
     double batches[TIME_BATCHES_MOST] = {0}, mean = 0, squares = 0;
     size_t rows = work->table->rows, count = rows / BATCH_ROWS_MIN;
     count = count > TIME_BATCHES_MOST ? TIME_BATCHES_MOST : count;
@@ -294,14 +294,14 @@ static bool is_spread(const struct rotating_table *table, const double *cost) {
 }
 
 /* The rows in which a rank stands out. */
-static void count_slowest(struct work *work, size_t depth, struct rotating *rotating) {
+static void count_slowest(struct rotating_work *work, size_t depth, struct rotating *rotating) {
     double self = 0, medians = 0, lead = 0;
     uint32_t most = 0;
     rotating->stood_out = 0;
     for (size_t c = 0; c < work->table->columns; c++)
         rotating->times_slowest[c] = 0;
     for (size_t row = 0; row < work->table->rows; row++) {
-        struct excess excess = work->excess[row * work->depths + depth];
+        struct row_excess excess = work->excess[row * work->depths + depth];
         if (excess.ns <= STANDS_OUT_SCALES * excess.scale)
             continue;
         uint32_t column = work->slowest[row].column;
@@ -318,7 +318,8 @@ static void count_slowest(struct work *work, size_t depth, struct rotating *rota
 }
 
 /* Takes this width and depth for the answer where it is spread and costs more than the answer so far. */
-static void describe(struct work *work, size_t depth, unsigned width, double confidence, struct rotating *rotating) {
+static void describe(struct rotating_work *work, size_t depth, unsigned width, double confidence,
+                     struct rotating *rotating) {
     const struct rotating_table *table = work->table;
     double sum = 0;
     for (size_t c = 0; c < table->columns; c++)
@@ -343,7 +344,7 @@ static void describe(struct work *work, size_t depth, unsigned width, double con
  * `tests` is how many tests there are. */
 static bool judge_rows(const struct rotating_table *table, unsigned width, unsigned period, size_t tests,
                        struct rotating *rotating) {
-    struct work work;
+    struct rotating_work work;
     size_t ranks = 1;
     bool done = work_init(&work, table);
     work.period = period;

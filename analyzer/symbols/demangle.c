@@ -14,14 +14,14 @@
 
 /* A few bytes of mangled name can stand for gigabytes: once the text is full it is left by a jump. The callback forms
  * of libiberty hold no memory that could leak by it. */
-struct output {
+struct demangled_text {
     char *text;
     size_t used;
     jmp_buf full;
 };
 
 static void take(const char *part, size_t bytes, void *context) {
-    struct output *output = context;
+    struct demangled_text *output = context;
     if (bytes >= FUNCTION_NAME_MAX - output->used)
         longjmp(output->full, 1);
     memcpy(output->text + output->used, part, bytes);
@@ -29,7 +29,7 @@ static void take(const char *part, size_t bytes, void *context) {
     output->text[output->used] = '\0';
 }
 
-static bool try(struct output *output, const char *name) {
+static bool try(struct demangled_text *output, const char *name) {
     output->used = 0;
     if (strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0)
         return false;
@@ -56,7 +56,7 @@ static size_t without_suffix(const char *name) {
 
 void demangle(char text[FUNCTION_NAME_MAX], const char *name) {
     char plain[4 * FUNCTION_NAME_MAX];
-    struct output output = {.text = text};
+    struct demangled_text output = {.text = text};
     size_t length = without_suffix(name);
     if (length < sizeof plain) {
         memcpy(plain, name, length);

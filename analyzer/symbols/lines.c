@@ -21,7 +21,7 @@
 enum { CHILD_SECONDS = 30, FILE_NAME_MAX = 4096 };
 
 /* What the child sends for an address it knows; the file's name follows. */
-struct answer {
+struct line_answer {
     uint32_t index, line, length;
 };
 
@@ -103,7 +103,7 @@ static bool send_line(int to, Dwarf *dwarf, const struct range *range, uint64_t 
     const char *file = line ? dwarf_linesrc(line, NULL, NULL) : NULL;
     if (!file || dwarf_lineno(line, &number) != 0 || number <= 0)
         return true;
-    struct answer answer = {(uint32_t)index, (uint32_t)number, (uint32_t)strnlen(file, FILE_NAME_MAX)};
+    struct line_answer answer = {(uint32_t)index, (uint32_t)number, (uint32_t)strnlen(file, FILE_NAME_MAX)};
     return send_all(to, &answer, sizeof answer) && send_all(to, file, answer.length);
 }
 
@@ -136,22 +136,22 @@ static bool receive_all(int from, void *data, size_t bytes) {
 }
 
 /* Takes answers until the child ends or talks nonsense. Returns false when memory is short. */
-static bool take_answers(int from, struct line *lines, size_t count) {
-    struct answer answer;
+static bool take_answers(int from, struct source_line *lines, size_t count) {
+    struct line_answer answer;
     while (receive_all(from, &answer, sizeof answer)) {
         char file[FILE_NAME_MAX + 1];
         if (answer.index >= count || answer.length > FILE_NAME_MAX || lines[answer.index].file ||
             !receive_all(from, file, answer.length))
             break;
         file[answer.length] = '\0';
-        lines[answer.index] = (struct line){strdup(file), answer.line};
+        lines[answer.index] = (struct source_line){strdup(file), answer.line};
         if (!lines[answer.index].file)
             return false;
     }
     return true;
 }
 
-enum lines_result lines_find(const char *path, const uint64_t *addresses, size_t count, struct line *lines) {
+enum lines_result lines_find(const char *path, const uint64_t *addresses, size_t count, struct source_line *lines) {
     int ends[2], status;
     if (count == 0)
         return LINES_DONE;

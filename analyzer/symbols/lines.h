@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct line {
+struct source_line {
     char *file;    /* as the compiler was told, made absolute where it says how; NULL = unknown; the caller frees */
     uint32_t line; /* from 1; 0 = unknown */
 };
@@ -26,6 +26,6 @@ enum lines_result {
 };
 
 /* Fills `lines` (zeroed by the caller) for `count` addresses as in the file's symbol table, ascending. */
-enum lines_result lines_find(const char *path, const uint64_t *addresses, size_t count, struct line *lines);
+enum lines_result lines_find(const char *path, const uint64_t *addresses, size_t count, struct source_line *lines);
 
 #endif

@@ -27,7 +27,7 @@ struct module {
 };
 
 /* A place in a module: what a symbol is found by. */
-struct place {
+struct module_place {
     uint32_t module;
     bool resolved;
     uint64_t offset;
@@ -46,9 +46,10 @@ struct symbols {
     uint32_t **module_of; /* per dump: index of each of its modules */
     struct module *modules;
     size_t module_count;
-    struct place **places; /* in order of appearance; each is an allocation of its own, so that it stays where it is */
+    struct module_place *
+        *places; /* in order of appearance; each is an allocation of its own, so that it stays where it is */
     size_t place_count, resolved_count;
-    struct place **table; /* open addressing over them, a power of two */
+    struct module_place **table; /* open addressing over them, a power of two */
     size_t table_size;
     struct text *texts;
     char **notes;
@@ -186,7 +187,7 @@ const struct dump *symbols_dump(const struct symbols *symbols, size_t dump) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static struct place **slot_of(struct place **table, size_t size, uint32_t module, uint64_t offset) {
+static struct module_place **slot_of(struct module_place **table, size_t size, uint32_t module, uint64_t offset) {
     uint64_t hash = (offset ^ (uint64_t)module << 48) * UINT64_C(0x9e3779b97f4a7c15);
     size_t at = (size_t)(hash >> 20) & (size - 1);
     while (table[at] && (table[at]->module != module || table[at]->offset != offset))
@@ -196,8 +197,8 @@ static struct place **slot_of(struct place **table, size_t size, uint32_t module
 
 static bool grow_table(struct symbols *symbols) {
     size_t size = symbols->table_size ? 2 * symbols->table_size : 1024;
-    struct place **table = calloc(size, sizeof *table);
-    struct place **places = realloc(symbols->places, size / 2 * sizeof *places);
+    struct module_place **table = calloc(size, sizeof *table);
+    struct module_place **places = realloc(symbols->places, size / 2 * sizeof *places);
     if (places)
         symbols->places = places;
     if (!table || !places) {
@@ -215,10 +216,10 @@ static bool grow_table(struct symbols *symbols) {
 static bool want_place(struct symbols *symbols, uint32_t module, uint64_t offset) {
     if (2 * symbols->place_count >= symbols->table_size && !grow_table(symbols))
         return false;
-    struct place **slot = slot_of(symbols->table, symbols->table_size, module, offset);
+    struct module_place **slot = slot_of(symbols->table, symbols->table_size, module, offset);
     if (*slot)
         return true;
-    struct place *place = calloc(1, sizeof *place);
+    struct module_place *place = calloc(1, sizeof *place);
     if (!place)
         return false;
     place->module = module;
@@ -270,7 +271,7 @@ const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, co
     uint64_t offset;
     if (symbols->table_size == 0 || !locate(symbols, dump, stack, return_address, &module, &offset))
         return &unknown_symbol;
-    const struct place *place = *slot_of(symbols->table, symbols->table_size, module, offset);
+    const struct module_place *place = *slot_of(symbols->table, symbols->table_size, module, offset);
     return place ? &place->symbol : &unknown_symbol;
 }
 
@@ -278,7 +279,7 @@ const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, co
 
 /* The places of one module that wait for it. */
 struct batch {
-    struct place **places; /* ascending by offset */
+    struct module_place **places; /* ascending by offset */
     size_t count;
 };
 
@@ -288,7 +289,7 @@ static bool name_places(struct symbols *symbols, const struct elf_file *file, co
     const char *name = NULL;
     bool enough_memory = elf_symbols_read(&functions, file);
     for (size_t i = 0; enough_memory && i < batch->count; i++) {
-        struct place *place = batch->places[i];
+        struct module_place *place = batch->places[i];
         const struct elf_symbol *function = place->symbol.named ? NULL : elf_symbol_at(&functions, place->offset);
         if (!function)
             continue;
@@ -306,7 +307,7 @@ static bool name_places(struct symbols *symbols, const struct elf_file *file, co
     return enough_memory;
 }
 
-static bool take_lines(struct symbols *symbols, const struct batch *batch, struct line *lines) {
+static bool take_lines(struct symbols *symbols, const struct batch *batch, struct source_line *lines) {
     const char *file = NULL;
     for (size_t i = 0; i < batch->count; i++) {
         if (!lines[i].file)
@@ -324,7 +325,7 @@ static bool take_lines(struct symbols *symbols, const struct batch *batch, struc
 static bool find_lines(struct symbols *symbols, const struct module *module, const char *path,
                        const struct batch *batch) {
     uint64_t *addresses = malloc(batch->count * sizeof *addresses);
-    struct line *lines = calloc(batch->count, sizeof *lines);
+    struct source_line *lines = calloc(batch->count, sizeof *lines);
     bool enough_memory = addresses && lines;
     if (enough_memory) {
         for (size_t i = 0; i < batch->count; i++)
@@ -391,7 +392,7 @@ static bool look_up(struct symbols *symbols, const struct module *module, const 
 
 static bool name_rest(struct symbols *symbols, const struct module *module, const struct batch *batch) {
     for (size_t i = 0; i < batch->count; i++) {
-        struct place *place = batch->places[i];
+        struct module_place *place = batch->places[i];
         place->symbol.module = module->short_name;
         place->resolved = true;
         if (place->symbol.named)
@@ -406,7 +407,7 @@ static bool name_rest(struct symbols *symbols, const struct module *module, cons
 }
 
 static int compare_places(const void *a, const void *b) {
-    const struct place *left = *(struct place *const *)a, *right = *(struct place *const *)b;
+    const struct module_place *left = *(struct module_place *const *)a, *right = *(struct module_place *const *)b;
     if (left->module != right->module)
         return left->module < right->module ? -1 : 1;
     return (left->offset > right->offset) - (left->offset < right->offset);
@@ -419,7 +420,7 @@ static int compare_notes(const void *a, const void *b) {
 bool symbols_resolve(struct symbols *symbols) {
     if (symbols->resolved_count == symbols->place_count)
         return true;
-    struct place **open = malloc((symbols->place_count + 1) * sizeof *open);
+    struct module_place **open = malloc((symbols->place_count + 1) * sizeof *open);
     size_t count = 0;
     if (!open)
         return false;

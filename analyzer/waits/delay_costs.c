@@ -17,7 +17,7 @@ enum {
 };
 
 /* One wait of one rank, or a meeting: all on a channel have come. */
-struct wait {
+struct wait_event {
     int64_t until; /* it was ended by `cause` */
     int64_t length;
     int64_t cost;    /* its length, and what is passed on to it */
@@ -50,9 +50,9 @@ struct meeting {
 };
 
 /* What one worker has gathered. */
-struct collector {
+struct wait_collector {
     struct delay_costs_build *build;
-    struct wait *waits; /* and meetings */
+    struct wait_event *waits; /* and meetings */
     size_t wait_count, wait_room;
     bool no_memory;
 };
@@ -62,9 +62,9 @@ struct delay_costs_build {
     int64_t from_ns; /* what is older is left out */
     bool partial;
     struct rank_history *histories; /* per dump: its records are one worker's */
-    struct collector collectors[MATCH_WORKERS_MAX];
+    struct wait_collector collectors[MATCH_WORKERS_MAX];
     unsigned workers;
-    struct wait *waits; /* by time, once they are sorted */
+    struct wait_event *waits; /* by time, once they are sorted */
     size_t wait_count;
     struct meeting *meetings;
     size_t meeting_count, meeting_capacity;
@@ -78,7 +78,7 @@ void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, co
         build->collectors[worker].no_memory = true;
 }
 
-static void add_wait(struct collector *c, const struct wait *wait) {
+static void add_wait(struct wait_collector *c, const struct wait_event *wait) {
     if (grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits))
         c->waits[c->wait_count++] = *wait;
     else
@@ -86,20 +86,20 @@ static void add_wait(struct collector *c, const struct wait *wait) {
 }
 
 static void take_wait(void *context, const struct told_wait *told) {
-    if (told->until >= ((struct collector *)context)->build->from_ns)
-        add_wait(context, &(struct wait){.until = told->until,
-                                         .length = told->length,
-                                         .cost = told->length,
-                                         .imposed = told->imposed,
-                                         .rank = told->dump,
-                                         .cause = told->cause,
-                                         .channel = told->channel});
+    if (told->until >= ((struct wait_collector *)context)->build->from_ns)
+        add_wait(context, &(struct wait_event){.until = told->until,
+                                               .length = told->length,
+                                               .cost = told->length,
+                                               .imposed = told->imposed,
+                                               .rank = told->dump,
+                                               .cause = told->cause,
+                                               .channel = told->channel});
 }
 
 static void take_met(void *context, int64_t at, uint64_t channel) {
-    struct collector *c = context;
+    struct wait_collector *c = context;
     if (at >= c->build->from_ns)
-        add_wait(c, &(struct wait){.until = at, .rank = NOWHERE, .channel = channel});
+        add_wait(c, &(struct wait_event){.until = at, .rank = NOWHERE, .channel = channel});
 }
 
 struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsigned worker) {
@@ -146,7 +146,7 @@ static int64_t last_meeting(const struct delay_costs_build *c, uint64_t channel)
 
 /* By time; at one time waits come before the meeting that ends them. */
 static int compare_waits(const void *a, const void *b) {
-    const struct wait *left = a, *right = b;
+    const struct wait_event *left = a, *right = b;
     if (left->until != right->until)
         return left->until < right->until ? -1 : 1;
     if ((left->rank == NOWHERE) != (right->rank == NOWHERE))
@@ -163,14 +163,15 @@ static int compare_waits(const void *a, const void *b) {
 }
 
 /* A wait's place in time and in the array. */
-struct place {
+struct wait_place {
     uint64_t time;
     uint32_t index;
 };
 enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
 
 /* Sorts by time, digit by digit from the lowest. Returns where the result is: `places` or `scratch`. */
-static struct place *sort_places(struct place *places, struct place *scratch, size_t count, uint64_t latest) {
+static struct wait_place *sort_places(struct wait_place *places, struct wait_place *scratch, size_t count,
+                                      uint64_t latest) {
     for (unsigned shift = 0; shift < 64 && latest >> shift > 0; shift += DIGIT_BITS) {
         size_t starts[DIGITS] = {0}, at = 0;
         for (size_t i = 0; i < count; i++)
@@ -182,7 +183,7 @@ static struct place *sort_places(struct place *places, struct place *scratch, si
         }
         for (size_t i = 0; i < count; i++)
             scratch[starts[places[i].time >> shift & (DIGITS - 1)]++] = places[i];
-        struct place *sorted = scratch;
+        struct wait_place *sorted = scratch;
         scratch = places;
         places = sorted;
     }
@@ -190,9 +191,9 @@ static struct place *sort_places(struct place *places, struct place *scratch, si
 }
 
 /* Brings waits to their places, cycle by cycle. */
-static void permute(struct wait *waits, struct place *places, size_t count) {
+static void permute(struct wait_event *waits, struct wait_place *places, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        struct wait first = waits[i];
+        struct wait_event first = waits[i];
         size_t at = i;
         for (size_t from = places[i].index; from != i; from = places[at].index) {
             waits[at] = waits[from];
@@ -205,7 +206,7 @@ static void permute(struct wait *waits, struct place *places, size_t count) {
 }
 
 /* What is at one time is mostly of one collective, and in its order already. */
-static void sort_ties(struct wait *waits, size_t count) {
+static void sort_ties(struct wait_event *waits, size_t count) {
     for (size_t from = 0, to; from < count; from = to) {
         bool sorted = true;
         for (to = from + 1; to < count && waits[to].until == waits[from].until; to++)
@@ -215,8 +216,8 @@ static void sort_ties(struct wait *waits, size_t count) {
     }
 }
 
-static bool sort_waits(struct wait *waits, size_t count) {
-    struct place *places = malloc((count + 1) * sizeof *places), *scratch = malloc((count + 1) * sizeof *scratch);
+static bool sort_waits(struct wait_event *waits, size_t count) {
+    struct wait_place *places = malloc((count + 1) * sizeof *places), *scratch = malloc((count + 1) * sizeof *scratch);
     if (places && scratch) {
         int64_t first = INT64_MAX, last = INT64_MIN;
         for (size_t i = 0; i < count; i++) {
@@ -224,7 +225,7 @@ static bool sort_waits(struct wait *waits, size_t count) {
             last = waits[i].until > last ? waits[i].until : last;
         }
         for (size_t i = 0; i < count; i++)
-            places[i] = (struct place){(uint64_t)(waits[i].until - first), (uint32_t)i};
+            places[i] = (struct wait_place){(uint64_t)(waits[i].until - first), (uint32_t)i};
         permute(waits, sort_places(places, scratch, count, count > 0 ? (uint64_t)(last - first) : 0), count);
         sort_ties(waits, count);
     }
@@ -235,7 +236,7 @@ static bool sort_waits(struct wait *waits, size_t count) {
 }
 
 /* What a rank spends in a call waiting is not what it takes for it. */
-static void note_waited(struct rank_history *history, const struct wait *wait) {
+static void note_waited(struct rank_history *history, const struct wait_event *wait) {
     struct timeline *timeline = &history->timeline;
     while (history->cursor < timeline->count && timeline->stretches[history->cursor].to < wait->until)
         history->cursor++;
@@ -249,7 +250,7 @@ static bool go_forwards(struct delay_costs_build *c) {
     if (!sort_waits(c->waits, c->wait_count))
         return false;
     for (size_t i = 0; i < c->wait_count; i++) {
-        struct wait wait = c->waits[i];
+        struct wait_event wait = c->waits[i];
         if (wait.rank == NOWHERE) {
             if (!note_meeting(c, wait.channel, wait.until))
                 return false;
@@ -276,12 +277,13 @@ struct earlier_waits {
     int64_t total;
 };
 
-static void find_earlier(const struct delay_costs_build *c, const struct wait *wait, struct earlier_waits *earlier) {
+static void find_earlier(const struct delay_costs_build *c, const struct wait_event *wait,
+                         struct earlier_waits *earlier) {
     earlier->count = 0;
     earlier->total = 0;
     uint32_t at = c->histories[wait->cause].last_wait;
     while (at != NOWHERE && c->waits[at].until > wait->met && earlier->count < WAITS_BACK) {
-        const struct wait *own = &c->waits[at];
+        const struct wait_event *own = &c->waits[at];
         int64_t length = own->until - wait->met < own->length ? own->until - wait->met : own->length;
         earlier->items[earlier->count] = at;
         earlier->lengths[earlier->count++] = length;
@@ -296,7 +298,8 @@ struct purse {
 };
 
 /* Takes out of `left` the part `weight` of `total` of the whole; all that is left where nobody comes after. */
-static struct purse take_part(struct purse *left, const struct wait *whole, int64_t weight, int64_t total, bool last) {
+static struct purse take_part(struct purse *left, const struct wait_event *whole, int64_t weight, int64_t total,
+                              bool last) {
     double share = (double)weight / (double)total;
     struct purse part = {ns_clamped((double)whole->cost * share), ns_clamped((double)whole->imposed * share)};
     if (last || part.cost > left->cost)
@@ -317,7 +320,7 @@ static void charge(struct delay_costs *costs, struct delay_costs_build *c, uint3
     costs->ranks[rank].imposed_ns = add_ns(costs->ranks[rank].imposed_ns, part.imposed);
 }
 
-static void share_out(struct delay_costs *costs, struct delay_costs_build *c, const struct wait *wait) {
+static void share_out(struct delay_costs *costs, struct delay_costs_build *c, const struct wait_event *wait) {
     struct rank_history *cause = &c->histories[wait->cause], *victim = &c->histories[wait->rank];
     struct purse left = {wait->cost, wait->imposed};
     struct earlier_waits earlier;
@@ -337,7 +340,7 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
         costs->ranks[wait->cause].passed_on_ns = add_ns(costs->ranks[wait->cause].passed_on_ns, passed);
     }
     for (size_t i = 0; i < earlier.count; i++) {
-        struct wait *own = &c->waits[earlier.items[i]];
+        struct wait_event *own = &c->waits[earlier.items[i]];
         struct purse part = take_part(&left, wait, earlier.lengths[i], total, i + 1 == earlier.count);
         own->cost = add_ns(own->cost, part.cost);
         own->imposed = add_ns(own->imposed, part.imposed);
@@ -355,7 +358,7 @@ static void rewind_histories(struct delay_costs_build *c) {
 static void go_backwards(struct delay_costs *costs, struct delay_costs_build *c) {
     rewind_histories(c);
     for (size_t i = c->wait_count; i-- > 0;) {
-        const struct wait *wait = &c->waits[i];
+        const struct wait_event *wait = &c->waits[i];
         c->histories[wait->rank].last_wait = wait->before;
         costs->waits_ns = add_ns(costs->waits_ns, wait->length);
         share_out(costs, c, wait);
@@ -385,7 +388,8 @@ static void add_piece(struct rank_history *history, int64_t from, int64_t to) {
 }
 
 /* The rank's last wait that ended before `at`; NULL when it never waited before. Asked for from late to early. */
-static const struct wait *wait_before(const struct delay_costs_build *c, struct rank_history *history, int64_t at) {
+static const struct wait_event *wait_before(const struct delay_costs_build *c, struct rank_history *history,
+                                            int64_t at) {
     while (history->last_wait != NOWHERE && c->waits[history->last_wait].until >= at)
         history->last_wait = c->waits[history->last_wait].before;
     return history->last_wait == NOWHERE ? NULL : &c->waits[history->last_wait];
@@ -416,7 +420,7 @@ static void walk_path(struct delay_costs *costs, struct delay_costs_build *c) {
     for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
         c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
     for (int64_t at = costs->to_ns; rank != NOWHERE && at > costs->from_ns; costs->path_pieces++) {
-        const struct wait *wait = wait_before(c, &c->histories[rank], at);
+        const struct wait_event *wait = wait_before(c, &c->histories[rank], at);
         int64_t since = wait && wait->until > costs->from_ns ? wait->until : costs->from_ns;
         costs->ranks[rank].critical_path_ns = add_ns(costs->ranks[rank].critical_path_ns, at - since);
         add_piece(&c->histories[rank], since, at);
@@ -487,19 +491,19 @@ struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, co
 
 /* All workers' waits behind the first one's. */
 static bool join(struct delay_costs_build *build) {
-    struct collector *all = &build->collectors[0];
+    struct wait_collector *all = &build->collectors[0];
     size_t count = 0;
     for (unsigned w = 0; w < build->workers; w++) {
         count += build->collectors[w].wait_count;
         if (build->collectors[w].no_memory)
             return false;
     }
-    struct wait *waits = count < NOWHERE ? realloc(all->waits, (count + 1) * sizeof *waits) : NULL;
+    struct wait_event *waits = count < NOWHERE ? realloc(all->waits, (count + 1) * sizeof *waits) : NULL;
     if (!waits)
         return false;
     all->waits = waits;
     for (unsigned w = 1; w < build->workers; w++) {
-        const struct collector *one = &build->collectors[w];
+        const struct wait_collector *one = &build->collectors[w];
         if (one->wait_count > 0)
             memcpy(waits + all->wait_count, one->waits, one->wait_count * sizeof *waits);
         all->wait_count += one->wait_count;

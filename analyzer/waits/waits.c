@@ -28,13 +28,13 @@ void waits_free(struct waits *waits) {
 /* ---- one wait -------------------------------------------------------------------------------- */
 
 /* Who waited for whom, and where both called from. */
-struct pair {
+struct waiting_pair {
     uint32_t dump, cause;
     uint32_t stack, cause_stack;
 };
 
 /* Adds one wait to all sums but the causer's imposed ones. */
-static void add_wait(struct waits *waits, const struct pair *pair, enum wait_state state,
+static void add_wait(struct waits *waits, const struct waiting_pair *pair, enum wait_state state,
                      const struct told_wait *wait) {
     struct rank_waits *victim = &waits->ranks[pair->dump], *causer = &waits->ranks[pair->cause];
     victim->wait_ns = add_ns(victim->wait_ns, wait->length);
@@ -118,7 +118,8 @@ static int64_t charge(struct waits *waits, const struct match_instance *instance
             continue;
         struct rank_waits *victim = &waits->ranks[dump_of[i]];
         victim->transfer_ns = add_ns(victim->transfer_ns, -length);
-        add_wait(waits, &(struct pair){dump_of[i], dump_of[cause], member->stack, instance->members[cause].stack},
+        add_wait(waits,
+                 &(struct waiting_pair){dump_of[i], dump_of[cause], member->stack, instance->members[cause].stack},
                  state,
                  &(struct told_wait){.dump = dump_of[i],
                                      .cause = dump_of[cause],
@@ -411,7 +412,7 @@ static int64_t message_wait(const struct waits *waits, const struct match_member
     return wait > 0 && wait > common_clock_error(waits->clock, dump, late_dump) ? wait : 0;
 }
 
-static void charge_message(struct waits *waits, enum wait_state state, const struct pair *pair, int64_t until,
+static void charge_message(struct waits *waits, enum wait_state state, const struct waiting_pair *pair, int64_t until,
                            int64_t length, int64_t imposed) {
     add_wait(waits, pair, state,
              &(struct told_wait){.dump = pair->dump,
@@ -426,7 +427,7 @@ static void charge_message(struct waits *waits, enum wait_state state, const str
 struct receive_wait {
     int64_t since, until;
     int64_t second; /* until when it would have waited without the last sender */
-    struct pair pair;
+    struct waiting_pair pair;
 };
 enum { RECEIVE_WAITS = 64 }; /* kept per rank: messages are paired within a few hundred records */
 struct receive_waits {
@@ -439,7 +440,7 @@ static void settle_receive_wait(struct waits *waits, const struct receive_wait *
                    wait->until - wait->second);
 }
 
-static void note_receive_wait(struct waits *waits, const struct pair *pair, int64_t since, int64_t until) {
+static void note_receive_wait(struct waits *waits, const struct waiting_pair *pair, int64_t since, int64_t until) {
     struct receive_waits **receiving = &waits->receiving[pair->dump];
     if (!*receiving)
         *receiving = calloc(1, sizeof **receiving);
@@ -490,7 +491,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     uint32_t from = message->from_dump, to = message->to_dump;
     waits->messages++;
     int64_t wait = message_wait(waits, receive, send, to, from), since = blocked_since(receive);
-    struct pair late_sender = {to, from, receive->stack, send->stack};
+    struct waiting_pair late_sender = {to, from, receive->stack, send->stack};
     if (wait > 0 && receive->shared)
         note_receive_wait(waits, &late_sender, since, since + wait);
     else if (wait > 0)
@@ -501,7 +502,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     bool rendezvous = message->synchronous || send->leave > receive->enter;
     wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, receive, from, to) : 0;
     if (wait > 0)
-        charge_message(waits, WAIT_LATE_RECEIVER, &(struct pair){from, to, send->stack, receive->stack},
+        charge_message(waits, WAIT_LATE_RECEIVER, &(struct waiting_pair){from, to, send->stack, receive->stack},
                        blocked_since(send) + wait, wait, wait);
 }
 

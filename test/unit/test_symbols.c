@@ -276,7 +276,7 @@ static void no_debug_data_brings_the_caller_down(void **state) {
     elf_close(&elf);
     size_t known = 0;
     for (int round = 0; round < 12; round++) {
-        struct line lines[64] = {0};
+        struct source_line lines[64] = {0};
         for (int change = 0; round > 0 && change < 2000; change++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             data[64 + (seed >> 20) % (bytes - 64)] = (uint8_t)(seed >> 56);

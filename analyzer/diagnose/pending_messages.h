@@ -5,13 +5,13 @@
  * that have.
  * Must not live here: who waits.
  */
-#ifndef COMMTAP_DIAGNOSE_MESSAGES_H
-#define COMMTAP_DIAGNOSE_MESSAGES_H
+#ifndef COMMTAP_DIAGNOSE_PENDING_MESSAGES_H
+#define COMMTAP_DIAGNOSE_PENDING_MESSAGES_H
 
 #include "analyzer/diagnose/world.h"
 
 /* A send or receive that is in flight or pending. */
-struct message {
+struct pending_message {
     uint32_t at; /* who could complete it: of a send the receiver, of a receive the sender (NOBODY: anybody) */
     uint32_t of; /* whose it is */
     uint64_t uid;
@@ -19,18 +19,19 @@ struct message {
     uint32_t seq; /* SEQ_NONE where not known */
 };
 
-struct messages {
-    struct message *items;
+struct pending_messages {
+    struct pending_message *items;
     size_t count, room;
     bool no_memory;
 };
 
-void messages_add(struct messages *messages, struct message message);
-void messages_sort(struct messages *messages);
+void pending_messages_add(struct pending_messages *messages, struct pending_message message);
+void pending_messages_sort(struct pending_messages *messages);
 
 /* Whether `messages` (sorted) hold a counterpart posted by `of` (NOBODY: by anybody) for `at`, or one of `of` that
  * takes anybody: same communicator, tags that fit, no older than number `seq`. */
-bool messages_match(const struct messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag, uint32_t seq);
+bool pending_messages_match(const struct pending_messages *messages, uint32_t at, uint32_t of, uint64_t uid,
+                            int32_t tag, uint32_t seq);
 
 /* Whether `other`, a member of the communicator, may already have ended the counterpart of a message with `me` that
  * `me` has not seen complete. `theirs`: what the other did with it, FLAG_SEND or FLAG_RECV. Sure where the ring tells

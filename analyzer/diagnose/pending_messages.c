@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of messages.h.
+ * Implementation of pending_messages.h.
  * Lives here: the index, looking into rings and counts.
  * Must not live here: who waits.
  */
-#include "analyzer/diagnose/messages.h"
+#include "analyzer/diagnose/pending_messages.h"
 
 #include <stdlib.h>
 
@@ -12,10 +12,10 @@
 
 enum { RECORDS_LOOKED_AT = 4096 }; /* newest of a ring */
 
-void messages_add(struct messages *messages, struct message message) {
+void pending_messages_add(struct pending_messages *messages, struct pending_message message) {
     if (messages->count == messages->room) {
         size_t room = messages->room ? 2 * messages->room : 256;
-        struct message *items = realloc(messages->items, room * sizeof *items);
+        struct pending_message *items = realloc(messages->items, room * sizeof *items);
         if (!items) {
             messages->no_memory = true;
             return;
@@ -26,7 +26,7 @@ void messages_add(struct messages *messages, struct message message) {
     messages->items[messages->count++] = message;
 }
 
-static int compare_keys(const struct message *a, uint32_t at, uint64_t uid, uint32_t of) {
+static int compare_keys(const struct pending_message *a, uint32_t at, uint64_t uid, uint32_t of) {
     if (a->at != at)
         return a->at < at ? -1 : 1;
     if (a->uid != uid)
@@ -35,21 +35,21 @@ static int compare_keys(const struct message *a, uint32_t at, uint64_t uid, uint
 }
 
 static int compare_messages(const void *a, const void *b) {
-    const struct message *right = b;
+    const struct pending_message *right = b;
     return compare_keys(a, right->at, right->uid, right->of);
 }
 
-void messages_sort(struct messages *messages) {
+void pending_messages_sort(struct pending_messages *messages) {
     if (messages->count > 0)
         qsort(messages->items, messages->count, sizeof *messages->items, compare_messages);
 }
 
-static bool fits(const struct message *message, int32_t tag, uint32_t seq) {
+static bool fits(const struct pending_message *message, int32_t tag, uint32_t seq) {
     bool tags = message->tag == tag || message->tag == TAG_ANY || tag == TAG_ANY;
     return tags && (message->seq == SEQ_NONE || seq == SEQ_NONE || message->seq >= seq);
 }
 
-static bool match_range(const struct messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag,
+static bool match_range(const struct pending_messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag,
                         uint32_t seq) {
     size_t low = 0, high = messages->count;
     while (low < high) {
@@ -60,7 +60,7 @@ static bool match_range(const struct messages *messages, uint32_t at, uint32_t o
             high = middle;
     }
     for (; low < messages->count; low++) {
-        const struct message *message = &messages->items[low];
+        const struct pending_message *message = &messages->items[low];
         if (message->at != at || message->uid != uid || (of != NOBODY && message->of != of))
             return false;
         if (fits(message, tag, seq))
@@ -69,19 +69,19 @@ static bool match_range(const struct messages *messages, uint32_t at, uint32_t o
     return false;
 }
 
-bool messages_match(const struct messages *messages, uint32_t at, uint32_t of, uint64_t uid, int32_t tag,
-                    uint32_t seq) {
+bool pending_messages_match(const struct pending_messages *messages, uint32_t at, uint32_t of, uint64_t uid,
+                            int32_t tag, uint32_t seq) {
     return match_range(messages, at, of, uid, tag, seq) ||
            (at != NOBODY && of != NOBODY && match_range(messages, NOBODY, of, uid, tag, seq));
 }
 
 /* ---- what has ended -------------------------------------------------------------------------- */
 
-enum answer { NO, YES, PERHAPS };
+enum ring_answer { NO, YES, PERHAPS };
 
 /* What the newest records of a party say: did it end a message of that direction with `peer`, number `seq` or later. */
-static enum answer ring_says(const struct dump *dump, uint32_t local, uint16_t theirs, int32_t peer, int32_t tag,
-                             uint32_t seq) {
+static enum ring_answer ring_says(const struct dump *dump, uint32_t local, uint16_t theirs, int32_t peer, int32_t tag,
+                                  uint32_t seq) {
     bool all_there = true;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
@@ -124,7 +124,7 @@ static uint64_t count_messages(const struct dump *dump, uint32_t local, uint16_t
 bool message_may_be_over(const struct world *world, const struct membership *me, const struct membership *other,
                          uint16_t theirs, int32_t tag, uint32_t seq) {
     const struct dump *dump = world->parties[other->party].dump;
-    enum answer answer = ring_says(dump, other->local, theirs, me->rank, tag, seq);
+    enum ring_answer answer = ring_says(dump, other->local, theirs, me->rank, tag, seq);
     if (answer != PERHAPS)
         return answer == YES;
     bool sure = true;
