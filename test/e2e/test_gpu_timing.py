@@ -89,8 +89,9 @@ def test_two_communicators_on_two_streams(scene):
         records = dump.records(comm=comm)
         assert [r["seq"] for r in records] == list(range(10))
         assert all(r["t1"] - r["t0"] >= least for r in records)
-        # one after the other, each anchor's width being the room
-        assert all(b["t0"] > a["t1"] - MS for a, b in zip(records, records[1:]))
+        # one after the other, but for the width of the anchors that place them: a busy machine makes it large
+        room = max(anchor["width"] for anchor in dump.lines["anchor"]) + MS
+        assert all(b["t0"] > a["t1"] - room for a, b in zip(records, records[1:]))
         row, = [r for r in dump.lines["row"] if r["comm"] == comm]
         assert row["count"] == 10
         assert row["time"] == sum(r["t1"] - r["t0"] for r in records)
