@@ -39,6 +39,7 @@
 #define FORMAT_FILE_PREFIX       "commtap."
 #define FORMAT_FILE_SUFFIX       ".ct"
 #define FORMAT_STUB_SUFFIX       ".stub"
+#define FORMAT_STAGED_SUFFIX     ".staged" /* a stub whose dump was fetched and still lies on its node */
 #define FORMAT_DEATHS_SUFFIX     ".deaths"
 #define FORMAT_UNFINISHED_SUFFIX ".new" /* after .ct, until the header is written */
 #define SECTION_ALIGN            65536u

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "analyzer/collect/incoming.h"
+#include "shim/format.h"
 
 /* One host's share of the work. */
 struct host {
@@ -50,6 +51,12 @@ const char *collect_refusal(const struct stub *stub, const char *damage, char *t
     return text;
 }
 
+/* What the stub is called once its dump was fetched. */
+static void note_name(const struct collect_item *item, char name[STUB_NAME_BYTES + sizeof FORMAT_STAGED_SUFFIX]) {
+    int stem = (int)(strlen(item->stub.dump_name) - strlen(FORMAT_FILE_SUFFIX));
+    sprintf(name, "%.*s" FORMAT_STAGED_SUFFIX, stem, item->stub.dump_name);
+}
+
 void collect_settle(int directory, struct collect_item *item, struct incoming *incoming, bool final) {
     const char *reason = NULL;
     enum incoming_result result = incoming_settle(incoming, final, &reason);
@@ -57,18 +64,38 @@ void collect_settle(int directory, struct collect_item *item, struct incoming *i
         collect_fail(item, "%s", reason);
         return;
     }
+    char note[STUB_NAME_BYTES + sizeof FORMAT_STAGED_SUFFIX];
+    note_name(item, note);
     item->state = final ? COLLECT_DONE : COLLECT_STILL_USED;
-    if (final && unlinkat(directory, item->stub_name, 0) != 0 && errno != ENOENT)
-        collect_fail(item, "was copied, but its stub cannot be removed: %s", strerror(errno));
+    if (final && !item->was_fetched && renameat(directory, item->stub_name, directory, note) != 0 && errno != ENOENT)
+        collect_fail(item, "was copied, but its stub cannot be renamed: %s", strerror(errno));
 }
 
-void collect_look_again(int directory, struct collect_item *item) {
+/* What failed because somebody else has collected the dump meanwhile has not failed. */
+static void look_again(int directory, struct collect_item *item) {
     struct stat status;
     if (item->state == COLLECT_DONE || fstatat(directory, item->stub_name, &status, AT_SYMLINK_NOFOLLOW) == 0 ||
         errno != ENOENT || !incoming_is_there(directory, &item->stub))
         return;
     item->state = COLLECT_DONE;
     item->reason[0] = '\0';
+}
+
+/* What an earlier collection fetched needs nothing more once nothing is left on its node. */
+static void forget_what_is_gone(int directory, struct collect_item *item) {
+    char note[STUB_NAME_BYTES + sizeof FORMAT_STAGED_SUFFIX];
+    if (!item->is_gone || (item->state != COLLECT_DONE && !item->was_fetched))
+        return;
+    note_name(item, note);
+    item->state = COLLECT_DONE;
+    item->reason[0] = '\0';
+    if (unlinkat(directory, note, 0) != 0 && errno != ENOENT)
+        collect_fail(item, "is removed, but not what says where it was: %s", strerror(errno));
+}
+
+void collect_finish(int directory, struct collect_item *item) {
+    look_again(directory, item);
+    forget_what_is_gone(directory, item);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -87,7 +114,7 @@ static bool add_stub(struct collection *collection, const char *name) {
         return false;
     collection->items = items;
     struct collect_item *item = &items[collection->count];
-    *item = (struct collect_item){.stub_name = strdup(name)};
+    *item = (struct collect_item){.stub_name = strdup(name), .was_fetched = stub_is_of_a_fetched_dump(name)};
     if (!item->stub_name)
         return false;
     collection->count++;
@@ -98,7 +125,7 @@ static bool add_stub(struct collection *collection, const char *name) {
     return true;
 }
 
-static bool list_stubs(struct collection *collection) {
+static bool list_stubs(struct collection *collection, bool fetched_ones) {
     int copy = openat(collection->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *stream = copy < 0 ? NULL : fdopendir(copy);
     if (!stream) {
@@ -108,7 +135,7 @@ static bool list_stubs(struct collection *collection) {
     }
     bool enough_memory = true;
     for (struct dirent *entry; enough_memory && (entry = readdir(stream));)
-        if (stub_is_one(entry->d_name))
+        if (stub_is_one(entry->d_name) || (fetched_ones && stub_is_of_a_fetched_dump(entry->d_name)))
             enough_memory = add_stub(collection, entry->d_name);
     closedir(stream);
     if (collection->count > 0)
@@ -142,7 +169,7 @@ static void collect_host(struct collect_work *work, const struct host *host) {
         collect_here(directory, host->items[i], mapped_holds(&work->mapped, host->items[i]->stub.path),
                      work->request->remove);
     for (size_t i = 0; i < host->count; i++)
-        collect_look_again(directory, host->items[i]);
+        collect_finish(directory, host->items[i]);
 }
 
 static void *collect_some(void *argument) {
@@ -165,7 +192,7 @@ static void collect_hosts(struct collect_work *work) {
 
 bool collect_all(struct collection *collection, int directory, const struct collect_request *request) {
     *collection = (struct collection){.directory = directory};
-    if (!list_stubs(collection))
+    if (!list_stubs(collection, request->remove))
         return false;
     struct collect_work work = {.collection = collection, .request = request};
     struct collect_item **slots = calloc(collection->count + 1, sizeof(struct collect_item *));

@@ -68,11 +68,14 @@ static void remove_staged(struct collect_item *item, int staged) {
         snprintf(item->not_removed, sizeof item->not_removed, "it is another file by now");
     else if ((!there || unlink(item->stub.path) != 0) && errno != ENOENT)
         snprintf(item->not_removed, sizeof item->not_removed, "%s", strerror(errno));
+    else
+        item->is_gone = true;
 }
 
 void collect_here(int directory, struct collect_item *item, bool used, bool remove) {
     struct stat status;
     int staged = regular_file_open(AT_FDCWD, item->stub.path, O_NOFOLLOW);
+    item->is_gone = staged < 0 && errno == ENOENT;
     if (staged < 0 || fstat(staged, &status) != 0)
         collect_fail(item, "%s",
                      errno == ENOENT  ? "is not there"

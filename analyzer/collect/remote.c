@@ -30,13 +30,14 @@ enum { BLOCK = 1 << 16, LINE_BYTES = 256, CHATTER_LINES_MAX = 1000 };
 
 #define ANSWER_BEGINS "commtap-collect answers\n"
 #define LIST_END      "END_OF_LIST\n"
+#define REBOOTED      "the host was rebooted since"
 
 /* What both scripts begin with; %s is the boot id. A login script may have printed something before. */
 static const char preamble[] = "LC_ALL=C\n"
                                "export LC_ALL\n"
                                "echo 'commtap-collect answers'\n"
                                "if [ \"$(cat /proc/sys/kernel/random/boot_id)\" != '%s' ]; then\n"
-                               "    echo 'away the host was rebooted since'\n"
+                               "    echo 'away " REBOOTED "'\n"
                                "    exit 0\n"
                                "fi\n"
                                "me=$(id -u)\n"
@@ -219,6 +220,7 @@ static bool fetch_next(int directory, struct collect_item *item, const struct sh
         return false;
     if (strncmp(line, "no ", 3) == 0) {
         collect_fail(item, "%s", line + 3);
+        item->is_gone = strcmp(line + 3, "is not there") == 0;
         return true;
     }
     if (sscanf(line, "file %7s %" SCNu64, state, &bytes) != 2 || bytes > INT64_MAX) {
@@ -248,6 +250,8 @@ static void fetch(int directory, struct collect_item **items, size_t count, cons
             ;
     complain(&shell, reason);
     fail_rest(items, count, reason);
+    for (size_t i = 0; strcmp(reason, REBOOTED) == 0 && i < count; i++)
+        items[i]->is_gone = strncmp(items[i]->stub.path, "/dev/shm/", 9) == 0; /* the others may outlive a reboot */
     shell_close(&shell);
 }
 
@@ -262,7 +266,9 @@ static void take_removals(struct collect_item **items, size_t count, const struc
         if (reason[0] || !next_answer(shell, line, reason)) {
             complain(shell, reason);
             snprintf(items[i]->not_removed, sizeof items[i]->not_removed, "%s", reason);
-        } else if (strcmp(line, "removed") != 0) {
+        } else if (strcmp(line, "removed") == 0) {
+            items[i]->is_gone = true;
+        } else {
             snprintf(items[i]->not_removed, sizeof items[i]->not_removed, "%s",
                      strncmp(line, "no ", 3) == 0 ? line + 3 : "the host's answer makes no sense");
         }

@@ -65,9 +65,8 @@ static int say(const struct collection *collection, const char *directory, bool 
     escape_text(stdout, directory);
     fputc('\n', stdout);
     if (!remove && fetched > used)
-        printf(
-            "commtap-collect: what was fetched lies on its nodes, too, until they are started anew; --remove deletes\n"
-            "it with the copying, later nothing says where it is\n");
+        printf("commtap-collect: what was fetched lies on its nodes, too, until they are started anew; the same with\n"
+               "--remove deletes it there\n");
     if (used > 0)
         printf("commtap-collect: %zu of them are still written to: collect again when their processes have ended\n",
                used);
@@ -126,7 +125,7 @@ static const struct option option_rows[] = {
      .argument = "COMMAND",
      .fallback = "ssh -o BatchMode=yes -o ConnectTimeout=10 -o ServerAliveInterval=15 -o ServerAliveCountMax=4",
      .doc = "how a host is reached: these words, split at blanks, and the host's name"},
-    {.name = "remove", .doc = "delete each staged file once this call has fetched it"},
+    {.name = "remove", .doc = "delete each staged file once it is fetched, those that earlier calls fetched as well"},
     OPTION_END,
 };
 
@@ -138,8 +137,11 @@ const struct command command_collect = {
         "For each stub commtap.<run id>.<16 hex>.stub in DIR the dump is copied from where its process staged it, by\n"
         "your own ssh, each host being asked once. Only what the library can have written is touched: regular files\n"
         "that belong to you, named like their stub, in /dev/shm, /tmp or /var/tmp, that hold the dump of the stub's\n"
-        "process. A stub goes once its dump has been copied and compared; one that is damaged stays. What still grows\n"
-        "is copied as it is, and keeps its stub. Nothing in DIR is replaced but an earlier copy of the same dump.\n"
+        "process. Once its dump has been copied and compared, a stub is renamed to .staged, by which --remove finds "
+        "the\n"
+        "dump on its node, now or later; one that is damaged stays. What still grows is copied as it is, and keeps "
+        "its\n"
+        "stub. Nothing in DIR is replaced but an earlier copy of the same dump.\n"
         "Run it as the user of the job: root, too, collects only what is root's.\n"
         "Exits with 0 where all is collected, 1 where something is not, or was not removed though --remove was "
         "given.\n",

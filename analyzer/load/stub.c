@@ -21,21 +21,30 @@ static bool ends_with(const char *text, const char *suffix) {
     return length >= end && strcmp(text + length - end, suffix) == 0;
 }
 
+static bool is_ours(const char *name, const char *suffix) {
+    return strncmp(name, FORMAT_FILE_PREFIX, strlen(FORMAT_FILE_PREFIX)) == 0 && ends_with(name, suffix);
+}
+
 bool stub_is_one(const char *name) {
-    return strncmp(name, FORMAT_FILE_PREFIX, strlen(FORMAT_FILE_PREFIX)) == 0 && ends_with(name, FORMAT_STUB_SUFFIX);
+    return is_ours(name, FORMAT_STUB_SUFFIX);
+}
+
+bool stub_is_of_a_fetched_dump(const char *name) {
+    return is_ours(name, FORMAT_STAGED_SUFFIX);
 }
 
 bool stub_dump_name(const char *name, char dump_name[STUB_NAME_BYTES]) {
     static const char run_id_characters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     const char *run_id = name + strlen(FORMAT_FILE_PREFIX);
-    size_t around = strlen(FORMAT_FILE_PREFIX) + 1 + HEX_DIGITS + strlen(FORMAT_STUB_SUFFIX), length = strlen(name);
-    if (!stub_is_one(name) || length <= around || length - around > RUN_ID_MAX)
+    const char *suffix = stub_is_of_a_fetched_dump(name) ? FORMAT_STAGED_SUFFIX : FORMAT_STUB_SUFFIX;
+    size_t around = strlen(FORMAT_FILE_PREFIX) + 1 + HEX_DIGITS + strlen(suffix), length = strlen(name);
+    if (!is_ours(name, suffix) || length <= around || length - around > RUN_ID_MAX)
         return false;
     const char *hex = run_id + (length - around) + 1;
     if (*run_id == '.' || hex[-1] != '.' || strspn(run_id, run_id_characters) != strlen(run_id) ||
         strspn(hex, "0123456789abcdef") != HEX_DIGITS)
         return false;
-    int stem = (int)(length - strlen(FORMAT_STUB_SUFFIX));
+    int stem = (int)(length - strlen(suffix));
     snprintf(dump_name, STUB_NAME_BYTES, "%.*s" FORMAT_FILE_SUFFIX, stem, name);
     return true;
 }

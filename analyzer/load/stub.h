@@ -29,8 +29,11 @@ struct stub {
 /* Is `name` meant to be a stub of ours: "commtap.*.stub"? */
 bool stub_is_one(const char *name);
 
+/* Is `name` meant to be what the collection makes of a stub whose dump it fetched: "commtap.*.staged"? */
+bool stub_is_of_a_fetched_dump(const char *name);
+
 /* The name of the dump that the stub called `name` stands for. False unless the library can have chosen the name:
- * "commtap.<run id>.<16 hex>.stub". */
+ * "commtap.<run id>.<16 hex>.stub", or with ".staged" at its end once the dump was fetched. */
 bool stub_dump_name(const char *name, char dump_name[STUB_NAME_BYTES]);
 
 /* Reads the stub at `path`, below `directory` where it is relative. Returns NULL, or why it is no sound stub ("is

@@ -46,7 +46,7 @@ static void collect_one(int directory, const char *stub_name, const struct stub 
                         struct run_notes *notes) {
     struct collect_item item = {.stub_name = (char *)stub_name, .stub = *stub};
     collect_here(directory, &item, false, true);
-    collect_look_again(directory, &item);
+    collect_finish(directory, &item);
     result->collected += item.state == COLLECT_DONE;
     result->still_running += item.state == COLLECT_STILL_USED;
     if (item.state == COLLECT_NOT)

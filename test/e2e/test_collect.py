@@ -201,8 +201,10 @@ def test_planted_stub_touches_nothing(kind, words, host, tmp_path, run_id):  # n
     # the sound one comes home all the same, and nothing else has appeared
     assert without_mark(trap.sound[2].read_bytes()) == original and not trap.sound[1].exists()
     assert trap.sound[0].exists() == (not words)
+    note = set() if words else {trap.sound[1].with_suffix(".staged").name}
     assert {path.name for path in trap.out.iterdir()} == {pathlib.Path(path).name for path in before
-                                                         if pathlib.Path(path).parent == trap.out} | {trap.sound[2].name}
+                                                         if pathlib.Path(path).parent == trap.out
+                                                             } | {trap.sound[2].name} | note
     assert not list(tmp_path.rglob("harm"))
 
 
@@ -410,12 +412,36 @@ def test_growing_dump(place, request, tmp_path, run_id):  # noqa: F811
     assert without_mark(dump.read_bytes()) == final and list(out.iterdir()) == [dump] and not staged.exists()
 
 
-def test_collected_twice(host, tmp_path, run_id):  # noqa: F811
+def test_what_was_fetched_can_be_removed_later(host, tmp_path, run_id):  # noqa: F811
+    staged, stub, dump = host.stage(tmp_path, run_id)
+    original = staged.read_bytes()
+    kept = stub.with_suffix(".staged")
+    done = collect(tmp_path, ssh=ssh_of(host))
+    assert done.returncode == 0 and "--remove" in done.stdout, done.stdout + done.stderr
+    assert sorted(tmp_path.glob("commtap.*")) == [dump, kept] and staged.exists()
+    assert "nothing to fetch" in collect(tmp_path, ssh=ssh_of(host)).stdout
+    again = collect("--remove", tmp_path, ssh=ssh_of(host))
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert without_mark(dump.read_bytes()) == original and not staged.exists()
+    assert list(tmp_path.glob("commtap.*")) == [dump]
+
+
+def test_what_is_gone_from_its_node_needs_no_removal(host, tmp_path, run_id):  # noqa: F811
     staged, stub, dump = host.stage(tmp_path, run_id)
     assert collect(tmp_path, ssh=ssh_of(host)).returncode == 0
-    before = snapshot(dump, staged)
+    staged.unlink()
     again = collect("--remove", tmp_path, ssh=ssh_of(host))
-    assert again.returncode == 0 and snapshot(dump, staged) == before and not stub.exists()
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert list(tmp_path.glob("commtap.*")) == [dump]
+
+
+def test_what_cannot_be_removed_stays_known(far, tmp_path, run_id):  # noqa: F811
+    """The host cannot be reached: a later call finds the dump again."""
+    staged, stub, dump = far.stage(tmp_path, run_id)
+    assert collect(tmp_path, ssh=far.ssh).returncode == 0
+    lost = collect("--remove", tmp_path, ssh="/bin/false")
+    assert lost.returncode == 1 and staged.exists() and dump.exists() and stub.with_suffix(".staged").exists()
+    assert collect("--remove", tmp_path, ssh=far.ssh).returncode == 0 and not staged.exists()
 
 
 @pytest.mark.parametrize("words", [(), ("--remove",)], ids=["keep", "remove"])
@@ -432,7 +458,7 @@ def test_two_collectors_at_once(words, host, tmp_path, run_id):  # noqa: F811
         for (staged, stub, dump), original in zip(made, originals):
             assert without_mark(dump.read_bytes()) == original and not stub.exists()
             assert staged.exists() == (not words)
-        assert len(list(out.iterdir())) == 8
+        assert len(list(out.iterdir())) == (8 if words else 16)  # the kept ones leave a note of where they lie
         for path in out.iterdir():
             path.unlink()
 
@@ -448,7 +474,8 @@ def test_two_collectors_of_a_growing_dump(here, tmp_path, run_id):  # noqa: F811
     writer.wait(timeout=SECONDS)
     for collector in both:
         collector.wait(timeout=SECONDS)
-    assert without_mark(dump.read_bytes()) == staged.read_bytes() and list(out.iterdir()) == [dump]
+    assert without_mark(dump.read_bytes()) == staged.read_bytes()
+    assert {path.name for path in out.iterdir()} == {dump.name, stub.with_suffix(".staged").name}
 
 
 # ---- usage ------------------------------------------------------------------------------------------------------------------
@@ -467,7 +494,7 @@ def test_nothing_to_collect(tmp_path):
 def test_staging_directories_are_the_librarys():
     """The shim stages where readers look, and nowhere else."""
     told = (jobs.ROOT / "shim" / "format.h").read_text(encoding="utf-8")
-    shim = "".join(path.read_text(encoding="utf-8") for path in (jobs.ROOT / "shim").glob("*.c"))
+    shim = "".join(path.read_text(encoding="utf-8") for path in (jobs.ROOT / "shim").rglob("*.c"))
     listed, = (line.split(None, 2)[2] for line in told.splitlines() if line.startswith("#define FORMAT_STAGING_DIRECTORIES"))
     assert "FORMAT_STAGING_DIRECTORIES" in shim or f"{{{listed}}}" in shim
 
