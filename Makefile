@@ -87,6 +87,7 @@ install: all
 	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(PREFIX)/lib/libcommtap.so
 	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
 	install -D -m 644 scripts/modulefile $(DESTDIR)$(PREFIX)/share/commtap/modulefile
+	install -D -m 644 doc/commtap.schema.json $(DESTDIR)$(PREFIX)/share/commtap/commtap.schema.json
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BUILD)/commtap --completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/commtap
 

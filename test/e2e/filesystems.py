@@ -178,8 +178,7 @@ def aftermath(dumps):
 
 def check(dumps):
     """What the dumps hold; calls that they say they lost count among the calls."""
-    done = subprocess.run([str(jobs.COMMTAP), "check", "--format", "json", str(dumps)], capture_output=True, text=True,
-                          env=jobs.clean_environment(), timeout=60)
+    done = jobs.commtap("check", "--format", "json", dumps, codes=(0, 1, 3))
     if done.returncode != 0:
         return {"ranks": 0, "calls": 0, "operations_lost": 0, "tables_in_memory": 0}
     said = json.loads(done.stdout)
@@ -188,8 +187,7 @@ def check(dumps):
 
 
 def findings(dumps):
-    done = subprocess.run([str(jobs.COMMTAP), "report", "--format", "json", str(dumps)], capture_output=True, text=True,
-                          env=jobs.clean_environment(), timeout=60)
+    done = jobs.commtap("report", "--format", "json", dumps, codes=(0, 3))
     return [finding["code"] for finding in json.loads(done.stdout)["findings"]] if done.returncode == 0 else []
 
 

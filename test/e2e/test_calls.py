@@ -32,7 +32,7 @@ def build(mpi, path, *flags):
 
 
 def calls(directory, *options):
-    return json.loads(jobs.commtap("calls", "--format", "json", *options, directory).stdout)
+    return jobs.document("calls", *options, directory)
 
 
 def sketch(node):

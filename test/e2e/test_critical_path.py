@@ -2,7 +2,6 @@
 #
 # The critical path by call site, delays, and what collectives take once everybody has come, on real jobs.
 # Must not live here: figures that depend on the speed of the machine.
-import json
 
 import pytest
 
@@ -52,7 +51,7 @@ def test_one_and_two_threads_see_the_same_path(mpi, where):
     for command in "report", "stragglers":
         one, two = (jobs.commtap(command, where, "--format", "json", "--threads", n).stdout for n in "12")
         assert one == two
-        assert json.loads(one)["critical_path"]["sites"]
+        assert jobs.document(command, where)["critical_path"]["sites"]
 
 
 def test_transfers_leave_the_waiting_out(mpi, where):

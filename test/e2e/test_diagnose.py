@@ -3,7 +3,6 @@
 # Real jobs that hang, diagnosed while they do and after they were killed; with rings of 16 records.
 # Must not live here: made-up scenes (test/unit/test_diagnose.c).
 import contextlib
-import json
 import os
 import pathlib
 import signal
@@ -18,7 +17,7 @@ KNOBS = {"COMMTAP_RING": "16"}
 
 
 def diagnose(where):
-    return json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)
+    return jobs.document("diagnose", where)
 
 
 def diagnose_when_still(where, tries=10):
@@ -59,7 +58,7 @@ def states(result):
 
 
 def process_of(where, rank):
-    rows = json.loads(jobs.commtap("check", "--format", "json", where, codes=(0, 1)).stdout)["dumps"]
+    rows = jobs.document("check", where, codes=(0, 1))["dumps"]
     return next(row["pid"] for row in rows if row["rank"] == rank)
 
 
@@ -80,7 +79,7 @@ def test_what_the_ranks_asked_for_wait_in(where):
     assert whole["waits"] is None
     for options, ranks in ((["--rank", "1-2"], [1, 2]), (["--op", "recv"], list(range(RANKS))), (["--op", "bcast"], []),
                            (["--comm", "MPI_COMM_WORLD", "--rank", "0"], [0]), (["--comm", "nobody"], [])):
-        result = json.loads(jobs.commtap("diagnose", "--format", "json", *options, where).stdout)
+        result = jobs.document("diagnose", *options, where)
         assert sorted(wait["rank"] for wait in result["waits"]) == ranks
         assert all(wait["op"] == "MPI_Recv" and len(wait["waits_for"]) == 1 for wait in result["waits"])
         assert {**result, "waits": None} == whole
@@ -276,7 +275,7 @@ def test_a_job_ended_from_outside_has_no_dead_rank(mpi, where):
 def test_lost_dump(mpi, where):
     with hanging(mpi, "skip", where):
         pass
-    rows = json.loads(jobs.commtap("check", "--format", "json", where, codes=(0, 1)).stdout)["dumps"]
+    rows = jobs.document("check", where, codes=(0, 1))["dumps"]
     os.unlink(os.path.join(where, next(row["file"] for row in rows if row["rank"] == 1)))
     result = diagnose(where)
     assert result["verdict"] == "dead_rank"

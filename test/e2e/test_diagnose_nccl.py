@@ -3,7 +3,6 @@
 # Jobs that use NCCL alone and hang, on the stand-in: diagnosed while they do and after they were killed.
 # Must not live here: MPI (test_diagnose.py).
 import contextlib
-import json
 import signal
 import subprocess
 
@@ -14,7 +13,7 @@ KNOBS = {"COMMTAP_RING": "16"}
 
 
 def diagnose(where):
-    return json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)
+    return jobs.document("diagnose", where)
 
 
 def start(mode, rank, where):

@@ -36,13 +36,11 @@ def make_run(directory, seed, steps=60, reduce_us=1000.0, gather_us=400.0, noise
 
 
 def diff(*arguments, code=0):
-    done = subprocess.run([jobs.COMMTAP, "diff", *map(str, arguments)], capture_output=True, text=True)
-    assert done.returncode == code, done.stderr
-    return done
+    return jobs.commtap("diff", *arguments, codes=(code,))
 
 
 def rows(*arguments):
-    document = json.loads(diff("--format", "json", *arguments).stdout)
+    document = jobs.document("diff", *arguments)
     assert document["schema"] == "commtap.diff/1"
     return {(row["kind"], row["op"]): row for row in document["rows"] if row["source"] != "host"}
 

@@ -10,7 +10,6 @@
 import collections
 import csv
 import io
-import json
 import os
 import re
 
@@ -55,7 +54,7 @@ def nccl(tmp_path_factory):
 
 def document(command, where, *options):
     directories = [where, where] if command == "diff" else [where]
-    return json.loads(jobs.commtap(command, "--format", "json", *options, *directories).stdout)
+    return jobs.document(command, *options, *directories)
 
 
 def add_up(rows, count="count"):
@@ -82,8 +81,8 @@ def calls_of_tree(where, *options):
 
 
 def calls_of_export(where, *options):
-    lines = jobs.commtap("export", "--format", "jsonl", *options, where).stdout.splitlines()
-    return dict(collections.Counter(row["op"] for row in map(json.loads, lines) if row["kind"] != "thread"))
+    rows = jobs.records(where, *options)
+    return dict(collections.Counter(row["op"] for row in rows if row["kind"] != "thread"))
 
 
 def calls_of_diff(where, *options):

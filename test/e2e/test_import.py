@@ -21,7 +21,7 @@ def run_import(*arguments, code=0):
 
 
 def analyse(command, directory, *arguments):
-    return json.loads(jobs.commtap(command, "--format", "json", *arguments, directory).stdout)
+    return jobs.document(command, *arguments, directory)
 
 
 def test_slow_worker_of_a_published_trace(tmp_path):

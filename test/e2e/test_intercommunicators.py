@@ -3,7 +3,6 @@
 # Two groups of real ranks that talk over intercommunicators: everything is matched, waits and hangs are the right ranks'.
 # Must not live here: made-up scenes with integer answers (test/unit/test_intercommunicators.c).
 import collections
-import json
 
 import pytest
 
@@ -49,8 +48,7 @@ def test_communicators_of_both_sides_are_one(mpi, where):
 def test_peers_are_world_ranks_of_the_other_group(mpi, where):
     jobs.run(mpi, RANKS, [jobs.program(mpi, "groups"), "work", "1", "0"], where)
     pairs = collections.Counter()
-    for line in jobs.commtap("export", "--format", "jsonl", "--table", "peers", where).stdout.splitlines():
-        row = json.loads(line)
+    for row in jobs.records(where, "--table", "peers"):
         pairs[row["rank"], row["peer_rank"], row["op"]] += row["count"]
     expected = {}
     for lower in range(LOWER):
@@ -66,7 +64,7 @@ def test_who_is_missing_is_named(mpi, where, mode, absent):
     try:
         assert process.stdout.read(RANKS * len("ready\n")).count("ready") == RANKS
         for _ in range(10):
-            result = json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)
+            result = jobs.document("diagnose", where)
             if result["verdict"] != "ok":
                 break
     finally:

@@ -3,7 +3,6 @@
 # What stands behind the native frames of a stack: Python's frames and the job's NVTX ranges, from the program to the
 # call tree. Must not live here: frames compared with traceback (make check-python), native ones.
 import glob
-import json
 import os
 import re
 import subprocess
@@ -56,7 +55,7 @@ def test_ranges_are_labels(mpi, tmp_path):
 def test_named_ranges_mark_steps(mpi, tmp_path):
     """Each range "step N of 300" is a step, however many texts there are."""
     jobs.run(mpi, 2, [jobs.program(mpi, "ranges"), "numbered"], tmp_path, knobs={"COMMTAP_STEP": "step *"})
-    rows = json.loads(jobs.commtap("steps", "--marker", "pcontrol", "--format", "json", tmp_path).stdout)["rows"]
+    rows = jobs.document("steps", "--marker", "pcontrol", tmp_path)["rows"]
     assert [row["rank"] for row in rows] == [0, 1]
     assert {row["operations"] for row in rows} == {1.0}
     assert all(row["steps"] > 128 for row in rows)

@@ -2,7 +2,6 @@
 #
 # The library itself: what it needs, what it exports, and that it tells the truth to those who look symbols up.
 # Must not live here: jobs with more than the calls such a check needs.
-import json
 import re
 import subprocess
 
@@ -146,7 +145,7 @@ def test_children_do_not_write_into_the_parents_dump(mpi, where):
 def test_readme_has_every_knob():
     """The README's table is `commtap env`'s."""
     readme = (jobs.ROOT / "README.md").read_text()
-    knobs = json.loads(jobs.commtap("env", "--format", "json").stdout)["knobs"]
+    knobs = jobs.document("env")["knobs"]
     rows = [f"| `{k['name']}` | {'`' + k['default'] + '`' if k['default'] else ''} | {k['doc']} |" for k in knobs]
     assert len(rows) >= 8
     assert [row for row in rows if row not in readme] == []

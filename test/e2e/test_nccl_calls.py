@@ -160,7 +160,7 @@ def test_what_is_refused_at_one_rank_shifts_nothing(tmp_path):
     """Before 130 good collectives a call is refused there, and a whole group for one of its calls."""
     directory, books = play("refused", 2, tmp_path)
     agree(directory, books)
-    verdict = json.loads(jobs.commtap("diagnose", "--format", "json", directory).stdout)
+    verdict = jobs.document("diagnose", directory)
     assert verdict["verdict"] == "ok"
     result = jobs.report(directory)
     assert [finding["code"] for finding in result["findings"] if finding["code"] in ("desync", "unmatched")] == []
@@ -176,7 +176,7 @@ def test_what_is_refused_at_one_rank_shifts_nothing(tmp_path):
 def test_a_simulated_group_leaves_no_trace_in_the_numbers(tmp_path):
     directory, books = play("simulated", 2, tmp_path)
     agree(directory, books)
-    verdict = json.loads(jobs.commtap("diagnose", "--format", "json", directory).stdout)
+    verdict = jobs.document("diagnose", directory)
     assert verdict["verdict"] == "ok"
 
 

@@ -6,7 +6,6 @@
 # without commtap, and the library must never have made a call that waits for a device.
 # Must not live here: which calls are counted (test_nccl_calls.py), single devices' clocks (test_gpu_timing.py).
 import collections
-import json
 import re
 import signal
 import statistics
@@ -88,7 +87,7 @@ def findings(result):
 
 
 def diagnose(where):
-    return json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)
+    return jobs.document("diagnose", where)
 
 
 def gpu_times(where, rank, op, size):
@@ -248,8 +247,7 @@ def test_killed_with_work_in_flight(start):
     assert jobs.commtap("check", job.where, codes=(0,)).returncode == 0
     posted = collections.Counter(record["rank"] for record in jobs.records(job.where) if record["kind"] == "post")
     assert posted == {rank: 30 for rank in range(RANKS)}
-    rows = list(json.loads(line) for line in jobs.commtap(
-        "export", "--format", "jsonl", "--table", "communicators", job.where).stdout.splitlines())
+    rows = jobs.records(job.where, "--table", "communicators")
     # how far it was: thirty enqueued, not all of them done
     assert {row["enqueued"] for row in rows} == {30}
     assert all(10 <= row["completed"] < 30 for row in rows)
@@ -341,7 +339,7 @@ DEEPSPEED = [
 
 @pytest.mark.parametrize("name, op, size, tensor, tput, busbw", DEEPSPEED)
 def test_deepspeeds_figures(halves, name, op, size, tensor, tput, busbw):
-    log = json.loads(jobs.commtap("summary", "--compat", "deepspeed", "--format", "json", halves).stdout)["summary"]
+    log = jobs.document("summary", "--compat", "deepspeed", halves)["summary"]
     row = log[name][str(tensor)]
     times = sorted(gpu_times(halves, 0, op, size))
     assert row["count"] == len(times) == 10

@@ -4,7 +4,6 @@
 # anything, everything else is matched, and what failed is counted as failed. On both MPIs, which notice errors at
 # different places. Must not live here: NCCL's (test_nccl_calls.py).
 import collections
-import json
 import time
 
 import pytest
@@ -29,7 +28,7 @@ def failures(result):
 
 
 def diagnosis(directory):
-    return json.loads(jobs.commtap("diagnose", "--format", "json", directory, codes=(0, 1)).stdout)
+    return jobs.document("diagnose", directory, codes=(0, 1))
 
 
 def play(mpi, where, scene, who):

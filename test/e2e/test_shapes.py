@@ -3,7 +3,6 @@
 # Calls that look like earlier ones and are not (test/programs/shapes.c): nothing remembered of one counts for another.
 # Must not live here: the memory itself (test/unit/test_shapes.c), counts of ordinary programs (test_counts.py).
 import collections
-import json
 import re
 
 import pytest
@@ -11,11 +10,6 @@ import pytest
 import jobs
 
 RANKS = 3
-
-
-def table(name, where):
-    lines = jobs.commtap("export", "--table", name, "--format", "jsonl", where).stdout.splitlines()
-    return [json.loads(line) for line in lines]
 
 
 def expected(directory):
@@ -40,10 +34,10 @@ def expected(directory):
 
 def seen(where):
     calls, messages = collections.Counter(), collections.defaultdict(lambda: [0, 0])
-    for row in table("operations", where):
+    for row in jobs.records(where, "--table", "operations"):
         if row["op"] not in jobs.AUXILIARY:
             calls[row["op"], row["comm_name"] or "-", row["epoch"], row["bytes"]] += row["count"]
-    for row in table("peers", where):
+    for row in jobs.records(where, "--table", "peers"):
         message = messages[row["op"], row["peer"], row["comm_name"] or "-"]
         message[0] += row["count"]
         message[1] += row["bytes_total"]
@@ -73,7 +67,7 @@ def test_what_is_remembered_of_one_call_counts_for_no_other(mpi, stack, tmp_path
     records = jobs.records(where)
     messages_numbered_without_gaps(records)
     reductions_told_apart(records)
-    assert json.loads(jobs.commtap("diagnose", "--format", "json", where).stdout)["verdict"] == "ok"
+    assert jobs.document("diagnose", where)["verdict"] == "ok"
 
 
 def test_datatypes_of_many_threads(mpi, tmp_path):
@@ -87,7 +81,7 @@ def test_datatypes_of_many_threads(mpi, tmp_path):
 def same_histories(where):
     """Every communicator's members took the same steps."""
     histories = collections.defaultdict(set)
-    for row in table("communicators", where):
+    for row in jobs.records(where, "--table", "communicators"):
         if not row["freed"] and row["comm_size"] > 1:
             histories[row["comm"]].add((row["enqueued"], row["completed"], row["prefix_hash"]))
     assert len(histories) == 1 + 2 * 2  # the world; all, and the half that is not one rank alone, twice

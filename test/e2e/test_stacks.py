@@ -2,7 +2,6 @@
 #
 # Call stacks of whole jobs: they cost the job's times nothing, and every call has one.
 # Must not live here: whether frames are right (test/stacks), how the tree looks (the analyzer's tests).
-import json
 import subprocess
 
 import pytest
@@ -11,7 +10,7 @@ import jobs
 
 
 def calls_by_operation(where):
-    tree = json.loads(jobs.commtap("calls", str(where), "--format", "json").stdout)
+    tree = jobs.document("calls", where)
     return {name: op["count"] for name, op in tree["root"]["ops"].items()}
 
 
@@ -62,5 +61,5 @@ def test_a_library_in_the_place_of_another_is_told_from_it(mpi, where, tmp_path)
         for child in node["children"]:
             visit(child)
 
-    visit(json.loads(jobs.commtap("calls", str(where), "--format", "json", "--noise", "3").stdout)["root"])
+    visit(jobs.document("calls", where, "--noise", "3")["root"])
     assert counts == {"through_first": 10, "through_second": 10}

@@ -2,7 +2,6 @@
 #
 # Steps of real jobs: as many as the program took, and who spends them how.
 # Must not live here: figures that depend on the speed of the machine.
-import json
 
 import jobs
 
@@ -10,7 +9,7 @@ RANKS = {"openmpi": 4, "mpich": 2}
 
 
 def steps(directory, *arguments):
-    return json.loads(jobs.commtap("steps", "--format", "json", *arguments, directory).stdout)
+    return jobs.document("steps", *arguments, directory)
 
 
 def test_steps_of_a_training_job(mpi, where):

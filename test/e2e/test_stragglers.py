@@ -2,7 +2,6 @@
 #
 # The planted slow rank is named; where nobody is slow, nobody is.
 # Must not live here: figures that depend on the speed of the machine.
-import json
 import os
 import shutil
 import subprocess
@@ -48,7 +47,7 @@ def train_on_two_hosts(where, slow):
     late = f"{quick} --slow-rank $OMPI_COMM_WORLD_RANK --slow-ms {SLOW_MS}" if slow else quick
     jobs.run("openmpi", 4, ["sh", "-c", f"case $OMPI_COMM_WORLD_RANK in [01]) exec {quick};; *) exec {late};; esac"], where)
     waits = {row["rank"]: row["wait_seconds"] for row in jobs.report(where)["ranks"]}
-    for row in json.loads(jobs.commtap("check", "--format", "json", where).stdout)["dumps"]:
+    for row in jobs.document("check", where)["dumps"]:
         if row["rank"] >= 2:
             subprocess.run([str(jobs.PROGRAMS / "rehost"), os.path.join(where, row["file"]), "other", "-730000000", "80"],
                            check=True)

@@ -12,6 +12,8 @@ import subprocess
 
 import pytest
 
+import schema
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 SHIM = BUILD / "libcommtap.so"
@@ -121,14 +123,26 @@ def stop(process):
 
 
 def commtap(*words, codes=(0,)):
-    done = subprocess.run([str(COMMTAP), *map(str, words)], capture_output=True, text=True, timeout=120,
+    """Runs a command; what it prints as JSON is what the schema says."""
+    words = [str(word) for word in words]
+    done = subprocess.run([str(COMMTAP), *words], capture_output=True, text=True, timeout=120,
                           env={**clean_environment(), "NO_COLOR": "1"})
     assert done.returncode in codes, f"commtap {words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    if schema.definition_of(words):
+        path = schema.value_of(words, "-o", None)
+        text = pathlib.Path(path).read_text() if path and done.returncode in (0, 1) else done.stdout
+        if text:
+            schema.check(words, text)
     return done
 
 
+def document(command, *words, **how):
+    """What a command prints as JSON."""
+    return json.loads(commtap(command, "--format", "json", *words, **how).stdout)
+
+
 def report(directory):
-    return json.loads(commtap("report", "--format", "json", directory).stdout)
+    return document("report", directory)
 
 
 def stragglers(result):
@@ -137,12 +151,12 @@ def stragglers(result):
 
 
 def summary(directory, *options):
-    return json.loads(commtap("summary", "--format", "json", *options, directory).stdout)
+    return document("summary", *options, directory)
 
 
-def records(directory):
-    """Every exported record: one JSON object per line."""
-    lines = commtap("export", "--format", "jsonl", directory).stdout.splitlines()
+def records(directory, *options):
+    """Every exported record, or row of another table: one JSON object per line."""
+    lines = commtap("export", "--format", "jsonl", *options, directory).stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 
