@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash_table.h"
+
 enum { CALL_IDS = 4096 };
 
 /* One dump's definition of one communicator. */
@@ -167,63 +170,72 @@ static bool make_places(struct match_directory *directory) {
 
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
-/* Names of calls -> indices: open addressing over twice as many places as there can be. */
-struct call_names {
-    uint32_t *places; /* index + 1 */
-    size_t size;
+/* The index of a call by its name, with zeros behind it. */
+struct call_name_key {
+    char name[sizeof((struct call_name *)0)->name];
 };
 
-static uint32_t *place_of(const struct call_names *names, const struct match_directory *directory, const char *name,
-                          size_t length) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    size_t at = (size_t)hash & (names->size - 1);
-    for (; names->places[at] != 0; at = (at + 1) & (names->size - 1)) {
-        const char *known = directory->calls[names->places[at] - 1].name->name;
-        if (strnlen(known, sizeof directory->calls->name->name) == length && memcmp(known, name, length) == 0)
-            break;
-    }
-    return &names->places[at];
+struct named_call {
+    struct call_name_key key;
+    uint32_t number; /* index + 1; 0: it has none */
+};
+
+HASH_TABLE_OF(named_calls, struct named_call, struct call_name_key);
+
+static struct call_name_key key_of(const char *name, size_t length) {
+    struct call_name_key key = {{0}};
+    memcpy(key.name, name, length);
+    return key;
 }
 
-static bool add_table(struct match_directory *directory, struct call_names *names, const struct dump *dump) {
-    uint16_t *table = malloc(CALL_IDS * sizeof *table);
-    struct match_call *calls =
-        realloc(directory->calls, (directory->call_count + dump->call_count + 1) * sizeof *calls);
-    if (calls)
-        directory->calls = calls;
-    if (!table || !calls) {
-        free(table);
-        return false;
+/* Finds or adds a call by its name. Returns its index, CALL_UNKNOWN when there are too many, a negative number when
+ * memory is short. */
+static int32_t index_of(struct match_directory *directory, struct hash_table *names, const struct call_name *name) {
+    struct call_name_key key = key_of(name->name, strnlen(name->name, sizeof name->name));
+    struct named_call *known = named_calls_add(names, &key);
+    if (!known)
+        return -1;
+    if (known->number == 0 && directory->call_count >= CALL_UNKNOWN)
+        return CALL_UNKNOWN;
+    if (known->number == 0) {
+        if (!grow_list(directory->calls, directory->call_count))
+            return -1;
+        directory->calls[directory->call_count++].name = name;
+        known->number = (uint32_t)directory->call_count;
     }
+    return (int32_t)known->number - 1;
+}
+
+static bool add_table(struct match_directory *directory, struct hash_table *names, const struct dump *dump) {
+    uint16_t *table = malloc(CALL_IDS * sizeof *table);
+    if (!table)
+        return false;
     directory->tables[directory->table_count++] = table;
     memset(table, 0xff, CALL_IDS * sizeof *table);
     for (uint32_t i = 0; i < dump->call_count; i++) {
-        const struct call_name *name = &dump->calls[i];
-        if (name->id >= CALL_IDS)
+        if (dump->calls[i].id >= CALL_IDS)
             continue;
-        uint32_t *place = place_of(names, directory, name->name, strnlen(name->name, sizeof name->name));
-        if (*place == 0 && directory->call_count >= CALL_UNKNOWN)
-            continue;
-        if (*place == 0) {
-            directory->calls[directory->call_count++].name = name;
-            *place = (uint32_t)directory->call_count;
-        }
-        table[name->id] = (uint16_t)(*place - 1);
+        int32_t index = index_of(directory, names, &dump->calls[i]);
+        if (index < 0)
+            return false;
+        if (index != CALL_UNKNOWN)
+            table[dump->calls[i].id] = (uint16_t)index;
     }
     return true;
 }
 
 /* A member may use a function's large count twin where others use the plain one: that is no mismatch. */
-static void find_bases(struct match_directory *directory, const struct call_names *names) {
+static void find_bases(struct match_directory *directory, const struct hash_table *names) {
     for (size_t i = 0; i < directory->call_count; i++) {
         const char *name = directory->calls[i].name->name;
         size_t length = strnlen(name, sizeof directory->calls[i].name->name);
-        size_t base = i;
-        if (length > 2 && name[length - 2] == '_' && name[length - 1] == 'c')
-            base = *place_of(names, directory, name, length - 2) - (size_t)1;
-        directory->calls[i].base = (uint16_t)(base < directory->call_count ? base : i);
+        directory->calls[i].base = (uint16_t)i;
+        if (length <= 2 || name[length - 2] != '_' || name[length - 1] != 'c')
+            continue;
+        struct call_name_key key = key_of(name, length - 2);
+        const struct named_call *plain = named_calls_find(names, &key);
+        if (plain && plain->number > 0)
+            directory->calls[i].base = (uint16_t)(plain->number - 1);
     }
 }
 
@@ -231,9 +243,8 @@ static bool join_calls(struct match_directory *directory) {
     directory->call_tables = calloc(directory->dump_count, sizeof *directory->call_tables);
     directory->tables = calloc(directory->dump_count, sizeof *directory->tables);
     size_t *first = calloc(directory->dump_count, sizeof *first); /* a dump with that table */
-    struct call_names names = {.size = 4 * (CALL_UNKNOWN / 2 + 1)};
-    names.places = calloc(names.size, sizeof *names.places);
-    bool done = directory->call_tables && directory->tables && first && names.places;
+    struct hash_table names = {0};
+    bool done = directory->call_tables && directory->tables && first;
     for (size_t d = 0; done && d < directory->dump_count; d++) {
         size_t t = 0;
         while (t < directory->table_count && directory->dumps[first[t]]->calls != directory->dumps[d]->calls)
@@ -248,7 +259,7 @@ static bool join_calls(struct match_directory *directory) {
     free(first);
     if (done)
         find_bases(directory, &names);
-    free(names.places);
+    hash_table_free(&names);
     return done;
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/match/channel.h"
 #include "analyzer/match/messages.h"
 #include "analyzer/match/slips.h"
@@ -54,15 +55,26 @@ struct walk_dump {
     struct enqueuing_call launch_calls[LAUNCH_CALLS];
 };
 
+struct started_key {
+    uint32_t communicator; /* index into the directory */
+    uint32_t number;       /* of the call that made it */
+};
+
+struct started {
+    struct started_key key;
+    struct channel *channel; /* NULL: memory was short */
+};
+
+HASH_TABLE_OF(started_channels, struct started, struct started_key);
+
 struct match_walk {
     const struct common_clock *clock;
     struct channel_owner owner;
     struct walk_dump *dumps;
     uint32_t *heap; /* dumps that have records left, the earliest first */
     size_t heap_count;
-    struct channel *channels; /* one per communicator */
-    struct channel **started; /* hash table of channels of persistent collectives, by (communicator, number) */
-    size_t started_count, started_capacity;
+    struct channel *channels;  /* one per communicator */
+    struct hash_table started; /* channels of persistent collectives */
     struct messages messages;
     const struct wildcards *wildcards; /* per dump; shared by the workers */
     const struct slips *slips;         /* likewise */
@@ -104,56 +116,25 @@ static int64_t front_of(const struct match_walk *walk, size_t dump) {
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
-static size_t started_slot(const struct channel *const *table, size_t capacity, const struct match_communicator *owner,
-                           uint32_t number) {
-    uint64_t hash = (owner->uid ^ number) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 32) & (capacity - 1);
-    while (table[at] && (table[at]->communicator != owner || table[at]->start_of != number))
-        at = (at + 1) & (capacity - 1);
-    return at;
-}
-
-static bool grow_started(struct match_walk *walk) {
-    size_t capacity = walk->started_capacity ? walk->started_capacity * 2 : 64;
-    struct channel **table = calloc(capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < walk->started_capacity; i++)
-        if (walk->started[i])
-            table[started_slot((const struct channel *const *)table, capacity, walk->started[i]->communicator,
-                               walk->started[i]->start_of)] = walk->started[i];
-    free(walk->started);
-    walk->started = table;
-    walk->started_capacity = capacity;
-    return true;
-}
-
 /* The channel that counts the starts of one persistent collective. NULL when memory is short. */
 static struct channel *started_channel(struct match_walk *walk, const struct match_communicator *communicator,
                                        uint32_t number) {
-    if (walk->started_count * 2 >= walk->started_capacity && !grow_started(walk))
-        return NULL;
-    size_t at =
-        started_slot((const struct channel *const *)walk->started, walk->started_capacity, communicator, number);
-    if (!walk->started[at]) {
-        struct channel *channel = malloc(sizeof *channel);
-        if (!channel)
-            return NULL;
-        channel_init(channel, communicator);
-        channel->started = true;
-        channel->start_of = number;
-        walk->started[at] = channel;
-        walk->started_count++;
+    struct started_key key = {(uint32_t)(communicator - walk->owner.directory->communicators), number};
+    struct started *started = started_channels_add(&walk->started, &key);
+    if (started && !started->channel && (started->channel = malloc(sizeof *started->channel))) {
+        channel_init(started->channel, communicator);
+        started->channel->started = true;
+        started->channel->start_of = number;
     }
-    return walk->started[at];
+    return started ? started->channel : NULL;
 }
 
 static void close_channels(struct match_walk *walk) {
     for (size_t i = 0; i < walk->owner.directory->communicator_count; i++)
         channel_close(&walk->channels[i], &walk->owner);
-    for (size_t i = 0; i < walk->started_capacity; i++)
-        if (walk->started[i])
-            channel_close(walk->started[i], &walk->owner);
+    for (size_t i = 0; i < walk->started.count; i++)
+        if (started_channels_items(&walk->started)[i].channel)
+            channel_close(started_channels_items(&walk->started)[i].channel, &walk->owner);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -311,11 +292,11 @@ static bool make_half(const struct match_walk *walk, const struct match_record *
         return false;
     uint32_t me = communicator->rank_of[place.position];
     *half = (struct message_half){
-        .communicator = place.communicator,
-        .from = send ? me : (uint32_t)peer,
-        .to = send ? (uint32_t)peer : me,
-        .tag = record->tag,
-        .ordinal = ordinal,
+        .key = {.communicator = place.communicator,
+                .from = send ? me : (uint32_t)peer,
+                .to = send ? (uint32_t)peer : me,
+                .tag = record->tag,
+                .ordinal = ordinal},
         .send = send,
         .dump = (uint32_t)item->dump,
         .receiver = send ? communicator->dump_of[position] : (uint32_t)item->dump,
@@ -445,13 +426,14 @@ static void walk_end(struct match_walk *walk) {
     }
     for (size_t i = 0; walk->channels && i < directory->communicator_count; i++)
         channel_free(&walk->channels[i]);
-    for (size_t i = 0; i < walk->started_capacity; i++)
-        if (walk->started[i]) {
-            channel_free(walk->started[i]);
-            free(walk->started[i]);
-        }
+    for (size_t i = 0; i < walk->started.count; i++) {
+        struct channel *channel = started_channels_items(&walk->started)[i].channel;
+        if (channel)
+            channel_free(channel);
+        free(channel);
+    }
     messages_free(&walk->messages, &walk->totals);
-    free(walk->started);
+    hash_table_free(&walk->started);
     free(walk->channels);
     free(walk->heap);
     free(walk->dumps);

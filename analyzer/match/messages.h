@@ -10,14 +10,19 @@
 #ifndef COMMTAP_MATCH_MESSAGES_H
 #define COMMTAP_MATCH_MESSAGES_H
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/match/instances.h"
 
-/* One half. `from` and `to` are ranks of the communicator. */
-struct message_half {
+/* What a send and its receive have in common. */
+struct message_key {
     uint32_t communicator; /* index into the directory */
-    uint32_t from, to;
+    uint32_t from, to;     /* ranks of the communicator */
     int32_t tag;
     uint32_t ordinal;
+};
+
+struct message_half {
+    struct message_key key;
     bool send; /* this half; else the receive */
     uint32_t dump;
     uint32_t receiver; /* the receiver's dump: its worker has the message */
@@ -27,16 +32,10 @@ struct message_half {
     struct match_member member;
 };
 
-struct message_table {
-    struct message_half *items; /* open addressing; used[i] marks the taken places */
-    bool *used;
-    size_t count, capacity;
-};
-
 struct messages {
-    struct message_table young, old;
-    uint64_t turn_at;  /* records walked at which young becomes old and old is given up */
-    uint64_t interval; /* from turn to turn */
+    struct hash_table young, old; /* of halves */
+    uint64_t turn_at;             /* records walked at which young becomes old and old is given up */
+    uint64_t interval;            /* from turn to turn */
 };
 
 /* `interval` >= 1 records. */
@@ -50,7 +49,5 @@ void messages_walked(struct messages *messages, uint64_t records, struct match_t
 /* Takes a half; hands the message out when its other half is there. Returns false when memory is short. */
 bool messages_arrive(struct messages *messages, const struct message_half *half, const struct match_sink *sink,
                      void *state, struct match_totals *totals);
-
-uint64_t message_hash(const struct message_half *half);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/grow.h"
+
 enum { REFUSALS_MAX = 256 }; /* per dump: a job that goes on calling what is refused is not followed any further */
 
 /* A refused call, and what its rank called next. */
@@ -24,7 +26,7 @@ struct testimony {
         uint32_t seq;
         uint16_t base;
     } * items;
-    size_t count, room;
+    size_t count;
 };
 
 /* ---- what was refused ------------------------------------------------------------------------ */
@@ -153,14 +155,8 @@ static bool hear(void *context, const struct match_directory *directory, size_t 
     struct testimony *testimony = hearing->testimony;
     if (!is_numbered(record) || match_place_of(directory, dump, record->comm).communicator != hearing->communicator)
         return true;
-    if (testimony->count == testimony->room) {
-        size_t room = testimony->room ? testimony->room * 2 : 1024;
-        void *items = realloc(testimony->items, room * sizeof *testimony->items);
-        if (!items)
-            return false;
-        testimony->items = items;
-        testimony->room = room;
-    }
+    if (!grow_list(testimony->items, testimony->count))
+        return false;
     testimony->items[testimony->count].seq = record->seq;
     testimony->items[testimony->count++].base = base_of(directory, match_call_of(directory, dump, record->call));
     return true;
@@ -179,15 +175,13 @@ static uint16_t said(const struct testimony *testimony, uint32_t seq) {
 static bool judge(struct slips *slips, const struct refusal *refusals, size_t count,
                   const struct testimony *testimony) {
     uint32_t before = 0;
-    struct slip *items = realloc(slips->items, (slips->count + count) * sizeof *items);
-    if (!items)
-        return false;
-    slips->items = items;
     for (size_t i = 0; i < count; i++) {
         const struct refusal *refusal = &refusals[i];
         if (refusal->seq == SEQ_NONE || refusal->base == CALL_UNKNOWN || refusal->next == refusal->base ||
             said(testimony, refusal->seq + before) != refusal->base)
             continue;
+        if (!grow_list(slips->items, slips->count))
+            return false;
         slips->items[slips->count++] = (struct slip){refusal->comm, refusal->seq, refusal->call};
         before++;
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/rows.h"
 
 struct receive {
@@ -19,7 +20,7 @@ struct receive {
 
 struct receives {
     struct receive *items;
-    size_t count, room;
+    size_t count;
     bool unknown; /* any */
 };
 
@@ -41,14 +42,8 @@ static bool can_be_numbered(const struct dump *dump) {
 }
 
 static bool add_receive(struct receives *receives, const struct dump *dump, const struct record *record) {
-    if (receives->count == receives->room) {
-        size_t room = receives->room ? receives->room * 2 : 256;
-        struct receive *items = realloc(receives->items, room * sizeof *items);
-        if (!items)
-            return false;
-        receives->items = items;
-        receives->room = room;
-    }
+    if (!grow_list(receives->items, receives->count))
+        return false;
     const struct call_name *call = dump_call(dump, record->call);
     bool unknown = (record->flags & FLAG_ORDINAL_UNKNOWN) != 0;
     receives->items[receives->count++] =
