@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "format.h"
+#include "shim/format.h"
 
 /* How the shim treats a call. Each kind has one handler (wrap_mpi.c); a kind fixes the call's class, too. */
 enum call_kind {
@@ -172,19 +172,19 @@ struct call {
         .name = #row_name, __VA_ARGS__                                                                                 \
     }
 
-/* THE table, ordered as in calls.def (calls.c). */
+/* THE table, ordered as in calls.def. */
 extern const struct call commtap_calls[];
 extern const unsigned commtap_call_count;
 
 /* Index of each row in commtap_calls, so that wrappers reach their row without a search. */
 enum call_index {
 #define CALL(id, name, arity, kind, ...) INDEX_##name,
-#include "calls.def"
+#include "shim/calls.def"
 #undef CALL
     CALL_INDEX_COUNT
 };
 
-/* Class the analyzer sees (format.h) for a kind, from the table in calls.c. */
+/* Class the analyzer sees (format.h) for a kind, from the table of kinds in call.c. */
 enum call_class commtap_call_class(const struct call *call);
 
 /* 1 when the call returns before its operation is complete. */

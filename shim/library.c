@@ -6,12 +6,13 @@
  */
 #include <stddef.h>
 
+#include "shim/base/os.h"
 #include "shim/gpu/timing.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/nvtx.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/plugin.h"
-#include "shim/base/os.h"
 #include "shim/record/recorder.h"
-#include "shim/stacks/nvtx.h"
 
 /* atexit() wants it of the compiler's start files, which the library leaves out (test programs do not: weak). NULL:
  * handlers run at the program's exit. */
@@ -32,5 +33,5 @@ AT_START __attribute__((destructor)) static void library_end(void) {
         return;
     gpu_timing_exit();
     nccl_communicators_end();
-    recorder_exit();
+    activation_end();
 }

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The hook on dlclose: afterwards other code may lie where a remembered return address points.
- * Must not live here: finding out what went (modules.c), or any change to what the job asked for.
+ * Must not live here: finding out whether something went (base/unloads.h) and what (stacks/modules.h), or any change to
+ * what the job asked for.
  */
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "shim/intercept/resolve.h"
-#include "shim/stacks/modules.h"
+#include "shim/base/lookup.h"
+#include "shim/base/unloads.h"
 
 __attribute__((visibility("default"))) int dlclose(void *handle) {
-    static any_function real;
-    any_function found = __atomic_load_n(&real, __ATOMIC_RELAXED);
+    static int (*real)(void *);
+    int (*found)(void *) = __atomic_load_n(&real, __ATOMIC_RELAXED);
     if (!found) {
-        found = (any_function)resolve_next("dlclose");
+        found = (int (*)(void *))lookup_next("dlclose");
         __atomic_store_n(&real, found, __ATOMIC_RELAXED);
     }
-    int result = found ? (int)found(handle) : -1;
-    modules_closed();
+    int result = found ? found(handle) : -1;
+    unloads_look();
     return result;
 }

@@ -6,14 +6,17 @@
  * Must not live here: what a kind of call does (mpi_*.c).
  */
 #include "shim/base/arguments.h"
+#include "shim/base/tail_jump.h"
+#include "shim/comm/ordinals.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/resolve.h"
+#include "shim/intercept/threads.h"
 #include "shim/mpi/mpi_collectives.h"
 #include "shim/mpi/mpi_frame.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/mpi/mpi_p2p.h"
 #include "shim/mpi/mpi_requests.h"
-#include "shim/comm/ordinals.h"
-#include "shim/intercept/resolve.h"
-#include "shim/base/tail_jump.h"
+#include "shim/record/lanes.h"
 
 /* ---- coming up and going down ---------------------------------------------------------------- */
 
@@ -40,7 +43,7 @@ static void begin_library(bool with_world) {
         return;
     }
     if (recorder.multithreaded)
-        recorder_expect_threads();
+        lanes_expect_threads();
     copy_text(recorder.header->library, sizeof recorder.header->library, resolve_provider_path());
     recorder.header->mpi_family = mpi_abi.family;
     recorder.header->initialised_ticks = ticks();
@@ -65,11 +68,11 @@ static struct thread *wake(const struct call *call, const void *caller) {
         return NULL;
     if (recorder.gave_up || finalized || (call->kind != KIND_INIT && !mpi_is_initialised(caller)))
         return NULL;
-    if (!recorder_activate())
+    if (!activate_process())
         return NULL;
     if (call->kind != KIND_INIT)
         begin_library(true);
-    return recorder_thread();
+    return current_thread();
 }
 
 static void init_after(struct call_frame *f) {
@@ -217,7 +220,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
                                         void (*before)(struct call_frame *)) {
     const struct call *call = &rows[index];
     any_function real = profiling ? real_profiling_functions[index] : real_functions[index];
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     f->self = NULL;
     if (unlikely(!real)) {
         real = resolve_call(index, profiling, (const void *)frame[1]);
@@ -329,7 +332,7 @@ static void begin_epoch(void) {
 }
 
 static void control(int level) {
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     if (!self || self->outer)
         return;
     if (level == 0 || level == 1)
@@ -337,7 +340,7 @@ static void control(int level) {
     else if (level == 2)
         begin_epoch();
     if (level != 1 || !recorder.paused)
-        recorder_mark(level);
+        record_mark(self, level);
 }
 
 /* As dlsym told the job, which may be the only one to know. */

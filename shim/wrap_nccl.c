@@ -9,7 +9,9 @@
 #include <time.h>
 
 #include "shim/base/arguments.h"
+#include "shim/intercept/activate.h"
 #include "shim/intercept/call_frame.h"
+#include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_communicators.h"
@@ -29,8 +31,8 @@ static struct thread *wake(const struct call *call) {
     int saved = errno;
     struct thread *self = NULL;
     for (int i = 0; i < NCCL_PATIENCE_MS && wakes(call) && !recorder.gave_up; i++) {
-        if (recorder_activate() || *recorder_armed) {
-            self = recorder_thread();
+        if (activate_process() || *recorder_armed) {
+            self = current_thread();
             break;
         }
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -92,7 +94,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
                                         void (*before)(struct call_frame *)) {
     const struct call *call = &commtap_calls[index];
     any_function real = entry == NCCL_BY_CALLER ? nccl_global_functions[index] : nccl_functions[entry][index];
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     f->self = NULL;
     if (unlikely(!real))
         real = find_function(call, index, entry, a, (const void *)frame[1]);
@@ -113,7 +115,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     f->quiet = recorder.paused || !recorder.enabled[index];
     f->function = (void *)real;
     before(f);
-    self->call = f;
+    self->frame = f;
     if (kind != KIND_NCCL_COLLECTIVE) /* these have read it, to number themselves */
         f->t0 = ticks();              /* last: recording a start event is not the library's time */
     publish_in_flight(f);
@@ -135,7 +137,7 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
         anchors_take(&recorder.anchors);
     self->outer = 0;
-    self->call = NULL;
+    self->frame = NULL;
 }
 
 /* Each kind goes in and out by functions of its own. */

@@ -43,7 +43,7 @@ $(BENCH)/librecorder.a: $(SHIM_OBJECTS)
 $(BENCH)/ring: test/bench/ring.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@
 
-# With the functions of CUDA that the library intercepts: resolve.c wants a list of hooks.
+# With the functions of CUDA that the library intercepts: wrap_dlsym.c wants a list of hooks.
 $(BENCH)/gpu: test/bench/gpu.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) -Wno-strict-prototypes $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
 

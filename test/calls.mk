@@ -22,6 +22,6 @@ check-calls: $(CALLS_DOC)
 	$(PYTHON) test/nccl_headers.py $(CALLS_DOC) $(NCCL_HEADERS)
 	test/calls_onerow.sh
 
-$(CALLS_DOC): test/calls_doc.c $(BUILD)/shim/calls.o
+$(CALLS_DOC): test/calls_doc.c $(BUILD)/shim/call.o
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c %.o,$^) -o $@

@@ -9,7 +9,7 @@ STACKS_QEMU ?= qemu-aarch64 -L /usr/aarch64-linux-gnu
 STACKS_CFLAGS := -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -g
 STACKS_LEVELS := 0 1 2 3
 # not what interposes on dlsym and MPI
-STACKS_SHIM_SOURCES := $(filter-out shim/library.c shim/intercept/resolve.c shim/wrap_dlclose.c shim/wrap_mpi.c shim/wrap_nccl.c,$(SHIM_SOURCES))
+STACKS_SHIM_SOURCES := $(filter-out shim/library.c shim/intercept/resolve.c shim/wrap_dlsym.c shim/wrap_dlclose.c shim/wrap_mpi.c shim/wrap_nccl.c,$(SHIM_SOURCES))
 
 .PHONY: check-stacks check-stacks-aarch64
 check-stacks: $(STACKS)/native/check

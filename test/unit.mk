@@ -8,7 +8,7 @@ SAN_FLAGS := -O1 -g -fsanitize=address,undefined,float-cast-overflow -fno-saniti
 SAN_LIBS := -lcmocka $(ANALYZER_LIBS)
 
 # Not the library's own entry points: its constructor, and what interposes on dlsym, MPI and NCCL.
-UNIT_SHIM_SOURCES := $(filter-out shim/library.c shim/intercept/absent.c shim/base/string_functions.c shim/intercept/resolve.c shim/wrap_dlclose.c shim/wrap_mpi.c shim/wrap_nccl.c,$(wildcard shim/*.c shim/*/*.c))
+UNIT_SHIM_SOURCES := $(filter-out shim/library.c shim/intercept/absent.c shim/base/string_functions.c shim/intercept/resolve.c shim/wrap_dlsym.c shim/wrap_dlclose.c shim/wrap_mpi.c shim/wrap_nccl.c,$(wildcard shim/*.c shim/*/*.c))
 UNIT_STAGES := $(filter-out analyzer/main.c,$(ANALYZER_SOURCES)) $(UNIT_SHIM_SOURCES)
 UNIT_TESTS := $(wildcard test/unit/test_*.c)
 UNIT_HELPERS := $(filter-out $(UNIT_TESTS),$(wildcard test/unit/*.c)) $(wildcard test/support/*.c test/scenes/*.c test/corpus/*.c)

@@ -51,14 +51,17 @@ bool linker_is_ours(const void *address) {
     return (const char *)address >= __ehdr_start && (const char *)address < _end;
 }
 
-static bool is_libc(const char *path) {
-    static const char names[][12] = {"libc.so", "libc-2", "libdl.so", "libdl-2", "libpthread", "ld-linux", "ld-2"};
+bool linker_file_begins(const char *path, const char *names) {
     const char *base = strrchr(path, '/');
     base = base ? base + 1 : path;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(base, names[i], strlen(names[i])))
+    for (; *names; names += strlen(names) + 1)
+        if (!strncmp(base, names, strlen(names)))
             return true;
     return false;
+}
+
+static bool is_libc(const char *path) {
+    return linker_file_begins(path, "libc.so\0libc-2\0libdl.so\0libdl-2\0libpthread\0ld-linux\0ld-2\0");
 }
 
 /* ---- before the C library can be called ------------------------------------------------------ */
@@ -128,6 +131,25 @@ int linker_iterate(object_visitor callback, void *data) {
     int result = get_iterate() ? get_iterate()(callback, data) : 0;
     __asm__ volatile("" : "+r"(result)); /* it lists the objects of its caller's name space */
     return result;
+}
+
+void *linker_next(const char *name) {
+    return linker_dlsym(RTLD_NEXT, name);
+}
+
+void *linker_loaded(const char *path) {
+    return linker_dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+void *linker_in_library_of(const void *address, const char *name) {
+    Dl_info info;
+    if (!address || !linker_dladdr(address, &info) || !info.dli_fname)
+        return NULL;
+    void *handle = linker_loaded(info.dli_fname);
+    void *found = handle ? linker_dlsym(handle, name) : NULL;
+    if (handle) /* a library of the job's that stayed open for us would never be unloaded, nor loaded afresh */
+        linker_dlclose(handle);
+    return found && !linker_is_ours(found) ? found : NULL;
 }
 
 void *linker_dlsym_address(void) {

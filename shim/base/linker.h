@@ -25,12 +25,25 @@ char *linker_dlerror(void);
 int linker_dladdr(const void *address, Dl_info *info);
 int linker_iterate(int (*callback)(struct dl_phdr_info *, size_t, void *), void *data);
 
-/* The same as addresses, for jumps that keep the caller; NULL where they are not to be had. */
+/* The next definition behind this library in link order: RTLD_NEXT means the one behind the caller, which is us. */
+void *linker_next(const char *name);
+
+/* A handle of a library that is loaded already, which then stays loaded until it is closed; else NULL. */
+void *linker_loaded(const char *path);
+
+/* What the library that `address` lies in finds under a name, itself and all it depends on; never ours. */
+void *linker_in_library_of(const void *address, const char *name);
+
+/* dlsym and dlvsym as addresses, for jumps that keep the caller; NULL where they are not to be had. */
 void *linker_dlsym_address(void);
 void *linker_dlvsym_address(void);
 
 /* Does the address lie in this library? */
 bool linker_is_ours(const void *address);
+
+/* Does the file name of a library's path begin with one of `names`? Each of these ends with a zero, and so does their
+ * list: a table of pointers would be relocated in every process. */
+bool linker_file_begins(const char *path, const char *names);
 
 /* This library's own tables, as they are in the file. Empty where the same code is part of another object (tests,
  * benchmarks): what that refers to is not ours alone, nor may it be written to. */

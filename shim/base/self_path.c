@@ -28,12 +28,6 @@ AT_START static bool is_self(const struct dl_phdr_info *info) {
     return false;
 }
 
-static bool is_libc(const char *path) {
-    const char *base = strrchr(path, '/');
-    base = base ? base + 1 : path;
-    return !strncmp(base, "libc.so", 7) || !strncmp(base, "libc-2", 6);
-}
-
 AT_START static int find_self(struct dl_phdr_info *info, size_t size, void *data) {
     struct self_search *search = data;
     (void)size;
@@ -44,7 +38,7 @@ AT_START static int find_self(struct dl_phdr_info *info, size_t size, void *data
 
 /* Ends at us or at libc, whichever comes first. */
 static int find_first(struct dl_phdr_info *info, size_t size, void *data) {
-    return find_self(info, size, data) || is_libc(info->dlpi_name);
+    return find_self(info, size, data) || linker_file_begins(info->dlpi_name, "libc.so\0libc-2\0");
 }
 
 AT_START bool self_path(char *path, size_t size) {

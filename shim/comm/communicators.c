@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "shim/base/free_list.h"
-#include "shim/mpi/mpi_library.h"
 #include "shim/base/os.h"
+#include "shim/mpi/mpi_library.h"
 #include "shim/record/call_cache.h"
 
 #define POOL            4096u

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/base/handle_map.h"
 #include "shim/call.h"
 #include "shim/format.h"
-#include "shim/base/handle_map.h"
 #include "shim/mpi/mpi_abi.h"
 #include "shim/nccl/nccl_state.h"
 #include "shim/record/recorder.h"

@@ -6,8 +6,8 @@
 
 #include <sched.h>
 
-#include "shim/gpu/driver.h"
 #include "shim/base/os.h"
+#include "shim/gpu/driver.h"
 
 #define ATTEMPTS         8
 #define ATTEMPT_NS       200000u  /* an anchor that takes longer is no anchor */

@@ -4,8 +4,8 @@
  */
 #include "shim/gpu/driver.h"
 
+#include "shim/base/lookup.h"
 #include "shim/base/os.h"
-#include "shim/intercept/resolve.h"
 
 struct gpu_driver gpu_driver;
 
@@ -53,9 +53,9 @@ static bool fill(struct gpu_driver *driver, const char *library, enum gpu_backen
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         const struct driver_function *f = &functions[i];
         const char *name = backend == GPU_BACKEND_CUDA ? f->cuda[0] : f->hip;
-        void *found = *name ? resolve_in_loaded(library, name) : NULL;
+        void *found = *name ? lookup_in_loaded(library, name) : NULL;
         if (!found && backend == GPU_BACKEND_CUDA && *f->cuda[1])
-            found = resolve_in_loaded(library, f->cuda[1]);
+            found = lookup_in_loaded(library, f->cuda[1]);
         if (!found && f->needed)
             return false;
         *(void **)((char *)driver + f->offset) = found;
@@ -90,10 +90,10 @@ static bool find_cuda(struct gpu_driver *driver) {
     if (!fill(driver, library, GPU_BACKEND_CUDA) || !driver->stream_context || !driver->context_current ||
         !driver->context_push || !driver->context_pop)
         return false;
-    *(void **)&foreign.primary_state = resolve_in_loaded(library, "cuDevicePrimaryCtxGetState");
-    *(void **)&foreign.primary_retain = resolve_in_loaded(library, "cuDevicePrimaryCtxRetain");
-    *(void **)&foreign.primary_release = resolve_in_loaded(library, "cuDevicePrimaryCtxRelease_v2");
-    *(void **)&foreign.capture_info_v3 = resolve_in_loaded(library, "cuStreamGetCaptureInfo_v3");
+    *(void **)&foreign.primary_state = lookup_in_loaded(library, "cuDevicePrimaryCtxGetState");
+    *(void **)&foreign.primary_retain = lookup_in_loaded(library, "cuDevicePrimaryCtxRetain");
+    *(void **)&foreign.primary_release = lookup_in_loaded(library, "cuDevicePrimaryCtxRelease_v2");
+    *(void **)&foreign.capture_info_v3 = lookup_in_loaded(library, "cuStreamGetCaptureInfo_v3");
     if (foreign.primary_state && foreign.primary_retain && foreign.primary_release)
         driver->primary_context = cuda_primary_context;
     if (!driver->stream_capture && foreign.capture_info_v3)
@@ -140,9 +140,9 @@ static int hip_primary_context(void **context, int ordinal) {
 static bool find_hip(struct gpu_driver *driver) {
     static const char libraries[][20] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
     for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
-        *(void **)&foreign.hip_get_device = resolve_in_loaded(libraries[i], "hipGetDevice");
-        *(void **)&foreign.hip_set_device = resolve_in_loaded(libraries[i], "hipSetDevice");
-        *(void **)&foreign.hip_stream_device = resolve_in_loaded(libraries[i], "hipStreamGetDevice");
+        *(void **)&foreign.hip_get_device = lookup_in_loaded(libraries[i], "hipGetDevice");
+        *(void **)&foreign.hip_set_device = lookup_in_loaded(libraries[i], "hipSetDevice");
+        *(void **)&foreign.hip_stream_device = lookup_in_loaded(libraries[i], "hipStreamGetDevice");
         if (!foreign.hip_get_device || !foreign.hip_set_device || !foreign.hip_stream_device ||
             !fill(driver, libraries[i], GPU_BACKEND_HIP))
             continue;

@@ -6,10 +6,11 @@
 
 #include <string.h>
 
-#include "shim/record/aggregates.h"
+#include "shim/base/os.h"
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/waits.h"
-#include "shim/base/os.h"
+#include "shim/record/aggregates.h"
+#include "shim/record/lanes.h"
 #include "shim/record/verbose.h"
 
 #define ANCHOR_ROWS        4096u
@@ -41,7 +42,7 @@ bool finish_begin(void) {
         finish.anchor_stride[i] = 1;
     gpu.rows = dumpfile_section(&recorder.file, SECTION_DEVICES, 0, GPU_DEVICES_MAX, sizeof *gpu.rows);
     finish.anchors = dumpfile_section(&recorder.file, SECTION_DEVICE_ANCHORS, 0, ANCHOR_ROWS, sizeof *finish.anchors);
-    finish.lane = recorder_open_device_lane(&finish.clock);
+    finish.lane = lanes_open_device(&finish.clock);
     return gpu.rows && finish.anchors && finish.lane;
 }
 

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shim/gpu/finish.h"
-#include "shim/gpu/harvester.h"
 #include "shim/base/handle_map.h"
 #include "shim/base/os.h"
+#include "shim/gpu/finish.h"
+#include "shim/gpu/harvester.h"
 
 #define GRAPHS_MAX         1024u
 #define LAUNCHES_PER_CHUNK 32u

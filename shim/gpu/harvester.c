@@ -11,9 +11,9 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "shim/base/os.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/kernel_times.h"
-#include "shim/base/os.h"
 
 extern int os_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
 extern int os_pthread_attr_setstacksize(pthread_attr_t *, size_t) __attribute__((weak));

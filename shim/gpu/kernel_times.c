@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "shim/base/free_list.h"
+#include "shim/base/os.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/globaltimer.h"
-#include "shim/base/os.h"
 
 #define ANCHOR_INTERVAL_NS 1000000000u
 #define ANCHOR_WIDTH_NS    (GLOBALTIMER_FETCH_NS + 1)

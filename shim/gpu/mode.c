@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-#include "shim/gpu/kernel_times.h"
 #include "shim/base/os.h"
+#include "shim/gpu/kernel_times.h"
 #include "shim/record/recorder.h"
 
 extern char **environ;

@@ -3,14 +3,13 @@
  * Implementation of timing.h: what application threads do. On the way of a launch there is no lock, no allocation and
  * no driver call that could wait.
  */
-#include "shim/gpu/timing.h"
-
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/base/fork_page.h"
+#include "shim/base/os.h"
 #include "shim/gpu/device.h"
 #include "shim/gpu/driver.h"
 #include "shim/gpu/finish.h"
@@ -18,8 +17,8 @@
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/kernel_times.h"
 #include "shim/gpu/mode.h"
+#include "shim/gpu/timing.h"
 #include "shim/gpu/waits.h"
-#include "shim/base/os.h"
 
 #define START_PATIENCE_NS 1000000000u
 

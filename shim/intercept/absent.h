@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Functions that the job's libraries lack stay invisible, though this library exports them.
- * Lives here: hiding them from references. Must not live here: answers to dlsym() (resolve.h).
+ * Lives here: hiding them from references. Must not live here: answers to dlsym() (wrap_dlsym.c).
  *
  * This library exports every function it knows; the job's MPI, NCCL or CUDA may lack some, or not be there at all.
  * Callers that refer to a function weakly take a reference that is not NULL for "it is there", and call it.

@@ -12,13 +12,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "shim/record/aggregates.h"
 #include "shim/call.h"
 #include "shim/comm/communicators.h"
-#include "shim/record/recorder.h"
+#include "shim/record/aggregates.h"
 #include "shim/record/call_cache.h"
-#include "shim/stacks/stacks.h"
+#include "shim/record/recorder.h"
 #include "shim/record/verbose.h"
+#include "shim/stacks/stacks.h"
 
 struct gpu_span;
 struct kernel_span;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * From a wrapper to the function it stands for.
- * Lives here: finding the real function however the job reached its library; the dlsym hook; which library copy is the
- * job's. Must not live here: what a wrapper does around the call.
+ * Lives here: finding the real function however the job reached its library; which library provides the job's MPI.
+ * Must not live here: what a wrapper does around the call, answers to the job's own look-ups (wrap_dlsym.c), copies of
+ * NCCL (nccl/nccl_copies.h).
  */
 #ifndef COMMTAP_SHIM_INTERCEPT_RESOLVE_H
 #define COMMTAP_SHIM_INTERCEPT_RESOLVE_H
@@ -65,31 +66,15 @@ static inline void *hook_target(const int32_t *field) {
  * library's. Remembered per call site. NULL when nothing provides it. */
 any_function resolve_hook(const struct hook *hook, const void *caller);
 
-/* ---- single steps of a search, for those that search in an order of their own ------------------ */
-
-/* None of these touches errno, loads a library, or finds this one, and the job's dlerror() tells afterwards what it
- * would have told before (pending_error.h). */
-
-void *resolve_next(const char *name); /* the next definer in link order: what the global scope has without us */
-void *resolve_in_callers_library(const char *name, const void *caller); /* with all it depends on */
-void *resolve_in_any_library(const char *name);
-void *resolve_handle(const char *path); /* of a library that is loaded already; it then stays loaded */
-void *resolve_by_handle(void *handle, const char *name);
-
-struct resolve_place {
-    const void *base; /* where the library is loaded */
-    char path[512];
-};
-/* The library that an address lies in; false when it lies in none. */
-bool resolve_place(const void *address, struct resolve_place *place);
-
 /* A symbol that the job's MPI defines (a function or an object); NULL when it has none. Objects that the program has
  * copied (copy relocations) are found at their live place. */
 void *resolve_in_provider(const char *name);
 
-/* A symbol of one library, named by its soname, as that library itself defines it; NULL when the process has not loaded
- * the library or it has no such symbol. Never answers with a wrapper of ours. */
-void *resolve_in_loaded(const char *library, const char *name);
+/* For look-ups of the job's that found an MPI function, which the global scope does not have: the library that the
+ * first of them found is the job's MPI. `handle` is the job's, the only way to a library in a name space of its own. */
+void resolve_pin_provider(const void *function, void *handle);
+bool resolve_has_provider(void);
+void *resolve_in_pinned(const char *name); /* as the job's own look-up there would; NULL before one is known */
 
 /* Path of the library that provides the job's MPI, "" before it is known. */
 const char *resolve_provider_path(void);

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/format.h"
 #include "shim/base/os.h"
+#include "shim/format.h"
 
 enum mpi_family { MPI_FAMILY_NONE = 0, MPI_FAMILY_OPENMPI = 1, MPI_FAMILY_MPICH = 2, MPI_FAMILY_STANDARD = 3 };
 

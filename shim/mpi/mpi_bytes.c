@@ -7,9 +7,9 @@
 
 #include <errno.h>
 
+#include "shim/base/os.h"
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_library.h"
-#include "shim/base/os.h"
 #include "shim/record/call_cache.h"
 
 struct handle_map *mpi_types;

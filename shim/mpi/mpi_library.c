@@ -4,8 +4,8 @@
  */
 #include "shim/mpi/mpi_library.h"
 
-#include "shim/mpi/mpi_abi.h"
 #include "shim/intercept/resolve.h"
+#include "shim/mpi/mpi_abi.h"
 
 struct mpi_library mpi_library;
 

@@ -6,8 +6,8 @@
 #ifndef COMMTAP_MPI_P2P_H
 #define COMMTAP_MPI_P2P_H
 
-#include "shim/mpi/mpi_frame.h"
 #include "shim/comm/ordinals.h"
+#include "shim/mpi/mpi_frame.h"
 
 /* What follows from the arguments of a send, of a receive. */
 void send_find_facts(struct call_frame *f);

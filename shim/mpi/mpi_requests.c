@@ -5,8 +5,8 @@
  */
 #include "shim/mpi/mpi_requests.h"
 
-#include "shim/mpi/mpi_library.h"
 #include "shim/comm/ordinals.h"
+#include "shim/mpi/mpi_library.h"
 
 static uint32_t saturate(uint64_t value) {
     return value > UINT32_MAX ? UINT32_MAX : (uint32_t)value;

@@ -6,15 +6,16 @@
 
 #include <time.h>
 
-#include "shim/comm/communicators.h"
 #include "shim/base/fork_page.h"
+#include "shim/base/os.h"
+#include "shim/comm/communicators.h"
 #include "shim/comm/ordinals.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_sensors.h"
 #include "shim/nccl/plugin.h"
-#include "shim/base/os.h"
+#include "shim/record/lanes.h"
 #include "shim/record/recorder.h"
 #include "shim/record/verbose.h"
 
@@ -36,7 +37,7 @@ static bool make_tables(const void *function) {
     }
     sensors_begin();
     nccl_communicators_begin();
-    recorder_expect_threads();
+    lanes_expect_threads();
     describe_library(function);
     plugin_begin();
     recorder.verbose = verbose_wanted(recorder.knobs.verbose, recorder.header->rank);

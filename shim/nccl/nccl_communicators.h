@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/intercept/call_frame.h"
 #include "shim/comm/communicators.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/nccl/nccl_state.h"
 
 #define NCCL_NO_COLOR (-1)

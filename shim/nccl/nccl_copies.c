@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-#include "shim/nccl/nccl_abi.h"
+#include "shim/base/lookup.h"
 #include "shim/base/os.h"
+#include "shim/nccl/nccl_abi.h"
 #include "shim/record/recorder.h"
 
 any_function nccl_global_functions[CALL_INDEX_COUNT];
@@ -26,8 +27,8 @@ static uintptr_t no_provider(void) {
 /* The number of the library that a function lies in, -1 when the numbers are used up. `handle` is the job's: the only
  * way to a library in a name space of its own. */
 static int copy_of(const void *function, void *handle) {
-    struct resolve_place place;
-    if (!resolve_place(function, &place))
+    struct lookup_place place;
+    if (!lookup_place(function, &place))
         return -1;
     for (unsigned i = 0; i < NCCL_COPIES; i++) {
         struct copy *copy = &copies[i];
@@ -39,7 +40,7 @@ static int copy_of(const void *function, void *handle) {
                 return (int)i;
             continue;
         }
-        void *own = resolve_handle(place.path);
+        void *own = lookup_handle(place.path);
         copy_text(copy->path, sizeof copy->path, place.path);
         __atomic_store_n(&copy->handle, own ? own : handle, __ATOMIC_RELEASE);
         return (int)i;
@@ -53,7 +54,7 @@ int nccl_copy_of_function(const void *function) {
 
 void *nccl_copy_symbol(int copy, const char *name) {
     void *handle = copy >= 0 ? __atomic_load_n(&copies[copy].handle, __ATOMIC_ACQUIRE) : NULL;
-    return handle ? resolve_by_handle(handle, name) : NULL;
+    return handle ? lookup_by_handle(handle, name) : NULL;
 }
 
 const char *nccl_copy_path(int copy) {
@@ -105,7 +106,7 @@ static any_function of_any(unsigned index, int *copy) {
             if (found)
                 return found;
         }
-    void *found = resolve_in_any_library(commtap_calls[index].name);
+    void *found = lookup_in_any_library(commtap_calls[index].name);
     return found ? remember(index, found, copy) : NULL;
 }
 
@@ -123,13 +124,13 @@ static any_function find_by_caller(unsigned index, const void *caller, int made_
     int verdict = known_caller(caller);
     if (verdict >= 0)
         return of_known_caller(index, (unsigned)verdict, made_by, copy);
-    void *found = resolve_next(name);
+    void *found = lookup_next(name);
     if (found) {
         remember(index, found, copy);
         __atomic_store_n(&nccl_global_functions[index], (any_function)found, __ATOMIC_RELEASE);
         return (any_function)found;
     }
-    found = resolve_in_callers_library(name, caller);
+    found = lookup_in_callers_library(name, caller);
     if (!found) {
         learn_caller(caller, CALLER_HAS_NONE);
         return of_known_caller(index, CALLER_HAS_NONE, made_by, copy);

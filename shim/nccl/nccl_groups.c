@@ -23,7 +23,7 @@ void group_note_stream(struct group_launch *launch, void *stream) {
 }
 
 struct group_launch *group_find_launch(struct thread *self, struct communicator *c) {
-    struct nccl_group *group = self->group;
+    struct nccl_group *group = group_of(self);
     for (uint32_t i = 0; i < group->launch_count; i++)
         if (group->launches[i].comm == c)
             return &group->launches[i];
@@ -90,7 +90,7 @@ void group_join(struct group_launch *launch, struct call_frame *f) {
 }
 
 void group_add_creation(struct thread *self, const struct nccl_creation *creation) {
-    struct nccl_group *group = self->group;
+    struct nccl_group *group = group_of(self);
     if (group->creation_count < GROUP_CREATIONS)
         group->creations[group->creation_count++] = *creation;
     else
@@ -101,17 +101,21 @@ void group_add_creation(struct thread *self, const struct nccl_creation *creatio
 
 void group_start_after(struct call_frame *f) {
     struct thread *self = f->self;
-    if (!self->group)
-        self->group = os_memory(sizeof *self->group);
-    if (!f->failed && self->group)
-        self->group->depth++;
+    struct nccl_group *group = group_of(self);
+    if (!group) {
+        group = os_memory(sizeof *group);
+        self->parts[PART_GROUP] = (struct thread_part){group, sizeof *group};
+    }
+    if (!f->failed && group)
+        group->depth++;
     nccl_count_call(f);
 }
 
 /* ---- end ------------------------------------------------------------------------------------- */
 
 static bool is_outermost(const struct thread *self) {
-    return self->group && self->group->depth == 1;
+    const struct nccl_group *group = group_of(self);
+    return group && group->depth == 1;
 }
 
 /* A thread stuck in the end is stuck in the operations that it launches. */
@@ -126,7 +130,7 @@ static void stand_for(struct call_frame *f, const struct gpu_launch *facts) {
 }
 
 void group_end_before(struct call_frame *f) {
-    struct nccl_group *group = f->self->group;
+    struct nccl_group *group = group_of(f->self);
     if (!is_outermost(f->self))
         return;
     for (uint32_t i = 0; i < group->launch_count; i++) {
@@ -214,7 +218,7 @@ static void register_creations(struct nccl_group *group) {
 
 /* The library leaves the group even when it reports an error. */
 static void end_group(struct call_frame *f, bool simulated) {
-    struct nccl_group *group = f->self->group;
+    struct nccl_group *group = group_of(f->self);
     bool outermost = is_outermost(f->self), busy = outermost && (group->launch_count || group->creation_count);
     if (group && group->depth)
         group->depth--;

@@ -42,8 +42,14 @@ struct nccl_group {
     struct nccl_creation creations[GROUP_CREATIONS];
 };
 
+/* The thread's group, NULL before its first one. */
+static inline struct nccl_group *group_of(const struct thread *self) {
+    return self->parts[PART_GROUP].memory;
+}
+
 static inline bool group_is_open(const struct thread *self) {
-    return self->group && self->group->depth > 0;
+    const struct nccl_group *group = group_of(self);
+    return group && group->depth > 0;
 }
 
 /* The open group's launch of a communicator, begun when it has none; NULL when there are too many. Before the

@@ -4,8 +4,8 @@
  */
 #include "shim/nccl/nccl_operations.h"
 
-#include "shim/gpu/kernel_times.h"
 #include "shim/comm/ordinals.h"
+#include "shim/gpu/kernel_times.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_groups.h"

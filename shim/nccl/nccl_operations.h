@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/intercept/call_frame.h"
 #include "shim/gpu/timing.h"
+#include "shim/intercept/call_frame.h"
 
 /* Message size in the sense of nccl-tests. `ranks` = size of the communicator, 0 = unknown: BYTES_UNKNOWN where the
  * formula needs it, or where the datatype is not known (pure). */

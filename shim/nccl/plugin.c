@@ -7,16 +7,17 @@
 #include <errno.h>
 #include <string.h>
 
-#include "shim/intercept/call_frame.h"
 #include "shim/base/fork_page.h"
+#include "shim/base/self_path.h"
 #include "shim/gpu/harvester.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_sensors.h"
 #include "shim/nccl/plugin_abi.h"
 #include "shim/nccl/plugin_proxy.h"
-#include "shim/base/self_path.h"
 
 #define VARIABLE      "NCCL_PROFILER_PLUGIN"
 #define FIRST_VERSION 22700u /* of NCCL, with version 4 of the interface */
@@ -148,7 +149,7 @@ static bool is_recording(void) {
     recorder_read_environment();
     if (recorder.gave_up || !is_wanted(&recorder.knobs))
         return false;
-    return (*recorder_armed || recorder_activate()) && nccl_begin(NULL);
+    return (*recorder_armed || activate_process()) && nccl_begin(NULL);
 }
 
 /* Anything but success would be worse where we are not wanted: 2.28 keeps asking a plugin that failed, later versions
@@ -211,7 +212,7 @@ static int finalize(void *pointer) {
 static struct call_frame *frame_of_thread(void) {
     const struct thread *self = this_thread;
     uint32_t armed = *recorder_armed;
-    return self && armed && self->generation == armed && self->outer ? self->call : NULL;
+    return self && armed && self->generation == armed && self->outer ? self->frame : NULL;
 }
 
 /* Without a wrapper around the making of communicators this is the first that is known of the library being up. */
@@ -305,7 +306,7 @@ static struct kernel_span *span_of_thread(const void *context) {
         learn_communicator(context, f->comm->index);
         return span_of_call(f);
     }
-    struct nccl_group *group = f->self->group;
+    struct nccl_group *group = group_of(f->self);
     for (uint32_t i = 0; group && i < group->launch_count; i++) {
         struct group_launch *launch = &group->launches[i];
         if (group->launch_count > 1 && launch->comm->index != plugin_comm_of(context))

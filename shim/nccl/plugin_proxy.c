@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "shim/base/free_list.h"
+#include "shim/base/os.h"
 #include "shim/gpu/finish.h"
 #include "shim/nccl/plugin.h"
-#include "shim/base/os.h"
 
 enum wait { WAIT_NONE, WAIT_GPU, WAIT_PEER, WAIT_WIRE, WAIT_FLUSH, WAITS };
 

@@ -6,8 +6,6 @@
 
 #include <errno.h>
 
-#include "shim/stacks/stacks.h"
-
 #define OPERATION_ROWS 1024u
 #define PEER_ROWS      2048u
 #define SITE_ROWS      2048u
@@ -38,7 +36,7 @@ bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
            table_begin(&lane->operations, file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS,
                        sizeof(struct operation_row)) &&
            table_begin(&lane->peers, file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof(struct peer_row)) &&
-           (stacks_mode == STACK_OFF ||
+           (!recorder.tells_sites ||
             table_begin(&lane->sites, file, SECTION_SITES, lane->index, SITE_ROWS, sizeof(struct site_row)));
 }
 

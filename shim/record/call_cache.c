@@ -11,16 +11,11 @@ uint32_t shapes_generation = 1;
 static uint64_t last_serial;
 
 void shapes_attach(struct thread *self) {
-    if (self->shapes) /* of a thread that ended, with rows of its lane */
-        memset(self->shapes, 0, SHAPES * sizeof *self->shapes);
+    struct thread_part *part = &self->parts[PART_CALL_CACHE];
+    if (part->memory) /* of a thread that ended, with rows of its lane */
+        memset(part->memory, 0, part->bytes);
     else
-        self->shapes = os_memory(SHAPES * sizeof *self->shapes);
-}
-
-void shapes_release(struct thread *self) {
-    if (self->shapes)
-        os_unmap(self->shapes, SHAPES * sizeof *self->shapes);
-    self->shapes = NULL;
+        *part = (struct thread_part){os_memory(SHAPES * sizeof(struct shape)), SHAPES * sizeof(struct shape)};
 }
 
 void shape_learn(struct shape *s, struct lane *lane, const struct operation_sample *sample) {
@@ -33,7 +28,7 @@ void shape_learn(struct shape *s, struct lane *lane, const struct operation_samp
 
 struct shape *shape_make(struct thread *self, const struct call *call, const uintptr_t *a, uintptr_t pc,
                          uint32_t stack) {
-    if (!self->shapes)
+    if (!shapes_of(self))
         return NULL;
     uint64_t serial = __atomic_add_fetch(&last_serial, 1, __ATOMIC_RELAXED);
     uint32_t generation = __atomic_load_n(&shapes_generation, __ATOMIC_ACQUIRE);

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/record/aggregates.h"
 #include "shim/call.h"
+#include "shim/record/aggregates.h"
 #include "shim/record/recorder.h"
 
 #define SHAPES      256u /* per thread, in pairs */
@@ -54,7 +54,11 @@ static inline void shapes_forget(void) {
 
 /* An empty memory for a thread; without room it has none. */
 void shapes_attach(struct thread *self);
-void shapes_release(struct thread *self);
+
+/* The memory of a thread, NULL: it has none. */
+static inline struct shape *shapes_of(const struct thread *self) {
+    return self->parts[PART_CALL_CACHE].memory;
+}
 
 /* The two places where a call's shape may be. `a`: arguments, with a word 0 before the first: position 0 is "has none".
  * A call has one object and one partner at most. */
@@ -62,7 +66,7 @@ static ALWAYS_INLINE struct shape *shape_places(struct thread *self, const struc
                                                 uintptr_t pc) {
     uint64_t h = pc ^ a[(call->comm | call->win | call->file) - 1] << 2 ^ (uint64_t)a[call->count - 1] << 20 ^
                  (uint64_t)a[(call->peer | call->root) - 1] << 44;
-    return &self->shapes[(h * 0xd6e8feb86659fd93u >> 57) * 2];
+    return &shapes_of(self)[(h * 0xd6e8feb86659fd93u >> 57) * 2];
 }
 _Static_assert(SHAPES == 2 << (64 - 57), "as many pairs as the hash has values");
 
@@ -77,7 +81,7 @@ static ALWAYS_INLINE bool shape_is_of(const struct shape *s, const struct call *
 /* The shape of a call from `pc` with these arguments and this stack, NULL when it is not remembered. */
 static ALWAYS_INLINE struct shape *shape_find(struct thread *self, const struct call *call, const uintptr_t *a,
                                               uintptr_t pc, uint32_t stack) {
-    if (unlikely(!self->shapes))
+    if (unlikely(!shapes_of(self)))
         return NULL;
     struct shape *s = shape_places(self, call, a, pc);
     for (unsigned way = 0; way < 2; way++, s++)
@@ -92,14 +96,14 @@ struct shape *shape_make(struct thread *self, const struct call *call, const uin
 
 /* Where it lies in the thread's memory of shapes, in bytes. */
 static inline uint32_t shape_offset(const struct thread *self, const struct shape *s) {
-    return (uint32_t)((const char *)s - (const char *)self->shapes);
+    return (uint32_t)((const char *)s - (const char *)shapes_of(self));
 }
 
 /* One that was seen before, unless its place was taken since. `serial`: the one it had. */
 static inline struct shape *shape_again(struct thread *self, uint32_t offset, uint64_t serial) {
-    if (unlikely(!self->shapes))
+    if (unlikely(!shapes_of(self)))
         return NULL;
-    struct shape *s = (struct shape *)((char *)self->shapes + offset);
+    struct shape *s = (struct shape *)((char *)shapes_of(self) + offset);
     return likely(s->serial == serial && s->generation == __atomic_load_n(&shapes_generation, __ATOMIC_RELAXED)) ? s
                                                                                                                  : NULL;
 }

@@ -9,8 +9,8 @@
 
 #include <stdint.h>
 
-#include "shim/format.h"
 #include "shim/base/os.h"
+#include "shim/format.h"
 
 extern bool clock_is_monotonic; /* the cycle counter cannot be trusted: ticks are CLOCK_MONOTONIC ns */
 

@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/record/dump_file.h"
 #include "shim/format.h"
+#include "shim/record/dump_file.h"
 
 #define DEFINITION_AREAS 16u
 

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-#include "shim/record/dump_file.h"
 #include "shim/base/os.h"
+#include "shim/record/dump_file.h"
 
 /* Writes the stub of a staged dump, whole or not at all, once the header knows host and rank. On failure `why` gets a
  * line for the user, which says where the dump is, for it may be found by that only. */

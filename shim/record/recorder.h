@@ -2,7 +2,8 @@
  *
  * Recording: threads, lanes and their rings. The hot path's own state.
  * Lives here: whether this process records, what each thread writes to, the commit of one record.
- * Must not live here: anything about MPI or NCCL, and what is aggregated (aggregates.h).
+ * Must not live here: anything about MPI or NCCL, what is aggregated (aggregates.h), who begins all this
+ * (intercept/activate.h, intercept/threads.h).
  */
 #ifndef COMMTAP_SHIM_RECORD_RECORDER_H
 #define COMMTAP_SHIM_RECORD_RECORDER_H
@@ -11,10 +12,10 @@
 #include <stdint.h>
 
 #include "shim/call.h"
+#include "shim/format.h"
 #include "shim/record/clock.h"
 #include "shim/record/definitions.h"
 #include "shim/record/dump_file.h"
-#include "shim/format.h"
 #include "shim/record/knobs.h"
 #include "shim/record/trace_windows.h"
 
@@ -41,6 +42,22 @@ struct lane {
     struct window_writer window;
 };
 
+/* Memory that another layer keeps for a thread: made and read by that layer alone. It goes with the thread; only a
+ * place's next thread takes over what stands before THREAD_OWN_PARTS. */
+enum thread_part_owner {
+    PART_STACKS,     /* stacks/stacks.c */
+    PART_CALL_CACHE, /* call_cache.h */
+    PART_SCRATCH,    /* thread_scratch */
+    THREAD_OWN_PARTS,
+    PART_GROUP = THREAD_OWN_PARTS, /* operations that a library gathers before it starts them: nccl/nccl_groups.h */
+    THREAD_PARTS
+};
+
+struct thread_part {
+    void *memory; /* from os_memory; NULL: there is none (yet) */
+    size_t bytes;
+};
+
 /* What a thread needs in its calls; in anonymous memory, found through one TLS pointer. */
 struct thread {
     uint32_t generation; /* of the activation it belongs to: a forked child's copy never matches */
@@ -49,13 +66,9 @@ struct thread {
     struct lane *lane;
     struct in_flight *slot;
     struct in_flight spare_slot; /* for threads beyond THREAD_SLOTS */
-    void *scratch;               /* grows with the largest request array seen */
-    size_t scratch_bytes;
-    uint64_t wait_ticks;         /* length of the Wait or Test call being left */
-    struct stack_memory *stacks; /* stacks/stacks.c; NULL: this thread has no stacks */
-    struct shape *shapes;        /* call_cache.h; NULL: it remembers none */
-    struct call_frame *call;     /* NCCL's call under way; of interest only while `outer` is set */
-    struct nccl_group *group;    /* operations of the thread's open NCCL group; NULL before its first one */
+    struct thread_part parts[THREAD_PARTS];
+    void *frame; /* of the call under way, where a library calls back in its midst; of interest only while `outer` is
+                    set */
     bool pooled;
 };
 
@@ -81,6 +94,7 @@ struct recorder {
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;
     bool marks_steps; /* COMMTAP_STEP names ranges */
+    bool tells_sites; /* calls are counted by call site, too: stacks are on */
     bool gave_up;     /* activation failed or recording was switched off: never tried again */
     uint32_t generation;
     struct knobs knobs;
@@ -98,43 +112,18 @@ extern const volatile uint32_t *recorder_armed;
  * constructor runs before ours. False when the environment sets none: they were not touched then. */
 bool recorder_read_environment(void);
 
-/* Opens the dump and arms the process. Safe to race: one caller wins, the others go unrecorded meanwhile. Returns
- * whether the process records now. */
-bool recorder_activate(void);
-
 /* Stops recording in this process for good, with `why` in the dump and on world rank 0's stderr. */
 void recorder_switch_off(const char *why);
-
-/* At the library's end: marks the normal exit and delivers a staged dump. */
-void recorder_exit(void);
-
-/* Makes the shared lane ahead of need, so that no thread finds it half made. */
-void recorder_expect_threads(void);
-
-/* The lane of device records, whose t0 are CLOCK_MONOTONIC ns as `clock` relates them to REALTIME. For one writer, once
- * per activation; NULL when there is no room. */
-struct lane *recorder_open_device_lane(const struct anchors *clock);
-
-/* Gives the calling thread a lane and a slot. NULL when there is no memory. */
-struct thread *recorder_attach(void);
 
 /* Scratch memory of at least `bytes`, the same until the thread asks again. NULL when there is none. */
 void *thread_scratch_more(struct thread *self, size_t bytes);
 static inline void *thread_scratch(struct thread *self, size_t bytes) {
-    return likely(bytes <= self->scratch_bytes) ? self->scratch : thread_scratch_more(self, bytes);
-}
-
-/* The calling thread's state, or NULL when this process does not record. */
-static inline struct thread *recorder_thread(void) {
-    struct thread *self = this_thread;
-    uint32_t armed = *recorder_armed;
-    if (likely(self && self->generation == armed))
-        return self;
-    return armed ? recorder_attach() : NULL;
+    const struct thread_part *scratch = &self->parts[PART_SCRATCH];
+    return likely(bytes <= scratch->bytes) ? scratch->memory : thread_scratch_more(self, bytes);
 }
 
 /* Notes a mark of the job's: `level` as MPI_Pcontrol has it, 100 and above begin a step. */
-void recorder_mark(int32_t level);
+void record_mark(struct thread *self, int32_t level);
 
 /* Adds without a lock prefix where only one thread can be here. Returns the value before. */
 static inline uint32_t count_up(uint32_t *counter) {

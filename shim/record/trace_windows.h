@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-#include "shim/record/clock.h"
 #include "shim/format.h"
+#include "shim/record/clock.h"
 
 struct windows {
     struct window_block *blocks; /* NULL: none */

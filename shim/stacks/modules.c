@@ -10,9 +10,8 @@
 #include <unistd.h>
 
 #include "shim/base/linker.h"
+#include "shim/base/unloads.h"
 #include "shim/record/recorder.h"
-
-uint32_t modules_unloads;
 
 static struct module table[MODULES];
 static uint32_t table_used;     /* may run beyond MODULES */
@@ -83,15 +82,7 @@ static void describe_fully(const struct dl_phdr_info *info, struct image *image)
                              image->build_id_bytes);
 }
 
-static uint64_t unloads_of(const struct dl_phdr_info *info, size_t size) {
-    return size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs ? info->dlpi_subs : 0;
-}
-
 /* ---- gone ------------------------------------------------------------------------------------ */
-
-static void unloaded(void) {
-    __atomic_add_fetch(&modules_unloads, 1, __ATOMIC_RELEASE);
-}
 
 struct roll_call {
     bool present[MODULES];
@@ -102,7 +93,7 @@ static int call_roll(struct dl_phdr_info *info, size_t size, void *data) {
     struct roll_call *roll = data;
     struct image image;
     bool full = false;
-    roll->unloads = unloads_of(info, size);
+    roll->unloads = unloads_of_linker(info, size);
     describe(info, &image);
     for (uint32_t i = 0; i < MODULES && i < table_used; i++) {
         const struct module *m = &table[i];
@@ -135,26 +126,12 @@ void modules_check(void) {
         ready[i] = __atomic_load_n(&table[i].ready, __ATOMIC_ACQUIRE) != 0;
     linker_iterate(call_roll, &roll);
     for (uint32_t i = 0; i < known; i++) {
-        uint32_t loaded = 0, number = __atomic_load_n(&modules_unloads, __ATOMIC_RELAXED);
+        uint32_t loaded = 0, number = __atomic_load_n(&unloads_so_far, __ATOMIC_RELAXED);
         if (ready[i] && !roll.present[i] &&
             __atomic_compare_exchange_n(&table[i].gone_at, &loaded, number, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
             write_gone(&table[i]);
     }
     __atomic_store_n(&checked_unload, roll.unloads, __ATOMIC_RELEASE);
-}
-
-static int ask_unloads(struct dl_phdr_info *info, size_t size, void *data) {
-    *(uint64_t *)data = unloads_of(info, size);
-    return 1;
-}
-
-/* Most of what is closed stays loaded for others, and nothing need be forgotten. */
-void modules_closed(void) {
-    static uint64_t known; /* the dynamic linker's count at the last look */
-    uint64_t now = 0;
-    linker_iterate(ask_unloads, &now);
-    if (__atomic_exchange_n(&known, now, __ATOMIC_ACQ_REL) != now)
-        unloaded();
 }
 
 void modules_each_gone(uint32_t since, void (*visit)(const struct module *module, void *data), void *data) {
@@ -175,7 +152,7 @@ struct search {
 
 static int visit_object(struct dl_phdr_info *info, size_t size, void *data) {
     struct search *search = data;
-    if (unloads_of(info, size) != __atomic_load_n(&checked_unload, __ATOMIC_ACQUIRE)) {
+    if (unloads_of_linker(info, size) != __atomic_load_n(&checked_unload, __ATOMIC_ACQUIRE)) {
         search->unloaded = true;
         return 1;
     }
@@ -242,7 +219,7 @@ bool modules_find(uintptr_t address, struct module *found) {
     struct search search = {.address = address, .known = known_module(address)};
     linker_iterate(visit_object, &search);
     if (search.unloaded) { /* by a way that does not pass the hook */
-        unloaded();
+        unloads_count();
         modules_check();
         search = (struct search){.address = address, .known = known_module(address)};
         linker_iterate(visit_object, &search);

@@ -21,9 +21,6 @@ struct module {
     uint32_t gone_at;  /* number of unloads by which it was gone, 0 = loaded */
 };
 
-/* Unloads so far: threads compare it with what they have seen before they trust anything remembered of an address. */
-extern uint32_t modules_unloads;
-
 /* Forgets everything: a new activation. */
 void modules_begin(void);
 
@@ -33,9 +30,6 @@ bool modules_find(uintptr_t address, struct module *found);
 
 /* How many have been found so far: grows whenever code of another one shows on a stack. */
 uint32_t modules_count(void);
-
-/* dlclose has returned: a library may just have been unloaded. */
-void modules_closed(void);
 
 /* Looks which modules are gone and writes that down. */
 void modules_check(void);

@@ -8,8 +8,8 @@
 #include <stddef.h>
 
 #include "shim/base/linker.h"
-#include "shim/base/pending_error.h"
 #include "shim/base/os.h"
+#include "shim/base/pending_error.h"
 
 #define OBJECT                                                                                                         \
     .object_type = 8, .bytes_size = 16, .bytes_data = 32, .text_length = 16, .text_hash = 24, .text_state = 32

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "shim/base/unloads.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/walk.h"
 
@@ -152,9 +153,12 @@ struct stack_memory {
     uint32_t unloads; /* of modules, that were taken note of */
     uint32_t next_way;
     uint32_t memo_bytes;
-    uint32_t bytes; /* all of it */
-    char memos[];   /* SETS * WAYS of memo_bytes */
+    _Alignas(struct memo) char memos[]; /* SETS * WAYS of memo_bytes */
 };
+
+static inline struct stack_memory *memory_of(const struct thread *self) {
+    return self->parts[PART_STACKS].memory;
+}
 
 static inline struct memo *memo_at(struct stack_memory *memory, uint32_t index) {
     return (struct memo *)(memory->memos + (size_t)index * memory->memo_bytes);
@@ -226,7 +230,7 @@ static __attribute__((noinline)) struct memo *remember(struct stack_memory *memo
 static __attribute__((noinline)) uint32_t compose(struct thread *self, struct memo *memo, const uint64_t *keys) {
     int saved = errno;
     memcpy(memo->keys, keys, sizeof memo->keys);
-    memo->id = memo->native ? find_id(self, memo->native, keys, self->stacks->room) : STACK_NONE;
+    memo->id = memo->native ? find_id(self, memo->native, keys, memory_of(self)->room) : STACK_NONE;
     errno = saved;
     return memo->id;
 }
@@ -245,28 +249,28 @@ static void forget_module(const struct module *module, void *memory) {
 }
 
 /* Something was unloaded since this thread last looked: nothing remembered is believed before that is known. */
-static __attribute__((noinline)) void catch_up(struct stack_memory *memory, uint32_t unloads) {
+static __attribute__((noinline)) void catch_up(struct stack_memory *memory, uint32_t now) {
     int saved = errno;
     modules_check();
     modules_each_gone(memory->unloads, forget_module, memory);
     for (uint32_t i = 0; i < SETS * WAYS; i++)
         memo_at(memory, i)->pc = 0;
-    memory->unloads = unloads;
+    memory->unloads = now;
     errno = saved;
 }
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
 static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
-    struct stack_memory *memory = self->stacks;
+    struct stack_memory *memory = memory_of(self);
     uint64_t keys[SOURCES] = {0, 0};
     if (unlikely(!memory))
         return STACK_NONE;
     if (unlikely(stacks_mode == STACK_SITE))
         sp = fp = 0;
-    uint32_t unloads = __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE);
-    if (unlikely(memory->unloads != unloads))
-        catch_up(memory, unloads);
+    uint32_t now = __atomic_load_n(&unloads_so_far, __ATOMIC_ACQUIRE);
+    if (unlikely(memory->unloads != now))
+        catch_up(memory, now);
     struct memo *memo = recall(memory, pc, sp, fp);
     bool is_new = !memo;
     if (unlikely(is_new))
@@ -286,8 +290,8 @@ static inline bool is_awake(unsigned source) {
 /* The commonest case without a detour: native frames alone, remembered. With one address per stack (STACK_SITE) no memo
  * has this `sp`. */
 uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
-    struct stack_memory *memory = self->stacks;
-    if (unlikely(!memory || memory->unloads != __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE) || is_awake(0) ||
+    struct stack_memory *memory = memory_of(self);
+    if (unlikely(!memory || memory->unloads != __atomic_load_n(&unloads_so_far, __ATOMIC_ACQUIRE) || is_awake(0) ||
                  is_awake(1)))
         return take_slowly(self, pc, sp, fp);
     const struct memo *memo = recall(memory, pc, sp, fp);
@@ -297,8 +301,8 @@ uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t f
 void stacks_attach(struct thread *self) {
     if (stacks_mode == STACK_OFF)
         return;
-    if (self->stacks) { /* of a thread that ended */
-        self->stacks->view = (struct stack_view){.low = 0};
+    if (memory_of(self)) { /* of a thread that ended */
+        memory_of(self)->view = (struct stack_view){.low = 0};
         return;
     }
     size_t slots = stacks_mode == STACK_SITE ? 0 : WALK_SLOTS_PER_FRAME * depth_limit;
@@ -309,16 +313,9 @@ void stacks_attach(struct thread *self) {
     if (!memory)
         return;
     memory->memo_bytes = (uint32_t)memo_bytes;
-    memory->bytes = (uint32_t)bytes;
     memory->room = (uint64_t *)((char *)memory + memos);
-    memory->unloads = __atomic_load_n(&modules_unloads, __ATOMIC_ACQUIRE);
-    self->stacks = memory;
-}
-
-void stacks_release(struct thread *self) {
-    if (self->stacks)
-        os_unmap(self->stacks, self->stacks->bytes);
-    self->stacks = NULL;
+    memory->unloads = __atomic_load_n(&unloads_so_far, __ATOMIC_ACQUIRE);
+    self->parts[PART_STACKS] = (struct thread_part){memory, bytes};
 }
 
 void stacks_add_source(unsigned place, const struct stack_source *source) {

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/format.h"
 #include "shim/base/os.h"
+#include "shim/format.h"
 #include "shim/record/recorder.h"
 #include "shim/stacks/sources.h"
 
@@ -31,7 +31,6 @@ void stacks_add_source(unsigned place, const struct stack_source *source);
 
 /* What the thread needs for its stacks; without memory it has none. */
 void stacks_attach(struct thread *self);
-void stacks_release(struct thread *self);
 
 /* The rest of stack_here. `pc`: return address of the wrapper; `sp`, `fp`: what its caller has in these registers. */
 uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp);

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <ucontext.h>
 
-#include "shim/format.h"
+#include "shim/base/lookup.h"
 #include "shim/base/os.h"
-#include "shim/intercept/resolve.h"
+#include "shim/format.h"
 #include "shim/stacks/cfi.h"
 #include "shim/stacks/modules.h"
 
@@ -309,9 +309,6 @@ static int take_complex_step(struct _Unwind_Context *context, void *data) {
     return UNWIND_STOP;
 }
 
-/* Programs of the tests have no look-ups of their own linked in. */
-#pragma weak resolve_in_loaded
-
 /* Only one that is loaded already, by the program or by a library of it; looked for again when code of another library
  * has shown on a stack. Races store the same pointers. */
 static bool find_unwinder(void) {
@@ -319,10 +316,10 @@ static bool find_unwinder(void) {
     uint32_t modules = modules_count() + 1;
     if (__atomic_exchange_n(&looked_at, modules, __ATOMIC_RELAXED) == modules || unwinder.Backtrace)
         return __atomic_load_n(&unwinder.Backtrace, __ATOMIC_ACQUIRE) != NULL;
-    void *backtrace = resolve_in_loaded ? resolve_in_loaded("libgcc_s.so.1", "_Unwind_Backtrace") : NULL;
+    void *backtrace = lookup_in_loaded("libgcc_s.so.1", "_Unwind_Backtrace");
     if (!backtrace)
         return false;
-#define FIND(name) *(void **)&unwinder.name = resolve_in_loaded("libgcc_s.so.1", "_Unwind_" #name);
+#define FIND(name) *(void **)&unwinder.name = lookup_in_loaded("libgcc_s.so.1", "_Unwind_" #name);
     FIND(GetIP)
     FIND(GetCFA)
     FIND(GetGR)

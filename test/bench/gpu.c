@@ -12,6 +12,7 @@
 
 #include "shim/gpu/device.h"
 #include "shim/gpu/timing.h"
+#include "shim/intercept/activate.h"
 #include "shim/record/recorder.h"
 
 #define BATCHES 200
@@ -92,7 +93,7 @@ int main(void) {
     void *stream = make_stream();
     int (*synchronize)() = function("cuStreamSynchronize");
     knobs_read(&recorder.knobs);
-    int device = recorder_activate() ? gpu_attach_device() : -1;
+    int device = activate_process() ? gpu_attach_device() : -1;
     if (device < 0) {
         fprintf(stderr, "gpu: not timed by events: %s\n", recorder.header ? recorder.header->gpu_timing_why : "");
         return 2;
@@ -113,6 +114,6 @@ int main(void) {
     double b = median(bare), s = median(span);
     printf("bare %.0f span %.0f added %.0f\n", b, s, s - b);
     gpu_timing_exit();
-    recorder_exit();
+    activation_end();
     return 0;
 }

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "shim/intercept/call_frame.h"
 #include "shim/gpu/kernel_times.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/call_frame.h"
+#include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/plugin.h"
 #include "shim/nccl/plugin_abi.h"
@@ -105,11 +107,11 @@ static double median(double *values) {
 
 /* As in a wrapper of ncclAllReduce. */
 static void enter_call(void) {
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     must(self != NULL, "no thread");
     communicator.progress = &progress;
     frame = (struct call_frame){.self = self, .comm = &communicator, .call = &commtap_calls[INDEX_ncclAllReduce]};
-    self->call = &frame;
+    self->frame = &frame;
     self->outer = 1;
 }
 
@@ -127,7 +129,7 @@ int main(void) {
     setenv("COMMTAP_GPU_TIMING", "kernel", 1);
     knobs_read(&recorder.knobs);
     use_device();
-    must(recorder_activate() && nccl_begin(NULL), "cannot record");
+    must(activate_process() && nccl_begin(NULL), "cannot record");
     enter_call();
     must(plugin->init(&context, 1, &mask, NULL, 1, 2, 0, NULL) == 0 && context, "not wanted");
     for (int i = 0; i < BATCHES; i++)
@@ -143,6 +145,6 @@ int main(void) {
     must(recorder.header->losses.gpu_no_event == 0, "some launches were not timed");
     printf("calls %.0f launch %.0f channel %.0f\n", median(calls), median(launches), median(channels));
     gpu_timing_exit();
-    recorder_exit();
+    activation_end();
     return 0;
 }

@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
 
 #define RECORDS     2000000
@@ -54,7 +56,7 @@ static inline void write_record(struct lane *lane, uint64_t i) {
 }
 
 static struct lane *my_lane(void) {
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     if (!self || self->lane->shared) {
         fprintf(stderr, "ring: the recorder is not armed\n");
         exit(2);
@@ -181,7 +183,7 @@ static void measure_tails(void) {
 int main(int argc, char **argv) {
     knobs_read(&recorder.knobs);
     uint64_t start = now_ns();
-    recorder_activate();
+    activate_process();
     uint64_t active = now_ns();
     my_lane();
     uint64_t attached = now_ns();

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
 #include "shim/stacks/stacks.h"
 
@@ -115,7 +117,7 @@ int main(int argc, char **argv) {
     setenv("COMMTAP_STACK", "native", 1);
     knobs_read(&recorder.knobs);
     swept = malloc(SWEPT_BYTES);
-    if (!swept || !recorder_activate() || !(self = recorder_thread()))
+    if (!swept || !activate_process() || !(self = current_thread()))
         return 1;
     memset(swept, 0, SWEPT_BYTES);
     int outer = backtrace(frames, DEPTH_MAX);

@@ -129,7 +129,7 @@ def test_declarations_are_nvtxs_own(tmp_path):
             "offsetof(struct nvtx_attributes, message) == offsetof(nvtxEventAttributes_t, message)",
             "sizeof(struct nvtx_callbacks) == sizeof(NvtxExportTableCallbacks)"]
     source.write_text("#include <nvtx3/nvToolsExt.h>\n#include <stddef.h>\n#include <stdio.h>\n"
-                      "#include \"shim/stacks/nvtx.h\"\n"
+                      "#include \"shim/intercept/nvtx.h\"\n"
                       + "".join(f"_Static_assert({s}, \"{s}\");\n" for s in same) + textwrap.dedent("""
         int main(void) {
             nvtxDomainHandle_t domain = nvtxDomainCreateA("d");

@@ -17,8 +17,11 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "shim/base/lookup.h"
+#include "shim/base/unloads.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
-#include "shim/intercept/resolve.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/stacks.h"
 #include "test/stacks/steps.h"
@@ -37,7 +40,7 @@ static struct {
 } seen;
 
 /* What the shim asks for the full unwinder by; the library's own way is tested with the library. */
-void *resolve_in_loaded(const char *library, const char *name) {
+void *lookup_in_loaded(const char *library, const char *name) {
     void *handle = dlopen(library, RTLD_LAZY | RTLD_NOLOAD);
     return handle ? dlsym(handle, name) : NULL;
 }
@@ -116,7 +119,7 @@ static void compare(uint32_t id, void *const *theirs, int n) {
 
 __attribute__((noinline)) void look(void) {
     void *theirs[THEIRS];
-    uint32_t id = stack_here(recorder_thread(), __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
+    uint32_t id = stack_here(current_thread(), __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
     int n = backtrace(theirs, THEIRS);
     compare(id, theirs + 1, n - 1); /* theirs begins here, ours with the caller */
 }
@@ -281,7 +284,7 @@ static uint32_t plugin_id;
 static long look_from_plugin(int depth) {
     (void)depth;
     look();
-    plugin_id = stack_here(recorder_thread(), __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
+    plugin_id = stack_here(current_thread(), __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
     return 1;
 }
 
@@ -308,7 +311,7 @@ static void reload(const char *directory) {
         id_before = plugin_id;
         address_before = (void *)step;
         dlclose(handle);
-        modules_closed(); /* what the hook does */
+        unloads_look(); /* what the hook does */
     }
 }
 
@@ -321,7 +324,7 @@ static int outer_count;
 /* Below a function without tables: what lies above it must be what it was, or missing. */
 static long look_below_silence(int depth) {
     (void)depth;
-    uint32_t id = stack_here(recorder_thread(), __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
+    uint32_t id = stack_here(current_thread(), __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());
     const struct stack_definition *ours = definition_of(id);
     if (!ours || ours->depth < 2)
         exit(1);
@@ -353,7 +356,7 @@ int main(int argc, char **argv) {
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_STACK", "native", 1);
     knobs_read(&recorder.knobs);
-    if (!recorder_activate())
+    if (!activate_process())
         return 2;
     signal(SIGUSR1, handler);
     struct sigaction on_alternate = {.sa_handler = handler, .sa_flags = SA_ONSTACK};

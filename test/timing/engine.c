@@ -5,12 +5,13 @@
 #include "test/timing/engine.h"
 
 #include "shim/gpu/timing.h"
+#include "shim/intercept/activate.h"
 #include "shim/record/recorder.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
 EXPORTED void engine_open(void) {
-    if (!recorder_activate())
+    if (!activate_process())
         return;
     for (uint32_t comm = 0; comm < 16; comm++)
         if (!recorder.progress[comm].version) {

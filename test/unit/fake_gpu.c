@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "shim/gpu/driver.h"
 #include "shim/base/os.h"
+#include "shim/gpu/driver.h"
 
 #define DEVICE_OFFSET_NS 1000000u /* device time 0 is this long before the fake began */
 #define QUEUE_MAX        65536

@@ -15,22 +15,24 @@
 #include <string.h>
 
 #include "analyzer/diagnose/desync.h"
+#include "shim/base/lookup.h"
 #include "shim/comm/communicators.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/resolve.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
-#include "shim/intercept/resolve.h"
 
 /* The wrappers interpose, so they are not part of this program; nor is the search for real functions. */
 any_function nccl_entry(unsigned index, unsigned entry) {
     (void)index, (void)entry;
     return NULL;
 }
-void *resolve_next(const char *name) {
+void *lookup_next(const char *name) {
     (void)name;
     return NULL;
 }
-void *resolve_in_callers_library(const char *name, const void *caller) {
+void *lookup_in_callers_library(const char *name, const void *caller) {
     (void)name, (void)caller;
     return NULL;
 }
@@ -38,15 +40,15 @@ any_function resolve_absent(const char *name, const void *caller, any_function e
     (void)name, (void)caller;
     return error;
 }
-void *resolve_in_any_library(const char *name) {
+void *lookup_in_any_library(const char *name) {
     (void)name;
     return NULL;
 }
-void *resolve_handle(const char *path) {
+void *lookup_handle(const char *path) {
     (void)path;
     return NULL;
 }
-void *resolve_by_handle(void *handle, const char *name) {
+void *lookup_by_handle(void *handle, const char *name) {
     (void)handle, (void)name;
     return NULL;
 }
@@ -61,12 +63,12 @@ void *resolve_in_provider(const char *name) {
 const char *resolve_provider_path(void) {
     return "";
 }
-bool resolve_place(const void *address, struct resolve_place *place) {
+bool lookup_place(const void *address, struct lookup_place *place) {
     place->base = (const void *)((uintptr_t)address & ~(uintptr_t)0xffff); /* libraries of 64 KiB */
     strcpy(place->path, "library");
     return address != NULL;
 }
-void *resolve_in_loaded(const char *library, const char *name) {
+void *lookup_in_loaded(const char *library, const char *name) {
     (void)library, (void)name;
     return NULL;
 }
@@ -77,7 +79,7 @@ static int activate(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     setenv("COMMTAP_DIR", directory, 1);
-    return recorder_activate() && communicators_open() ? 0 : -1;
+    return activate_process() && communicators_open() ? 0 : -1;
 }
 
 static int remove_files(void **state) {

@@ -18,13 +18,14 @@
 #include <unistd.h>
 
 #include "fake_gpu.h"
-#include "shim/record/aggregates.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/mode.h"
 #include "shim/gpu/waits.h"
+#include "shim/intercept/activate.h"
 #include "shim/intercept/resolve.h"
+#include "shim/record/aggregates.h"
 
 #define MS   1000000ull
 #define CALL 300
@@ -59,7 +60,7 @@ static int activate(void **state) {
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_RING", "16384", 1);
     knobs_read(&recorder.knobs);
-    return recorder_activate() ? 0 : -1;
+    return activate_process() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -418,7 +419,7 @@ static void test_thread_ends_with_the_process_at_any_moment(void **state) {
         if (child == 0) {
             alarm(10);
             fake_gpu_begin(false);
-            if (!recorder_activate() || gpu_attach_device() != 0)
+            if (!activate_process() || gpu_attach_device() != 0)
                 _exit(1);
             void *stream = fake_stream(0, 0);
             for (uint32_t op = 1; op < 200 + i * 20; op++) {

@@ -15,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/intercept/activate.h"
+#include "shim/intercept/nvtx.h"
+#include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
-#include "shim/stacks/nvtx.h"
 
 static char directory[] = "/tmp/commtap-labels-XXXXXX";
 
@@ -72,7 +74,7 @@ static int domain_pop(void *in) {
 /* ---- what is open ---------------------------------------------------------------------------- */
 
 static uint64_t key(void) {
-    return label_source.key(recorder_thread());
+    return label_source.key(current_thread());
 }
 
 /* Text of a string definition of the dump, read where it was written. */
@@ -97,7 +99,7 @@ static const char *string(uint32_t id) {
 static const char *open_ranges(void) {
     static char all[16384];
     uint64_t entries[STACK_SOURCE_ROOM], k = key();
-    size_t n = k ? label_source.entries(recorder_thread(), k, entries, STACK_SOURCE_ROOM) : 0, length = 0;
+    size_t n = k ? label_source.entries(current_thread(), k, entries, STACK_SOURCE_ROOM) : 0, length = 0;
     all[0] = '\0';
     for (size_t i = 0; i < n; i++) {
         const char *bar = i ? "|" : "";
@@ -275,7 +277,7 @@ static int activate(void **state) {
     setenv("COMMTAP_RUN_ID", "labels", 1);
     setenv("COMMTAP_STACK", "full", 1);
     knobs_read(&recorder.knobs);
-    if (!recorder_activate() || !nvtx_attach(export_table) || nvtx_attach(NULL))
+    if (!activate_process() || !nvtx_attach(export_table) || nvtx_attach(NULL))
         return -1;
     return 0;
 }

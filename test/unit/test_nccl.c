@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "shim/base/lookup.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
@@ -25,11 +28,11 @@ any_function nccl_entry(unsigned index, unsigned entry) {
     (void)index, (void)entry;
     return NULL;
 }
-void *resolve_next(const char *name) {
+void *lookup_next(const char *name) {
     (void)name;
     return NULL;
 }
-void *resolve_in_callers_library(const char *name, const void *caller) {
+void *lookup_in_callers_library(const char *name, const void *caller) {
     (void)name, (void)caller;
     return NULL;
 }
@@ -37,15 +40,15 @@ any_function resolve_absent(const char *name, const void *caller, any_function e
     (void)name, (void)caller;
     return error;
 }
-void *resolve_in_any_library(const char *name) {
+void *lookup_in_any_library(const char *name) {
     (void)name;
     return NULL;
 }
-void *resolve_handle(const char *path) {
+void *lookup_handle(const char *path) {
     (void)path;
     return NULL;
 }
-void *resolve_by_handle(void *handle, const char *name) {
+void *lookup_by_handle(void *handle, const char *name) {
     (void)handle, (void)name;
     return NULL;
 }
@@ -60,12 +63,12 @@ void *resolve_in_provider(const char *name) {
 const char *resolve_provider_path(void) {
     return "";
 }
-bool resolve_place(const void *address, struct resolve_place *place) {
+bool lookup_place(const void *address, struct lookup_place *place) {
     place->base = (const void *)((uintptr_t)address & ~(uintptr_t)0xffff); /* libraries of 64 KiB */
     strcpy(place->path, "library");
     return address != NULL;
 }
-void *resolve_in_loaded(const char *library, const char *name) {
+void *lookup_in_loaded(const char *library, const char *name) {
     (void)library, (void)name;
     return NULL;
 }
@@ -221,11 +224,11 @@ static void failed_calls_leave_the_next_tenant_alone(void **state) {
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_STACK", "off", 1);
     knobs_read(&recorder.knobs);
-    assert_true(recorder_activate() && communicators_open());
+    assert_true(activate_process() && communicators_open());
     struct communicator *c = make_communicator(0x1000);
     uintptr_t words[] = {0, 0, 0, 4, 7, 0, 0x1000, 0}, *a = words + 1;
     struct call_frame f;
-    begin_frame(&f, &commtap_calls[INDEX_ncclAllReduce], a, recorder_thread());
+    begin_frame(&f, &commtap_calls[INDEX_ncclAllReduce], a, current_thread());
     nccl_collective_before(&f);
     assert_int_equal(c->sequence, 1);
     communicator_forget(&handle_maps->nccl, 0x1000);

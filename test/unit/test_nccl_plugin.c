@@ -14,11 +14,12 @@
 
 #include <cmocka.h>
 
-#include "shim/intercept/call_frame.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/globaltimer.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/kernel_times.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_sensors.h"
@@ -64,7 +65,7 @@ static int activate(void **state) {
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_RING", "16384", 1);
     knobs_read(&recorder.knobs);
-    return recorder_activate() && sensors_begin() ? 0 : -1;
+    return activate_process() && sensors_begin() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -93,7 +94,7 @@ static int begin(void **state) {
     harvester_round();
     seen_records = recorder.lanes[LANE_DEVICE].head;
     communicator = (struct communicator){.index = COMM, .size = 4, .progress = &progress};
-    thread = (struct thread){.generation = *recorder_armed, .outer = 1, .call = &frame};
+    thread = (struct thread){.generation = *recorder_armed, .outer = 1, .frame = &frame};
     frame = (struct call_frame){.self = &thread, .comm = &communicator, .call = &commtap_calls[INDEX_ncclAllReduce]};
     group = (struct nccl_group){.depth = 1};
     launch_of_group = (struct group_launch){0};
@@ -233,7 +234,7 @@ static void test_stamps_before_the_facts(void **state) {
 
 static void test_a_group_is_one_launch(void **state) {
     (void)state;
-    thread.group = &group;
+    thread.parts[PART_GROUP].memory = &group;
     void *first = call(false), *second = call(false), *announced = announcement();
     assert_ptr_equal(first, second);
     frame.kernel = launch_of_group.kernel;
@@ -363,7 +364,7 @@ static void test_replays_point_at_their_capture(void **state) {
 
 static void test_replays_of_several_operations(void **state) {
     (void)state;
-    thread.group = &group;
+    thread.parts[PART_GROUP].memory = &group;
     void *a = call(true), *b = call(true);
     frame.kernel = launch_of_group.kernel;
     launched(9);

@@ -20,9 +20,12 @@
 #include <unistd.h>
 
 #include "analyzer/load/dump.h"
+#include "shim/comm/ordinals.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/identity.h"
-#include "shim/comm/ordinals.h"
+#include "shim/record/lanes.h"
 #include "shim/record/recorder.h"
 #include "shim/stacks/stacks.h"
 
@@ -38,7 +41,7 @@ static int activate(void **state) {
     setenv("COMMTAP_RING", "64", 1);
     setenv("COMMTAP_STACK", "site", 1);
     knobs_read(&recorder.knobs);
-    return recorder_activate() ? 0 : -1;
+    return activate_process() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -81,7 +84,7 @@ static void test_run_ids_become_file_names(void **state) {
 /* The ring holds its last records, the windows what fell out of it, and the cursor gives each once, in order. */
 static void test_ring_and_windows_read_back(void **state) {
     (void)state;
-    struct lane *lane = recorder_thread()->lane;
+    struct lane *lane = current_thread()->lane;
     uint64_t first = lane->head, now = ticks();
     for (uint32_t i = 0; i < 100; i++)
         write_record(lane, now + i, i);
@@ -103,7 +106,7 @@ static void test_ring_and_windows_read_back(void **state) {
 /* 64 exact sizes per call and communicator, then powers of two; nothing lost, whatever the table's first size was. */
 static void test_aggregates_grow_and_stay_exact(void **state) {
     (void)state;
-    struct lane *lane = recorder_thread()->lane;
+    struct lane *lane = current_thread()->lane;
     struct operation_sample sample = {.call = 30, .time = 100};
     uint64_t bytes_sum = 0, calls = 0, bytes_read = 0, calls_read = 0, exact = 0;
     for (sample.comm = 0; sample.comm < 40; sample.comm++)
@@ -150,16 +153,16 @@ static const void *next_definition(const struct dump *dump, enum definition_kind
 /* An address is one stack, and lies in a module that names this program. What sites add up to is what was added. */
 static void test_call_sites_are_interned_and_counted(void **state) {
     (void)state;
-    struct lane *lane = recorder_thread()->lane;
+    struct lane *lane = current_thread()->lane;
     const char *here = (const char *)(uintptr_t)test_call_sites_are_interned_and_counted;
     uint32_t ids[2000];
     for (uint32_t i = 0; i < 2000; i++) {
-        ids[i] = stack_take(recorder_thread(), (uintptr_t)here + i, 0, 0);
+        ids[i] = stack_take(current_thread(), (uintptr_t)here + i, 0, 0);
         assert_int_not_equal(ids[i], STACK_NONE);
         sites_add(lane, ids[i], 0, 30, 8, i);
         sites_add(lane, ids[i], 1, 30, 8, i);
     }
-    assert_int_equal(stack_take(recorder_thread(), (uintptr_t)here, 0, 0), ids[0]);
+    assert_int_equal(stack_take(current_thread(), (uintptr_t)here, 0, 0), ids[0]);
     assert_int_not_equal(ids[1], ids[0]);
     struct dump *dump = load();
     uint64_t count = 0, bytes = 0, time = 0;
@@ -187,7 +190,7 @@ static void test_call_sites_are_interned_and_counted(void **state) {
 /* A slot whose last writer is still at it after a whole round is left alone: no record is a mixture of two. */
 static void test_shared_ring_never_mixes(void **state) {
     (void)state;
-    recorder_expect_threads();
+    lanes_expect_threads();
     struct lane *lane = &recorder.lanes[LANES_EXCLUSIVE];
     uint64_t slow_ticket, ticket;
     struct record *slow = ring_begin(lane, &slow_ticket);
@@ -204,14 +207,14 @@ static void test_shared_ring_never_mixes(void **state) {
 /* A forked child must not write into its parent's dump, nor find itself recording. */
 static void test_child_does_not_record(void **state) {
     (void)state;
-    uint64_t head = recorder_thread()->lane->head;
+    uint64_t head = current_thread()->lane->head;
     pid_t child = fork();
     if (child == 0)
-        _exit(recorder_thread() == NULL && *recorder_armed == 0 ? 0 : 1);
+        _exit(current_thread() == NULL && *recorder_armed == 0 ? 0 : 1);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(recorder_thread()->lane->head, head);
+    assert_int_equal(current_thread()->lane->head, head);
 }
 
 /* ---- ordinals -------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/mpi/mpi_frame.h"
 #include "shim/nccl/nccl_operations.h"
 #include "shim/record/call_cache.h"
@@ -39,7 +41,7 @@ static int activate(void **state) {
     assert_non_null(mkdtemp(directory));
     setenv("COMMTAP_DIR", directory, 1);
     knobs_read(&recorder.knobs);
-    return recorder_activate() && recorder_thread() ? 0 : -1;
+    return activate_process() && current_thread() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -50,8 +52,8 @@ static int remove_files(void **state) {
 }
 
 static int empty(void **state) {
-    shapes_attach(recorder_thread());
-    *state = recorder_thread();
+    shapes_attach(current_thread());
+    *state = current_thread();
     return 0;
 }
 
@@ -82,14 +84,14 @@ static void test_every_argument_tells_calls_apart(void **state) {
         other.a[i] ^= 1;
         /* wherever it is looked for: by place alone most would not be met at all */
         for (unsigned at = 0; at < SHAPES; at++)
-            assert_false(shape_is_of(&self->shapes[at], &full, other.a, STACK));
+            assert_false(shape_is_of(&shapes_of(self)[at], &full, other.a, STACK));
         assert_null(find(self, &other, PC));
         other.a[i] = usual.a[i] | 1ull << 40; /* all of the word counts */
         assert_null(find(self, &other, PC));
     }
     for (unsigned at = 0; at < SHAPES; at++) {
-        assert_false(shape_is_of(&self->shapes[at], &another, usual.a, STACK));
-        assert_false(shape_is_of(&self->shapes[at], &full, usual.a, STACK + 1));
+        assert_false(shape_is_of(&shapes_of(self)[at], &another, usual.a, STACK));
+        assert_false(shape_is_of(&shapes_of(self)[at], &full, usual.a, STACK + 1));
     }
     assert_non_null(find(self, &usual, PC));
 }
@@ -255,8 +257,7 @@ static void test_threads_do_not_meet_in_their_shapes(void **state) {
     assert_int_equal(shape_offset(&other, same), shape_offset(self, made));
     assert_null(shape_again(&other, shape_offset(self, made), made->serial));
     assert_null(shape_again(self, shape_offset(&other, same), same->serial));
-    shapes_release(&other);
-    assert_null(other.shapes);
+    os_unmap(other.parts[PART_CALL_CACHE].memory, other.parts[PART_CALL_CACHE].bytes);
 }
 
 static void test_a_thread_that_takes_over_a_memory_finds_it_empty(void **state) {

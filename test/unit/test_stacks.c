@@ -18,6 +18,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "shim/base/unloads.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
 #include "shim/stacks/cfi.h"
 #include "shim/stacks/modules.h"
@@ -33,7 +36,7 @@ static int activate(void **state) {
     setenv("COMMTAP_STACK", "native", 1);
     setenv("COMMTAP_STACK_DEPTH", "20", 1);
     knobs_read(&recorder.knobs);
-    return recorder_activate() ? 0 : -1;
+    return activate_process() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -134,7 +137,7 @@ static const struct stack_definition *definition_of(uint32_t id) {
 
 static void test_registers_that_point_nowhere(void **state) {
     (void)state;
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     uintptr_t places[] = {0,
                           8,
                           1,
@@ -194,7 +197,7 @@ static void test_memory_of_others_may_go(void **state) {
     first[0] = (uintptr_t)second;
     first[1] = pc;
     second[1] = return_address();
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     uint32_t whole = stack_take(self, pc, (uintptr_t)pages + 512, (uintptr_t)first);
     assert_in_range(definition_of(whole)->depth, 3, 21);
     assert_int_equal(mprotect(pages + 4096, 4096, PROT_NONE), 0);
@@ -211,7 +214,7 @@ __attribute__((noinline)) static uint32_t recurse(struct thread *self, int depth
 
 static void test_depth_is_limited_and_marked(void **state) {
     (void)state;
-    const struct stack_definition *d = definition_of(recurse(recorder_thread(), 40));
+    const struct stack_definition *d = definition_of(recurse(current_thread(), 40));
     assert_int_equal(d->depth, 21);
     assert_true(d->entries[20] == STACK_ENTRY_CUT);
     for (int i = 1; i < 20; i++)
@@ -261,7 +264,7 @@ static void test_sources_follow_the_native_frames(void **state) {
     static const struct stack_source python = {yes, &awake, give_python_key, give_python};
     static const struct stack_source labels = {yes, &awake, give_label_key, give_label};
     static const struct stack_source absent = {no, &awake, give_label_key, give_label};
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     uint32_t ids[2][3][3];
     stacks_add_source(1, &absent);
     stacks_add_source(0, &python);
@@ -289,7 +292,7 @@ static void test_sources_follow_the_native_frames(void **state) {
 /* More stacks than the tables hold: the rest has no id, is counted, and those that have one keep it. */
 static void test_full_tables(void **state) {
     (void)state;
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     uint32_t first = stack_take(self, 1, 0, 0), without = 0;
     uint64_t lost = recorder.header->losses.definitions_full;
     for (uintptr_t pc = 2; pc < 80000; pc++)
@@ -304,16 +307,16 @@ static void test_closing_what_stays_loaded_forgets_nothing(void **state) {
     void *first = dlopen("libBrokenLocale.so.1", RTLD_NOW), *second = dlopen("libBrokenLocale.so.1", RTLD_NOW);
     if (!first) /* a part of glibc that nobody uses */
         skip();
-    modules_closed();
-    uint32_t before = modules_unloads;
+    unloads_look();
+    uint32_t before = unloads_so_far;
     dlclose(second);
-    modules_closed();
-    assert_int_equal(modules_unloads, before);
+    unloads_look();
+    assert_int_equal(unloads_so_far, before);
     dlclose(first);
-    modules_closed();
-    assert_int_equal(modules_unloads, before + 1);
-    modules_closed();
-    assert_int_equal(modules_unloads, before + 1);
+    unloads_look();
+    assert_int_equal(unloads_so_far, before + 1);
+    unloads_look();
+    assert_int_equal(unloads_so_far, before + 1);
 }
 
 int main(void) {

@@ -3,15 +3,16 @@
  * Implementation of nvtx.h. Three parts: what NVTX calls (ranges open and close, nothing is looked up), the labels of
  * the dump (texts interned), and the source that brings the two together when a recorded call asks.
  */
-#include "shim/stacks/nvtx.h"
+#include "shim/intercept/nvtx.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "shim/base/fork_page.h"
 #include "shim/base/os.h"
-#include "shim/record/recorder.h"
 #include "shim/base/self_path.h"
+#include "shim/intercept/threads.h"
+#include "shim/record/recorder.h"
 
 #define INJECTION_VARIABLE "NVTX_INJECTION64_PATH"
 #define DOMAINS            64u
@@ -129,7 +130,7 @@ static inline size_t kept_length(const char *text, size_t room) {
 
 /* ---- ranges of a thread ---------------------------------------------------------------------- */
 
-static void thread_ends(void *memory) {
+static void free_labels(void *memory) {
     thread_labels = NULL;
     os_unmap(memory, sizeof(struct labels));
 }
@@ -137,7 +138,7 @@ static void thread_ends(void *memory) {
 /* The slow half of this_threads_labels; NULL when there is no memory. Without a key it is kept for good. */
 static struct labels *attach_thread(void) {
     if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific && fork_lock_try(FORK_LOCK_NVTX)) {
-        if (!have_thread_key && os_pthread_key_create(&thread_key, thread_ends) == 0)
+        if (!have_thread_key && os_pthread_key_create(&thread_key, free_labels) == 0)
             __atomic_store_n(&have_thread_key, true, __ATOMIC_RELEASE);
         fork_lock_release(FORK_LOCK_NVTX);
     }
@@ -177,8 +178,9 @@ static void mark_step(const char *text, size_t length) {
     char copy[LABEL_BYTES + 1];
     memcpy(copy, text, length);
     copy[length] = '\0';
-    if (knobs_match(recorder.knobs.step, copy))
-        recorder_mark(STEP_LEVEL + (int32_t)(count_up(&steps) & INT16_MAX));
+    struct thread *self = knobs_match(recorder.knobs.step, copy) ? current_thread() : NULL;
+    if (self)
+        record_mark(self, STEP_LEVEL + (int32_t)(count_up(&steps) & INT16_MAX));
 }
 
 static inline int push_copy(const struct domain *domain, const char *text) {

@@ -10,8 +10,8 @@
  * call asks. Declarations of NVTX are our own (NVIDIA/NVTX, nvtx3/nvtxDetail/nvtxTypes.h and nvToolsExt.h, binary
  * interface of version 3); where the headers are installed a test compiles against them.
  */
-#ifndef COMMTAP_NVTX_H
-#define COMMTAP_NVTX_H
+#ifndef COMMTAP_SHIM_INTERCEPT_NVTX_H
+#define COMMTAP_SHIM_INTERCEPT_NVTX_H
 
 #include <stdbool.h>
 #include <stddef.h>

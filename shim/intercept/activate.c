@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/intercept/activate.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shim/base/fork_page.h"
+#include "shim/base/linker.h"
+#include "shim/intercept/nvtx.h"
+#include "shim/intercept/threads.h"
+#include "shim/record/aggregates.h"
+#include "shim/record/delivery.h"
+#include "shim/record/identity.h"
+#include "shim/record/recorder.h"
+#include "shim/stacks/python.h"
+#include "shim/stacks/stacks.h"
+
+#define ANCHORS         512u
+#define PENDING_ENTRIES 4096u
+#define PROGRESS_ROWS   256u
+#define RING_MIN        16u
+#define RING_MAX        (16u << 20)
+#define RING_SMALL      1024u
+#define FIXED_SECTIONS  (35u * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
+
+/* ---- the dump -------------------------------------------------------------------------------- */
+
+static uint32_t ring_records(void) {
+    uint64_t wanted = recorder.knobs.ring, records = RING_MIN;
+    recorder.marks_steps = recorder.knobs.step[0] != '\0';
+    while (records < wanted && records < RING_MAX)
+        records *= 2;
+    return (uint32_t)records;
+}
+
+static uint32_t window_blocks(uint32_t records) {
+    uint32_t blocks = records / 32; /* twice the ring */
+    return blocks < 4 ? 4 : blocks;
+}
+
+static uint64_t bytes_wanted(uint32_t records) {
+    return section_bytes(records, sizeof(struct record)) +
+           section_bytes(window_blocks(records), sizeof(struct window_block)) + FIXED_SECTIONS;
+}
+
+static bool list_calls(void) {
+    struct call_name *names =
+        dumpfile_section(&recorder.file, SECTION_CALLS, 0, commtap_call_count, sizeof(struct call_name));
+    for (unsigned i = 0; names && i < commtap_call_count; i++) {
+        const struct call *call = &commtap_calls[i];
+        names[i].id = call->id;
+        names[i].api = call->api;
+        names[i].call_class = (uint8_t)commtap_call_class(call);
+        names[i].busbw = call->busbw;
+        names[i].flow = call->flow;
+        names[i].nonblocking = (uint8_t)commtap_call_nonblocking(call);
+        copy_text(names[i].name, sizeof names[i].name, call->name);
+        copy_text(names[i].torch, sizeof names[i].torch, call->torch);
+    }
+    return names != NULL;
+}
+
+static void fill_header(void) {
+    struct dump_header *h = recorder.header;
+    h->version = FORMAT_VERSION;
+    h->byte_order = FORMAT_BYTE_ORDER;
+    h->header_bytes = sizeof *h;
+    h->section_bytes = sizeof(struct section);
+    h->record_bytes = sizeof(struct record);
+    h->section_limit = SECTIONS_MAX;
+    h->clock_kind = clock_choose();
+    copy_text(h->writer, sizeof h->writer, COMMTAP_VERSION);
+}
+
+static bool open_sections(void) {
+    struct dumpfile *file = &recorder.file;
+    uint32_t blocks = window_blocks(recorder.header->ring_records);
+    struct clock_anchor *anchors = dumpfile_section(file, SECTION_ANCHORS, 0, ANCHORS, sizeof *anchors);
+    recorder.lane_states = dumpfile_section(file, SECTION_LANES, 0, LANE_STATES, sizeof *recorder.lane_states);
+    recorder.slots = dumpfile_section(file, SECTION_IN_FLIGHT, 0, THREAD_SLOTS, sizeof *recorder.slots);
+    recorder.threads = os_memory(THREAD_SLOTS * sizeof *recorder.threads);
+    recorder.pending = dumpfile_section(file, SECTION_PENDING, 0, PENDING_ENTRIES, sizeof *recorder.pending);
+    recorder.pending_count = PENDING_ENTRIES;
+    recorder.progress = dumpfile_section(file, SECTION_PROGRESS, 0, PROGRESS_ROWS, sizeof *recorder.progress);
+    recorder.progress_count = PROGRESS_ROWS;
+    if (!anchors || !recorder.lane_states || !recorder.slots || !recorder.threads || !recorder.pending ||
+        !recorder.progress || !list_calls())
+        return false;
+    anchors_begin(&recorder.anchors, anchors, ANCHORS);
+    recorder.header->tick_hz_hint = recorder.anchors.tick_hz;
+    definitions_begin(&recorder.definitions, file, &recorder.header->losses);
+    recorder.windows.blocks = dumpfile_section(file, SECTION_WINDOWS, 0, blocks, sizeof(struct window_block));
+    recorder.windows.count = recorder.windows.blocks ? blocks : 0;
+    return recorder.definitions.area_count > 0;
+}
+
+static void choose_directory(char *to, size_t size, const char *run_id) {
+    struct text t;
+    text_begin(&t, to, size);
+    text_add(&t, recorder.knobs.dir);
+    if (!*recorder.knobs.dir) {
+        text_add(&t, "commtap-");
+        text_add(&t, run_id);
+    }
+}
+
+/* For messages at the beginning and at the end, one at a time: threads may have small stacks. */
+static char line[MESSAGE_BYTES];
+
+/* Messages come from one process of the job: rank 0 as far as the launcher says, or a process of no launcher. */
+static void say(const struct dump_header *identity, const char *text) {
+    if (identity->rank <= 0)
+        message(text);
+}
+
+static void say_about(const struct dump_header *identity, const char *text, const char *directory) {
+    struct text t;
+    text_begin(&t, line, sizeof line);
+    text_add(&t, text);
+    text_add(&t, " (");
+    text_add(&t, directory);
+    text_add(&t, "); nothing is recorded");
+    say(identity, line);
+}
+
+static bool open_dump(void) {
+    static struct dump_header identity; /* before there is a file to hold it */
+    char directory[1100];
+    const char *note, *trouble;
+    uint32_t records = ring_records();
+    memset(&identity, 0, sizeof identity);
+    identity_fill(&identity, recorder.knobs.run_id);
+    if (identity.rank <= 0)
+        knobs_complain();
+    choose_directory(directory, sizeof directory, identity.run_id);
+    trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
+    if (!trouble && recorder.file.place == PLACE_MEMORY && records > RING_SMALL) { /* a short ring may still fit */
+        dumpfile_discard(&recorder.file);
+        records = RING_SMALL;
+        trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
+    }
+    if (trouble) {
+        say_about(&identity, trouble, directory);
+        return false;
+    }
+    if (note)
+        say(&identity, note);
+    recorder.header = recorder.file.header;
+    *recorder.header = identity;
+    recorder.header->ring_records = records;
+    recorder.header->place = recorder.file.place;
+    fill_header();
+    if (!open_sections()) {
+        dumpfile_discard(&recorder.file);
+        say_about(&identity, "no room for the dump", directory);
+        return false;
+    }
+    return true;
+}
+
+/* ---- the process ----------------------------------------------------------------------------- */
+
+static void choose_calls(void) {
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        recorder.enabled[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name);
+}
+
+static void point_to_staged(void) {
+    struct text why;
+    text_begin(&why, line, sizeof line);
+    if (recorder.file.place == PLACE_STAGED && !delivery_write_stub(&recorder.file, &why))
+        say(recorder.header, line);
+}
+
+static void arm(void) {
+    struct dump_header *h = recorder.header;
+    h->activated_ticks = ticks();
+    h->state = STATE_ACTIVE;
+    memcpy(h->magic, FORMAT_MAGIC, sizeof h->magic);
+    dumpfile_publish(&recorder.file); /* where that fails it is tried again at exit */
+    point_to_staged();
+    threads_begin();
+    struct fork_page *page = fork_page();
+    recorder_armed = &page->armed;
+    page->armed = recorder.generation;
+}
+
+/* A forked child starts with its parent's state: only the knobs and the count of activations stay. */
+static void start_over(void) {
+    static struct knobs kept; /* large, and threads may have small stacks */
+    uint32_t generation = recorder.generation + 1;
+    kept = recorder.knobs;
+    memset(&recorder, 0, sizeof recorder);
+    recorder.knobs = kept;
+    recorder.generation = generation;
+}
+
+/* What stands behind the native frames of a stack. Asked once there is a dump to define things in. */
+static void add_stack_sources(void) {
+    if (stacks_mode == STACK_PYTHON || stacks_mode == STACK_FULL)
+        stacks_add_source(0, &python_source);
+    if (stacks_mode == STACK_FULL)
+        stacks_add_source(1, &label_source);
+}
+
+bool activate_process(void) {
+    linker_bind_to_libc();
+    recorder_read_environment();
+    if (recorder.gave_up)
+        return false;
+    if (!fork_lock_try(FORK_LOCK_ACTIVATION)) {
+        if (!fork_page())
+            recorder.gave_up = true;
+        return false;
+    }
+    int saved = errno;
+    bool armed = *recorder_armed != 0;
+    if (!armed) {
+        start_over();
+        knobs_default(&recorder.knobs);
+        const char *complaint = stacks_begin(recorder.knobs.stack, recorder.knobs.stack_depth);
+        recorder.tells_sites = stacks_mode != STACK_OFF;
+        choose_calls();
+        if (open_dump()) {
+            if (complaint)
+                say(recorder.header, complaint);
+            add_stack_sources();
+            arm();
+            armed = true;
+        }
+    }
+    recorder.gave_up = !armed;
+    fork_lock_release(FORK_LOCK_ACTIVATION);
+    errno = saved;
+    return armed;
+}
+
+/* Tables that reached no file: the calls in them are in no total. */
+static void count_kept(void) {
+    const struct dumpfile *file = &recorder.file;
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++) {
+        const struct section *entry = &recorder.header->sections[i];
+        if (file->kept[i] == SECTION_OPERATIONS)
+            operations_count_lost(&recorder.lane_states[entry->index], file->contents[i], entry->count);
+    }
+}
+
+void activation_end(void) {
+    struct text why;
+    if (!*recorder_armed)
+        return;
+    int saved = errno;
+    text_begin(&why, line, sizeof line);
+    recorder.header->exited_ticks = ticks();
+    anchors_take(&recorder.anchors);
+    __atomic_fetch_or(&recorder.header->state, STATE_EXITED, __ATOMIC_RELEASE);
+    if (!delivery_at_exit(&recorder.file, &why)) {
+        count_kept();
+        if (why.length > 0)
+            say(recorder.header, line);
+    }
+    errno = saved;
+}

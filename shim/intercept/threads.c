@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/intercept/threads.h"
+
+#include <errno.h>
+
+#include "shim/record/call_cache.h"
+#include "shim/record/lanes.h"
+#include "shim/stacks/stacks.h"
+
+static os_pthread_key thread_key;
+static bool have_thread_key;
+
+static struct thread *take_thread(uint32_t tid) {
+    for (uint32_t i = 0; i < THREAD_SLOTS; i++) {
+        uint32_t nobody = 0;
+        if (__atomic_compare_exchange_n(&recorder.slots[i].tid, &nobody, tid, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+            struct thread *thread = &recorder.threads[i];
+            thread->slot = &recorder.slots[i];
+            thread->pooled = true;
+            return thread;
+        }
+    }
+    count_loss(&recorder.header->losses.threads_without_slot);
+    struct thread *thread = os_memory(sizeof *thread);
+    if (thread)
+        thread->slot = &thread->spare_slot;
+    return thread;
+}
+
+static void free_parts(struct thread *thread, unsigned first) {
+    for (unsigned i = first; i < THREAD_PARTS; i++) {
+        if (thread->parts[i].memory)
+            os_unmap(thread->parts[i].memory, thread->parts[i].bytes);
+        thread->parts[i] = (struct thread_part){0};
+    }
+}
+
+static void release_thread(struct thread *thread) {
+    struct in_flight *slot = thread->slot;
+    if (thread->lane)
+        lanes_give_back(thread->lane);
+    thread->lane = NULL;
+    thread->generation = 0;
+    free_parts(thread, thread->pooled ? THREAD_OWN_PARTS : 0);
+    if (thread->pooled) {
+        slot->call = 0;
+        slot->last_leave = 0;
+        __atomic_store_n(&slot->tid, 0, __ATOMIC_RELEASE);
+        return;
+    }
+    os_unmap(thread, sizeof *thread);
+}
+
+/* Runs in the ending thread. Destructors of other keys may still communicate: they attach anew. */
+static void thread_ends(void *thread) {
+    this_thread = NULL;
+    if (*recorder_armed && ((struct thread *)thread)->generation == *recorder_armed)
+        release_thread(thread);
+}
+
+static void record_thread(struct thread *self) {
+    uint64_t ticket, now = ticks();
+    struct record *r = ring_begin(self->lane, &ticket);
+    if (!r)
+        return;
+    r->t0 = r->t1 = now;
+    r->bytes = 0;
+    r->seq = SEQ_NONE;
+    r->op = self->tid;
+    r->comm = COMM_NONE;
+    r->peer = PEER_NONE;
+    r->tag = TAG_NONE;
+    r->stack = STACK_NONE;
+    r->call = 0;
+    r->flags = 0;
+    r->kind = RECORD_THREAD;
+    r->dtype = r->redop = r->result = 0;
+    ring_end(self->lane, r, ticket);
+}
+
+struct thread *thread_attach(void) {
+    int saved = errno;
+    uint32_t tid = (uint32_t)os_thread_id();
+    struct thread *self = take_thread(tid);
+    this_thread = NULL;
+    if (self) {
+        self->tid = tid;
+        self->outer = 0;
+        self->lane = lanes_take(tid);
+    }
+    if (self && self->lane) {
+        self->slot->lane = self->lane->index;
+        self->generation = *recorder_armed;
+        stacks_attach(self);
+        shapes_attach(self);
+        this_thread = self;
+        if (have_thread_key)
+            os_pthread_setspecific(thread_key, self);
+        record_thread(self);
+    } else if (self) {
+        release_thread(self);
+        self = NULL;
+    }
+    errno = saved;
+    return self;
+}
+
+void threads_begin(void) {
+    if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific)
+        have_thread_key = os_pthread_key_create(&thread_key, thread_ends) == 0;
+}
