@@ -2,7 +2,7 @@
  *
  * Messages that are waited for.
  * Lives here: sends, receives and probes, what may be under way or buffered.
- * Must not live here: messages that ended (messages.c), lists of requests.
+ * Must not live here: messages that ended (pending_messages.c), lists of requests.
  */
 #include "analyzer/diagnose/wait_for_graph_build.h"
 
