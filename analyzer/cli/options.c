@@ -220,7 +220,7 @@ int options_filter(const struct options *options, struct filter *filter) {
 }
 
 /* Prints a phrase wrapped to the text column of help. */
-static void print_wrapped(FILE *stream, const char *text, int column, int width) {
+static void print_help_text(FILE *stream, const char *text, int column, int width) {
     int at = column;
     while (*text) {
         int word = (int)strcspn(text, " ");
@@ -258,7 +258,7 @@ static void print_option(FILE *stream, const struct option *row) {
     snprintf(doc, sizeof doc, "%s%s%s%s%s%s%s%s", row->doc, row->choices ? ": " : "", row->choices ? row->choices : "",
              row->fallback ? " (default " : "", row->fallback ? row->fallback : "", row->fallback ? ")" : "",
              row->repeats ? "; may be repeated" : "", "");
-    print_wrapped(stream, doc, HELP_COLUMN, HELP_WIDTH);
+    print_help_text(stream, doc, HELP_COLUMN, HELP_WIDTH);
 }
 
 static void print_columns(FILE *stream, const struct column *columns) {
@@ -266,7 +266,7 @@ static void print_columns(FILE *stream, const struct column *columns) {
     for (const struct column *column = columns; column->key; column++) {
         if (column->doc) {
             print_left(stream, column->key);
-            print_wrapped(stream, column->doc, HELP_COLUMN, HELP_WIDTH);
+            print_help_text(stream, column->doc, HELP_COLUMN, HELP_WIDTH);
         } else {
             fprintf(stream, "  %s\n", column->key);
         }
@@ -294,7 +294,7 @@ void options_print_commands(FILE *stream, const struct command *const *commands)
         char left[64];
         snprintf(left, sizeof left, "%s %s", (*commands)->name, (*commands)->arguments);
         print_left(stream, left);
-        print_wrapped(stream, (*commands)->summary, HELP_COLUMN, HELP_WIDTH);
+        print_help_text(stream, (*commands)->summary, HELP_COLUMN, HELP_WIDTH);
     }
     fputs("\n  commtap COMMAND --help    options of a command\n"
           "  commtap --version         version\n"

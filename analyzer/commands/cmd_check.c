@@ -121,9 +121,12 @@ static const struct column columns[] = {
     {"state", "state", .value = state, .left = true, .doc = "how far the process came"},
     {"calls", "calls", .value = calls, .doc = "calls counted in the tables"},
     {"events", "events", .value = events, .doc = "records written"},
-    {"events_lost", "lost", .value = lost, .doc = "of these, overwritten or damaged and in no sampled window"},
-    {"events_torn", "torn", .value = torn, .doc = "of these, being written when the process ended"},
-    {"problems", "problems", .value = problems, .doc = "things wrong with the file"},
+    {"events_lost", "lost", .value = lost, .doc = "of these, overwritten or damaged and in no sampled window",
+     .legend = "events overwritten or damaged"},
+    {"events_torn", "torn", .value = torn, .doc = "of these, being written when the process ended",
+     .legend = "events being written when the process ended"},
+    {"problems", "problems", .value = problems, .doc = "things wrong with the file",
+     .legend = "things wrong with the file"},
     {"duplicate", NULL, .value = duplicate, .doc = "another dump has the same identity: left out"},
     {"trouble", "trouble", .value = trouble, .left = true, .optional = true, .doc = "why recording was switched off"},
     {"format", "format", .value = format, .left = true, .doc = "version of the file's format"},
@@ -233,7 +236,7 @@ static void print_problems(FILE *stream, const struct check *check) {
 static bool print_text(const struct output *output, const struct check *check) {
     const struct table table = {columns, check->rows, sizeof *check->rows, check->count};
     FILE *stream = output->stream;
-    if (!table_print_text(stream, &table, output->color))
+    if (!table_print_text(stream, &table, output->color) || !table_print_legend(stream, &table))
         return false;
     fputc('\n', stream);
     print_problems(stream, check);

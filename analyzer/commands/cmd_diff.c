@@ -151,8 +151,8 @@ static const struct column diff_columns[] = {
     {"time_avg_b_us", "avg B", LOOK_MICROSECONDS, .value = mean_b},
     {"time_total_a_us", NULL, .value = total_a},
     {"time_total_b_us", NULL, .value = total_b},
-    {"ratio", "B/A", LOOK_RATIO, .value = ratio, .doc = "mean time in B / mean time in A"},
-    {"confidence", "confidence", LOOK_RATIO, .value = confidence, .doc = "that the times differ: 0.9 = one false row in a hundred comparisons"},
+    {"ratio", "B/A", LOOK_RATIO, .value = ratio, .doc = "mean time in B / mean time in A", .legend = "mean time in B / mean time in A"},
+    {"confidence", "confidence", LOOK_RATIO, .value = confidence, .doc = "that the times differ: 0.9 = one false row in a hundred comparisons", .legend = "that the times differ"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
@@ -205,7 +205,8 @@ static bool print_text(const struct output *output, const struct diff_run runs[2
     for (size_t i = 0; i < comparison->count; i++)
         if (all || comparison->rows[i].kind == COMPARED_STEP || comparison->rows[i].verdict != COMPARED_SAME)
             shown[table.count++] = comparison->rows[i];
-    bool done = table.count == 0 || table_print_text(output->stream, &table, output->color);
+    bool done = table.count == 0 ||
+                (table_print_text(output->stream, &table, output->color) && table_print_legend(output->stream, &table));
     free(shown);
     if (!all)
         fputs("\nrows that did not change: --all\n", output->stream);

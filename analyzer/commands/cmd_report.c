@@ -144,12 +144,12 @@ static bool print_operations(const struct output *output, const struct report *r
             columns[used++] = *table_column(summary_columns, keys[i]);
     size_t shown = report->summary->count < OPERATIONS_SHOWN ? report->summary->count : OPERATIONS_SHOWN;
     struct table table = {columns, report->summary->entries, sizeof *report->summary->entries, shown};
-    print_heading(output, "Operations that took longest (times summed over ranks)");
+    print_heading(output, "Operations that took longest");
     if (!table_print_text(output->stream, &table, output->color))
         return false;
     if (report->summary->count > shown)
         fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary->count - shown);
-    return true;
+    return table_print_legend(output->stream, &table);
 }
 
 /* Where the waits are; nothing where there are none. */
@@ -158,12 +158,12 @@ static bool print_sites(const struct output *output, const struct report *report
     if (count == 0)
         return true;
     struct table table = hot_sites_table(report->session, shown);
-    print_heading(output, "Call sites that ranks wait at");
+    print_heading(output, "Waits by call site");
     if (!table_print_text(output->stream, &table, output->color))
         return false;
     if (count > shown)
         fprintf(output->stream, "... and %zu more: commtap calls --waits\n", count - shown);
-    return true;
+    return table_print_legend(output->stream, &table);
 }
 
 /* Which calls the job's duration hangs on; nothing where ranks cannot be compared. */
@@ -174,14 +174,9 @@ static bool print_path(const struct output *output, const struct report *report)
         return true;
     char length[UNITS_TEXT], heading[64 + UNITS_TEXT];
     units_time(length, (uint64_t)(costs->to_ns - costs->from_ns));
-    snprintf(heading, sizeof heading, "Calls that the %s%s hang on (critical path)", costs->partial ? "last " : "",
-             length);
+    snprintf(heading, sizeof heading, "Critical path by call (%s%s)", costs->partial ? "the last " : "", length);
     print_heading(output, heading);
-    if (!critical_path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color))
-        return false;
-    if (session->path.count > SITES_SHOWN)
-        fprintf(output->stream, "... and %zu more: --format json\n", session->path.count - SITES_SHOWN);
-    return true;
+    return critical_path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color);
 }
 
 /* What makes a rank worth a line: what it cost the others, else what it waited. */
@@ -209,10 +204,17 @@ static bool print_ranks(const struct output *output, const struct report *report
     if (shown < count)
         qsort(rows, count, sizeof *rows, compare_rows);
     print_heading(output, shown < count ? "Ranks that the others waited for most" : "Ranks");
-    struct table table = {rank_columns, rows, sizeof *rows, shown};
+    static const char *const keys[] = {"rank",         "host",           "comm_seconds",
+                                       "wait_seconds", "caused_seconds", "critical_path_seconds",
+                                       "self_ratio",   "window_seconds", "state"};
+    enum { KEYS = sizeof keys / sizeof *keys };
+    struct column columns[KEYS + 1];
+    table_choose_columns(columns, rank_columns, keys, KEYS);
+    struct table table = {columns, rows, sizeof *rows, shown};
     bool done = table_print_text(output->stream, &table, output->color);
     if (shown < count)
         fprintf(output->stream, "... and %zu more: commtap stragglers\n", count - shown);
+    done = done && table_print_legend(output->stream, &table);
     free(rows);
     return done;
 }

@@ -107,7 +107,7 @@ static int print(const struct options *options, const struct session *session, c
         if (table->count == 0)
             fputs("none of them is of the ranks, steps and time asked for\n", output.stream);
         else
-            done = table_print_text(output.stream, table, output.color);
+            done = table_print_text(output.stream, table, output.color) && table_print_legend(output.stream, table);
     }
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }

@@ -72,12 +72,8 @@ static bool print_text(const struct output *output, const struct session *sessio
                                        "confidence",
                                        "deepspeed_straggler_seconds"};
     enum { KEYS = sizeof keys / sizeof *keys };
-    struct column columns[KEYS + 1] = {0};
-    for (size_t i = 0; i < KEYS; i++) {
-        columns[i] = *table_column(rank_columns, keys[i]);
-        if (!columns[i].header)
-            columns[i].header = strcmp(keys[i], "deepspeed_straggler_seconds") == 0 ? "DeepSpeed" : keys[i];
-    }
+    struct column columns[KEYS + 1];
+    table_choose_columns(columns, rank_columns, keys, KEYS);
     struct table shown = {columns, ranks->rows, ranks->row_bytes, ranks->count};
     scope_print(output->stream, &session->scope);
     if (scope_is_empty(&session->scope))
@@ -85,23 +81,19 @@ static bool print_text(const struct output *output, const struct session *sessio
     print_verdict(output, session);
     if (ranks->count == 0)
         fputs("none of the ranks asked for has a dump\n", output->stream);
-    else if (!table_print_text(output->stream, &shown, output->color))
+    else if (!table_print_text(output->stream, &shown, output->color) || !table_print_legend(output->stream, &shown))
         return false;
-    fputs(
-        "\nimposed: as the last to arrive; waited for: sum of the others' waits for it; caused: of all waits, what "
-        "comes\n"
-        "from it in the end; path: of the critical path; self: own time between collectives, relative to the others;\n"
-        "DeepSpeed: its straggler figure, high for those who wait.\n",
-        output->stream);
+    fputc('\n', output->stream);
     const struct filter *filter = &session->selection.filter;
     if (filter->op || filter->comm)
         fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n",
               output->stream);
     const struct delay_costs *costs = &session->analysis.delay_costs;
     if (costs->partial && costs->from_ns < costs->to_ns)
-        fprintf(output->stream,
-                "imposed, caused and path are of the last %.1f s only: there are too many events for all of it.\n",
-                seconds_of(costs->to_ns - costs->from_ns));
+        fprintf(
+            output->stream,
+            "imposed wait, delay cost and crit. path are of the last %.1f s only: there are too many events for all.\n",
+            seconds_of(costs->to_ns - costs->from_ns));
     if (what_if_matters(&session->analysis.what_if)) {
         fputs("what if: the job would run\n", output->stream);
         what_if_print(output->stream, &session->analysis);
@@ -186,5 +178,6 @@ const struct command command_stragglers = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = straggler_options,
+    .columns = rank_columns,
     .run = run,
 };

@@ -89,7 +89,7 @@ static bool print_text(const struct output *output, const struct summary *summar
     struct table table = summary_table(summary);
     if (summary->count == 0)
         fputs("no operation on record passes the filters\n", output->stream);
-    else if (!table_print_text(output->stream, &table, output->color))
+    else if (!table_print_text(output->stream, &table, output->color) || !table_print_legend(output->stream, &table))
         return false;
     fputc('\n', output->stream);
     scope_print(output->stream, scope);

@@ -104,13 +104,16 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
         if (own > (sums[worst].steps ? sums[worst].interval / (double)sums[worst].steps : 0))
             worst = r;
     }
+    double longest = sums[worst].steps ? sums[worst].interval / (double)sums[worst].steps : 0;
+    double others = (mean * (double)ranks - longest) / (double)(ranks - 1);
     if (slow > 0)
         findings_add(
             findings, FINDING_STEP_INTERVAL,
-            "steps begin late on %zu of %zu ranks, most of all on rank %" PRId32 ": %.2f ms before its first "
-            "operation, %.2f ms on average. That is data loading, its host, or work before the first operation.",
-            slow, ranks, job->dumps[steps->ranks[worst].dump]->header->rank,
-            sums[worst].interval / (double)sums[worst].steps / 1e6, mean / 1e6);
+            "rank %" PRId32 " is late by %.2f ms per step: its first operation comes %.2f ms after the step's start, "
+            "against %.2f ms of the others (late so: %zu of %zu ranks). That is data loading, its host, or work before "
+            "the first operation.",
+            job->dumps[steps->ranks[worst].dump]->header->rank, (longest - others) / 1e6, longest / 1e6, others / 1e6,
+            slow, ranks);
 }
 
 /* Of the rank's stage; of the rank alone where stages are not known. */
@@ -148,12 +151,13 @@ static void add_shares(struct findings *findings, const struct sums *sums, const
     double receive = share_of(sums, steps->rank_count, offsetof(struct sums, receive));
     if (communication > limits->communication)
         findings_add(findings, FINDING_STEP_COMMUNICATION,
-                     "communication that nothing hides takes %.0f %% of the steps (more than %.0f %% is worth a look).",
+                     "exposed communication takes %.0f %% of the steps (more than %.0f %% is worth a look): no "
+                     "computation hides it.",
                      communication, limits->communication);
     if (receive > limits->receive)
         findings_add(findings, FINDING_STEP_RECEIVE,
-                     "receiving that nothing overlaps takes %.0f %% of the steps (more than %.0f %% is worth a look): "
-                     "the stages of a pipeline wait for each other.",
+                     "exposed receiving takes %.0f %% of the steps (more than %.0f %% is worth a look): no other "
+                     "communication overlaps it, the stages of a pipeline wait for each other.",
                      receive, limits->receive);
     size_t worst = 0;
     double share = worst_collective_share(sums, steps, stage_of, &worst);
@@ -162,8 +166,8 @@ static void add_shares(struct findings *findings, const struct sums *sums, const
     uint32_t stage = stage_of[steps->ranks[worst].dump];
     int32_t rank = job->dumps[steps->ranks[worst].dump]->header->rank;
     findings_add(findings, FINDING_STEP_COLLECTIVE,
-                 "%s %" PRId64 " spends %.0f %% of its steps in collectives that nothing hides, the most of all.",
-                 stage ? "stage" : "rank", stage ? (int64_t)stage : (int64_t)rank, share);
+                 "%s %" PRId64 " has the most exposed collectives: %.0f %% of its steps.", stage ? "stage" : "rank",
+                 stage ? (int64_t)stage : (int64_t)rank, share);
 }
 
 void advice_add(struct findings *findings, const struct steps *steps, const struct job *job, const uint32_t *stage_of,

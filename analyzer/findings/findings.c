@@ -222,15 +222,15 @@ static void say_rotating(char *text, size_t size, const struct straggler_analysi
         snprintf(together, sizeof together, " of %u collectives", rotating->part_collectives);
     snprintf(text, size,
              "in %zu of %zu stretches%s one rank took on average %.2f times as long as its peers, more "
-             "than their noise explains, and none was it in more than %.0f %% of these; the others wait %s longer "
-             "for that in %s",
+             "than their noise explains, and no rank was the slow one in more than %.0f %% of these; it costs %s of "
+             "the %s looked at",
              rotating->stood_out, rotating->parts, together, rotating->slowdown_ratio, 100 * rotating->slowest, longer,
              window);
 }
 
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
-    char waited[32], longer[32], window[32], where[192];
+    char waited[32], longer[32], window[32], work[32], others[32], where[192];
     if (straggler->kind == STRAGGLER_LINK) {
         findings_say_link(text, size, analysis, straggler);
         return;
@@ -242,12 +242,15 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
+    say_seconds(work, sizeof work, straggler->work_ns);
+    say_seconds(others, sizeof others, straggler->others_work_ns);
     findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(text, size,
-             "between collectives it takes %.2f times as long as the others; slowest in %.0f of %zu parts of the run; "
-             "the others waited %s for it in collectives and sit %s longer in communication, in %s looked at%s",
-             straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches, straggler->batches, waited,
-             longer, window, where);
+             "own work between two collectives takes %s on average against %s of the others (median over the run: "
+             "%.2f times as long; slowest in %.0f of %zu time batches); in the %s looked at the others waited %s for "
+             "it, summed over ranks, and each spent %s longer in communication%s",
+             work, others, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
+             straggler->batches, window, waited, longer, where);
 }
 
 const char *findings_site(const struct straggler_analysis *analysis, const struct straggler *straggler) {
@@ -266,11 +269,11 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     char who[256], evidence[SENTENCE], gain[64] = "", late[240] = "";
     const char *site = findings_site(analysis, straggler);
     if (site)
-        snprintf(late, sizeof late, " It comes late to %.160s most of all.", site);
+        snprintf(late, sizeof late, " It is late most of all at %.160s.", site);
     say_who(who, sizeof who, analysis, straggler);
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= 1.005)
-        snprintf(gain, sizeof gain, " Mended, the job would run about %.2f times as fast.", straggler->what_if_speedup);
+        snprintf(gain, sizeof gain, " Without that the job would run %.2f times as fast.", straggler->what_if_speedup);
     if (straggler->kind == STRAGGLER_LINK)
         findings_add_link(findings, straggler, evidence, gain, claimed);
     else if (straggler->kind == STRAGGLER_ROTATING)

@@ -41,17 +41,19 @@ VALUE(inside, cell_real(seconds_of(LINE->site->sums.path_inside)))
 VALUE(caused, cell_real(seconds_of(critical_path_sums_delay_cost(&LINE->site->sums))))
 VALUE(most, LINE->most[0] ? cell_text(LINE->most) : cell_unknown())
 
+/* clang-format off */
 static const struct column columns[] = {
     {"where", "call site", .left = true, .optional = true, .value = where},
     {"op", "call", .left = true, .value = op},
     {"seconds", "on path", LOOK_SECONDS, .value = seconds},
     {"share", "share", LOOK_PERCENT, .value = share},
-    {"work_seconds", "own work before", LOOK_SECONDS, .value = work},
-    {"communication_seconds", "in the call", LOOK_SECONDS, .value = inside},
-    {"caused_seconds", "made others wait", LOOK_SECONDS, .value = caused},
-    {"most", "mostly rank", .left = true, .value = most},
+    {"work_seconds", "work before", LOOK_SECONDS, .value = work, .legend = "own work that leads to the call"},
+    {"communication_seconds", "in call", LOOK_SECONDS, .value = inside},
+    {"caused_seconds", "delay cost", LOOK_SECONDS, .value = caused, .legend = "waits of all ranks that go back to here"},
+    {"most", "most on rank", .left = true, .value = most},
     {NULL, NULL, .value = NULL},
 };
+/* clang-format on */
 
 static void say_most(char *text, size_t size, const struct straggler_analysis *analysis,
                      const struct critical_path_site *site) {
@@ -76,6 +78,9 @@ bool critical_path_print(FILE *stream, const struct straggler_analysis *analysis
     }
     struct table table = {columns, lines, sizeof *lines, shown};
     bool done = table_print_text(stream, &table, color);
+    if (sites->count > shown)
+        fprintf(stream, "... and %zu more: --format json\n", sites->count - shown);
+    done = done && table_print_legend(stream, &table);
     free(lines);
     return done;
 }

@@ -12,6 +12,7 @@
 
 #include "analyzer/render/escape.h"
 #include "analyzer/render/straggler_table.h"
+#include "analyzer/render/wrapped_text.h"
 
 enum { TARGETS_SHOWN = 64 };
 

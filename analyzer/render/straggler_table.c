@@ -11,8 +11,9 @@
 #include <string.h>
 
 #include "analyzer/render/escape.h"
+#include "analyzer/render/wrapped_text.h"
 
-enum { SCREEN = 100, EVIDENCE = 512 };
+enum { EVIDENCE = 512 };
 
 double seconds_of(int64_t ns) {
     return (double)ns / 1e9;
@@ -59,12 +60,12 @@ const struct column rank_columns[] = {
     {"rank", "rank", .value = rank, .doc = "world rank"},
     {"host", "host", .left = true, .value = host},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
-    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages"},
-    {"imposed_wait_seconds", "imposed", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited; what it had itself been kept waiting for is charged to who kept it"},
-    {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank"},
-    {"caused_seconds", "caused", LOOK_SECONDS, .value = caused, .doc = "of all ranks' waits, what comes from this rank in the end"},
+    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages", .legend = "for later ranks"},
+    {"imposed_wait_seconds", "imposed wait", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited; what it had itself been kept waiting for is charged to who kept it", .legend = "waits it caused as the last to arrive"},
+    {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank", .legend = "by the others, summed"},
+    {"caused_seconds", "delay cost", LOOK_SECONDS, .value = caused, .doc = "of all ranks' waits, what comes from this rank in the end", .legend = "all waits that go back to it"},
     {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},
-    {"critical_path_seconds", "path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at"},
+    {"critical_path_seconds", "crit. path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at", .legend = "time of the critical path on it"},
     {"wait_all_seconds", NULL, LOOK_SECONDS, .value = wait_all, .doc = "of waited: N to N, for the last one to come"},
     {"late_broadcast_seconds", NULL, LOOK_SECONDS, .value = late_broadcast, .doc = "of waited: for a root that sends"},
     {"wait_to_root_seconds", NULL, LOOK_SECONDS, .value = wait_to_root, .doc = "of waited: as a root, for the last one that sends to it"},
@@ -74,13 +75,13 @@ const struct column rank_columns[] = {
     {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of waited: sending what was received later"},
     {"transfer_seconds", NULL, LOOK_SECONDS, .value = transfer, .doc = "in collectives, what was no wait: after the last one had come"},
     {"completion_seconds", NULL, LOOK_SECONDS, .value = completion, .doc = "of it, N to N: after the first one had left"},
-    {"window_seconds", "window", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover"},
-    {"self_ratio", "self", LOOK_RATIO, .value = self_ratio, .doc = "own time between collectives / median of the others', median over the run"},
+    {"window_seconds", "recorded", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover", .legend = "time that its events cover"},
+    {"self_ratio", "work ratio", LOOK_RATIO, .value = self_ratio, .doc = "own time between collectives / median of the others', median over the run", .legend = "own work / its peers'"},
     {"self_seconds", NULL, LOOK_SECONDS, .value = self, .doc = "time outside of calls"},
-    {"deepspeed_straggler_seconds", NULL, LOOK_SECONDS, .value = deepspeed, .doc = "DeepSpeed's figure, sum(t - min t): high for those who wait, not for the cause"},
+    {"deepspeed_straggler_seconds", "DeepSpeed", LOOK_SECONDS, .value = deepspeed, .doc = "DeepSpeed's figure, sum(t - min t): high for those who wait, not for the cause", .legend = "its straggler figure, high for who waits"},
     {"times_last", NULL, .value = last, .doc = "collectives in which it was the one that others waited for"},
-    {"persistence", NULL, LOOK_PERCENT, .value = persistence, .doc = "share of the run's parts in which it was slower than the others by 5 %"},
-    {"confidence", NULL, LOOK_RATIO, .value = confidence, .doc = "that it is slower than the others: 0.9 = one false alarm in a hundred jobs"},
+    {"persistence", NULL, LOOK_PERCENT, .value = persistence, .doc = "share of the run's parts in which it was slower than the others by 5 %", .legend = "time batches in which it was slower"},
+    {"confidence", NULL, LOOK_RATIO, .value = confidence, .doc = "that it is slower than the others: 0.9 = one false alarm in a hundred jobs", .legend = "that it is slower"},
     {"state", "ended", .left = true, .value = end, .doc = "how the process ended"},
     {NULL, NULL, .value = NULL},
 };
@@ -214,12 +215,14 @@ VALUE(site, cell_text(SITE->site))
 VALUE(site_wait, cell_real(seconds_of(SITE->wait_ns)))
 VALUE(site_waited_for, cell_real(seconds_of(SITE->waited_for_ns)))
 
+/* clang-format off */
 const struct column hot_site_columns[] = {
     {"site", "call site", .left = true, .value = site},
-    {"wait_seconds", "ranks waited here", LOOK_SECONDS, .value = site_wait},
-    {"waited_for_seconds", "for a rank to come here", LOOK_SECONDS, .value = site_waited_for},
+    {"wait_seconds", "waited here", LOOK_SECONDS, .value = site_wait, .legend = "in this call, by all ranks"},
+    {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = site_waited_for, .legend = "by the others, for a rank that came here late"},
     {NULL, NULL, .value = NULL},
 };
+/* clang-format on */
 
 json_t *findings_to_json(const struct findings *findings) {
     json_t *array = json_array();
@@ -237,32 +240,6 @@ json_t *findings_to_json(const struct findings *findings) {
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */
-
-void print_wrapped(FILE *stream, const char *text, unsigned column, unsigned indent) {
-    char word[256];
-    bool first = true;
-    while (*text) {
-        text += strspn(text, " ");
-        size_t length = strcspn(text, " ");
-        if (length == 0)
-            break;
-        size_t kept = length < sizeof word ? length : sizeof word - 1;
-        memcpy(word, text, kept);
-        word[kept] = '\0';
-        text += kept;
-        size_t width = escape_text(NULL, word);
-        if (!first && column + 1 + width > SCREEN) {
-            fprintf(stream, "\n%*s", (int)indent, "");
-            column = indent;
-            first = true;
-        }
-        if (!first)
-            fputc(' ', stream);
-        column += (unsigned)(escape_text(stream, word) + !first);
-        first = false;
-    }
-    fputc('\n', stream);
-}
 
 void findings_print(FILE *stream, const struct findings *findings, bool color) {
     static const struct {

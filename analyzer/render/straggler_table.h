@@ -41,10 +41,6 @@ json_t *findings_to_json(const struct findings *findings);
 /* One paragraph per finding, wrapped for a screen of 100 columns. */
 void findings_print(FILE *stream, const struct findings *findings, bool color);
 
-/* Escaped text wrapped at blanks to 100 columns, further lines indented by `indent`; the first line starts at
- * `column`. */
-void print_wrapped(FILE *stream, const char *text, unsigned column, unsigned indent);
-
 /* A number of nanoseconds as seconds. */
 double seconds_of(int64_t ns);
 

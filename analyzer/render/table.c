@@ -13,6 +13,7 @@
 
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/wrapped_text.h"
 
 /* 15 digits: what a double holds of a decimal number, without its binary tail. */
 #define JSON_FORM (JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15))
@@ -156,6 +157,22 @@ bool table_print_text(FILE *stream, const struct table *table, bool color) {
     return true;
 }
 
+bool table_print_legend(FILE *stream, const struct table *table) {
+    char *text = NULL;
+    size_t bytes = 0, told = 0;
+    FILE *legend = open_memstream(&text, &bytes);
+    if (!legend)
+        return false;
+    for (const struct column *column = table->columns; column->key; column++)
+        if (column->legend && width_of(table, column) > 0)
+            fprintf(legend, "%s%s: %s", told++ ? "; " : "", column->header, column->legend);
+    bool done = fclose(legend) == 0;
+    if (done && told > 0)
+        print_wrapped(stream, text, 0, 0);
+    free(text);
+    return done;
+}
+
 void csv_print_header(FILE *stream, const struct column *columns) {
     for (const struct column *column = columns; column->key; column++)
         fprintf(stream, "%s%s", column == columns ? "" : ",", column->key);
@@ -250,6 +267,15 @@ const struct column *table_column(const struct column *columns, const char *key)
         if (strcmp(columns->key, key) == 0)
             return columns;
     return NULL;
+}
+
+void table_choose_columns(struct column *chosen, const struct column *columns, const char *const *keys, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        chosen[i] = *table_column(columns, keys[i]);
+        if (!chosen[i].header)
+            chosen[i].header = keys[i];
+    }
+    chosen[count] = (struct column){.key = NULL};
 }
 
 /* ---- sorting --------------------------------------------------------------------------------- */

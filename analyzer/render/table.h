@@ -61,7 +61,8 @@ struct column {
     bool left;     /* text: left-aligned */
     bool optional; /* text: left out when no row has a value */
     struct cell (*value)(const void *row);
-    const char *doc; /* one phrase for help, NULL = none */
+    const char *doc;    /* one phrase for help, NULL = none */
+    const char *legend; /* a few words below the table, NULL = the header says it all */
 };
 
 struct table {
@@ -74,6 +75,9 @@ struct table {
 /* Text with a header line, columns as wide as their cells; no trailing blanks. `color` makes the header bold. Returns
  * false when memory is short. */
 bool table_print_text(FILE *stream, const struct table *table, bool color);
+/* "header: legend; header: legend", wrapped, of the columns that the text shows; nothing where none has a legend.
+ * Returns false when memory is short. */
+bool table_print_legend(FILE *stream, const struct table *table);
 /* A header line of keys, then one line per row. */
 void table_print_csv(FILE *stream, const struct table *table);
 /* An array of objects, one per row, in the order of the columns. NULL when memory is short. */
@@ -84,6 +88,9 @@ void csv_print_header(FILE *stream, const struct column *columns);
 void csv_print_row(FILE *stream, const struct column *columns, const void *row);
 bool jsonl_print_row(FILE *stream, const struct column *columns, const void *row); /* false: memory is short */
 
+/* The columns with these keys, which exist, in this order, into chosen[count + 1]; a header where one has none is its
+ * key. */
+void table_choose_columns(struct column *chosen, const struct column *columns, const char *const *keys, size_t count);
 /* The column with that key, NULL when there is none. */
 const struct column *table_column(const struct column *columns, const char *key);
 /* Sorts rows in place by a column: numbers largest first, text ascending, unknown last; stable. Returns false when

@@ -4,10 +4,14 @@
  */
 #include "analyzer/render/what_if.h"
 
+#include <math.h>
+
 #include "analyzer/render/escape.h"
+#include "analyzer/render/wrapped_text.h"
 #include "analyzer/render/straggler_table.h"
 
-#define MATTERS 1.01
+#define MATTERS   1.01
+#define SAME_GAIN 0.03 /* what the replay itself is off by in jobs whose mended time is known */
 enum { LINE = 512 };
 
 static json_t *site_to_json(const struct straggler_analysis *analysis, const struct what_if_site *site) {
@@ -42,17 +46,34 @@ static void print_line(FILE *stream, const char *text) {
     print_wrapped(stream, text, 2, 4);
 }
 
+/* The straggler whose slowness is that of this call site: mending either gives the same. NULL: nobody's. */
+static const struct straggler *named_for(const struct straggler_analysis *analysis, const struct what_if_site *site) {
+    for (size_t i = 0; i < analysis->straggler_count; i++) {
+        const struct straggler *straggler = &analysis->stragglers[i];
+        if (straggler->kind == STRAGGLER_RANK && straggler->dumps[0] == site->dump &&
+            fabs(straggler->what_if_speedup / site->speedup - 1) < SAME_GAIN)
+            return straggler;
+    }
+    return NULL;
+}
+
 static void print_site(FILE *stream, const struct straggler_analysis *analysis, const struct what_if_site *site) {
     const char *label = findings_what_if_site(analysis, site);
     const char *op = analysis->directory->calls[site->call].name->name;
-    char text[LINE];
-    int length = snprintf(text, sizeof text, "%.2f times as fast if the work before %.60s", site->speedup, op);
-    if (label && length > 0 && (size_t)length < sizeof text)
-        length += snprintf(text + length, sizeof text - (size_t)length, " in %.200s", label);
-    if (length > 0 && (size_t)length < sizeof text)
-        snprintf(text + length, sizeof text - (size_t)length,
-                 " took what it takes on the peers (rank %d takes longest)",
-                 (int)analysis->clock->dumps[site->dump]->header->rank);
+    char text[LINE], where[288];
+    int rank = (int)analysis->clock->dumps[site->dump]->header->rank;
+    snprintf(where, sizeof where, "%.60s%s%.200s", op, label ? " in " : "", label ? label : "");
+    const struct straggler *named = named_for(analysis, site);
+    if (named)
+        snprintf(text, sizeof text,
+                 "%.2f times as fast if rank %d took as long as its peers; nearly all of that gain lies in its work "
+                 "before %s",
+                 named->what_if_speedup, rank, where);
+    else
+        snprintf(
+            text, sizeof text,
+            "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest)",
+            site->speedup, where, rank);
     print_line(stream, text);
 }
 

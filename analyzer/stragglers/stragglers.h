@@ -44,6 +44,7 @@ struct straggler {
     int64_t imposed_ns, waited_for_ns; /* sums over them */
     int64_t extra_ns;                  /* own time beyond that of the others */
     int64_t others_comm_ns;            /* how much longer the median of the others sits in communication */
+    int64_t work_ns, others_work_ns;   /* own time per collective, and the median of the others'; 0 both: not known */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
     double slowest;                    /* share of batches in which it was the slowest; rotating: of `stood_out` */

@@ -114,6 +114,35 @@ static bool compare_communication(const struct straggler_analysis *analysis, con
     return true;
 }
 
+/* A rank's own time per collective that ranks are compared by; 0 where there is none. */
+static int64_t work_of(const struct rank_times *times) {
+    int64_t calls = 0;
+    for (uint32_t i = 0; i < times->bins.count; i++)
+        calls += times->bins.calls[i];
+    return calls > 0 ? times->self_ns / calls : 0;
+}
+
+/* What the slowest of a straggler's ranks and the median of the others take between two collectives. */
+static bool compare_work(const struct straggler_analysis *analysis, const struct time_batches *batches,
+                         struct straggler *straggler) {
+    int64_t *others = calloc(batches->dump_count, sizeof *others);
+    size_t count = 0;
+    if (!others)
+        return false;
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        int64_t work = work_of(&analysis->times[batches->dumps[i]]);
+        if (!straggler_concerns(straggler, batches->dumps[i]))
+            others[count++] = work;
+        else if (work > straggler->work_ns)
+            straggler->work_ns = work;
+    }
+    qsort(others, count, sizeof *others, compare_times);
+    if (count > 0)
+        straggler->others_work_ns = others[count / 2];
+    free(others);
+    return true;
+}
+
 /* Gathers what a straggler costs, and what mending it would give. */
 static bool add_costs(const struct straggler_analysis *analysis, const struct time_batches *batches,
                       struct straggler *straggler) {
@@ -127,7 +156,7 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct ti
         if (analysis->times[straggler->dumps[i]].self_ns > self)
             self = analysis->times[straggler->dumps[i]].self_ns;
     }
-    if (!compare_communication(analysis, batches, straggler))
+    if (!compare_communication(analysis, batches, straggler) || !compare_work(analysis, batches, straggler))
         return false;
     straggler->extra_ns = ns_clamped((double)self * (1 - 1 / straggler->slowdown_ratio));
     /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.

@@ -3,6 +3,7 @@
 # The planted slow rank is named; where nobody is slow, nobody is.
 # Must not live here: figures that depend on the speed of the machine.
 import os
+import re
 import shutil
 import subprocess
 
@@ -21,6 +22,11 @@ def train(mpi, slow, where, **how):
     jobs.run(mpi, RANKS[mpi], [jobs.program(mpi, "train"), *arguments], where, **how)
 
 
+def seconds(text):
+    number, unit = text.split()
+    return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6}[unit]
+
+
 @pytest.mark.parametrize("way", ["preload", "run"])
 @pytest.mark.parametrize("position", ["first", "last"])
 def test_planted_rank_is_named(mpi, way, position, where):
@@ -36,8 +42,16 @@ def test_planted_rank_is_named(mpi, way, position, where):
     assert 0 < straggler["imposed_wait_seconds"] <= straggler["waited_for_seconds"]
     assert straggler["what_if_speedup"] > 1.2
     assert waits[slow] == min(waits.values())
-    assert f"rank {slow}" in jobs.commtap("report", where).stdout
     assert f"rank {slow}" in jobs.commtap("stragglers", where).stdout
+    page = " ".join(jobs.commtap("report", where).stdout.split())
+    work, others, factor = re.search(rf"rank {slow} on .*? takes ([\d.]+ \w+) on average against ([\d.]+ \w+) of the others "
+                                     r"\(median over the run: ([\d.]+) times", page).groups()
+    assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
+    # the same gain is not told twice with two numbers
+    told = re.findall(r"([\d.]+) times as fast", page)
+    assert f"{straggler['what_if_speedup']:.2f}" in told
+    alike = re.search(rf"([\d.]+) times as fast if rank {slow} took as long as its peers", page)
+    assert not alike or alike.group(1) == f"{straggler['what_if_speedup']:.2f}"
 
 
 def train_on_two_hosts(where, slow):

@@ -197,6 +197,39 @@ static void marks_show_only_where_they_are_on(void **state) {
     assert_captured(&capture, "name\none\n");
 }
 
+static void legends_are_of_the_columns_that_are_shown(void **state) {
+    (void)state;
+    static const struct column told[] = {
+        {"name", "name", .value = name, .left = true},
+        {"bytes", "size", LOOK_SIZE, .value = bytes, .legend = "of one call"},
+        {"hidden", NULL, .value = never, .legend = "never told"},
+        {"nothing", "nothing", .value = never, .optional = true, .legend = "not shown, not told"},
+        {"time_us", "time", LOOK_MICROSECONDS, .value = us,
+         .legend = "a phrase so long that it does not fit into what "
+                   "is left of a screen of a hundred columns"},
+        {NULL, NULL, .value = NULL},
+    };
+    struct table with = {told, rows, sizeof *rows, 2}, without = {told, rows, sizeof *rows, 0};
+    struct capture capture;
+    assert_true(table_print_legend(capture_begin(&capture), &with));
+    assert_captured(&capture, "size: of one call; time: a phrase so long that it does not fit into what is left of a "
+                              "screen of a\nhundred columns\n");
+    without.columns = columns;
+    assert_true(table_print_legend(capture_begin(&capture), &without));
+    assert_captured(&capture, "");
+}
+
+static void columns_are_chosen_by_key_and_all_have_a_header(void **state) {
+    (void)state;
+    static const char *const keys[] = {"hidden", "name"};
+    struct column chosen[3];
+    table_choose_columns(chosen, columns, keys, 2);
+    struct table table = {chosen, rows, sizeof *rows, 1};
+    struct capture capture;
+    assert_true(table_print_text(capture_begin(&capture), &table, false));
+    assert_captured(&capture, "hidden  name\n     -  one\n");
+}
+
 static void csv_tables_have_raw_values_under_keys(void **state) {
     (void)state;
     struct capture capture;
@@ -249,6 +282,8 @@ int main(void) {
         cmocka_unit_test(times_have_three_digits),
         cmocka_unit_test(text_tables_are_aligned),
         cmocka_unit_test(marks_show_only_where_they_are_on),
+        cmocka_unit_test(legends_are_of_the_columns_that_are_shown),
+        cmocka_unit_test(columns_are_chosen_by_key_and_all_have_a_header),
         cmocka_unit_test(csv_tables_have_raw_values_under_keys),
         cmocka_unit_test(json_tables_say_null_for_unknown),
         cmocka_unit_test(rows_sort_by_any_column),

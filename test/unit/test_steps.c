@@ -393,8 +393,9 @@ static void collectives_count_by_stage_where_there_are_stages(void **state) {
         const uint64_t *busy;
         const uint32_t *stages;
         const char *says;
-    } cases[] = {
-        {busy, no_stages, "rank 1 spends 70 %"}, {busy, stages, NULL}, {uneven, stages, "stage 1 spends 55 %"}};
+    } cases[] = {{busy, no_stages, "rank 1 has the most exposed collectives: 70 %"},
+                 {busy, stages, NULL},
+                 {uneven, stages, "stage 1 has the most exposed collectives: 55 %"}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct step made[4][8];
         struct rank_steps ranks[4];
