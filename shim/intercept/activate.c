@@ -18,17 +18,15 @@
 #define ANCHORS         512u
 #define PENDING_ENTRIES 4096u
 #define PROGRESS_ROWS   256u
-#define RING_MIN        16u
-#define RING_MAX        (16u << 20)
 #define RING_SMALL      1024u
 #define FIXED_SECTIONS  (35u * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
 
 /* ---- the dump -------------------------------------------------------------------------------- */
 
 static uint32_t ring_records(void) {
-    uint64_t wanted = recorder.knobs.ring, records = RING_MIN;
+    uint64_t wanted = recorder.knobs.ring, records = KNOBS_RING_MIN;
     recorder.marks_steps = recorder.knobs.step[0] != '\0';
-    while (records < wanted && records < RING_MAX)
+    while (records < wanted && records < KNOBS_RING_MAX)
         records *= 2;
     return (uint32_t)records;
 }

@@ -8,6 +8,7 @@
 
 #include "shim/base/edit_distance.h"
 #include "shim/base/os.h"
+#include "shim/call.h"
 
 extern char **environ;
 
@@ -146,21 +147,6 @@ static void complain(const char *what, const char *name, size_t length, const ch
     message(line);
 }
 
-void knobs_complain(void) {
-    for (char **entry = environ; entry && *entry; entry++) {
-        const char *equals = strchr(*entry, '=');
-        if (strncmp(*entry, "COMMTAP_", 8) != 0 || !equals)
-            continue;
-        size_t length = (size_t)(equals - *entry);
-        bool exact = false;
-        const char *hint = length < 64 ? nearest(*entry, length, &exact) : NULL;
-        if (!exact)
-            complain("unknown variable ", *entry, length, hint);
-        else if (!known_value(*entry, length, equals + 1))
-            complain("value not understood, default used: ", *entry, strlen(*entry), NULL);
-    }
-}
-
 /* * and ? as in the shell, letters in either case. */
 static bool glob(const char *pattern, const char *end, const char *text) {
     for (; pattern < end; pattern++, text++) {
@@ -198,4 +184,102 @@ bool knobs_match(const char *patterns, const char *name) {
         p = *end ? end + 1 : end;
     }
     return included || !any_inclusion;
+}
+
+/* ---- values that can be read and still mean nothing, or something else than they say ---------- */
+
+static bool hits_a_function(const char *pattern, const char *end) {
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        if (glob(pattern, end, commtap_calls[i].name) || glob(pattern, end, without_prefix(commtap_calls[i].name)))
+            return true;
+    return false;
+}
+
+static const char *doubt_ops(const char *text) {
+    for (const char *p = text; *p;) {
+        const char *end = p + strcspn(p, ","), *pattern = p + (*p == '!');
+        if (pattern < end && !hits_a_function(pattern, end))
+            return "a pattern matches no function that is intercepted: ";
+        p = *end ? end + 1 : end;
+    }
+    return NULL;
+}
+
+static bool is_rank_list(const char *text) {
+    const char digits[] = "0123456789";
+    while (*text) {
+        size_t first = strspn(text, digits), last = text[first] == '-' ? strspn(text + first + 1, digits) : 0;
+        if (first == 0 || (text[first] == '-' && last == 0))
+            return false;
+        text += first + (last ? 1 + last : 0);
+        if (*text && *text++ != ',')
+            return false;
+    }
+    return true;
+}
+
+static const char *doubt_verbose(const char *text) {
+    static const char words[][8] = {"off", "0", "no", "false", "all", "on", "1", "yes", "true"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i]))
+            return NULL;
+    return !strncmp(text, "ranks:", 6) && text[6] && is_rank_list(text + 6)
+               ? NULL
+               : "value not understood, not one of off, all, ranks:LIST: ";
+}
+
+static const char *doubt_ring(const char *text) {
+    uint64_t records = 0;
+    parse_NUMBER(text, &records);
+    if (records >= KNOBS_RING_MIN && records <= KNOBS_RING_MAX && (records & (records - 1)) == 0)
+        return NULL;
+    return "no power of two from 16 to 16M, the next one is used: ";
+}
+
+static const char *doubt_stack_depth(const char *text) {
+    uint64_t frames = 0;
+    parse_NUMBER(text, &frames);
+    return frames >= 1 && frames <= KNOBS_STACK_DEPTH_MAX ? NULL : "not from 1 to 1024, the nearest is used: ";
+}
+
+static const char *doubt_gpu_timing(const char *text) {
+    static const char words[][8] = {"auto", "events", "kernel", "host", "off"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcmp(text, words[i]))
+            return NULL;
+    return "value not understood, auto is used: ";
+}
+
+/* What is to be said of the variable `entry`, whose name is known and whose value could be read; NULL = nothing. */
+static const char *doubtful(const char *entry, size_t length) {
+    static const struct {
+        char name[24];
+        const char *(*doubt)(const char *text);
+    } doubts[] = {{"COMMTAP_OPS", doubt_ops},
+                  {"COMMTAP_VERBOSE", doubt_verbose},
+                  {"COMMTAP_RING", doubt_ring},
+                  {"COMMTAP_STACK_DEPTH", doubt_stack_depth},
+                  {"COMMTAP_GPU_TIMING", doubt_gpu_timing}};
+    for (size_t i = 0; i < sizeof doubts / sizeof *doubts; i++)
+        if (strlen(doubts[i].name) == length && !memcmp(doubts[i].name, entry, length))
+            return doubts[i].doubt(entry + length + 1);
+    return NULL;
+}
+
+void knobs_complain(void) {
+    for (char **entry = environ; entry && *entry; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (strncmp(*entry, "COMMTAP_", 8) != 0 || !equals)
+            continue;
+        size_t length = (size_t)(equals - *entry);
+        const char *doubt;
+        bool exact = false;
+        const char *hint = length < 64 ? nearest(*entry, length, &exact) : NULL;
+        if (!exact)
+            complain("unknown variable ", *entry, length, hint);
+        else if (!known_value(*entry, length, equals + 1))
+            complain("value not understood, default used: ", *entry, strlen(*entry), NULL);
+        else if (equals[1] && (doubt = doubtful(*entry, length)))
+            complain(doubt, *entry, strlen(*entry), NULL);
+    }
 }

@@ -15,6 +15,8 @@ typedef char knob_STRING[4096];
 typedef bool knob_SWITCH;
 typedef uint64_t knob_NUMBER;
 
+enum { KNOBS_RING_MIN = 16, KNOBS_RING_MAX = 16 << 20, KNOBS_STACK_DEPTH_MAX = 1024 };
+
 struct knobs {
     uint32_t given; /* bit i: the i-th knob was set and understood */
 #define KNOB(field, name, type, fallback, doc) knob_##type field;
@@ -35,7 +37,8 @@ bool knobs_enabled(const struct knobs *knobs);
 /* COMMTAP_STACK as the environment has it, "" when it does not; may be asked before knobs_default. */
 const char *knobs_stack(const struct knobs *knobs);
 
-/* Writes one line per value that could not be read and per COMMTAP_ name that is no knob (with the nearest one). */
+/* Writes one line per value that could not be read or does not mean what it says, and per COMMTAP_ name that is no knob
+ * (with the nearest one). */
 void knobs_complain(void);
 
 /* True when `text` matches one of the comma-separated globs of `patterns` (COMMTAP_OPS): letters in either case, `api`

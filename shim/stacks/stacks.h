@@ -20,7 +20,7 @@ enum stack_mode { STACK_OFF, STACK_SITE, STACK_NATIVE, STACK_PYTHON, STACK_FULL 
 
 extern enum stack_mode stacks_mode;
 
-#define STACK_DEPTH_MAX 1024u
+#define STACK_DEPTH_MAX KNOBS_STACK_DEPTH_MAX
 
 /* At activation. `mode` is COMMTAP_STACK's value; `depth`, COMMTAP_STACK_DEPTH, the native frames kept at most (1 to
  * STACK_DEPTH_MAX). Returns NULL, or a line for the user when that is not what happens from now on. */

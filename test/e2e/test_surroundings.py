@@ -132,10 +132,27 @@ def test_unknown_variable_is_warned_about_once(mpi, where, tmp_path):
     assert len(jobs.dumps(where)) == 2
 
 
-def test_bad_values_do_no_harm(mpi, where, tmp_path):
-    line = assert_job_is_untouched(mpi, where, tmp_path, knobs={"COMMTAP_RING": "many"})
-    assert "COMMTAP_RING" in line
+@pytest.mark.parametrize("knob, value, said", [
+    ("COMMTAP_RING", "many", "not understood"),
+    ("COMMTAP_RING", "999999999999", "power of two"),
+    ("COMMTAP_RING", "1000", "power of two"),
+    ("COMMTAP_STACK_DEPTH", "0", "from 1 to 1024"),
+    ("COMMTAP_OPS", "all*,[[[", "no function"),
+    ("COMMTAP_VERBOSE", "ranks:zz", "not understood"),
+    ("COMMTAP_VERBOSE", "ranks:1-", "not understood"),
+    ("COMMTAP_GPU_TIMING", "perhaps", "not understood"),
+    ("COMMTAP_STACK", "deep", "none of")])
+def test_bad_values_do_no_harm_and_are_said_once(knob, value, said, mpi, where, tmp_path):
+    line = assert_job_is_untouched(mpi, where, tmp_path, knobs={knob: value})
+    assert knob in line and said in line and len(line.splitlines()) == 1
     assert len(jobs.dumps(where)) == 2
+
+
+@pytest.mark.parametrize("knob, value", [("COMMTAP_RING", "16"), ("COMMTAP_RING", "1k"), ("COMMTAP_STACK_DEPTH", "1024"),
+                                         ("COMMTAP_OPS", "!all*,,B?ast"), ("COMMTAP_VERBOSE", "ranks:7,8-12"),
+                                         ("COMMTAP_VERBOSE", ""), ("COMMTAP_GPU_TIMING", "host")])
+def test_good_values_are_not_spoken_of(knob, value, mpi, where, tmp_path):
+    assert assert_job_is_untouched(mpi, where, tmp_path, knobs={knob: value}) == ""
 
 
 def test_small_ring_counts_all_calls_and_says_what_it_lost(mpi, where, tmp_path):
