@@ -137,13 +137,15 @@ static int judge(struct watch *watch, const struct options *options, const int32
     struct diagnose_request request = {.states = watch->states,
                                        .settled = watch->looks > 1 && moving_count == 0,
                                        .moving = moving,
-                                       .moving_count = moving_count,
-                                       .labels = labels};
+                                       .moving_count = moving_count};
     struct job_end end;
     if (deaths_read(&watch->job, &end))
         request.end = &end;
     if (code == EXIT_FINE)
-        code = labels && diagnose(&watch->diagnosis, &watch->job, &request) ? EXIT_FINE : input_no_memory();
+        code = labels && diagnose(&watch->diagnosis, &watch->job, &request) &&
+                       diagnosis_text_make(&watch->text, &watch->diagnosis, &request, labels)
+                   ? EXIT_FINE
+                   : input_no_memory();
     site_labels_free(labels);
     call_sites_close(&sites);
     return code;
@@ -158,6 +160,7 @@ static int judge_until_still(struct watch *watch, const struct options *options,
         if (code != EXIT_FINE || watch->diagnosis.verdict == VERDICT_OK ||
             find_moving(&watch->job, seen, count, moving) <= before)
             return code;
+        diagnosis_text_free(&watch->text);
         diagnosis_free(&watch->diagnosis);
     }
 }
@@ -197,18 +200,21 @@ int watch_open(struct watch *watch, const struct options *options, double wait) 
 }
 
 void watch_close(struct watch *watch) {
+    diagnosis_text_free(&watch->text);
     diagnosis_free(&watch->diagnosis);
     close_look(watch);
 }
 
 /* ---- a job that is open ---------------------------------------------------------------------- */
 
-int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, struct site_labels *labels) {
+int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job, double wait,
+              struct site_labels *labels) {
     *diagnosis = (struct diagnosis){0};
+    *text = (struct diagnosis_text){0};
     enum process_state *states = ask_for_states(job);
     uint64_t *looks = calloc(job->count + 1, sizeof *looks);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
-    struct diagnose_request request = {.states = states, .moving = moving, .labels = labels};
+    struct diagnose_request request = {.states = states, .moving = moving};
     struct job_end end;
     if (deaths_read(job, &end))
         request.end = &end;
@@ -224,7 +230,7 @@ int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, s
         }
         request.settled = request.moving_count == 0;
     }
-    done = done && diagnose(diagnosis, job, &request);
+    done = done && diagnose(diagnosis, job, &request) && diagnosis_text_make(text, diagnosis, &request, labels);
     free(states);
     free(looks);
     free(moving);

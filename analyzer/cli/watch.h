@@ -8,13 +8,14 @@
 #define COMMTAP_CLI_WATCH_H
 
 #include "analyzer/cli/call_sites.h"
-#include "analyzer/diagnose/diagnose.h"
+#include "analyzer/findings/diagnosis_text.h"
 
 struct watch {
     struct dump_set set;
     struct job job;
     enum process_state *states; /* per dump of the job */
     struct diagnosis diagnosis;
+    struct diagnosis_text text; /* the same in words */
     unsigned looks;
 };
 
@@ -25,7 +26,8 @@ int watch_open(struct watch *watch, const struct options *options, double wait);
 void watch_close(struct watch *watch);
 
 /* The same for a job that is open already; a second look, where it is needed, is at the same dumps. The caller frees
- * with diagnosis_free in every case. */
-int watch_job(struct diagnosis *diagnosis, const struct job *job, double wait, struct site_labels *labels);
+ * with diagnosis_free and diagnosis_text_free in every case. */
+int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job, double wait,
+              struct site_labels *labels);
 
 #endif

@@ -77,9 +77,10 @@ static int print(const struct options *options, const struct filter *filter, str
         return code;
     bool done = true;
     if (output.format == OUTPUT_JSON) {
-        done = json_print(output.stream, diagnosis_to_json(&watch->diagnosis, &watch->job, watch->looks, filter));
+        done = json_print(output.stream,
+                          diagnosis_to_json(&watch->diagnosis, &watch->text, &watch->job, watch->looks, filter));
     } else {
-        diagnosis_print(output.stream, &watch->diagnosis, output.color);
+        diagnosis_print(output.stream, &watch->diagnosis, &watch->text, output.color);
         diagnosis_print_waits(output.stream, &watch->diagnosis, filter);
         print_next(output.stream, &watch->diagnosis, options->arguments[0]);
     }

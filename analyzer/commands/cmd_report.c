@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/findings/words.h"
 #include "analyzer/profile/summary.h"
 #include "analyzer/profile/summary_transfers.h"
 #include "analyzer/findings/advice.h"
@@ -24,7 +25,7 @@
 #include "analyzer/cli/session.h"
 #include "analyzer/cli/watch.h"
 
-enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8, DIAGNOSIS = 1000 };
+enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
 
 struct report {
     const struct session *session;
@@ -327,10 +328,6 @@ static int print(const struct options *options, const struct report *report) {
 
 /* A job that did not come to its end: what it hangs on, before everything else. One that was aborted has said so. */
 static int add_diagnosis(struct session *session) {
-    static const enum finding_code codes[] = {[VERDICT_HANG] = FINDING_HANG,
-                                              [VERDICT_DESYNC] = FINDING_DESYNC,
-                                              [VERDICT_DEADLOCK] = FINDING_DEADLOCK,
-                                              [VERDICT_DEAD_RANK] = FINDING_DEAD_RANK};
     bool unfinished = false, aborted = false;
     for (size_t d = 0; d < session->job.count; d++) {
         unfinished |= session->job.ends[d] != END_FINALISED;
@@ -339,18 +336,11 @@ static int add_diagnosis(struct session *session) {
     if (!unfinished || aborted)
         return EXIT_FINE;
     struct diagnosis diagnosis;
-    int code = watch_job(&diagnosis, &session->job, 1, session->labels);
-    if (code == EXIT_FINE && diagnosis.verdict != VERDICT_OK && diagnosis.verdict != VERDICT_UNKNOWN) {
-        char text[DIAGNOSIS] = "";
-        for (size_t i = 0; i < diagnosis.sentence_count; i++) {
-            size_t used = strlen(text);
-            if (used + strlen(diagnosis.sentences[i]) + 2 > sizeof text)
-                break; /* `commtap diagnose` has the rest */
-            snprintf(text + used, sizeof text - used, "%s%s", i ? " " : "", diagnosis.sentences[i]);
-        }
-        bool doubtful = diagnosis_severity(&diagnosis) == SEVERITY_WARNING;
-        findings_put_first(&session->findings, doubtful ? FINDING_MAYBE_HANG : codes[diagnosis.verdict], text);
-    }
+    struct diagnosis_text text;
+    int code = watch_job(&diagnosis, &text, &session->job, 1, session->labels);
+    if (code == EXIT_FINE)
+        findings_put_diagnosis(&session->findings, &diagnosis, &text);
+    diagnosis_text_free(&text);
     diagnosis_free(&diagnosis);
     return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;
 }

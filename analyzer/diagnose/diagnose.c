@@ -2,15 +2,12 @@
  *
  * The verdict.
  * Lives here: which of the verdicts holds, the cycle, who is to blame.
- * Must not live here: sentences (sentences.c), how waits are found (wait_for_graph.c).
+ * Must not live here: sentences, how waits are found (wait_for_graph_build.c).
  */
 #include "analyzer/diagnose/diagnose.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#include "analyzer/diagnose/phrases.h"
-#include "analyzer/diagnose/sentences.h"
 
 enum { CYCLE_MOST = 4096 };
 
@@ -23,13 +20,6 @@ const char *culprit_state_name(enum culprit_state state) {
     static const char *const names[] = {"never_entered", "blocked",      "mismatch", "dead",
                                         "no_dump",       "in_user_code", "finalised"};
     return names[state];
-}
-
-enum severity diagnosis_severity(const struct diagnosis *diagnosis) {
-    if (diagnosis->verdict == VERDICT_OK)
-        return SEVERITY_INFO;
-    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || diagnosis->standing.kind == STANDING_UNTOLD;
-    return doubtful ? SEVERITY_WARNING : SEVERITY_ERROR;
 }
 
 /* ---- who is waited for ----------------------------------------------------------------------- */
@@ -101,7 +91,27 @@ size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, 
 
 /* ---- culprits -------------------------------------------------------------------------------- */
 
-static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, enum culprit_state state) {
+/* The newest call on record. */
+static void find_last_call(const struct dump *dump, struct culprit *culprit) {
+    uint64_t newest = 0;
+    for (uint32_t lane = 0; dump && lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        for (uint64_t t = l->end_ticket; l->ring && !l->state->device && t > l->first_ticket; t--) {
+            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
+            if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST))
+                continue;
+            if (!culprit->last_call || r.t1 > newest) {
+                newest = r.t1;
+                culprit->last_call = dump_call(dump, r.call);
+                culprit->last_stack = r.stack;
+            }
+            break;
+        }
+    }
+}
+
+static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, enum culprit_state state,
+                                   enum blame blame) {
     size_t count = diagnosis->culprit_count;
     if ((count & (count - 1)) == 0) { /* doubled: nearly all of a large world may be missing */
         struct culprit *items = realloc(diagnosis->culprits, (count ? 2 * count : 1) * sizeof *items);
@@ -112,8 +122,8 @@ static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, 
         diagnosis->culprits = items;
     }
     struct culprit *culprit = &diagnosis->culprits[diagnosis->culprit_count++];
-    *culprit = (struct culprit){.party = party, .state = state};
-    say_where(diagnosis, party, culprit->where, sizeof culprit->where);
+    *culprit = (struct culprit){.party = party, .state = state, .blame = blame};
+    find_last_call(diagnosis->world.parties[party].dump, culprit);
     return culprit;
 }
 
@@ -167,7 +177,7 @@ static uint32_t certain_death(const struct job_end *end) {
 
 /* A death that was seen ends the job whether anybody waits for the dead one or not. */
 static bool has_died(const struct diagnosis *diagnosis, uint32_t party) {
-    return certain_death(diagnosis->end) == party && diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
+    return certain_death(&diagnosis->end) == party && diagnosis->wait_for_graph.parties[party].gone == GONE_DIED;
 }
 
 /* Is a party in waits that nobody is missing in: a collective to which all have come? */
@@ -214,9 +224,9 @@ static void blame_mismatch(struct diagnosis *diagnosis) {
     size_t from = mismatch->tie ? 0 : mismatch->expected_count;
     diagnosis->verdict = VERDICT_DESYNC;
     for (size_t i = from; i < mismatch->expected_count + mismatch->other_count; i++) {
-        struct culprit *culprit = add_culprit(diagnosis, mismatch->parties[i], CULPRIT_MISMATCH);
+        struct culprit *culprit = add_culprit(diagnosis, mismatch->parties[i], CULPRIT_MISMATCH, BLAME_MISMATCH);
         if (culprit)
-            say_mismatch_of(diagnosis, culprit, i >= mismatch->expected_count);
+            culprit->other_side = i >= mismatch->expected_count;
     }
 }
 
@@ -264,9 +274,9 @@ static void blame_cycle(struct diagnosis *diagnosis) {
     diagnosis->verdict = VERDICT_DEADLOCK;
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {
         const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
-        struct culprit *culprit = add_culprit(diagnosis, wait->party, CULPRIT_BLOCKED);
+        struct culprit *culprit = add_culprit(diagnosis, wait->party, CULPRIT_BLOCKED, BLAME_CYCLE);
         if (culprit)
-            say_wait_of(diagnosis, wait, culprit->reason, sizeof culprit->reason);
+            culprit->wait = diagnosis->cycle[i];
     }
 }
 
@@ -276,9 +286,7 @@ static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool 
         const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
         if (!sinks[p] || (dead && !is_dead(state)))
             continue;
-        struct culprit *culprit = add_culprit(diagnosis, p, state_of(diagnosis, p));
-        if (culprit)
-            say_sink(diagnosis, culprit);
+        add_culprit(diagnosis, p, state_of(diagnosis, p), BLAME_AWAITED);
     }
 }
 
@@ -295,9 +303,7 @@ static void judge_the_rest(struct diagnosis *diagnosis) {
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : in_init > 0 ? VERDICT_HANG : VERDICT_OK;
     for (uint32_t p = 0; dead && p < diagnosis->world.party_count; p++)
         if (waits->parties[p].doing == DOING_GONE || (in_init > 0 && waits->parties[p].doing == DOING_UNKNOWN)) {
-            struct culprit *culprit = add_culprit(diagnosis, p, state_of(diagnosis, p));
-            if (culprit)
-                say_sink(diagnosis, culprit);
+            add_culprit(diagnosis, p, state_of(diagnosis, p), BLAME_AWAITED);
         }
 }
 
@@ -317,7 +323,6 @@ static bool judge(struct diagnosis *diagnosis) {
     if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
         return false;
     if (diagnosis->mismatch.communicator) {
-        say_sites(diagnosis);
         blame_mismatch(diagnosis);
         return true;
     }
@@ -409,7 +414,9 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
 }
 
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
-    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN, .labels = request->labels, .end = request->end};
+    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
+    if (request->end)
+        diagnosis->end = *request->end;
     if (!world_build(&diagnosis->world, job, request->states) || !find_waits(diagnosis, request))
         return false;
     if (request->moving_count > 0)
@@ -418,16 +425,10 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
         return false;
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
-    say_all(diagnosis, request);
-    diagnosis->labels = NULL;
-    diagnosis->end = NULL;
     return !diagnosis->no_memory;
 }
 
 void diagnosis_free(struct diagnosis *diagnosis) {
-    for (size_t i = 0; i < diagnosis->sentence_count; i++)
-        free(diagnosis->sentences[i]);
-    free(diagnosis->sentences);
     free(diagnosis->culprits);
     free(diagnosis->cycle);
     mismatch_free(&diagnosis->mismatch);

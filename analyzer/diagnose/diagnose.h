@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a job hangs: the verdict, who is to blame, and what to say about it.
- * Lives here: from waits and histories to a verdict, culprits and sentences.
- * Must not live here: opening files, asking the system, printing.
- *
- * Texts hold names that come from the job (hosts, communicators): printers escape them.
+ * Why a job hangs: the verdict, and who is to blame.
+ * Lives here: from waits and histories to a verdict and culprits.
+ * Must not live here: opening files, asking the system, sentences (findings/diagnosis_text.h), printing.
  */
 #ifndef COMMTAP_DIAGNOSE_DIAGNOSE_H
 #define COMMTAP_DIAGNOSE_DIAGNOSE_H
 
 #include "analyzer/diagnose/desync.h"
-#include "analyzer/findings/findings.h"
 #include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/diagnose/standing.h"
-#include "analyzer/symbols/site_labels.h"
 
 enum verdict {
     VERDICT_OK = 0,
@@ -34,28 +30,34 @@ enum culprit_state {
     CULPRIT_FINALISED,
 };
 
+/* Why somebody is to blame. */
+enum blame {
+    BLAME_AWAITED = 0, /* others wait for it, or it is dead */
+    BLAME_MISMATCH,    /* it called another operation than others did, or they than it */
+    BLAME_CYCLE,       /* it waits in a circle */
+};
+
 struct culprit {
     uint32_t party;
     enum culprit_state state;
-    char where[416];  /* what it does: "MPI_Recv(source 5, tag 7) on MPI_COMM_WORLD" */
-    char reason[224]; /* why it is to blame */
+    enum blame blame;
+    bool other_side;                   /* BLAME_MISMATCH: it is not on the expected side */
+    size_t wait;                       /* BLAME_CYCLE: its wait */
+    const struct call_name *last_call; /* the newest on record, NULL: none is */
+    uint32_t last_stack;               /* of that */
 };
 
 struct diagnosis {
     enum verdict verdict;
     struct world world;
     struct wait_for_graph wait_for_graph;
-    struct standing standing;                 /* of waits that may be a hang, where nobody saw them stand */
-    struct mismatch mismatch;                 /* of a desync */
-    char expected_site[128], other_site[128]; /* where its two sides made the call; empty: not known */
-    struct site_labels *labels;               /* of the request, while it is judged */
-    const struct job_end *end;                /* ... likewise */
-    uint32_t *cycle; /* indices of waits, in the order of waiting; of a deadlock, or a hang that may be one */
+    struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
+    struct mismatch mismatch; /* of a desync */
+    struct job_end end;       /* of the request; nothing known where that has none */
+    uint32_t *cycle;          /* indices of waits, in the order of waiting; of a deadlock, or a hang that may be one */
     size_t cycle_count;
     struct culprit *culprits; /* by rank */
     size_t culprit_count;
-    char **sentences; /* the verdict first; no final newlines */
-    size_t sentence_count;
     bool no_memory;
 };
 
@@ -65,8 +67,7 @@ struct diagnose_request {
     bool settled;                     /* two looks, nothing had changed */
     const int32_t *moving;            /* ranks that came on between two looks */
     size_t moving_count;
-    struct site_labels *labels; /* names call sites by dump of the job and stack; NULL: leave them out */
-    const struct job_end *end;  /* what was noted of it; NULL: nothing */
+    const struct job_end *end; /* what was noted of it; NULL: nothing */
 };
 
 /* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must
@@ -75,8 +76,6 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
 void diagnosis_free(struct diagnosis *diagnosis);
 
 const char *verdict_name(enum verdict verdict);
-/* Of what finding a report should speak, and how grave it is: a hang that may be none is a warning. */
-enum severity diagnosis_severity(const struct diagnosis *diagnosis);
 const char *culprit_state_name(enum culprit_state state);
 
 /* World ranks of a stalled collective's members that have come, or have not; ascending, written up to `capacity`.

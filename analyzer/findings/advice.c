@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/findings/findings_gpu.h"
+#include "analyzer/findings/words.h"
 
 enum { STEPS_MIN = 4 };
 #define INTERVAL_LEAST 0.01 /* of a step: a shorter interval is nobody's trouble, however it compares */

@@ -8,7 +8,7 @@
 #ifndef COMMTAP_FINDINGS_ADVICE_H
 #define COMMTAP_FINDINGS_ADVICE_H
 
-#include "analyzer/findings/findings.h"
+#include "analyzer/findings/finding.h"
 #include "analyzer/links/link_bandwidth.h"
 #include "analyzer/steps/steps.h"
 

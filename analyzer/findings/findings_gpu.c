@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of findings_gpu.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/findings/findings_gpu.h"
 
 #include <inttypes.h>

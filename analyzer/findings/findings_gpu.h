@@ -7,17 +7,13 @@
 #ifndef COMMTAP_FINDINGS_FINDINGS_GPU_H
 #define COMMTAP_FINDINGS_FINDINGS_GPU_H
 
-#include "analyzer/findings/findings.h"
-
-/* Adds one finding; its text is formatted as by printf. */
-__attribute__((format(printf, 3, 4))) void findings_add(struct findings *findings, enum finding_code code,
-                                                        const char *format, ...);
+#include "analyzer/findings/finding.h"
+#include "analyzer/stragglers/stragglers.h"
 
 void findings_add_gpu(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis);
 
-/* Whether a straggler enqueues its GPU operations late or its GPU comes to them late, as a clause that begins with ";
- * ",
- * "" where that is not known. */
+/* Whether a straggler enqueues its GPU operations late or its GPU comes to them late, as a clause that begins with
+ * "; ", "" where that is not known. */
 void findings_say_where_late(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                              size_t size);
 

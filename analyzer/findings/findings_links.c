@@ -1,14 +1,11 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of findings_links.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/findings/findings_links.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "analyzer/findings/findings_gpu.h"
+#include "analyzer/findings/words.h"
 
 enum { SUSPECTS_TEXT = 600 };
 
@@ -107,20 +104,14 @@ static void say_suspects(char *text, size_t size, const struct straggler_analysi
         snprintf(text + used, size - used, " and %zu more", group->suspect_count - GROUP_SUSPECTS_MOST);
 }
 
-static void say_communicator(char *text, size_t size, const struct match_communicator *communicator) {
-    if (communicator->name[0])
-        snprintf(text, size, "%.64s", communicator->name);
-    else
-        snprintf(text, size, "communicator %016" PRIx64, communicator->uid);
-}
-
 void findings_add_groups(struct findings *findings, const struct straggler_analysis *analysis) {
     for (size_t i = 0; i < analysis->slow_group_count; i++) {
         const struct slow_group *group = &analysis->slow_groups[i];
         char suspects[SUSPECTS_TEXT] = "", longer[32], name[96];
         say_suspects(suspects, sizeof suspects, analysis, group);
         say_seconds(longer, sizeof longer, group->extra_ns);
-        say_communicator(name, sizeof name, &analysis->directory->communicators[group->communicator]);
+        say_communicator(name, sizeof name, analysis->directory->communicators[group->communicator].name,
+                         analysis->directory->communicators[group->communicator].uid);
         findings_add(findings, group->layout ? FINDING_SUSPECT : FINDING_SLOW_GROUP,
                      "collectives on %zu communicator%s (%s%s) take %.2f times as long as on others like %s, once all "
                      "have come (%" PRIu64 " collectives, %s longer in all; %zu communicators are as fast as usual; "

@@ -7,7 +7,8 @@
 #ifndef COMMTAP_FINDINGS_FINDINGS_LINKS_H
 #define COMMTAP_FINDINGS_FINDINGS_LINKS_H
 
-#include "analyzer/findings/findings.h"
+#include "analyzer/findings/finding.h"
+#include "analyzer/stragglers/stragglers.h"
 
 /* What is known against a link, in one phrase, cut to `size`. */
 void findings_say_link(char *text, size_t size, const struct straggler_analysis *analysis,

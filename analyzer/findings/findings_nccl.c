@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of findings_nccl.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/findings/findings_nccl.h"
 
 #include <inttypes.h>
@@ -9,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/findings/findings_gpu.h"
+#include "analyzer/findings/words.h"
 #include "analyzer/load/rows.h"
 
 enum { LIST = 160, NAMES_MAX = 16 };

@@ -7,7 +7,7 @@
 #ifndef COMMTAP_FINDINGS_FINDINGS_NCCL_H
 #define COMMTAP_FINDINGS_FINDINGS_NCCL_H
 
-#include "analyzer/findings/findings.h"
+#include "analyzer/findings/finding.h"
 
 /* Adds FINDING_GIVEN_UP for each communicator that a process aborted or revoked while collectives on it were
  * unfinished, and one FINDING_NCCL_ERROR for each function of NCCL that reported errors. */

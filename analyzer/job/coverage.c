@@ -1,10 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of coverage.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/job/coverage.h"
-
-#include <stdio.h>
 
 struct coverage coverage_of(const struct job *job, int64_t start_ns, int64_t from_ns, int64_t to_ns) {
     uint64_t in_rings = 0;
@@ -28,20 +23,6 @@ struct coverage coverage_of(const struct job *job, int64_t start_ns, int64_t fro
 
 double coverage_share(const struct coverage *coverage) {
     return coverage->events > 0 ? (double)coverage->events_seen / (double)coverage->events : 1;
-}
-
-void coverage_say(char *text, size_t size, const struct coverage *coverage, enum evidence evidence) {
-    double share = 100 * coverage_share(coverage);
-    share = share > 99.9 ? 99.9 : share; /* some are missing */
-    int digits = share < 1 || share > 99;
-    text[0] = '\0';
-    if (evidence != EVIDENCE_EVENTS || coverage->kept == KEPT_ALL)
-        return;
-    if (coverage->kept == KEPT_LAST)
-        snprintf(text, size, " (From the last %.*f %% of the events.)", digits, share);
-    else
-        snprintf(text, size, " (From %.*f %% of the events: the last, and samples of what was before.)", share < 1,
-                 share);
 }
 
 const char *evidence_name(enum evidence evidence) {

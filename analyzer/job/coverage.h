@@ -40,11 +40,6 @@ struct coverage coverage_of(const struct job *job, int64_t start_ns, int64_t fro
 /* Share of the events that are there, 1 where none was ever recorded. */
 double coverage_share(const struct coverage *coverage);
 
-enum { COVERAGE_TEXT = 96 };
-/* " (From the last 12 % of the events.)"; nothing where it need not be said: all is there, or the evidence is other
- * than events. */
-void coverage_say(char *text, size_t size, const struct coverage *coverage, enum evidence evidence);
-
 const char *evidence_name(enum evidence evidence); /* "events", "totals", "state", "files" */
 const char *kept_name(enum events_kept kept);      /* "all", "rings", "rings and windows" */
 

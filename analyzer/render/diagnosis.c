@@ -100,18 +100,19 @@ static json_t *waits_to_json(const struct diagnosis *diagnosis, const struct fil
     return array;
 }
 
-static json_t *culprits_to_json(const struct diagnosis *diagnosis) {
+static json_t *culprits_to_json(const struct diagnosis *diagnosis, const struct diagnosis_text *told) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < diagnosis->culprit_count; i++) {
         const struct culprit *culprit = &diagnosis->culprits[i];
+        const struct culprit_text *words = &told->culprits[i];
         const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
         json_array_append_new(array,
                               json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "rank", rank_of(diagnosis, culprit->party),
                                         "host", dump && dump->host[0] ? escape_json(dump->host) : json_null(), "pid",
                                         dump ? json_integer(dump->header->pid) : json_null(), "state",
                                         culprit_state_name(culprit->state), "where",
-                                        culprit->where[0] ? escape_json(culprit->where) : json_null(), "reason",
-                                        escape_json(culprit->reason)));
+                                        words->where[0] ? escape_json(words->where) : json_null(), "reason",
+                                        escape_json(words->reason)));
     }
     return array;
 }
@@ -131,16 +132,15 @@ static json_t *side_to_json(const struct diagnosis *diagnosis, const uint32_t *p
                      site[0] ? escape_json(site + strlen(" at ")) : json_null());
 }
 
-static json_t *mismatch_to_json(const struct diagnosis *diagnosis) {
+static json_t *mismatch_to_json(const struct diagnosis *diagnosis, const struct diagnosis_text *told) {
     const struct mismatch *m = &diagnosis->mismatch;
     if (!m->communicator)
         return json_null();
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:b, s:o, s:o}", "comm", uid_to_json(m->communicator), "comm_name",
         name_to_json(m->communicator), "from_seq", (json_int_t)m->from_seq, "to_seq", (json_int_t)m->to_seq, "tie",
-        m->tie, "expected",
-        side_to_json(diagnosis, m->parties, m->expected_count, &m->expected, diagnosis->expected_site), "other",
-        side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other, diagnosis->other_site));
+        m->tie, "expected", side_to_json(diagnosis, m->parties, m->expected_count, &m->expected, told->expected_site),
+        "other", side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other, told->other_site));
 }
 
 /* Null where the job was seen to stand, or nobody waited. */
@@ -158,28 +158,28 @@ static json_t *standing_to_json(const struct diagnosis *diagnosis) {
                      standing->end_known);
 }
 
-json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks,
-                          const struct filter *filter) {
+json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct diagnosis_text *told, const struct job *job,
+                          unsigned looks, const struct filter *filter) {
     json_t *text = json_array();
-    for (size_t i = 0; text && i < diagnosis->sentence_count; i++)
-        json_array_append_new(text, escape_json(diagnosis->sentences[i]));
+    for (size_t i = 0; text && i < told->sentence_count; i++)
+        json_array_append_new(text, escape_json(told->sentences[i]));
     return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "schema", "commtap.diagnose/1",
                      "verdict", verdict_name(diagnosis->verdict), "severity",
                      severity_name(diagnosis_severity(diagnosis)), "standing", standing_to_json(diagnosis),
                      "collectives", collectives_to_json(diagnosis), "cycle", cycle_to_json(diagnosis), "culprits",
-                     culprits_to_json(diagnosis), "run_id", escape_json(job->dumps[0]->run_id), "looks",
-                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis), "waits",
+                     culprits_to_json(diagnosis, told), "run_id", escape_json(job->dumps[0]->run_id), "looks",
+                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis, told), "waits",
                      waits_to_json(diagnosis, filter), "text", text);
 }
 
-void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color) {
+void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, const struct diagnosis_text *told, bool color) {
     bool fine = diagnosis->verdict == VERDICT_OK;
-    for (size_t i = 0; i < diagnosis->sentence_count; i++) {
+    for (size_t i = 0; i < told->sentence_count; i++) {
         if (i > 0)
             fputs("  ", stream);
         else if (color)
             fputs(fine ? "\033[1;32m" : "\033[1;31m", stream);
-        print_wrapped(stream, diagnosis->sentences[i], i > 0 ? 2 : 0, 2);
+        print_wrapped(stream, told->sentences[i], i > 0 ? 2 : 0, 2);
         if (i == 0 && color)
             fputs("\033[0m", stream);
     }

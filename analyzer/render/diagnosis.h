@@ -10,16 +10,16 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "analyzer/diagnose/diagnose.h"
+#include "analyzer/findings/diagnosis_text.h"
 #include "analyzer/load/filter.h"
 
 /* DESIGN's object; further keys: run_id, looks, text, mismatch, and waits: where the filter names ranks, communicators
  * or functions, what those wait in, else null. NULL when memory is short. */
-json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct job *job, unsigned looks,
-                          const struct filter *filter);
+json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct diagnosis_text *told, const struct job *job,
+                          unsigned looks, const struct filter *filter);
 
 /* The sentences, the verdict coloured, each wrapped for a screen of 100 columns. */
-void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, bool color);
+void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, const struct diagnosis_text *told, bool color);
 /* A line for each wait that the filter names; nothing where it names none. */
 void diagnosis_print_waits(FILE *stream, const struct diagnosis *diagnosis, const struct filter *filter);
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/wrapped_text.h"
 

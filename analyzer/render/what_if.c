@@ -6,6 +6,7 @@
 
 #include <math.h>
 
+#include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/wrapped_text.h"
 #include "analyzer/render/straggler_table.h"

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "analyzer/findings/findings.h"
+#include "analyzer/stragglers/stragglers.h"
 
 /* report.what_if and stragglers.what_if: null where ranks never wait for each other. NULL when memory is short. */
 json_t *what_if_to_json(const struct straggler_analysis *analysis);

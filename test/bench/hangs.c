@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "analyzer/findings/diagnosis_text.h"
 #include "test/scenes/hang.h"
 
 static double now(void) {
@@ -29,15 +30,19 @@ int main(int argc, char **argv) {
         struct hang_job made;
         struct job job;
         struct diagnosis diagnosis;
+        struct diagnosis_text text;
+        struct diagnose_request request = {.settled = true};
         hang_open(&made, &scene);
         double opened = made.open_seconds, begun = now();
-        bool done = job_select(&job, &made.set, NULL, NULL) == 0 &&
-                    diagnose(&diagnosis, &job, &(struct diagnose_request){.states = made.states, .settled = true});
+        request.states = made.states;
+        bool done = job_select(&job, &made.set, NULL, NULL) == 0 && diagnose(&diagnosis, &job, &request) &&
+                    diagnosis_text_make(&text, &diagnosis, &request, NULL);
         double judged = now() - begun;
         bool right = done && diagnosis.verdict == made.verdict;
         printf("%-14s %u ranks: %s (%s), opened in %.2f s, judged in %.2f s\n", fault_name(faults[i]), ranks,
                verdict_name(diagnosis.verdict), right ? "right" : "WRONG", opened, judged);
         wrong += !right || opened + judged >= 10;
+        diagnosis_text_free(&text);
         diagnosis_free(&diagnosis);
         job_free(&job);
         hang_close(&made);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "analyzer/diagnose/and_or_graph.h"
+#include "analyzer/findings/diagnosis_text.h"
 #include "test/scenes/hang.h"
 #include "test/scenes/scene.h"
 
@@ -24,11 +25,13 @@ enum { SEEDS = 40, RING = 16 };
 struct judged {
     struct job job;
     struct diagnosis diagnosis;
+    struct diagnosis_text text;
 };
 
 static void judge_asked(struct judged *judged, const struct dump_set *set, const struct diagnose_request *request) {
     assert_int_equal(job_select(&judged->job, set, NULL, NULL), 0);
     assert_true(diagnose(&judged->diagnosis, &judged->job, request));
+    assert_true(diagnosis_text_make(&judged->text, &judged->diagnosis, request, NULL));
 }
 
 static void judge(struct judged *judged, const struct dump_set *set, const enum process_state *states, bool settled) {
@@ -36,15 +39,16 @@ static void judge(struct judged *judged, const struct dump_set *set, const enum 
 }
 
 static void judged_free(struct judged *judged) {
+    diagnosis_text_free(&judged->text);
     diagnosis_free(&judged->diagnosis);
     job_free(&judged->job);
 }
 
-static void say_wrong(const struct hang_scene *scene, const struct diagnosis *diagnosis, const char *what) {
+static void say_wrong(const struct hang_scene *scene, const struct judged *judged, const char *what) {
     fprintf(stderr, "%s, seed %llu, %u ranks: wrong %s: %s\n", fault_name(scene->fault),
-            (unsigned long long)scene->seed, scene->ranks, what, verdict_name(diagnosis->verdict));
-    for (size_t i = 0; i < diagnosis->sentence_count; i++)
-        fprintf(stderr, "    %s\n", diagnosis->sentences[i]);
+            (unsigned long long)scene->seed, scene->ranks, what, verdict_name(judged->diagnosis.verdict));
+    for (size_t i = 0; i < judged->text.sentence_count; i++)
+        fprintf(stderr, "    %s\n", judged->text.sentences[i]);
 }
 
 /* The guilty ranks are named and, where they are all the circle, nobody else. Where the truth has it, as what they
@@ -80,7 +84,7 @@ static unsigned try_scene(const struct hang_scene *scene) {
                        : !names_the_collective(&job, &judged.diagnosis) ? "collective"
                                                                         : NULL;
     if (what)
-        say_wrong(scene, &judged.diagnosis, what);
+        say_wrong(scene, &judged, what);
     wrong += what != NULL;
     judged_free(&judged);
     if (!job.dies) { /* killed as a whole: who was dead before is not known then */
@@ -88,7 +92,7 @@ static unsigned try_scene(const struct hang_scene *scene) {
         enum verdict verdict = job.on_gpus ? VERDICT_HANG : job.verdict;
         judge(&judged, &job.set, gone, false);
         if (judged.diagnosis.verdict != verdict || !names_the_guilty(&job, &judged.diagnosis)) {
-            say_wrong(scene, &judged.diagnosis, "once killed");
+            say_wrong(scene, &judged, "once killed");
             wrong++;
         }
         judged_free(&judged);
@@ -167,7 +171,7 @@ static bool judge_torn(const struct hang_scene *scene, uint64_t *random, enum ve
         judge(&judged, &set, gone, false);
         *said = judged.diagnosis.verdict;
         if ((*said == VERDICT_DEADLOCK || *said == VERDICT_DESYNC) && *said != *truth)
-            say_wrong(scene, &judged.diagnosis, "once torn");
+            say_wrong(scene, &judged, "once torn");
         judged_free(&judged);
     }
     for (size_t d = 0; d < set.count; d++)
@@ -195,7 +199,7 @@ static void killed_at_any_moment(void **state) {
         hang_open(&job, &scene);
         judge(&judged, &job.set, gone, false);
         if (judged.diagnosis.verdict != VERDICT_OK && judged.diagnosis.verdict != VERDICT_HANG) {
-            say_wrong(&scene, &judged.diagnosis, "at work");
+            say_wrong(&scene, &judged, "at work");
             wrong++;
         }
         judged_free(&judged);
@@ -527,7 +531,7 @@ static void the_first_that_died_is_to_blame(void **state) {
     assert_int_equal(diagnosis->verdict, VERDICT_DEAD_RANK);
     assert_int_equal(diagnosis->culprit_count, 1);
     assert_int_equal(diagnosis->culprits[0].party, 2);
-    assert_string_equal(diagnosis->culprits[0].reason, "was the first to die, of signal 11");
+    assert_string_equal(hand.judged.text.culprits[0].reason, "was the first to die, of signal 11");
     hand_free(&hand);
 }
 

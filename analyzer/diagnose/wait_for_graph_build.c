@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of wait_for_graph.h.
+ * Builds the wait-for graph.
  * Lives here: what each process does, its waits put together to the graph.
  * Must not live here: the kinds of waits (wait_for_graph_*.c), verdicts.
  */
-#include "analyzer/diagnose/wait_for_graph.h"
+#include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/diagnose/wait_for_graph_build.h"
 #include "analyzer/diagnose/slots.h"
 
 /* ---- calls ----------------------------------------------------------------------------------- */

@@ -1,10 +1,5 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of sentences.h.
- * Lives here: what is said, in which order, and how much of it.
- * Must not live here: judging; layout.
- */
-#include "analyzer/diagnose/sentences.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/findings/diagnosis_text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -12,27 +7,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/findings/findings.h"
-#include "analyzer/diagnose/phrases.h"
+#include "analyzer/findings/diagnosis_phrases.h"
+#include "analyzer/findings/words.h"
 
-enum { LIST = 160, SENTENCE = 1024, STALLED_SAID = 4, WAITS_SAID = 6, CULPRITS_SAID = 8 };
+enum { LIST = 160, SENTENCE = 1024, STALLED_SAID = 4, WAITS_SAID = 6, CULPRITS_SAID = 8, FINDING = 1000 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct diagnosis *diagnosis, const char *format, ...) {
+enum severity diagnosis_severity(const struct diagnosis *diagnosis) {
+    if (diagnosis->verdict == VERDICT_OK)
+        return SEVERITY_INFO;
+    bool doubtful = diagnosis->verdict == VERDICT_UNKNOWN || diagnosis->standing.kind == STANDING_UNTOLD;
+    return doubtful ? SEVERITY_WARNING : SEVERITY_ERROR;
+}
+
+__attribute__((format(printf, 2, 3))) static void say(struct diagnosis_text *told, const char *format, ...) {
     char text[SENTENCE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    char **items = realloc(diagnosis->sentences, (diagnosis->sentence_count + 1) * sizeof *items);
+    char **items = realloc(told->sentences, (told->sentence_count + 1) * sizeof *items);
     char *copy = strdup(text);
     if (items)
-        diagnosis->sentences = items;
+        told->sentences = items;
     if (!items || !copy) {
         free(copy);
-        diagnosis->no_memory = true;
+        told->no_memory = true;
         return;
     }
-    diagnosis->sentences[diagnosis->sentence_count++] = copy;
+    told->sentences[told->sentence_count++] = copy;
 }
 
 static void say_parties(const struct diagnosis *diagnosis, char *text, size_t size, const uint32_t *parties,
@@ -52,7 +54,7 @@ static void say_refused(char *text, size_t size, const struct signature *signatu
         phrase(text, size, " (after %s, which returned an error and so does not count)", signature->refused->name);
 }
 
-static void say_mismatch(struct diagnosis *diagnosis) {
+static void say_mismatch(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     const struct mismatch *m = &diagnosis->mismatch;
     char ours[LIST], theirs[LIST], text[SENTENCE] = "";
     say_parties(diagnosis, ours, sizeof ours, m->parties, m->expected_count);
@@ -63,16 +65,16 @@ static void say_mismatch(struct diagnosis *diagnosis) {
     phrase_communicator(text, sizeof text, m->communicator);
     phrase(text, sizeof text, ": %s called ", ours);
     phrase_signature(text, sizeof text, &m->expected, &m->other);
-    phrase(text, sizeof text, "%s", diagnosis->expected_site);
+    phrase(text, sizeof text, "%s", told->expected_site);
     say_refused(text, sizeof text, &m->expected);
     phrase(text, sizeof text, ", %s called ", theirs);
     phrase_signature(text, sizeof text, &m->other, &m->expected);
-    phrase(text, sizeof text, "%s", diagnosis->other_site);
+    phrase(text, sizeof text, "%s", told->other_site);
     say_refused(text, sizeof text, &m->other);
-    say(diagnosis, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
+    say(told, "desync: %s.%s", text, m->tie ? " As many did the one as the other: either may be wrong." : "");
 }
 
-static void say_cycle(struct diagnosis *diagnosis) {
+static void say_cycle(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char text[SENTENCE] = "";
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {
         const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
@@ -87,10 +89,10 @@ static void say_cycle(struct diagnosis *diagnosis) {
                diagnosis->world.parties[wait->party].rank, what, reason);
     }
     if (diagnosis->verdict == VERDICT_DEADLOCK)
-        say(diagnosis, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
+        say(told, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
             diagnosis->cycle_count > 1 ? "s wait" : " waits", text);
     else
-        say(diagnosis, "hang, unless it was killed at work: %zu ranks wait for each other, with their GPUs: %s.",
+        say(told, "hang, unless it was killed at work: %zu ranks wait for each other, with their GPUs: %s.",
             diagnosis->cycle_count, text);
 }
 
@@ -114,13 +116,13 @@ static bool say_who_is_through(const struct diagnosis *diagnosis, const struct s
 }
 
 /* Who waits in it, and who is missing and how far those came. */
-static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stalled) {
+static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct stalled *stalled) {
     size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
     size_t room = diagnosis->wait_for_graph.count > most ? diagnosis->wait_for_graph.count : most;
     int32_t *ranks = malloc(room * sizeof *ranks);
     char what[LIST], who[LIST], missing[LIST];
     if (!ranks) {
-        diagnosis->no_memory = true;
+        told->no_memory = true;
         return;
     }
     for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
@@ -134,31 +136,31 @@ static void say_stalled(struct diagnosis *diagnosis, const struct stalled *stall
     count = stalled_ranks(diagnosis, stalled, true, ranks, most);
     if (count > 0) {
         say_ranks(missing, sizeof missing, ranks, count);
-        say(diagnosis, "%s: %s %s; %s never %s it.", what, who, one ? "waits" : "wait", missing,
+        say(told, "%s: %s %s; %s never %s it.", what, who, one ? "waits" : "wait", missing,
             stalled->device ? "began" : "entered");
     } else if (stalled->missing > 0) {
-        say(diagnosis, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who,
-            one ? "waits" : "wait", stalled->missing);
+        say(told, "%s: %s %s; %" PRIu32 " members that left no dump are missing.", what, who, one ? "waits" : "wait",
+            stalled->missing);
     } else {
-        say(diagnosis, "%s: %s %s though all members have come%s.", what, who, one ? "waits" : "wait",
+        say(told, "%s: %s %s though all members have come%s.", what, who, one ? "waits" : "wait",
             diagnosis->standing.kind == STANDING_UNTOLD ? "" : ": it does not move, which points at the transport");
         if (say_who_is_through(diagnosis, stalled, ranks, missing, sizeof missing))
-            say(diagnosis, "Through it on the GPU: %s.", missing);
+            say(told, "Through it on the GPU: %s.", missing);
     }
     free(ranks);
 }
 
-static void say_collectives(struct diagnosis *diagnosis) {
+static void say_collectives(struct diagnosis_text *told, struct diagnosis *diagnosis) {
     size_t said = 0;
     for (int open = 1; open >= 0; open--) /* those that miss somebody first */
         for (size_t i = 0; i < diagnosis->wait_for_graph.stalled_count; i++) {
             if (stalled_is_open(&diagnosis->wait_for_graph.stalled[i]) != (open == 1))
                 continue;
             if (said++ < STALLED_SAID)
-                say_stalled(diagnosis, &diagnosis->wait_for_graph.stalled[i]);
+                say_stalled(told, diagnosis, &diagnosis->wait_for_graph.stalled[i]);
         }
     if (said > STALLED_SAID)
-        say(diagnosis, "%zu more collectives are waited in.", said - STALLED_SAID);
+        say(told, "%zu more collectives are waited in.", said - STALLED_SAID);
 }
 
 static bool is_culprit(const struct diagnosis *diagnosis, uint32_t party) {
@@ -169,7 +171,7 @@ static bool is_culprit(const struct diagnosis *diagnosis, uint32_t party) {
 }
 
 /* Waits that are no collectives' and not yet said: the links between the collectives and the culprits. */
-static void say_other_waits(struct diagnosis *diagnosis) {
+static void say_other_waits(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     size_t said = 0, more = 0;
     for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++) {
         const struct wait *wait = &diagnosis->wait_for_graph.items[i];
@@ -183,10 +185,10 @@ static void say_other_waits(struct diagnosis *diagnosis) {
         said++;
         phrase_wait(diagnosis, wait, what, sizeof what);
         say_wait_of(diagnosis, wait, reason, sizeof reason);
-        say(diagnosis, "rank %" PRId32 " in %s %s.", diagnosis->world.parties[wait->party].rank, what, reason);
+        say(told, "rank %" PRId32 " in %s %s.", diagnosis->world.parties[wait->party].rank, what, reason);
     }
     if (more > 0)
-        say(diagnosis, "%zu more ranks wait for messages.", more);
+        say(told, "%zu more ranks wait for messages.", more);
 }
 
 static const char *host_of(const struct diagnosis *diagnosis, uint32_t party) {
@@ -194,20 +196,21 @@ static const char *host_of(const struct diagnosis *diagnosis, uint32_t party) {
     return dump ? dump->host : "";
 }
 
-static void say_culprits(struct diagnosis *diagnosis) {
+static void say_culprits(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     for (size_t i = 0; i < diagnosis->culprit_count; i++) {
         const struct culprit *culprit = &diagnosis->culprits[i];
+        const struct culprit_text *words = &told->culprits[i];
         const char *host = host_of(diagnosis, culprit->party);
         if (i == CULPRITS_SAID) {
-            say(diagnosis, "%zu more ranks like these.", diagnosis->culprit_count - i);
+            say(told, "%zu more ranks like these.", diagnosis->culprit_count - i);
             return;
         }
-        say(diagnosis, "rank %" PRId32 "%s%s%s%s: %s.", diagnosis->world.parties[culprit->party].rank,
-            host[0] ? " on " : "", host, culprit->where[0] ? ", in " : "", culprit->where, culprit->reason);
+        say(told, "rank %" PRId32 "%s%s%s%s: %s.", diagnosis->world.parties[culprit->party].rank, host[0] ? " on " : "",
+            host, words->where[0] ? ", in " : "", words->where, words->reason);
     }
 }
 
-static void say_headline(struct diagnosis *diagnosis) {
+static void say_headline(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char who[LIST] = "";
     uint32_t *parties = malloc((diagnosis->culprit_count + 1) * sizeof *parties);
     for (size_t i = 0; parties && i < diagnosis->culprit_count; i++)
@@ -217,13 +220,19 @@ static void say_headline(struct diagnosis *diagnosis) {
     bool many = diagnosis->culprit_count > 1;
     const char *hang = diagnosis->standing.kind == STANDING_UNTOLD ? "hang, unless it was killed at work" : "hang";
     if (diagnosis->culprit_count == 0)
-        say(diagnosis, "%s: ranks are blocked, but nobody they wait for is missing.", hang);
+        say(told, "%s: ranks are blocked, but nobody they wait for is missing.", hang);
     else if (diagnosis->verdict == VERDICT_DEAD_RANK)
-        say(diagnosis, "dead rank: the job cannot go on without %s, which %s dead or left no dump.", who,
+        say(told, "dead rank: the job cannot go on without %s, which %s dead or left no dump.", who,
             many ? "are" : "is");
     else
-        say(diagnosis, "%s: the others wait for %s, which %s elsewhere.", hang, who, many ? "are" : "is");
+        say(told, "%s: the others wait for %s, which %s elsewhere.", hang, who, many ? "are" : "is");
     free(parties);
+}
+
+static void phrase_seconds(char *text, size_t size, int64_t ns) {
+    char seconds[32];
+    say_seconds(seconds, sizeof seconds, ns);
+    phrase(text, size, "%s", seconds);
 }
 
 /* "the oldest wait, MPI_Allreduce on rank 3, was 3.1 ms old; such calls used to take up to 20.0 ms" */
@@ -231,35 +240,34 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
     const struct standing *standing = &diagnosis->standing;
     phrase(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
            standing->call ? standing->call->name : "MPI_Init", diagnosis->world.parties[standing->party].rank);
-    phrase_duration(text, size, standing->age_ns);
+    phrase_seconds(text, size, standing->age_ns);
     phrase(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
     if (standing->usual_ns < 0) {
         phrase(text, size, "there were none before to compare it with");
         return;
     }
     phrase(text, size, "such calls used to take up to ");
-    phrase_duration(text, size, standing->usual_ns);
+    phrase_seconds(text, size, standing->usual_ns);
 }
 
 /* What is known of the end of a job whose processes are gone. */
-static void say_end(struct diagnosis *diagnosis) {
+static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char oldest[SENTENCE] = "";
     if (diagnosis->standing.kind != STANDING_NONE)
         append_oldest(oldest, sizeof oldest, diagnosis);
     switch (diagnosis->standing.kind) {
     case STANDING_LONG:
-        say(diagnosis, "The processes are gone: when they ended, %s.", oldest);
+        say(told, "The processes are gone: when they ended, %s.", oldest);
         break;
     case STANDING_UNTOLD:
-        say(diagnosis,
+        say(told,
             "The processes are gone, and nothing tells how long they went on after that: %s. If the job was making "
             "progress when it ended, nobody is to blame.",
             oldest);
         break;
     case STANDING_NONE:
-        say(diagnosis,
-            "The processes are gone: this is where they were when they ended. If the job was making progress "
-            "then, nobody is to blame.");
+        say(told, "The processes are gone: this is where they were when they ended. If the job was making progress "
+                  "then, nobody is to blame.");
         break;
     case STANDING_BRIEF:
         break;
@@ -267,72 +275,118 @@ static void say_end(struct diagnosis *diagnosis) {
 }
 
 /* A process that may be the reason why the launcher ended the others, or just the first in a row. */
-static void say_first_gone(struct diagnosis *diagnosis) {
-    const struct job_end *end = diagnosis->end;
+static void say_first_gone(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    const struct job_end *end = &diagnosis->end;
     char how[LIST] = "";
-    if (!end || !end->dead_known || end->sure)
+    if (!end->dead_known || end->sure)
         return;
     phrase_death(how, sizeof how, end);
-    say(diagnosis,
+    say(told,
         "The first process to end was that of rank %" PRId32 "%s, the others followed at once: either it is why they "
         "were ended, or all were killed together.",
         diagnosis->world.parties[end->dead].rank, how);
 }
 
-static void say_fine(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagnosis,
+                     const struct diagnose_request *request) {
     uint32_t finished = 0, dumps = diagnosis->world.dump_count;
     for (uint32_t p = 0; p < dumps; p++)
         finished += diagnosis->wait_for_graph.parties[p].doing == DOING_FINISHED;
     if (request->moving_count > 0) {
         char who[LIST];
         say_ranks(who, sizeof who, request->moving, request->moving_count);
-        say(diagnosis, "ok: no hang: %s came on between two looks.", who);
+        say(told, "ok: no hang: %s came on between two looks.", who);
     } else if (diagnosis->standing.kind == STANDING_BRIEF) {
         char oldest[SENTENCE] = "";
         append_oldest(oldest, sizeof oldest, diagnosis);
-        say(diagnosis, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
+        say(told, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
     } else if (finished == dumps) {
-        say(diagnosis, "ok: every rank on record has finalised.");
+        say(told, "ok: every rank on record has finalised.");
     } else {
-        say(diagnosis, "ok: no rank is blocked waiting for another.");
+        say(told, "ok: no rank is blocked waiting for another.");
     }
 }
 
-static void say_moving(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+static void say_moving(struct diagnosis_text *told, const struct diagnose_request *request) {
     char who[LIST];
     if (request->moving_count == 0)
         return;
     say_ranks(who, sizeof who, request->moving, request->moving_count);
-    say(diagnosis, "Meanwhile %s came on.", who);
+    say(told, "Meanwhile %s came on.", who);
 }
 
-void say_all(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct diagnose_request *request) {
     switch (diagnosis->verdict) {
     case VERDICT_OK:
     case VERDICT_UNKNOWN:
-        say_fine(diagnosis, request);
-        say_first_gone(diagnosis);
+        say_fine(told, diagnosis, request);
+        say_first_gone(told, diagnosis);
         return;
     case VERDICT_DESYNC:
-        say_mismatch(diagnosis);
+        say_mismatch(told, diagnosis);
         return;
     case VERDICT_DEADLOCK:
-        say_cycle(diagnosis);
-        say_moving(diagnosis, request);
-        say_collectives(diagnosis);
+        say_cycle(told, diagnosis);
+        say_moving(told, request);
+        say_collectives(told, diagnosis);
         break;
     case VERDICT_HANG:
     case VERDICT_DEAD_RANK:
         if (diagnosis->cycle_count > 0)
-            say_cycle(diagnosis);
+            say_cycle(told, diagnosis);
         else
-            say_headline(diagnosis);
-        say_collectives(diagnosis);
-        say_other_waits(diagnosis);
-        say_culprits(diagnosis);
+            say_headline(told, diagnosis);
+        say_collectives(told, diagnosis);
+        say_other_waits(told, diagnosis);
+        say_culprits(told, diagnosis);
         break;
     }
     if (!request->settled && !diagnosis->wait_for_graph.any_alive)
-        say_end(diagnosis);
-    say_first_gone(diagnosis);
+        say_end(told, diagnosis);
+    say_first_gone(told, diagnosis);
+}
+
+bool diagnosis_text_make(struct diagnosis_text *text, struct diagnosis *diagnosis,
+                         const struct diagnose_request *request, struct site_labels *labels) {
+    *text = (struct diagnosis_text){.culprits = calloc(diagnosis->culprit_count + 1, sizeof *text->culprits)};
+    if (!text->culprits)
+        return false;
+    for (size_t i = 0; i < diagnosis->culprit_count; i++) {
+        const struct culprit *culprit = &diagnosis->culprits[i];
+        struct culprit_text *words = &text->culprits[i];
+        say_where(diagnosis, labels, culprit, words->where, sizeof words->where);
+        say_reason(diagnosis, culprit, words->reason, sizeof words->reason);
+    }
+    if (diagnosis->mismatch.communicator) {
+        say_mismatch_site(diagnosis, labels, false, text->expected_site, sizeof text->expected_site);
+        say_mismatch_site(diagnosis, labels, true, text->other_site, sizeof text->other_site);
+    }
+    say_all(text, diagnosis, request);
+    return !text->no_memory;
+}
+
+void findings_put_diagnosis(struct findings *findings, const struct diagnosis *diagnosis,
+                            const struct diagnosis_text *told) {
+    static const enum finding_code codes[] = {[VERDICT_HANG] = FINDING_HANG,
+                                              [VERDICT_DESYNC] = FINDING_DESYNC,
+                                              [VERDICT_DEADLOCK] = FINDING_DEADLOCK,
+                                              [VERDICT_DEAD_RANK] = FINDING_DEAD_RANK};
+    char text[FINDING] = "";
+    if (diagnosis->verdict == VERDICT_OK || diagnosis->verdict == VERDICT_UNKNOWN)
+        return;
+    for (size_t i = 0; i < told->sentence_count; i++) {
+        if (strlen(text) + strlen(told->sentences[i]) + 2 > sizeof text)
+            break; /* `commtap diagnose` has the rest */
+        phrase(text, sizeof text, "%s%s", i ? " " : "", told->sentences[i]);
+    }
+    bool doubtful = diagnosis_severity(diagnosis) == SEVERITY_WARNING;
+    findings_put_first(findings, doubtful ? FINDING_MAYBE_HANG : codes[diagnosis->verdict], text);
+}
+
+void diagnosis_text_free(struct diagnosis_text *text) {
+    for (size_t i = 0; i < text->sentence_count; i++)
+        free(text->sentences[i]);
+    free(text->sentences);
+    free(text->culprits);
+    *text = (struct diagnosis_text){0};
 }

@@ -1,27 +1,14 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of phrases.h.
- * Lives here: how single things are said. Must not live here: whole sentences, judging.
- */
-#include "analyzer/diagnose/phrases.h"
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/findings/diagnosis_phrases.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "analyzer/findings/findings.h"
+#include "analyzer/findings/words.h"
 #include "analyzer/load/code_names.h"
 
 enum { LIST = 160 };
-
-void phrase(char *text, size_t size, const char *format, ...) {
-    size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
-}
 
 void phrase_communicator(char *text, size_t size, const struct shared_communicator *communicator) {
     if (!communicator)
@@ -84,45 +71,28 @@ static void append_since(const struct diagnosis *diagnosis, uint32_t party, char
 }
 
 /* " at train_step (train.py:42)" where the call site is on record. */
-static void append_site(char *text, size_t size, const struct diagnosis *diagnosis, uint32_t party, uint32_t stack) {
-    if (diagnosis->labels && stack != STACK_NONE && party < diagnosis->world.dump_count)
-        phrase(text, size, " at %.120s", site_label(diagnosis->labels, party, stack));
+static void append_site(char *text, size_t size, const struct diagnosis *diagnosis, struct site_labels *labels,
+                        uint32_t party, uint32_t stack) {
+    if (labels && stack != STACK_NONE && party < diagnosis->world.dump_count)
+        phrase(text, size, " at %.120s", site_label(labels, party, stack));
 }
 
-void say_sites(struct diagnosis *diagnosis) {
+void say_mismatch_site(const struct diagnosis *diagnosis, struct site_labels *labels, bool other, char *text,
+                       size_t size) {
     const struct mismatch *m = &diagnosis->mismatch;
-    append_site(diagnosis->expected_site, sizeof diagnosis->expected_site, diagnosis, m->expected_party,
-                m->expected.call ? m->expected.stack : STACK_NONE);
-    append_site(diagnosis->other_site, sizeof diagnosis->other_site, diagnosis, m->other_party,
-                m->other.call ? m->other.stack : STACK_NONE);
-}
-
-/* The newest call on record; NULL when there is none. */
-static const struct record *last_call(const struct dump *dump) {
-    const struct record *last = NULL;
-    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
-        const struct dump_lane *l = &dump->lanes[lane];
-        for (uint64_t t = l->end_ticket; l->ring && !l->state->device && t > l->first_ticket; t--) {
-            const struct record *r = &l->ring[(t - 1) & (l->ring_records - 1)];
-            if (r->commit != t || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
-                continue;
-            if (!last || r->t1 > last->t1)
-                last = r;
-            break;
-        }
-    }
-    return last;
+    const struct signature *signature = other ? &m->other : &m->expected;
+    text[0] = '\0';
+    append_site(text, size, diagnosis, labels, other ? m->other_party : m->expected_party,
+                signature->call ? signature->stack : STACK_NONE);
 }
 
 /* ", after MPI_Allreduce at train_step (train.py:42)" */
-static void append_last_call(char *text, size_t size, const struct diagnosis *diagnosis, uint32_t party) {
-    const struct dump *dump = diagnosis->world.parties[party].dump;
-    const struct record *last = dump ? last_call(dump) : NULL;
-    const struct call_name *call = last ? dump_call(dump, last->call) : NULL;
-    if (!call)
+static void append_last_call(char *text, size_t size, const struct diagnosis *diagnosis, struct site_labels *labels,
+                             const struct culprit *culprit) {
+    if (!culprit->last_call)
         return;
-    phrase(text, size, ", after %.40s", call->name);
-    append_site(text, size, diagnosis, party, last->stack);
+    phrase(text, size, ", after %.40s", culprit->last_call->name);
+    append_site(text, size, diagnosis, labels, culprit->party, culprit->last_stack);
 }
 
 /* The call site of a wait; work on a GPU was called from where its collective was. */
@@ -131,7 +101,9 @@ static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *w
     return member ? signature_of(&diagnosis->world, member, wait->seq).stack : wait->stack;
 }
 
-void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
+void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, const struct culprit *culprit, char *text,
+               size_t size) {
+    uint32_t party = culprit->party;
     const struct party_state *state = &diagnosis->wait_for_graph.parties[party];
     const struct wait *wait =
         state->doing == DOING_BLOCKED ? &diagnosis->wait_for_graph.items[state->first_wait] : NULL;
@@ -139,15 +111,15 @@ void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, si
     switch (state->doing) {
     case DOING_BLOCKED:
         phrase_wait(diagnosis, wait, text, size);
-        append_site(text, size, diagnosis, party, stack_of(diagnosis, wait));
+        append_site(text, size, diagnosis, labels, party, stack_of(diagnosis, wait));
         break;
     case DOING_CALL:
         snprintf(text, size, "%.40s", state->call->name);
-        append_site(text, size, diagnosis, party, state->stack);
+        append_site(text, size, diagnosis, labels, party, state->stack);
         break;
     case DOING_POLL:
         snprintf(text, size, "user code, asking with %.40s", state->call->name);
-        append_site(text, size, diagnosis, party, state->stack);
+        append_site(text, size, diagnosis, labels, party, state->stack);
         break;
     case DOING_INIT:
         snprintf(text, size, "MPI_Init");
@@ -161,7 +133,7 @@ void say_where(const struct diagnosis *diagnosis, uint32_t party, char *text, si
     case DOING_USER_CODE:
         snprintf(text, size, "user code");
         append_since(diagnosis, party, text, size);
-        append_last_call(text, size, diagnosis, party);
+        append_last_call(text, size, diagnosis, labels, culprit);
         break;
     case DOING_GONE:
     case DOING_UNKNOWN:
@@ -188,20 +160,21 @@ void phrase_death(char *text, size_t size, const struct job_end *end) {
         phrase(text, size, ", with exit status %d", end->status);
 }
 
-static bool say_death(const struct diagnosis *diagnosis, struct culprit *culprit) {
-    const struct job_end *end = diagnosis->end;
-    if (!end || !end->dead_known || !end->sure || end->dead != culprit->party || culprit->state != CULPRIT_DEAD)
+static bool say_death(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
+    const struct job_end *end = &diagnosis->end;
+    if (!end->dead_known || !end->sure || end->dead != culprit->party || culprit->state != CULPRIT_DEAD)
         return false;
-    snprintf(culprit->reason, sizeof culprit->reason, "was the first to die");
-    phrase_death(culprit->reason, sizeof culprit->reason, end);
+    snprintf(text, size, "was the first to die");
+    phrase_death(text, size, end);
     return true;
 }
 
-void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
+/* Why others wait for it. */
+static void say_awaited(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
     const struct party *party = &diagnosis->world.parties[culprit->party];
     const char *reason = "";
-    if (say_death(diagnosis, culprit))
+    if (say_death(diagnosis, culprit, text, size))
         return;
     switch (culprit->state) {
     case CULPRIT_NO_DUMP:
@@ -229,7 +202,7 @@ void say_sink(struct diagnosis *diagnosis, struct culprit *culprit) {
                  : party->process == PROCESS_RUNS ? "alive in its own code"
                                                   : "was in its own code when last seen, alive or already dead";
     }
-    snprintf(culprit->reason, sizeof culprit->reason, "%s",
+    snprintf(text, size, "%s",
              state->stopped ? "its process is stopped by a signal (kill -CONT lets it go on)" : reason);
 }
 
@@ -262,21 +235,27 @@ void phrase_signature(char *text, size_t size, const struct signature *signature
         phrase(text, size, ")");
 }
 
-void say_mismatch_of(const struct diagnosis *diagnosis, struct culprit *culprit, bool other) {
+static void say_mismatched(const struct diagnosis *diagnosis, bool other, char *text, size_t size) {
     const struct mismatch *mismatch = &diagnosis->mismatch;
-    snprintf(culprit->reason, sizeof culprit->reason, "called ");
-    phrase_signature(culprit->reason, sizeof culprit->reason, other ? &mismatch->other : &mismatch->expected,
+    snprintf(text, size, "called ");
+    phrase_signature(text, size, other ? &mismatch->other : &mismatch->expected,
                      other ? &mismatch->expected : &mismatch->other);
     if (mismatch->from_seq == mismatch->to_seq)
-        phrase(culprit->reason, sizeof culprit->reason, " as #%" PRIu64, mismatch->from_seq);
-    phrase_communicator(culprit->reason, sizeof culprit->reason, mismatch->communicator);
+        phrase(text, size, " as #%" PRIu64, mismatch->from_seq);
+    phrase_communicator(text, size, mismatch->communicator);
 }
 
-void phrase_duration(char *text, size_t size, int64_t ns) {
-    if (ns < 1000000)
-        phrase(text, size, "%.0f us", (double)ns / 1e3);
-    else if (ns < 1000000000)
-        phrase(text, size, "%.1f ms", (double)ns / 1e6);
-    else
-        phrase(text, size, "%.1f s", (double)ns / 1e9);
+void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
+    text[0] = '\0';
+    switch (culprit->blame) {
+    case BLAME_AWAITED:
+        say_awaited(diagnosis, culprit, text, size);
+        break;
+    case BLAME_MISMATCH:
+        say_mismatched(diagnosis, culprit->other_side, text, size);
+        break;
+    case BLAME_CYCLE:
+        say_wait_of(diagnosis, &diagnosis->wait_for_graph.items[culprit->wait], text, size);
+        break;
+    }
 }

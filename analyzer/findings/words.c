@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/findings/words.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void phrase(char *text, size_t size, const char *format, ...) {
+    size_t used = strlen(text);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text + used, size - used, format, arguments);
+    va_end(arguments);
+}
+
+void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count) {
+    snprintf(text, size, count == 1 ? "rank " : "ranks ");
+    for (size_t i = 0; i < count;) {
+        size_t end = i + 1;
+        while (end < count && ranks[end] >= 0 && ranks[end] == ranks[end - 1] + 1)
+            end++;
+        if (strlen(text) + 48 > size) {
+            phrase(text, size, " and %zu more", count - i);
+            return;
+        }
+        phrase(text, size, i ? ", " : "");
+        if (end - i == 2) /* two neighbours read better apart */
+            end = i + 1;
+        if (ranks[i] < 0)
+            phrase(text, size, "?");
+        else if (end - i > 1)
+            phrase(text, size, "%" PRId32 "-%" PRId32, ranks[i], ranks[end - 1]);
+        else
+            phrase(text, size, "%" PRId32, ranks[i]);
+        i = end;
+    }
+}
+
+void say_dumps(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count) {
+    int32_t *ranks = malloc((count ? count : 1) * sizeof *ranks);
+    if (!ranks) {
+        snprintf(text, size, "%zu ranks", count);
+        return;
+    }
+    for (size_t i = 0; i < count; i++)
+        ranks[i] = clock->dumps[dumps[i]]->header->rank;
+    say_ranks(text, size, ranks, count);
+    free(ranks);
+}
+
+void say_seconds(char *text, size_t size, int64_t ns) {
+    double seconds = (double)ns / 1e9;
+    if (seconds >= 100)
+        snprintf(text, size, "%.0f s", seconds);
+    else if (seconds >= 0.99995) /* what would be rounded to 1000.0 ms */
+        snprintf(text, size, "%.1f s", seconds);
+    else if (seconds >= 0.9995e-3)
+        snprintf(text, size, "%.1f ms", seconds * 1e3);
+    else
+        snprintf(text, size, "%.0f us", seconds * 1e6);
+}
+
+void say_site(char *text, size_t size, struct site_labels *labels, size_t dump, uint32_t stack) {
+    const char *label = labels && stack != STACK_NONE ? site_label(labels, dump, stack) : NULL;
+    text[0] = '\0';
+    if (label)
+        snprintf(text, size, " at %.160s", label);
+}
+
+void say_communicator(char *text, size_t size, const char *name, uint64_t uid) {
+    if (name[0])
+        snprintf(text, size, "%.64s", name);
+    else
+        snprintf(text, size, "communicator %016" PRIx64, uid);
+}
+
+void coverage_say(char *text, size_t size, const struct coverage *coverage, enum evidence evidence) {
+    double share = 100 * coverage_share(coverage);
+    share = share > 99.9 ? 99.9 : share; /* some are missing */
+    int digits = share < 1 || share > 99;
+    text[0] = '\0';
+    if (evidence != EVIDENCE_EVENTS || coverage->kept == KEPT_ALL)
+        return;
+    if (coverage->kept == KEPT_LAST)
+        snprintf(text, size, " (From the last %.*f %% of the events.)", digits, share);
+    else
+        snprintf(text, size, " (From %.*f %% of the events: the last, and samples of what was before.)", share < 1,
+                 share);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Words that sentences of all kinds are made of: ranks, times, communicators.
+ * Lives here: how one such thing is said. Must not live here: sentences; layout, escaping (render/).
+ *
+ * All cut to `size`, which is at least 1.
+ */
+#ifndef COMMTAP_FINDINGS_WORDS_H
+#define COMMTAP_FINDINGS_WORDS_H
+
+#include "analyzer/align/common_clock.h"
+#include "analyzer/job/coverage.h"
+#include "analyzer/symbols/site_labels.h"
+
+/* Appends to `text`. */
+__attribute__((format(printf, 3, 4))) void phrase(char *text, size_t size, const char *format, ...);
+
+/* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more"; ranks ascend, an unknown rank is "?". */
+void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count);
+/* The same of dumps of the clock. */
+void say_dumps(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count);
+
+/* "12.3 ms", "4.0 s". */
+void say_seconds(char *text, size_t size, int64_t ns);
+
+/* " at train_step (train.py:42)"; nothing where the call site is not known or `labels` is NULL. */
+void say_site(char *text, size_t size, struct site_labels *labels, size_t dump, uint32_t stack);
+
+/* Its name, or "communicator 00000000deadbeef" where it has none. */
+void say_communicator(char *text, size_t size, const char *name, uint64_t uid);
+
+enum { COVERAGE_TEXT = 96 };
+/* " (From the last 12 % of the events.)"; nothing where it need not be said: all is there, or the evidence is other
+ * than events. */
+void coverage_say(char *text, size_t size, const struct coverage *coverage, enum evidence evidence);
+
+#endif
