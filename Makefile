@@ -88,6 +88,9 @@ install: all
 	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
 	install -D -m 644 scripts/modulefile $(DESTDIR)$(PREFIX)/share/commtap/modulefile
 	install -D -m 644 doc/commtap.schema.json $(DESTDIR)$(PREFIX)/share/commtap/commtap.schema.json
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
+	for page in $$($(BUILD)/commtap --man); do \
+	    $(BUILD)/commtap --man $$page > $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$page || exit 1; done
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	$(BUILD)/commtap --completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/commtap
 

@@ -9,6 +9,7 @@
 
 #include "analyzer/base/text.h"
 #include "analyzer/cli/changes.h"
+#include "analyzer/cli/man_page.h"
 #include "analyzer/cli/options.h"
 
 /* clang-format off */
@@ -59,6 +60,17 @@ static int run_command(const struct command *command, int argc, char **argv) {
     return code;
 }
 
+/* One page, or, where none is named, the names of all. */
+static int print_man(const char *page) {
+    if (!page) {
+        man_print_names(stdout, commands);
+    } else if (!man_print_page(stdout, commands, page)) {
+        fprintf(stderr, "commtap: no manual page is called '%.64s' (commtap --man names them)\n", page);
+        return EXIT_USAGE;
+    }
+    return EXIT_FINE;
+}
+
 /* A full disk may show only when the last buffer is written. */
 static int flush_output(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -86,6 +98,8 @@ int main(int argc, char **argv) {
         options_print_completion(stdout, commands);
         return flush_output(EXIT_FINE);
     }
+    if (strcmp(name, "--man") == 0)
+        return flush_output(print_man(argv[2]));
     const struct command *command = find_command(name);
     return command ? flush_output(run_command(command, argc - 2, argv + 2)) : complain_unknown(name);
 }

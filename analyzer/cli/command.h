@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a subcommand is: its name, its options, its function. One option table per command is the only place where
- * its options are spelt: parsing, --help, the completion script and the usage line are expanded from it.
- * Lives here: struct command, struct option, exit codes, option rows that several commands share.
- * Must not live here: parsing (options.c), the list of commands (main.c), anything a stage below could need.
+ * its options are spelt: parsing, --help, the completion script, the manual page and the usage line are expanded from
+ * it. Lives here: struct command, struct option, exit codes, option rows that several commands share. Must not live
+ * here: parsing (options.c), the list of commands (main.c), anything a stage below could need.
  *
  * To add a command: write cmd_<name>.c defining `const struct command command_<name>`, declare it below, and add
  * its address to the table in main.c.
@@ -33,6 +33,12 @@ struct option {
     bool repeats;         /* may be given several times; otherwise the last one counts */
 };
 
+/* Something to type, and what it is good for. */
+struct example {
+    const char *line; /* the whole command line, NULL ends a table */
+    const char *doc;  /* one lowercase phrase */
+};
+
 struct options;
 struct column;
 
@@ -41,10 +47,12 @@ struct command {
     const char *summary;   /* one line for the list of commands */
     const char *arguments; /* usage of the positional arguments, as "DIR" or "[-- COMMAND...]" */
     const char *details;   /* further help, whole lines; NULL = none */
+    const char *exits;     /* what it exits with, whole lines; NULL = as all commands do (exit_meanings) */
     unsigned min_arguments, max_arguments;
     bool stops_at_argument; /* options end at the first positional argument (run) */
     const struct option *options;
-    const struct column *columns; /* of its table, for help; NULL = none */
+    const struct column *columns;   /* of its table, for help; NULL = none */
+    const struct example *examples; /* the first one stands on commtap's own page, too; NULL = none */
     /* Runs it; `options` are parsed and their counts and choices checked. Returns an enum exit_code. */
     int (*run)(const struct options *options);
 };

@@ -12,20 +12,26 @@
 #include "analyzer/base/text.h"
 #include "analyzer/render/table.h"
 
-static const struct option help_row = {.name = "help", .letter = 'h', .doc = "show this"};
+const struct option option_help = {.name = "help", .letter = 'h', .doc = "show this"};
+
+const char *const exit_meanings[EXIT_AGAIN] = {[EXIT_FINE] = "fine",
+                                               [EXIT_FINDINGS] = "findings",
+                                               [EXIT_USAGE] = "usage",
+                                               [EXIT_UNUSABLE] = "unusable input",
+                                               [EXIT_OUTPUT] = "the result could not be written"};
 
 static const struct option *find_long(const struct command *command, const char *name, size_t length) {
     for (const struct option *row = command->options; row->name; row++)
         if (strncmp(row->name, name, length) == 0 && row->name[length] == '\0')
             return row;
-    return strncmp(help_row.name, name, length) == 0 && length == 4 ? &help_row : NULL;
+    return strncmp(option_help.name, name, length) == 0 && length == 4 ? &option_help : NULL;
 }
 
 static const struct option *find_letter(const struct command *command, char letter) {
     for (const struct option *row = command->options; row->name; row++)
         if (row->letter == letter)
             return row;
-    return letter == help_row.letter ? &help_row : NULL;
+    return letter == option_help.letter ? &option_help : NULL;
 }
 
 static bool is_choice(const char *choices, const char *text) {
@@ -37,7 +43,7 @@ static bool is_choice(const char *choices, const char *text) {
 }
 
 static int complain_unknown(const struct command *command, const char *name, FILE *errors) {
-    const char *names[64] = {help_row.name};
+    const char *names[64] = {option_help.name};
     size_t count = 1;
     for (const struct option *row = command->options; row->name && count < 64; row++)
         names[count++] = row->name;
@@ -54,7 +60,7 @@ static int complain_unknown(const struct command *command, const char *name, FIL
 static int take(struct options *options, const struct option *row, const char *text, int argc, char **argv, int *i,
                 FILE *errors) {
     const char *command = options->command->name;
-    if (row == &help_row) {
+    if (row == &option_help) {
         options->help = true;
         return EXIT_FINE;
     }
@@ -248,17 +254,27 @@ static void print_left(FILE *stream, const char *text) {
         fprintf(stream, "\n%*s", HELP_COLUMN, "");
 }
 
+void option_describe(char *text, size_t size, const struct option *row) {
+    snprintf(text, size, "%s%s%s%s%s%s%s", row->doc, row->choices ? ": " : "", row->choices ? row->choices : "",
+             row->fallback ? " (default " : "", row->fallback ? row->fallback : "", row->fallback ? ")" : "",
+             row->repeats ? "; may be repeated" : "");
+}
+
 static void print_option(FILE *stream, const struct option *row) {
-    char left[64], letter[5] = "    ", doc[512];
+    char left[64], letter[5] = "    ", doc[OPTION_DOC];
     if (row->letter)
         snprintf(letter, sizeof letter, "-%c, ", row->letter);
     snprintf(left, sizeof left, "%s--%s%s%s", letter, row->name, row->argument ? " " : "",
              row->argument ? row->argument : "");
     print_left(stream, left);
-    snprintf(doc, sizeof doc, "%s%s%s%s%s%s%s%s", row->doc, row->choices ? ": " : "", row->choices ? row->choices : "",
-             row->fallback ? " (default " : "", row->fallback ? row->fallback : "", row->fallback ? ")" : "",
-             row->repeats ? "; may be repeated" : "", "");
+    option_describe(doc, sizeof doc, row);
     print_help_text(stream, doc, HELP_COLUMN, HELP_WIDTH);
+}
+
+static void print_examples(FILE *stream, const struct example *examples) {
+    fputs("\nexamples:\n", stream);
+    for (; examples->line; examples++)
+        fprintf(stream, "  %s\n      %s\n", examples->line, examples->doc);
 }
 
 static void print_columns(FILE *stream, const struct column *columns) {
@@ -276,12 +292,14 @@ static void print_columns(FILE *stream, const struct column *columns) {
 void options_print_help(FILE *stream, const struct command *command) {
     fprintf(stream, "usage: commtap %s [options]%s%s\n\n%s.\n\n", command->name, *command->arguments ? " " : "",
             command->arguments, command->summary);
-    if (command->details)
-        fprintf(stream, "%s\n", command->details);
+    if (command->details || command->exits)
+        fprintf(stream, "%s%s\n", command->details ? command->details : "", command->exits ? command->exits : "");
     fputs("options:\n", stream);
     for (const struct option *row = command->options; row->name; row++)
         print_option(stream, row);
-    print_option(stream, &help_row);
+    print_option(stream, &option_help);
+    if (command->examples)
+        print_examples(stream, command->examples);
     if (command->columns)
         print_columns(stream, command->columns);
 }
@@ -298,9 +316,12 @@ void options_print_commands(FILE *stream, const struct command *const *commands)
     }
     fputs("\n  commtap COMMAND --help    options of a command\n"
           "  commtap --version         version\n"
-          "  commtap --completion      completion script for bash: source <(commtap --completion)\n\n"
-          "exit codes: 0 fine, 1 findings, 2 usage, 3 unusable input, 4 the result could not be written\n",
+          "  commtap --completion      completion script for bash: source <(commtap --completion)\n"
+          "  commtap --man [PAGE]      a manual page, or the names of all pages\n\nexit codes:",
           stream);
+    for (int code = 0; code < EXIT_AGAIN; code++)
+        fprintf(stream, "%s %d %s", code ? "," : "", code, exit_meanings[code]);
+    fputc('\n', stream);
 }
 
 static void print_choices(FILE *stream, const char *choices) {

@@ -43,6 +43,14 @@ const char *option_next(const struct options *options, const char *name, size_t 
  * when memory is short) after one message on stderr. The caller frees with filter_free. */
 int options_filter(const struct options *options, struct filter *filter);
 
+extern const struct option option_help; /* which all commands have */
+/* By exit code, below EXIT_AGAIN: what it says, in all commands that do not say otherwise. */
+extern const char *const exit_meanings[EXIT_AGAIN];
+
+enum { OPTION_DOC = 512 };
+/* An option's meaning with its choices and default, cut to `size`. */
+void option_describe(char *text, size_t size, const struct option *row);
+
 /* Prints `commtap CMD --help`, the list of commands, and a bash completion script for all of them. */
 void options_print_help(FILE *stream, const struct command *command);
 void options_print_commands(FILE *stream, const struct command *const *commands);

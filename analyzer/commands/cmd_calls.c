@@ -159,6 +159,12 @@ static const struct option option_rows[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap calls DIR", "which lines of the program communicate"},
+    {"commtap calls --format folded --weight wait -o waits.folded DIR", "waiting times for a flame graph"},
+    {NULL, NULL},
+};
+
 const struct command command_calls = {
     .name = "calls",
     .summary = "who called which operation from where: the call tree of all ranks",
@@ -177,5 +183,6 @@ const struct command command_calls = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,
+    .examples = examples,
     .run = run,
 };

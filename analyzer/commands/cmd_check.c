@@ -285,16 +285,24 @@ static const struct option option_rows[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap check DIR", "what is damaged, lost or missing"},
+    {NULL, NULL},
+};
+
 const struct command command_check = {
     .name = "check",
     .summary = "are these dumps sound: problems with file and offset, losses, what is missing",
     .arguments = "DIR",
     .details =
+        "One line per dump, what is wrong with which file at which offset, what was lost, and what is missing.\n",
+    .exits =
         "Exits with 0 where every dump is sound (those of a killed job are), 1 where something is damaged, 3 where\n"
-        "nothing can be used.\n",
+        "nothing can be used; with 2 on wrong usage, 4 where the result could not be written.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,
     .columns = columns,
+    .examples = examples,
     .run = run,
 };

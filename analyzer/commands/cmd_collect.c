@@ -129,6 +129,12 @@ static const struct option option_rows[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap collect DIR", "dumps that a killed job left on its nodes"},
+    {"commtap collect --remove DIR", "likewise, and free their place there"},
+    {NULL, NULL},
+};
+
 const struct command command_collect = {
     .name = "collect",
     .summary = "fetch dumps that a killed job left on its nodes (commtap-collect)",
@@ -142,11 +148,12 @@ const struct command command_collect = {
         "dump on its node, now or later; one that is damaged stays. What still grows is copied as it is, and keeps "
         "its\n"
         "stub. Nothing in DIR is replaced but an earlier copy of the same dump.\n"
-        "Run it as the user of the job: root, too, collects only what is root's.\n"
-        "Exits with 0 where all is collected, 1 where something is not, or was not removed though --remove was "
-        "given.\n",
+        "Run it as the user of the job: root, too, collects only what is root's.\n",
+    .exits = "Exits with 0 where all is collected, 1 where something is not, or was not removed though --remove was\n"
+             "given; with 2 on wrong usage, 4 where memory is short.\n",
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,
+    .examples = examples,
     .run = run,
 };

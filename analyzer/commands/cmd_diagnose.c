@@ -121,6 +121,12 @@ static const struct option diagnose_options[] = {
     OPTION_END};
 /* clang-format on */
 
+static const struct example examples[] = {
+    {"commtap diagnose DIR", "what a job hangs on, while it hangs or after it was killed"},
+    {"commtap diagnose --rank 3 DIR", "also what rank 3 waits in"},
+    {NULL, NULL},
+};
+
 const struct command command_diagnose = {
     .name = "diagnose",
     .summary = "why the job hangs: who waits for whom, who is missing, deadlocks, mismatched collectives",
@@ -137,5 +143,6 @@ const struct command command_diagnose = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = diagnose_options,
+    .examples = examples,
     .run = run,
 };

@@ -302,6 +302,13 @@ static const struct option diff_options[] = {
     OPTION_DEBUG_DIR,
     OPTION_END};
 
+static const struct example examples[] = {
+    {"commtap diff BEFORE AFTER", "what became slower from one run to another"},
+    {"commtap diff --fail-on slower --threshold 10 BEFORE AFTER",
+     "for scripts: exit status 1 where something takes 10 % longer"},
+    {NULL, NULL},
+};
+
 const struct command command_diff = {
     .name = "diff",
     .summary = "two runs side by side: what became slower",
@@ -315,5 +322,6 @@ const struct command command_diff = {
     .max_arguments = 2,
     .options = diff_options,
     .columns = diff_columns,
+    .examples = examples,
     .run = run,
 };

@@ -99,10 +99,16 @@ static const struct option option_rows[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap env", "the knobs with their values here"},
+    {NULL, NULL},
+};
+
 const struct command command_env = {
     .name = "env",
     .summary = "every knob of the library: its value here, its default, its meaning",
     .arguments = "",
     .options = option_rows,
+    .examples = examples,
     .run = run,
 };

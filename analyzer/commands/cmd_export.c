@@ -191,6 +191,12 @@ static const struct option option_rows[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap export --format jsonl -o records.jsonl DIR", "every record, one JSON object per line"},
+    {"commtap export --table peers DIR", "who sent how much to whom"},
+    {NULL, NULL},
+};
+
 const struct command command_export = {
     .name = "export",
     .summary = "every record of every rank, or a table of sums, for other programs",
@@ -205,5 +211,6 @@ const struct command command_export = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = option_rows,
+    .examples = examples,
     .run = run,
 };

@@ -184,6 +184,11 @@ static const struct option import_options[] = {
     {.name = "output", .letter = 'o', .argument = "DIR", .doc = "directory for the dumps; made where it is missing"},
     OPTION_END};
 
+static const struct example examples[] = {
+    {"commtap import rank0.json.gz rank1.json.gz -o DIR", "PyTorch profiler traces, one per rank"},
+    {NULL, NULL},
+};
+
 const struct command command_import = {
     .name = "import",
     .summary = "traces of other tools as dumps, for every other command",
@@ -198,5 +203,6 @@ const struct command command_import = {
     .min_arguments = 1,
     .max_arguments = 65536,
     .options = import_options,
+    .examples = examples,
     .run = run,
 };

@@ -419,6 +419,14 @@ static const struct option report_options[] = {
             "link (20, below the mean of its type)"},
     OPTION_END};
 
+static const struct example examples[] = {
+    {"commtap report DIR", "the whole run on one page"},
+    {"commtap report --from 60 --to 120 DIR", "its second minute"},
+    {"commtap report --fail-on straggler --format json -o report.json DIR",
+     "for scripts: exit status 1 where a rank makes the others wait"},
+    {NULL, NULL},
+};
+
 const struct command command_report = {
     .name = "report",
     .summary = "the one-page answer: what is wrong, who makes the others wait, what communication costs",
@@ -433,5 +441,6 @@ const struct command command_report = {
     .min_arguments = 1,
     .max_arguments = 1,
     .options = report_options,
+    .examples = examples,
     .run = run,
 };

@@ -367,6 +367,13 @@ static const struct option run_options[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap run -o DIR -- mpirun -n 64 ./train", "around a launcher, which hands the library on to its ranks"},
+    {"srun -n 64 commtap run -o DIR -- ./train", "under a launcher"},
+    {"commtap run -o DIR -e COMMTAP_STACK=off -- mpirun -n 64 ./train", "with a knob set: without call stacks"},
+    {NULL, NULL},
+};
+
 const struct command command_run = {
     .name = "run",
     .summary = "run a job under commtap",
@@ -375,12 +382,13 @@ const struct command command_run = {
                "starts: `commtap run -- mpirun -n 4 ./app` and `mpirun -n 4 commtap run -o DIR -- ./app` both work.\n"
                "Programs built with GCC's AddressSanitizer refuse preloaded libraries; so that they run all the same,\n"
                "verify_asan_link_order=0 is added to ASAN_OPTIONS.\n"
-               "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n"
-               "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
-               "command, 126 when it cannot be started.\n",
+               "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n",
+    .exits = "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
+             "command, 126 when it cannot be started.\n",
     .min_arguments = 1,
     .max_arguments = UINT_MAX,
     .stops_at_argument = true,
     .options = run_options,
+    .examples = examples,
     .run = run,
 };

@@ -167,6 +167,13 @@ static const struct option step_options[] = {
     OPTION_THREADS,
     OPTION_END};
 
+static const struct example examples[] = {
+    {"commtap steps DIR", "what filled the steps, rank by rank"},
+    {"commtap steps --by step --sort longest_seconds DIR", "the longest steps first"},
+    {"commtap steps --anchor MPI_Barrier DIR", "steps that go from one barrier to the next"},
+    {NULL, NULL},
+};
+
 const struct command command_steps = {
     .name = "steps",
     .summary = "the job's iterations: how long, and what filled them",
@@ -180,5 +187,6 @@ const struct command command_steps = {
     .max_arguments = 1,
     .options = step_options,
     .columns = step_columns,
+    .examples = examples,
     .run = run,
 };

@@ -164,6 +164,12 @@ static const struct option straggler_options[] = {
     OPTION_DEBUG_DIR,
     OPTION_END};
 
+static const struct example examples[] = {
+    {"commtap stragglers DIR", "who waits for whom, rank by rank"},
+    {"commtap stragglers --sort caused_seconds DIR", "the ranks that cost the others most on top"},
+    {NULL, NULL},
+};
+
 const struct command command_stragglers = {
     .name = "stragglers",
     .summary = "who made whom wait, rank by rank",
@@ -180,5 +186,6 @@ const struct command command_stragglers = {
     .max_arguments = 1,
     .options = straggler_options,
     .columns = rank_columns,
+    .examples = examples,
     .run = run,
 };

@@ -322,6 +322,13 @@ static const struct option option_rows[] = {
     OPTION_END,
 };
 
+static const struct example examples[] = {
+    {"commtap summary DIR", "what each operation cost, by message size and communicator"},
+    {"commtap summary --by op,rank --op 'all*' DIR", "collectives that involve all, rank by rank"},
+    {"commtap summary --compat deepspeed DIR", "the tables of DeepSpeed's comms logger"},
+    {NULL, NULL},
+};
+
 const struct command command_summary = {
     .name = "summary",
     .summary = "what each operation cost, over all ranks",
@@ -334,5 +341,6 @@ const struct command command_summary = {
     .max_arguments = 1,
     .options = option_rows,
     .columns = summary_columns,
+    .examples = examples,
     .run = run,
 };

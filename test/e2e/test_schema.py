@@ -234,6 +234,7 @@ def test_further_keys_are_no_error_to_readers(samples):
     (["report", "x"], None), (["report", "--format", "json", "x"], "report"), (["report", "x", "--format=json"], "report"),
     (["export", "--table", "peers", "x"], None), (["export", "--format=jsonl", "x"], "export_record"),
     (["summary", "--compat=deepspeed", "--format", "json", "x"], "deepspeed"),
+    (["report", "--format", "json", "--help"], None),
 ])
 def test_the_command_line_says_what_to_expect(words, name):
     assert schema.definition_of(words) == name

@@ -61,13 +61,11 @@ def value_of(words, option, otherwise):
 def definition_of(words):
     """Name of the definition that the output of this command line meets; None where it is no JSON."""
     command, form = words[0], value_of(words, "--format", "text")
+    if "--help" in words or form not in ("json", "jsonl", "commdebug"):
+        return None
     if form == "jsonl":
         return "export_" + value_of(words, "--table", "records").removesuffix("s")
-    if form == "commdebug":
-        return "commdebug"
-    if form != "json":
-        return None
-    return value_of(words, "--compat", command)
+    return "commdebug" if form == "commdebug" else value_of(words, "--compat", command)
 
 
 def likeness(row):
