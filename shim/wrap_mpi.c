@@ -257,7 +257,7 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
         f->failed = true;
         f->flags |= FLAG_FAILED;
         f->result = (uint8_t)result;
-        f->error = (int)result;
+        mpi_tail(f)->error = (int)result;
     }
     after(f);
     if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
@@ -288,12 +288,12 @@ MPI_HANDLERS(X)
 /* The word before the first argument is what a row's position 0, "has none", finds. */
 #define THROUGH(index, arity, kind, profiling)                                                                         \
     uintptr_t words[] = {0, V##arity}, *a = words + 1;                                                                 \
-    struct call_frame f;                                                                                               \
+    struct mpi_frame f;                                                                                                \
     any_function real =                                                                                                \
-        enter_##kind(&f, index, profiling, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());           \
+        enter_##kind(&f.call, index, profiling, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());      \
     uintptr_t result = real(A##arity);                                                                                 \
-    if (f.self)                                                                                                        \
-        leave_##kind(&f, result);                                                                                      \
+    if (f.call.self)                                                                                                   \
+        leave_##kind(&f.call, result);                                                                                 \
     return result;
 
 /* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */

@@ -10,12 +10,12 @@
 
 #include "shim/base/arguments.h"
 #include "shim/intercept/activate.h"
-#include "shim/intercept/call_frame.h"
 #include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_operations.h"
 
@@ -113,7 +113,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     f->pc = frame[1];
     f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];
-    f->function = (void *)real;
+    nccl_tail(f)->function = (void *)real;
     before(f);
     self->frame = f;
     if (kind != KIND_NCCL_COLLECTIVE) /* these have read it, to number themselves */
@@ -127,9 +127,9 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
     f->t1 = ticks();
     __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
     self->slot->last_leave = f->t1;
-    f->in_progress = (int)result == NCCL_IN_PROGRESS;
+    nccl_tail(f)->in_progress = (int)result == NCCL_IN_PROGRESS;
     if (unlikely((int)result != NCCL_SUCCESS)) {
-        f->failed = !f->in_progress;
+        f->failed = !nccl_tail(f)->in_progress;
         f->flags |= f->failed ? FLAG_FAILED : 0;
         f->result = (uint8_t)result;
     }
@@ -165,12 +165,12 @@ NCCL_HANDLERS(X)
 /* `how` is empty, or ID. The word before the first argument is what a row's position 0, "has none", finds. */
 #define THROUGH(index, entry, how, arity, kind)                                                                        \
     uintptr_t words[] = {0, how##V##arity}, *a = words + 1;                                                            \
-    struct call_frame f;                                                                                               \
+    struct nccl_frame f;                                                                                               \
     any_function real =                                                                                                \
-        enter_##kind(&f, index, entry, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());               \
+        enter_##kind(&f.call, index, entry, a, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa());          \
     uintptr_t result = ((uintptr_t(*)(how##P##arity))real)(how##A##arity);                                             \
-    if (f.self)                                                                                                        \
-        leave_##kind(&f, result);                                                                                      \
+    if (f.call.self)                                                                                                   \
+        leave_##kind(&f.call, result);                                                                                 \
     return result;
 
 #define ENTRY_OF_COPY(name, copy, how, arity, kind)                                                                    \

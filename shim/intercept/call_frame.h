@@ -2,7 +2,8 @@
  *
  * One intercepted call on its way through: what the handlers before and after the real function share.
  * Lives here: the frame, the recording of a finished call.
- * Must not live here: what a particular kind of call does, anything about one library's handles (mpi/, nccl/).
+ * Must not live here: what a particular kind of call does, anything about one library's handles or calls: their frames
+ * begin with this one and go on with a tail of their own (mpi/mpi_frame.h, nccl/nccl_frame.h).
  */
 #ifndef COMMTAP_SHIM_INTERCEPT_CALL_FRAME_H
 #define COMMTAP_SHIM_INTERCEPT_CALL_FRAME_H
@@ -19,9 +20,6 @@
 #include "shim/record/recorder.h"
 #include "shim/record/verbose.h"
 #include "shim/stacks/stacks.h"
-
-struct gpu_span;
-struct kernel_span;
 
 struct call_frame {
     struct thread *self; /* NULL: this call is only forwarded */
@@ -40,30 +38,12 @@ struct call_frame {
     uint32_t stack;
     uint16_t id; /* of the call */
     uint16_t flags;
-    uint8_t kind, dtype, redop, result;
+    uint8_t told; /* the library has told of it by itself, too. (In a record its kind stands here.) */
+    uint8_t dtype, redop, result;
 
     uint8_t peer_class;
     bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
     bool failed; /* the real function returned an error */
-    bool root;
-    bool plugged;     /* NCCL's profiler plugin was told of it */
-    uint8_t topology; /* creations: of the new communicator */
-
-    /* kinds that need more */
-    uint32_t ordinal; /* creations: of the new object; Sendrecv: of the received message */
-    struct communicator *parent;
-    int error;          /* what the real function returned, where it failed */
-    uintptr_t handle;   /* object or request named before the call, gone after it */
-    uintptr_t *handles; /* arrays of requests, copied: the call clears the job's */
-    uint32_t n;
-    uint64_t status[4]; /* stands in for an ignored status */
-
-    /* NCCL */
-    const void *function; /* the real one */
-    void *stream;
-    struct gpu_span *span;      /* around the call itself: outside of a group, or on one rank */
-    struct kernel_span *kernel; /* the same where stamps from inside kernels tell times */
-    bool in_progress;           /* a non-blocking communicator: the library goes on in a thread of its own */
 };
 
 static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {
@@ -76,8 +56,8 @@ static inline void frame_set_comm(struct call_frame *f, struct communicator *com
     f->comm_index = comm ? comm->index : COMM_NONE;
 }
 
-_Static_assert(offsetof(struct call_frame, ordinal) - offsetof(struct call_frame, bytes) == SHAPE_FACTS,
-               "a frame's facts lie together");
+_Static_assert(sizeof(struct call_frame) - offsetof(struct call_frame, bytes) == SHAPE_FACTS,
+               "a frame's facts lie together, at its end");
 
 /* A frame of a call like an earlier one, whose facts it takes over; without one (NULL) it has neither communicator nor
  * bytes yet. */

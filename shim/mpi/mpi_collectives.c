@@ -14,15 +14,16 @@
 static void find_root(struct call_frame *f) {
     int32_t root = (int32_t)argument(f, f->call->root);
     const struct communicator *comm = f->comm;
+    bool is_root;
     f->peer = root;
     if (comm && comm->kind == COMMUNICATOR_INTER) {
-        f->root = root == mpi_abi.root;
+        is_root = root == mpi_abi.root;
         if (root < 0)
-            f->peer = f->root ? PEER_ROOT : PEER_NULL;
+            f->peer = is_root ? PEER_ROOT : PEER_NULL;
     } else {
-        f->root = comm && root == comm->rank;
+        is_root = comm && root == comm->rank;
     }
-    if (f->root) {
+    if (is_root) {
         f->flags |= FLAG_ROOT;
         f->peer_class = PEER_CLASS_ROOT;
     }
@@ -31,7 +32,7 @@ static void find_root(struct call_frame *f) {
 static uint64_t bytes_of(const struct call_frame *f, bool ask) {
     if (f->peer == PEER_NULL) /* an intercommunicator's bystander: no argument but root is significant */
         return 0;
-    return mpi_bytes(f->call, f->a, f->comm, f->root, ask);
+    return mpi_bytes(f->call, f->a, f->comm, (f->flags & FLAG_ROOT) != 0, ask);
 }
 
 /* What all ranks must agree on: the function, large counts or not; the root, a predefined reduction, the size where one
@@ -71,7 +72,7 @@ void collective_find_facts(struct call_frame *f) {
  * that never made the call. Where a call that did communicate fails, the others have counted it too, and it keeps its
  * number. What only begins an operation has not communicated when it returns an error. */
 static bool takes_part(const struct call_frame *f, bool only_begins) {
-    return likely(!f->failed) || !(only_begins || mpi_library_refused(f->error));
+    return likely(!f->failed) || !(only_begins || mpi_library_refused(mpi_tail(f)->error));
 }
 
 static void withdraw(struct call_frame *f) {
@@ -149,10 +150,10 @@ void comm_create_before(struct call_frame *f) {
 
 void comm_create_after(struct call_frame *f) {
     if (takes_part(f, false))
-        f->ordinal = communicator_count_creation(f->comm);
+        mpi_tail(f)->ordinal = communicator_count_creation(f->comm);
     if (!f->failed) {
         struct creation creation = {.call = f->call->id, .parent = f->comm, .topology = new_topology(f)};
-        communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, f->ordinal);
+        communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, mpi_tail(f)->ordinal);
     }
     collective_after(f);
 }
@@ -190,9 +191,9 @@ void comm_idup_after(struct call_frame *f) {
         emit_refused(f);
         return;
     }
-    f->ordinal = communicator_count_creation(f->comm);
+    mpi_tail(f)->ordinal = communicator_count_creation(f->comm);
     settle(f);
-    f->topology = new_topology(f);
+    mpi_tail(f)->topology = new_topology(f);
     operation_posted(f, REQUEST_COLLECTIVE | REQUEST_CREATES);
 }
 
@@ -234,15 +235,15 @@ static void still_there(struct call_frame *f) {
 }
 
 void comm_free_before(struct call_frame *f) {
-    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
-    free_before(f, communicator_find(f->handle));
+    mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->output), 0);
+    free_before(f, communicator_find(mpi_tail(f)->handle));
 }
 
 /* Where the library tells us, this has happened inside the call. */
 void comm_free_after(struct call_frame *f) {
     if (!f->failed && !communicators_are_watched())
-        communicator_forget(&handle_maps->communicators, f->handle);
-    if (f->comm && communicator_find(f->handle) == f->comm && f->comm->index == f->comm_index)
+        communicator_forget(&handle_maps->communicators, mpi_tail(f)->handle);
+    if (f->comm && communicator_find(mpi_tail(f)->handle) == f->comm && f->comm->index == f->comm_index)
         still_there(f);
     f->comm = NULL; /* its place may already hold another one */
     emit_call(f);
@@ -252,13 +253,13 @@ void comm_free_after(struct call_frame *f) {
 static void hide_before(struct call_frame *f, struct handle_map *map, struct communicator *sequence) {
     free_before(f, sequence);
     if (sequence)
-        communicator_hide(map, f->handle);
+        communicator_hide(map, mpi_tail(f)->handle);
 }
 
 static void drop_after(struct call_frame *f, struct handle_map *map, uintptr_t handle_now) {
-    if (f->comm && f->failed && handle_now == f->handle) {
+    if (f->comm && f->failed && handle_now == mpi_tail(f)->handle) {
         still_there(f);
-        communicator_show_again(map, f->handle, f->comm);
+        communicator_show_again(map, mpi_tail(f)->handle, f->comm);
     } else if (f->comm) {
         communicator_drop_hidden(f->comm);
     }
@@ -267,8 +268,8 @@ static void drop_after(struct call_frame *f, struct handle_map *map, uintptr_t h
 }
 
 void win_free_before(struct call_frame *f) {
-    f->handle = mpi_handle_at(argument(f, f->call->output), 0);
-    hide_before(f, &handle_maps->windows, window_find(f->handle));
+    mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->output), 0);
+    hide_before(f, &handle_maps->windows, window_find(mpi_tail(f)->handle));
 }
 
 void win_free_after(struct call_frame *f) {
@@ -282,8 +283,8 @@ static uintptr_t file_handle(const struct call_frame *f) {
 }
 
 void file_close_before(struct call_frame *f) {
-    f->handle = file_handle(f);
-    hide_before(f, &handle_maps->files, file_find(f->handle));
+    mpi_tail(f)->handle = file_handle(f);
+    hide_before(f, &handle_maps->files, file_find(mpi_tail(f)->handle));
 }
 
 void file_close_after(struct call_frame *f) {

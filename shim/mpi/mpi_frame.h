@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the handlers of all MPI calls share beyond the frame.
- * Lives here: arguments that mean an MPI object.
+ * What the handlers of all MPI calls share beyond the frame of all calls.
+ * Lives here: the frame's tail, arguments that mean an MPI object.
  * Must not live here: what a particular kind of call does (mpi_*.c).
  */
 #ifndef COMMTAP_MPI_FRAME_H
@@ -11,6 +11,23 @@
 #include "shim/mpi/mpi_abi.h"
 #include "shim/mpi/mpi_bytes.h"
 #include "shim/mpi/requests.h"
+
+/* A call of MPI's. What only some kinds need is not set at its beginning. */
+struct mpi_frame {
+    struct call_frame call;
+    uint32_t ordinal;   /* creations: of the new object; Sendrecv: of the received message */
+    int error;          /* what the real function returned, where it failed */
+    uintptr_t handle;   /* object or request named before the call, gone after it */
+    uintptr_t *handles; /* arrays of requests, copied: the call clears the job's */
+    uint32_t n;
+    uint8_t topology;   /* creations: of the new communicator */
+    uint64_t status[4]; /* stands in for an ignored status */
+};
+
+/* Every frame that a handler of MPI's calls gets begins a struct mpi_frame (wrap_mpi.c). */
+static inline struct mpi_frame *mpi_tail(const struct call_frame *f) {
+    return (struct mpi_frame *)f;
+}
 
 /* The status argument, NULL when the job ignores it. */
 static inline const void *status_argument(const struct call_frame *f) {

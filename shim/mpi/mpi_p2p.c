@@ -123,7 +123,7 @@ void recv_after(struct call_frame *f) {
 void sendrecv_before(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     int32_t source = source_argument(f, f->call->peer2), tag = tag_argument(f, f->call->tag2);
-    f->ordinal = receive_ordinal(f, source, tag);
+    mpi_tail(f)->ordinal = receive_ordinal(f, source, tag);
     f->flags = 0;
     set_destination(f);
     f->tag = (int32_t)argument(f, f->call->tag);
@@ -133,13 +133,13 @@ void sendrecv_before(struct call_frame *f) {
         f->seq = ordinal_next(f->comm_index, f->peer, f->tag, true);
     if (source == PEER_ANY || tag == TAG_ANY)
         want_status(f);
-    f->n = f->op; /* the slot tells the source instead, until the call returns */
+    mpi_tail(f)->n = f->op; /* the slot tells the source instead, until the call returns */
     f->op = (uint32_t)source;
     f->flags |= FLAG_RECV;
 }
 
 static void sendrecv_forget_source(struct call_frame *f) {
-    f->op = f->n;
+    f->op = mpi_tail(f)->n;
     f->flags &= (uint16_t)~FLAG_RECV;
 }
 
@@ -147,7 +147,7 @@ static struct call_frame received_half(const struct call_frame *f) {
     struct call_frame half = *f;
     half.flags = FLAG_RECEIVE_HALF;
     set_source(&half, f->call->peer2, f->call->tag2);
-    half.seq = f->ordinal;
+    half.seq = mpi_tail(f)->ordinal;
     if (half.seq == SEQ_NONE)
         half.flags |= FLAG_ORDINAL_UNKNOWN;
     half.bytes = mpi_bytes_second(f->call, f->a, !f->failed);
@@ -277,9 +277,9 @@ void mprobe_after(struct call_frame *f) {
 
 /* The message carries communicator, source and tag; only the status tells. */
 void mrecv_before(struct call_frame *f) {
-    f->handle = mpi_handle_at(argument(f, f->call->message), 0);
-    frame_set_comm(f, (struct communicator *)handle_map_get(&handle_maps->messages, f->handle));
-    f->peer = f->handle == mpi_abi.message_no_proc ? PEER_NULL : PEER_ANY;
+    mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->message), 0);
+    frame_set_comm(f, (struct communicator *)handle_map_get(&handle_maps->messages, mpi_tail(f)->handle));
+    f->peer = mpi_tail(f)->handle == mpi_abi.message_no_proc ? PEER_NULL : PEER_ANY;
     f->tag = TAG_ANY;
     f->flags |= FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN;
     f->peer_class = class_of(f, f->peer);
@@ -289,13 +289,13 @@ void mrecv_before(struct call_frame *f) {
 }
 
 void mrecv_after(struct call_frame *f) {
-    handle_map_remove(&handle_maps->messages, f->handle);
+    handle_map_remove(&handle_maps->messages, mpi_tail(f)->handle);
     take_received(f);
     emit_call(f);
     add_peer(f, FLAG_RECV);
 }
 
 void imrecv_after(struct call_frame *f) {
-    handle_map_remove(&handle_maps->messages, f->handle);
+    handle_map_remove(&handle_maps->messages, mpi_tail(f)->handle);
     irecv_after(f);
 }

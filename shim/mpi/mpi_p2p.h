@@ -25,7 +25,7 @@ static inline int32_t tag_argument(const struct call_frame *f, uint8_t position)
 /* Only a status tells what a wildcard matched: an ignored one is replaced by ours. */
 static inline void want_status(struct call_frame *f) {
     if (f->call->status && argument(f, f->call->status) == mpi_abi.status_ignore)
-        f->a[f->call->status - 1] = (uintptr_t)f->status;
+        f->a[f->call->status - 1] = (uintptr_t)mpi_tail(f)->status;
 }
 
 /* A message's number in its channel, which the shape knows while the tag stays the same. */

@@ -196,8 +196,8 @@ static inline void fill_entry(struct pending *e, struct request_private *p, cons
     p->shape_serial = f->shape ? f->shape->serial : 0;
     if (unlikely(traits & REQUEST_CREATES)) {
         p->output = argument(f, f->call->output);
-        p->ordinal = f->ordinal;
-        p->topology = f->topology;
+        p->ordinal = mpi_tail(f)->ordinal;
+        p->topology = mpi_tail(f)->topology;
     }
 }
 
@@ -371,12 +371,12 @@ void wait_before(struct call_frame *f) {
     if (unlikely(!f->shape))
         remember_frame(f, 0);
     count_up(&requests.waits);
-    f->n = 1;
-    f->handle = mpi_handle_at(argument(f, f->call->request), 0);
-    f->handles = &f->handle;
+    mpi_tail(f)->n = 1;
+    mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->request), 0);
+    mpi_tail(f)->handles = &mpi_tail(f)->handle;
     if (unlikely(__atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED)))
-        want_statuses(f, f->status);
-    uint32_t index = is_null(f->handle) ? REQUEST_NO_ENTRY : request_find(f->handle);
+        want_statuses(f, mpi_tail(f)->status);
+    uint32_t index = is_null(mpi_tail(f)->handle) ? REQUEST_NO_ENTRY : request_find(mpi_tail(f)->handle);
     if (likely(index != REQUEST_NO_ENTRY))
         f->op = request_entry(index)->op; /* what it waits for, should it never return */
 }
@@ -390,8 +390,8 @@ static uint32_t op_of(uintptr_t handle) {
 static inline void copy_list(struct call_frame *f, uintptr_t list) {
     uintptr_t first = 0, last = 0;
     uint32_t live = 0;
-    for (uint32_t i = 0; i < f->n; i++) {
-        uintptr_t handle = f->handles[i] = mpi_handle_at(list, i);
+    for (uint32_t i = 0; i < mpi_tail(f)->n; i++) {
+        uintptr_t handle = mpi_tail(f)->handles[i] = mpi_handle_at(list, i);
         if (is_null(handle))
             continue;
         last = handle;
@@ -411,11 +411,11 @@ void waits_before(struct call_frame *f) {
     count_up(&requests.waits);
     uint32_t n = request_count(f);
     bool any = __atomic_load_n(&requests.wildcards, __ATOMIC_RELAXED) != 0;
-    size_t handles = ((size_t)n * sizeof *f->handles + 15) & ~(size_t)15;
+    size_t handles = ((size_t)n * sizeof *mpi_tail(f)->handles + 15) & ~(size_t)15;
     size_t statuses = any ? (returns_one_status(f->call) ? 1u : (size_t)n) * mpi_abi.status_bytes : 0;
     char *room = thread_scratch(f->self, handles + statuses + 64);
-    f->n = room ? n : 0;
-    f->handles = (uintptr_t *)room;
+    mpi_tail(f)->n = room ? n : 0;
+    mpi_tail(f)->handles = (uintptr_t *)room;
     copy_list(f, argument(f, f->call->request));
     if (any && room)
         want_statuses(f, room + handles);
@@ -450,7 +450,7 @@ static struct completed find_completed(const struct call_frame *f) {
         done.count = count > 0 ? (uint32_t)count : 0;
         return done;
     default:
-        done.count = f->n;
+        done.count = mpi_tail(f)->n;
         return done;
     }
 }
@@ -471,26 +471,26 @@ static ALWAYS_INLINE void complete_requests(struct call_frame *f, const struct c
     struct completion c = {.t1 = f->t1, .wait = f->t1 - f->t0, .observed = true, .timed = true};
     for (uint32_t k = 0; k < done->count; k++) {
         uint32_t i = done->indices ? (uint32_t)done->indices[k] : k;
-        if (i >= f->n || is_null(f->handles[i]))
+        if (i >= mpi_tail(f)->n || is_null(mpi_tail(f)->handles[i]))
             continue;
-        uint32_t index = claim_waited(f, f->handles[i]);
+        uint32_t index = claim_waited(f, mpi_tail(f)->handles[i]);
         if (index == REQUEST_NO_ENTRY)
             continue;
         if (statuses)
             c.status = statuses + (size_t)(done->statuses_by_order ? k : i) * mpi_abi.status_bytes;
-        complete_claimed(f->self, index, f->handles[i], &c);
+        complete_claimed(f->self, index, mpi_tail(f)->handles[i], &c);
     }
 }
 
 /* After an error only requests whose handles are gone are known to be over. */
 static void complete_failed(struct call_frame *f) {
-    struct completion c = {.t1 = f->t1, .failed = f->n == 1, .observed = true, .timed = true};
-    for (uint32_t i = 0; i < f->n; i++) {
-        if (is_null(f->handles[i]) || !is_null(mpi_handle_at(argument(f, f->call->request), i)))
+    struct completion c = {.t1 = f->t1, .failed = mpi_tail(f)->n == 1, .observed = true, .timed = true};
+    for (uint32_t i = 0; i < mpi_tail(f)->n; i++) {
+        if (is_null(mpi_tail(f)->handles[i]) || !is_null(mpi_handle_at(argument(f, f->call->request), i)))
             continue;
-        uint32_t index = claim_waited(f, f->handles[i]);
+        uint32_t index = claim_waited(f, mpi_tail(f)->handles[i]);
         if (index != REQUEST_NO_ENTRY)
-            complete_entry(f->self, index, f->handles[i], &c);
+            complete_entry(f->self, index, mpi_tail(f)->handles[i], &c);
     }
 }
 
@@ -500,7 +500,7 @@ void waitall_after(struct call_frame *f) {
         wait_after(f);
         return;
     }
-    const struct completed done = {.count = f->n};
+    const struct completed done = {.count = mpi_tail(f)->n};
     f->op = 0;
     f->seq = SEQ_NONE;
     f->tag = TAG_NONE;
@@ -531,18 +531,18 @@ void wait_after(struct call_frame *f) {
 /* ---- freeing, cancelling, looking ------------------------------------------------------------ */
 
 void request_free_before(struct call_frame *f) {
-    f->handle = mpi_handle_at(argument(f, f->call->request), 0);
+    mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->request), 0);
 }
 
 void request_free_after(struct call_frame *f) {
     struct completion c = {.t1 = f->t1, .observed = false};
-    uint32_t index = f->failed || is_null(f->handle) ? REQUEST_NO_ENTRY : request_claim(f->handle);
+    uint32_t index = f->failed || is_null(mpi_tail(f)->handle) ? REQUEST_NO_ENTRY : request_claim(mpi_tail(f)->handle);
     emit_call(f);
     if (index == REQUEST_NO_ENTRY)
         return;
     bool persistent = request_entry(index)->persistent;
     if (request_entry(index)->active)
-        complete_entry(f->self, index, f->handle, &c);
+        complete_entry(f->self, index, mpi_tail(f)->handle, &c);
     if (persistent)
         request_release(index);
 }

@@ -176,7 +176,7 @@ static void begin_creation(const struct call_frame *f, struct nccl_creation *cre
     *creation = (struct nccl_creation){.output = (const uintptr_t *)argument(f, f->call->output),
                                        .rank = RANK_UNKNOWN,
                                        .local = 1,
-                                       .copy = nccl_copy_of_function(f->function),
+                                       .copy = nccl_copy_of_function(nccl_tail(f)->function),
                                        .call = f->id};
     if (name)
         copy_text(creation->name, sizeof creation->name, name);
@@ -186,7 +186,7 @@ static void begin_creation(const struct call_frame *f, struct nccl_creation *cre
 static void created(struct call_frame *f, struct communicator *parent, const struct nccl_creation *creation) {
     if (group_is_open(f->self))
         group_add_creation(f->self, creation);
-    else if (f->in_progress && parent) {
+    else if (nccl_tail(f)->in_progress && parent) {
         parent->nccl.child = *creation;
         parent->nccl.creating = true;
     } else
@@ -231,7 +231,7 @@ void nccl_init_all_after(struct call_frame *f) {
 void nccl_child_before(struct call_frame *f) {
     uintptr_t parent = argument(f, f->call->comm);
     frame_set_comm(f, parent ? nccl_communicator_find(parent) : NULL);
-    f->ordinal = f->comm ? count_up(&f->comm->creations) : 0;
+    nccl_tail(f)->ordinal = f->comm ? count_up(&f->comm->creations) : 0;
 }
 
 static void begin_child(const struct call_frame *f, struct nccl_creation *creation, enum nccl_child how,
@@ -240,7 +240,7 @@ static void begin_child(const struct call_frame *f, struct nccl_creation *creati
     begin_creation(f, creation);
     creation->device = parent ? parent->nccl.device : gpu_attach_device();
     creation->parent_uid = parent ? parent->uid : 0;
-    creation->uid = nccl_uid_of_child(creation->parent_uid, how, f->ordinal, color);
+    creation->uid = nccl_uid_of_child(creation->parent_uid, how, nccl_tail(f)->ordinal, color);
     creation->flags = parent ? parent->flags & COMMUNICATOR_UID_UNSURE : COMMUNICATOR_UID_UNSURE;
 }
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "shim/comm/communicators.h"
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_state.h"
 
 #define NCCL_NO_COLOR (-1)

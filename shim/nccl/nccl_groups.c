@@ -70,7 +70,7 @@ static void become_group(struct group_launch *launch, struct thread *self) {
 }
 
 void group_join(struct group_launch *launch, struct call_frame *f) {
-    group_note_stream(launch, f->stream);
+    group_note_stream(launch, nccl_tail(f)->stream);
     if (launch->operations++ == 0) {
         nccl_fill_launch(&launch->facts, f);
         return;
@@ -168,7 +168,7 @@ static void finish_launch(const struct call_frame *f, struct group_launch *launc
             amend_record(f->self->lane, launch->first_ticket, NULL, FLAG_CAPTURED);
     }
     launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
-    nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, f->in_progress);
+    nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, nccl_tail(f)->in_progress);
     if (launch->group_op)
         record_group(f, launch, flags);
 }

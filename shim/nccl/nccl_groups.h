@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_state.h"
 
 #define GROUP_LAUNCHES  64u /* communicators of one group; the operations of further ones are not timed */

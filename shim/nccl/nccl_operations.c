@@ -85,10 +85,10 @@ static void find_facts(struct call_frame *f) {
 static void begin_operation(struct call_frame *f) {
     if (unlikely(!f->shape))
         find_facts(f);
-    f->stream = (void *)argument(f, f->call->stream);
+    nccl_tail(f)->stream = (void *)argument(f, f->call->stream);
     f->op = nccl_next_op();
-    f->span = NULL;
-    f->kernel = NULL;
+    nccl_tail(f)->span = NULL;
+    nccl_tail(f)->kernel = NULL;
     if (f->comm && unlikely(f->comm->nccl.launching))
         nccl_drop_launching(f->comm);
 }
@@ -165,7 +165,7 @@ static bool runs_alone(const struct call_frame *f) {
 
 static void begin_launch(struct call_frame *f) {
     if (f->comm && runs_alone(f))
-        f->span = gpu_span_begin(f->comm->nccl.device, f->stream, 1);
+        nccl_tail(f)->span = gpu_span_begin(f->comm->nccl.device, nccl_tail(f)->stream, 1);
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */
@@ -226,9 +226,9 @@ void nccl_count_call(const struct call_frame *f) {
 /* ---- what all operations share --------------------------------------------------------------- */
 
 static void settle_unseen(struct call_frame *f) {
-    if (f->in_progress) /* not to be asked anything now */
+    if (nccl_tail(f)->in_progress) /* not to be asked anything now */
         return;
-    frame_set_comm(f, nccl_register_unseen(argument(f, f->call->comm), f->function));
+    frame_set_comm(f, nccl_register_unseen(argument(f, f->call->comm), nccl_tail(f)->function));
     f->bytes = nccl_bytes(f->call, f->a, f->comm ? f->comm->size : 0);
 }
 
@@ -244,17 +244,17 @@ static void operation_after(struct call_frame *f) {
     if (unlikely(is_gone(f)))
         f->comm = NULL;
     if (unlikely(f->failed || !f->comm)) {
-        gpu_span_drop(f->span);
-        kernel_span_drop(f->kernel);
-    } else if (!f->span && !f->kernel && f->comm->nccl.device < 0 && runs_alone(f)) {
+        gpu_span_drop(nccl_tail(f)->span);
+        kernel_span_drop(nccl_tail(f)->kernel);
+    } else if (!nccl_tail(f)->span && !nccl_tail(f)->kernel && f->comm->nccl.device < 0 && runs_alone(f)) {
         if (f->flags & FLAG_COLLECTIVE)
             progress_without_times(f->comm->progress);
     } else if (runs_alone(f)) {
         struct gpu_launch facts;
-        if (gpu_span_is_captured(f->span) || (f->kernel && f->kernel->captured))
+        if (gpu_span_is_captured(nccl_tail(f)->span) || (nccl_tail(f)->kernel && nccl_tail(f)->kernel->captured))
             f->flags |= FLAG_CAPTURED;
         nccl_fill_launch(&facts, f);
-        nccl_launched(f->comm, f->span, f->kernel, &facts, f->in_progress);
+        nccl_launched(f->comm, nccl_tail(f)->span, nccl_tail(f)->kernel, &facts, nccl_tail(f)->in_progress);
     } else if ((launch = group_find_launch(f->self, f->comm))) {
         group_join(launch, f);
     }
@@ -280,7 +280,7 @@ void nccl_collective_before(struct call_frame *f) {
         return;
     number_collective(f);
     begin_launch(f);
-    if (f->span) /* recording a start event is not the library's time */
+    if (nccl_tail(f)->span) /* recording a start event is not the library's time */
         f->t0 = ticks();
 }
 

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "shim/gpu/timing.h"
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 
 /* Message size in the sense of nccl-tests. `ranks` = size of the communicator, 0 = unknown: BYTES_UNKNOWN where the
  * formula needs it, or where the datatype is not known (pure). */

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 
 /* Opens the section, a row per function of NCCL; false when there is no room. */
 bool sensors_begin(void);

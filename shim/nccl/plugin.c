@@ -11,7 +11,7 @@
 #include "shim/base/self_path.h"
 #include "shim/gpu/harvester.h"
 #include "shim/intercept/activate.h"
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_groups.h"
@@ -237,8 +237,8 @@ static void count_unseen(const char *function) {
 
 /* Once per call: a function may be made of several of the library's own. */
 static void count_seen(struct call_frame *f) {
-    struct sensor_row *row = f->plugged ? NULL : sensor_row(f->call);
-    f->plugged = true;
+    struct sensor_row *row = f->told ? NULL : sensor_row(f->call);
+    f->told = 1;
     if (row)
         __atomic_fetch_add(&row->plugged, 1, __ATOMIC_RELAXED);
 }
@@ -252,7 +252,7 @@ static void count(struct call_frame *f, const char *function) {
 
 /* The launch that an operation of this call belongs to. */
 static struct kernel_span *span_of_call(struct call_frame *f) {
-    struct kernel_span **place = &f->kernel;
+    struct kernel_span **place = &nccl_tail(f)->kernel;
     if (group_is_open(f->self)) {
         struct group_launch *launch = group_find_launch(f->self, f->comm);
         if (!launch)

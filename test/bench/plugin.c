@@ -12,7 +12,7 @@
 
 #include "shim/gpu/kernel_times.h"
 #include "shim/intercept/activate.h"
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/plugin.h"
@@ -27,7 +27,7 @@ static const struct profiler_v5 *const plugin = &ncclProfiler_v5;
 static void *context, *tasks[BATCH];
 static struct communicator communicator = {.size = 2};
 static struct progress progress;
-static struct call_frame frame;
+static struct nccl_frame frame;
 
 static uint64_t now_ns(void) {
     struct timespec t;
@@ -52,7 +52,7 @@ static void *start_call(void) {
     start(&(struct profiler_event){.type = 1 << 8}); /* GroupApi: comes with any other of the calls' events */
     struct profiler_event event = {.type = PROFILER_COLL_API};
     event.collective_call.function = "AllReduce";
-    frame.plugged = false;
+    frame.call.told = 0;
     return start(&event);
 }
 
@@ -65,7 +65,7 @@ static double calls_batch(void) {
 
 static double launches_batch(void) {
     const struct gpu_launch facts = {
-        .bytes = 4096, .peer = PEER_NONE, .call = frame.call->id, .progress = &progress, .collectives = 1};
+        .bytes = 4096, .peer = PEER_NONE, .call = frame.call.call->id, .progress = &progress, .collectives = 1};
     uint64_t begin = now_ns();
     for (int i = 0; i < BATCH; i++) {
         void *call = start_call();
@@ -110,8 +110,9 @@ static void enter_call(void) {
     struct thread *self = current_thread();
     must(self != NULL, "no thread");
     communicator.progress = &progress;
-    frame = (struct call_frame){.self = self, .comm = &communicator, .call = &commtap_calls[INDEX_ncclAllReduce]};
-    self->frame = &frame;
+    frame =
+        (struct nccl_frame){.call = {.self = self, .comm = &communicator, .call = &commtap_calls[INDEX_ncclAllReduce]}};
+    self->frame = &frame.call;
     self->outer = 1;
 }
 

@@ -227,16 +227,16 @@ static void failed_calls_leave_the_next_tenant_alone(void **state) {
     assert_true(activate_process() && communicators_open());
     struct communicator *c = make_communicator(0x1000);
     uintptr_t words[] = {0, 0, 0, 4, 7, 0, 0x1000, 0}, *a = words + 1;
-    struct call_frame f;
-    begin_frame(&f, &commtap_calls[INDEX_ncclAllReduce], a, current_thread());
-    nccl_collective_before(&f);
+    struct nccl_frame f;
+    begin_frame(&f.call, &commtap_calls[INDEX_ncclAllReduce], a, current_thread());
+    nccl_collective_before(&f.call);
     assert_int_equal(c->sequence, 1);
     communicator_forget(&handle_maps->nccl, 0x1000);
     assert_ptr_equal(make_communicator(0x2000), c);
     for (int i = 0; i < 3; i++)
         collective_enqueue(c, 0, 0);
-    f.failed = true;
-    nccl_collective_after(&f);
+    f.call.failed = true;
+    nccl_collective_after(&f.call);
     assert_int_equal(c->sequence, 3);
     assert_int_equal(c->progress->enqueued, 3);
     snprintf(command, sizeof command, "rm -rf %s", directory);

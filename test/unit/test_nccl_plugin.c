@@ -19,7 +19,7 @@
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/kernel_times.h"
 #include "shim/intercept/activate.h"
-#include "shim/intercept/call_frame.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_sensors.h"
@@ -41,7 +41,7 @@ static char directory[] = "/tmp/commtap-unit-XXXXXX";
 static struct progress progress;
 static struct communicator communicator;
 static struct thread thread;
-static struct call_frame frame;
+static struct nccl_frame frame;
 static struct nccl_group group;
 static struct group_launch launch_of_group;
 static uint64_t seen_records;
@@ -94,8 +94,9 @@ static int begin(void **state) {
     harvester_round();
     seen_records = recorder.lanes[LANE_DEVICE].head;
     communicator = (struct communicator){.index = COMM, .size = 4, .progress = &progress};
-    thread = (struct thread){.generation = *recorder_armed, .outer = 1, .frame = &frame};
-    frame = (struct call_frame){.self = &thread, .comm = &communicator, .call = &commtap_calls[INDEX_ncclAllReduce]};
+    thread = (struct thread){.generation = *recorder_armed, .outer = 1, .frame = &frame.call};
+    frame = (struct nccl_frame){
+        .call = {.self = &thread, .comm = &communicator, .call = &commtap_calls[INDEX_ncclAllReduce]}};
     group = (struct nccl_group){.depth = 1};
     launch_of_group = (struct group_launch){0};
     this_thread = &thread;
@@ -159,13 +160,13 @@ static void launched(uint32_t op) {
                                      .op = op,
                                      .comm = COMM,
                                      .peer = PEER_NONE,
-                                     .call = frame.call->id,
+                                     .call = frame.call.call->id,
                                      .flags = FLAG_COLLECTIVE,
                                      .progress = &progress,
                                      .collectives = 1};
     kernel_span_launch(frame.kernel, 0, &facts);
     frame.kernel = NULL;
-    frame.plugged = false;
+    frame.call.told = 0;
 }
 
 /* A whole launch on one channel, run at once. */
