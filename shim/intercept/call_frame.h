@@ -146,7 +146,8 @@ void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
     struct shape *s = f->shape;
-    if (unlikely(received_bytes || f->failed || !shape_counts(s, f->bytes) || (!s->site && f->self->lane->sites))) {
+    if (unlikely(received_bytes || f->failed || !shape_counts(s, f->bytes) ||
+                 (!s->site && table_of(&f->self->lane->sites)))) {
         aggregate_frame_first(f, received_bytes);
         return;
     }

@@ -103,7 +103,8 @@ static inline void aggregate_done(struct thread *self, const struct pending *e, 
                                   const struct completion *c) {
     struct shape *s = shape_again(self, p->shape, p->shape_serial);
     bool message = partner(e, p) >= 0;
-    if (unlikely(!c->timed || !shape_counts(s, e->bytes) || (!s->site && self->lane->sites) || (!s->peer && message))) {
+    if (unlikely(!c->timed || !shape_counts(s, e->bytes) || (!s->site && table_of(&self->lane->sites)) ||
+                 (!s->peer && message))) {
         aggregate_first(self, e, p, c, s);
         return;
     }

@@ -14,9 +14,8 @@
 
 /* How many exact sizes one (call, source, class, communicator, epoch) has; private memory, one table per lane. */
 struct size_count {
-    uint64_t key;
+    uint64_t key; /* 0: free; no call has the number 0 */
     uint32_t sizes;
-    uint32_t used;
 };
 
 static bool table_begin(struct row_table **table, struct dumpfile *file, enum section_kind kind, uint32_t lane,
@@ -42,8 +41,8 @@ bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
 
 /* ---- further tables -------------------------------------------------------------------------- */
 
-static bool is_full(uint32_t used, uint32_t mask) {
-    return used > mask / 8 * 7;
+static bool is_full(const struct row_table *table) {
+    return __atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 7;
 }
 
 /* Rows of the next table; 0 when there may be no more. Whoever brings the count to three quarters makes it, so that
@@ -76,12 +75,11 @@ static bool one_more_size(struct lane *lane, uint64_t key) {
     uint32_t at = row_hash(key, 0);
     for (uint32_t i = 0; i < SIZE_COUNTS; i++) {
         struct size_count *entry = &lane->sizes[(at + i) % SIZE_COUNTS];
-        if (!entry->used) {
-            *entry = (struct size_count){.key = key, .sizes = 1, .used = 1};
-            return true;
-        }
-        if (entry->key == key)
-            return entry->sizes < EXACT_SIZES && ++entry->sizes;
+        uint64_t taken = 0;
+        if (__atomic_compare_exchange_n(&entry->key, &taken, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+            taken == key)
+            return __atomic_load_n(&entry->sizes, __ATOMIC_RELAXED) < EXACT_SIZES &&
+                   __atomic_add_fetch(&entry->sizes, 1, __ATOMIC_RELAXED);
     }
     return false;
 }
@@ -95,20 +93,28 @@ static void fill_operation_row(struct operation_row *row, uint64_t key, uint64_t
     row->time_min = UINT64_MAX;
 }
 
+/* For the caller to make; false where another thread of a shared lane was quicker. Nobody waits for such a row: the
+ * next free one is taken, and a key that then has two rows is added up by readers. */
+static bool row_claim(uint64_t *version) {
+    uint64_t free = 0;
+    return __atomic_compare_exchange_n(version, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
 /* The row with that key, made when it is missing and `make` says so. */
 static struct operation_row *operations_probe(struct lane *lane, uint64_t key, uint64_t bytes, bool make) {
-    struct row_table *table = lane->operations;
+    struct row_table *table = table_of(&lane->operations);
     uint32_t at = row_hash(key, bytes);
     for (uint32_t i = 0; i <= table->mask; i++) {
         struct operation_row *row = (struct operation_row *)table->rows + ((at + i) & table->mask);
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
-        if (version && row->bytes == bytes && row_key(&row->call) == key)
+        if (version > 1 && row->bytes == bytes && row_key(&row->call) == key)
             return row;
         if (version)
             continue;
-        if (!make || is_full(table->used, table->mask) ||
-            !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (!make || is_full(table))
             return NULL;
+        if (!row_claim(&row->version))
+            continue;
         uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
         fill_operation_row(row, key, bytes);
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
@@ -130,18 +136,19 @@ struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_
 }
 
 struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction) {
-    struct row_table *table = lane->peers;
+    struct row_table *table = table_of(&lane->peers);
     uint32_t at = row_hash(key, call * 4u + direction);
     for (uint32_t i = 0; i <= table->mask; i++) {
         struct peer_row *row = (struct peer_row *)table->rows + ((at + i) & table->mask);
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
-        if (version && row_key(&row->comm_epoch) == key && row->call == call && row->direction == direction)
+        if (version > 1 && row_key(&row->comm_epoch) == key && row->call == call && row->direction == direction)
             return row;
         if (version)
             continue;
-        if (is_full(table->used, table->mask) ||
-            !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (is_full(table))
             break;
+        if (!row_claim(&row->version))
+            continue;
         uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
         row->comm_epoch = (uint32_t)key;
         row->peer = (int32_t)(key >> 32);
@@ -157,18 +164,19 @@ struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, ui
 }
 
 struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call) {
-    struct row_table *table = lane->sites;
+    struct row_table *table = table_of(&lane->sites);
     uint32_t at = row_hash(key, call);
     for (uint32_t i = 0; i <= table->mask; i++) {
         struct site_row *row = (struct site_row *)table->rows + ((at + i) & table->mask);
         uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
-        if (version && row_key(&row->stack) == key && row->call == call)
+        if (version > 1 && row_key(&row->stack) == key && row->call == call)
             return row;
         if (version)
             continue;
-        if (is_full(table->used, table->mask) ||
-            !__atomic_compare_exchange_n(&row->version, &version, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        if (is_full(table))
             break;
+        if (!row_claim(&row->version))
+            continue;
         uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
         row->stack = (uint32_t)key;
         row->comm_epoch = (uint32_t)(key >> 32);
@@ -219,7 +227,7 @@ void operation_add_rare(struct lane *lane, struct operation_row *row, const stru
         add(&lane->state->operations_lost_ticks, s->time == UINT64_MAX ? 0 : s->time);
         return;
     }
-    uint64_t version = row->version;
+    uint64_t version = __atomic_load_n(&row->version, __ATOMIC_RELAXED);
     if (!lane->shared)
         __atomic_store_n(&row->version, version + 1, __ATOMIC_RELEASE);
     add(&row->count, 1);

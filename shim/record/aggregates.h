@@ -73,14 +73,24 @@ static inline uint64_t row_key(const void *after_version) {
     return key;
 }
 
+/* Are the words of the key written? Of a row that another thread of a shared lane is making they are not. */
+static inline bool row_is_made(const uint64_t *version) {
+    return __atomic_load_n(version, __ATOMIC_ACQUIRE) > 1;
+}
+
+/* The newest table: another thread of a shared lane may have made it. */
+static inline struct row_table *table_of(struct row_table *const *table) {
+    return __atomic_load_n(table, __ATOMIC_ACQUIRE);
+}
+
 static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
     return (uint32_t)((key ^ bytes * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u >> 40);
 }
 
 static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {
-    const struct row_table *table = lane->operations;
+    const struct row_table *table = table_of(&lane->operations);
     struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
-    if (likely(row->bytes == bytes && row_key(&row->call) == key && row->version))
+    if (likely(row_is_made(&row->version) && row->bytes == bytes && row_key(&row->call) == key))
         return row;
     return operations_insert(lane, key, bytes);
 }
@@ -128,9 +138,10 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
 static inline struct peer_row *peers_find(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call,
                                           uint16_t direction) {
     uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
-    const struct row_table *table = lane->peers;
+    const struct row_table *table = table_of(&lane->peers);
     struct peer_row *row = (struct peer_row *)table->rows + (row_hash(key, call * 4u + direction) & table->mask);
-    if (unlikely(row_key(&row->comm_epoch) != key || row->call != call || row->direction != direction || !row->version))
+    if (unlikely(!row_is_made(&row->version) || row_key(&row->comm_epoch) != key || row->call != call ||
+                 row->direction != direction))
         row = peers_insert(lane, key, call, direction);
     return row;
 }
@@ -163,10 +174,10 @@ static inline struct peer_row *peers_add(struct lane *lane, uint32_t comm, int32
 
 /* The row of calls from a call site; NULL (counted) when there is no room. Not while stacks are off. */
 static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call) {
-    const struct row_table *table = lane->sites;
+    const struct row_table *table = table_of(&lane->sites);
     uint64_t key = (uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32;
     struct site_row *row = (struct site_row *)table->rows + (row_hash(key, call) & table->mask);
-    if (unlikely(row_key(&row->stack) != key || row->call != call || !row->version))
+    if (unlikely(!row_is_made(&row->version) || row_key(&row->stack) != key || row->call != call))
         row = sites_insert(lane, key, call);
     return row;
 }
@@ -186,7 +197,7 @@ static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t tim
  * counted by site_count, else NULL. */
 static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
                                          uint64_t bytes, uint64_t time) {
-    struct site_row *row = lane->sites ? sites_find(lane, stack, comm, call) : NULL;
+    struct site_row *row = table_of(&lane->sites) ? sites_find(lane, stack, comm, call) : NULL;
     if (likely(row && !lane->shared)) {
         site_count(row, bytes, time);
         return row;

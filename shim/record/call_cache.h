@@ -115,7 +115,7 @@ static inline void count_site(struct lane *lane, struct shape *s, uint32_t stack
                               uint64_t bytes, uint64_t time) {
     if (likely(s && s->site)) {
         site_count(s->site, bytes, time);
-    } else if (lane->sites) {
+    } else if (table_of(&lane->sites)) {
         struct site_row *row = sites_add(lane, stack, comm, call, bytes, time);
         if (s)
             s->site = row;

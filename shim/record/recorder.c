@@ -62,7 +62,7 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
     struct record *record = &lane->ring[mine & lane->mask];
     uint64_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
     bool free = mine <= lane->mask ? commit == 0 : commit == mine - lane->mask;
-    if (free && commit && record->t0 >= lane->keep_from &&
+    if (free && commit && record->t0 >= __atomic_load_n(&lane->keep_from, __ATOMIC_RELAXED) &&
         !__atomic_exchange_n(&lane->window.busy, 1, __ATOMIC_ACQUIRE)) {
         windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
         __atomic_store_n(&lane->window.busy, 0, __ATOMIC_RELEASE);

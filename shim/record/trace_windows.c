@@ -82,7 +82,7 @@ static void copy_record(struct window_block *block, const struct record *record)
 void windows_keep(struct windows *w, struct window_writer *writer, const struct anchors *anchors,
                   const struct record *record, uint64_t *keep_from) {
     if (w->count == 0) {
-        *keep_from = UINT64_MAX;
+        __atomic_store_n(keep_from, UINT64_MAX, __ATOMIC_RELAXED);
         return;
     }
     if (record->commit == 0)
@@ -101,5 +101,5 @@ void windows_keep(struct windows *w, struct window_writer *writer, const struct 
         }
         writer->state->windows_lost++;
     }
-    *keep_from = writer->end_ticks; /* nothing more of this window */
+    __atomic_store_n(keep_from, writer->end_ticks, __ATOMIC_RELAXED); /* nothing more of this window */
 }

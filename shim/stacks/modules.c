@@ -207,7 +207,7 @@ static void add(struct search *search) {
         search->path[n > 0 ? n : 0] = '\0';
     }
     define(search);
-    table[slot] = search->image.module;
+    memcpy(&table[slot], &search->image.module, offsetof(struct module, ready));
     __atomic_store_n(&table[slot].ready, 1, __ATOMIC_RELEASE);
 }
 

@@ -38,9 +38,10 @@ static bool ask_valgrind(void) {
 
 static bool is_under_valgrind(void) {
     static uint8_t known; /* 1: no, 2: yes */
-    if (unlikely(!known))
-        known = ask_valgrind() ? 2 : 1;
-    return known == 2;
+    uint8_t answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (unlikely(!answer))
+        __atomic_store_n(&known, answer = ask_valgrind() ? 2 : 1, __ATOMIC_RELAXED);
+    return answer == 2;
 }
 
 /* The kernel copies the signal set before it finds that there is no such operation: EINVAL, and nothing changes. Of
