@@ -64,6 +64,7 @@ check: deps
 	$(call if_here,python3-pytest,check-house)
 	$(call if_here,python3,check-calls)
 	$(call if_here,libcmocka-dev,check-unit)
+	$(call if_here,libcmocka-dev,check-tsan)
 	$(MAKE) check-fuzz
 	$(call if_here,libcmocka-dev,check-standin)
 	$(call if_here,g++,check-stacks)
@@ -101,6 +102,7 @@ help:
 	@echo 'demo         set up what it needs, build, run a small training job with a slow rank, print the report'
 	@echo 'check        set up, build, run every test'
 	@echo 'check-figures functions of the shim and the analyzer over the limits of size and branching, and repetitions'
+	@echo 'check-tsan   what threads of the shim share, under the thread sanitizer'
 	@echo 'check-gpu    what only a real GPU can show, on the one here'
 	@echo 'check-mpi4py the test suites of mpi4py 3.1 and 4.1 on five MPIs, with and without commtap; hours'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'

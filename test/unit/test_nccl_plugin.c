@@ -6,6 +6,7 @@
  */
 #include <stdarg.h>
 #include <stddef.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -506,6 +507,50 @@ static void test_more_proxies_than_fit(void **state) {
     assert_null(step(last, 0)); /* the operation is gone, its place another's */
 }
 
+enum { DRIVERS = 6, TRANSFERS = 300 };
+static unsigned driving;
+
+/* What one thread of NCCL's does, with a number of its own: a peer. */
+static void *drive_transfers(void *peer) {
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        void *operation = NULL, *handle = NULL;
+        struct profiler_event event = {.type = PROFILER_PROXY_OP};
+        event.proxy.pid = -1; /* another process's: no launch of ours is waited for */
+        event.proxy.peer = *(const int *)peer;
+        ncclProfiler_v5.start(NULL, &operation, &event);
+        event = (struct profiler_event){.type = PROFILER_PROXY_STEP, .parent = operation};
+        ncclProfiler_v5.start(NULL, &handle, &event);
+        reaches(handle, PROFILER_SEND_WAIT, 100);
+        ncclProfiler_v5.stop(handle);
+        ncclProfiler_v5.stop(operation);
+    }
+    __atomic_sub_fetch(&driving, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void test_transfers_driven_by_many_threads(void **state) {
+    (void)state;
+    pthread_t threads[DRIVERS];
+    int peers[DRIVERS];
+    driving = DRIVERS;
+    for (int i = 0; i < DRIVERS; i++) {
+        peers[i] = i;
+        assert_int_equal(pthread_create(&threads[i], NULL, drive_transfers, &peers[i]), 0);
+    }
+    while (__atomic_load_n(&driving, __ATOMIC_ACQUIRE))
+        harvester_round();
+    for (int i = 0; i < DRIVERS; i++)
+        pthread_join(threads[i], NULL);
+    harvester_round();
+    assert_int_equal(losses()->gpu_no_event, 0);
+    for (int i = 0; i < DRIVERS; i++) {
+        const struct transfer_row *row = row_of(COMM_NONE, i, 0);
+        assert_non_null(row);
+        assert_int_equal(row->operations, TRANSFERS);
+        assert_int_equal(row->bytes, TRANSFERS * 100);
+    }
+}
+
 /* ---- calls, masks ---------------------------------------------------------------------------- */
 
 static uint64_t plugged(void) {
@@ -647,6 +692,7 @@ int main(void) {
         TEST(test_received_bytes_are_counted_once),
         TEST(test_another_process_is_not_followed),
         TEST(test_more_proxies_than_fit),
+        TEST(test_transfers_driven_by_many_threads),
         TEST(test_calls_are_counted_once),
         TEST(test_mask_follows_the_mode),
         TEST(test_an_unarmed_process_is_left_alone),
