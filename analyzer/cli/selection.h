@@ -7,7 +7,7 @@
 #ifndef COMMTAP_CLI_SELECTION_H
 #define COMMTAP_CLI_SELECTION_H
 
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/scope.h"
 #include "analyzer/cli/options.h"
 
 struct selection {

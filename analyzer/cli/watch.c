@@ -15,7 +15,8 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/job/deaths.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/job/process.h"
+#include "analyzer/load/deaths_note.h"
+#include "analyzer/load/process.h"
 #include "analyzer/render/escape.h"
 
 /* ---- one look -------------------------------------------------------------------------------- */
@@ -130,6 +131,12 @@ static int look_again(struct watch *watch, const char *directory, const char *ru
     return choose(watch, directory, run);
 }
 
+/* What was noted of the job's end; false where nothing was. */
+static bool read_end(const struct job *job, struct job_end *end) {
+    char note[DEATHS_NOTE_TEXT];
+    return job->count > 0 && deaths_note_read(job->dumps[0], note, sizeof note) && deaths_read(note, job, end);
+}
+
 static int judge(struct watch *watch, const struct options *options, const int32_t *moving, size_t moving_count) {
     struct call_sites sites;
     int code = call_sites_open(&sites, options, watch->job.dumps, watch->job.count);
@@ -139,7 +146,7 @@ static int judge(struct watch *watch, const struct options *options, const int32
                                        .moving = moving,
                                        .moving_count = moving_count};
     struct job_end end;
-    if (deaths_read(&watch->job, &end))
+    if (read_end(&watch->job, &end))
         request.end = &end;
     if (code == EXIT_FINE)
         code = labels && diagnose(&watch->diagnosis, &watch->job, &request) &&
@@ -216,7 +223,7 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
     struct diagnose_request request = {.states = states, .moving = moving};
     struct job_end end;
-    if (deaths_read(job, &end))
+    if (read_end(job, &end))
         request.end = &end;
     bool done = states && looks && moving;
     if (done && may_live(job, states)) {

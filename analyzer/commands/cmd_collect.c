@@ -15,7 +15,7 @@
 #include "analyzer/collect/incoming.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
-#include "analyzer/job/process.h"
+#include "analyzer/load/process.h"
 #include "analyzer/render/escape.h"
 
 enum { AT_ONCE_MAX = 128 };

@@ -13,6 +13,7 @@
 #define COMMTAP_DIAGNOSE_STANDING_H
 
 #include "analyzer/diagnose/wait_for_graph.h"
+#include "analyzer/job/deaths.h"
 
 enum standing_kind {
     STANDING_NONE = 0, /* nobody waits; or not asked, since the job was seen to stand */

@@ -1,33 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of deaths.h.
- * Lives here: parsing. Must not live here: judging.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/job/deaths.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "analyzer/base/regular_file.h"
-
-/* The note's text, cut to `size`; false when there is none. */
-static bool read_note(const struct job *job, char *text, size_t size) {
-    char *path = NULL;
-    const char *first = job->dumps[0]->path, *slash = strrchr(first, '/');
-    if (asprintf(&path, "%.*s" FORMAT_FILE_PREFIX "%s" FORMAT_DEATHS_SUFFIX, slash ? (int)(slash - first + 1) : 0,
-                 first, job->dumps[0]->run_id) < 0)
-        return false;
-    int file = regular_file_open(AT_FDCWD, path, 0);
-    ssize_t length = file < 0 ? -1 : read(file, text, size - 1);
-    if (file >= 0)
-        close(file);
-    free(path);
-    text[length > 0 ? length : 0] = '\0';
-    return length > 0;
-}
 
 /* The value of ` key=` in the line, NULL when it has none. */
 static const char *value_of(const char *line, const char *key) {
@@ -80,11 +56,9 @@ static void read_end(const char *line, struct job_end *end) {
     snprintf(end->boot_id, sizeof end->boot_id, "%.*s", (int)strcspn(boot_id, " "), boot_id);
 }
 
-bool deaths_read(const struct job *job, struct job_end *end) {
-    char text[1024], *rest = text, *line;
+bool deaths_read(char *note, const struct job *job, struct job_end *end) {
+    char *rest = note, *line;
     *end = (struct job_end){.signal = -1, .status = -1};
-    if (job->count == 0 || !read_note(job, text, sizeof text))
-        return false;
     while ((line = strsep(&rest, "\n")) != NULL) { /* of several notes the first counts */
         if (!end->dead_known && end->monotonic_ns == 0)
             read_death(job, line, value_of(line, "died") != NULL, end);

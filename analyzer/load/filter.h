@@ -3,7 +3,7 @@
  * What a user asked to see: ranks, communicators, functions, a part of the time.
  * Lives here: parsing of the --rank, --comm, --op, --from, --to and --step values, matching of the first three.
  * Must not live here: option tables, anything that walks a dump, what the times are on a rank's clock
- * (job/scope.h).
+ * (profile/scope.h).
  */
 #ifndef COMMTAP_LOAD_FILTER_H
 #define COMMTAP_LOAD_FILTER_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A dump's sections: which of them can be used, and bringing those of other minor versions to this one's layout.
- * Lives here: the table of section kinds. Must not live here: what sections hold (dump.c and its neighbours).
+ * Lives here: the table of section kinds. Must not live here: what sections hold (dump_file.c and its neighbours).
  *
  * A minor version may lengthen the items of a section: what it adds stands behind what was there before, and zeros mean
  * "not known". Items of another length are therefore copied one by one, cut or filled up with zeros. The rules are

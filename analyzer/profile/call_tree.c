@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzer/profile/forward_backward_pairs.h"
-#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/recorded_calls.h"
 #include "analyzer/waits/site_waits.h"
 #include "analyzer/profile/summary.h"
 #include "analyzer/load/rows.h"

@@ -100,7 +100,7 @@ struct call_tree {
 };
 
 struct site_waits; /* waits/site_waits.h */
-struct scope;      /* job/scope.h */
+struct scope;      /* profile/scope.h */
 
 struct call_tree_request {
     const struct job *job;

@@ -16,7 +16,7 @@
 #include "analyzer/load/filter.h"
 #include "analyzer/symbols/site_labels.h"
 
-struct scope; /* job/scope.h */
+struct scope; /* profile/scope.h */
 
 /* What entries are told apart by. Without SUMMARY_BY_OP an entry holds calls of several functions, and so on. */
 enum summary_key {

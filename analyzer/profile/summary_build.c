@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
-#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/recorded_calls.h"
 
 /* ---- strings that outlive the dumps ---------------------------------------------------------- */
 

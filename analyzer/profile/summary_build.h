@@ -7,7 +7,7 @@
 #ifndef COMMTAP_PROFILE_SUMMARY_BUILD_H
 #define COMMTAP_PROFILE_SUMMARY_BUILD_H
 
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/scope.h"
 #include "analyzer/profile/summary.h"
 
 /* Exact percentiles keep every time; beyond this many the histograms do, so that memory stays bounded. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/scope.h"
 
 enum { JOINED_RECORDS_MAX = 2000000 };
 

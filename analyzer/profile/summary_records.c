@@ -4,7 +4,7 @@
  * Lives here: a recorded call as a row of a table.
  * Must not live here: sums (summary_build.c), which records make a call (recorded_calls.h).
  */
-#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/recorded_calls.h"
 #include "analyzer/profile/summary_build.h"
 
 struct record_taking {

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/recorded_calls.h"
 #include "analyzer/profile/summary_build.h"
 #include "analyzer/load/rows.h"
 

@@ -2,7 +2,7 @@
  *
  * What is said about the part of the time that was looked at, in text and JSON.
  * Lives here: sentences and keys, the same for all commands.
- * Must not live here: how windows are found (job/scope.h).
+ * Must not live here: how windows are found (profile/scope.h).
  * A scope may be NULL: no limits.
  */
 #ifndef COMMTAP_RENDER_SCOPE_TEXT_H
@@ -11,7 +11,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/scope.h"
 
 /* One line of text, with a line feed: which part of the job was looked at and how much of it is on record, or why there
  * is nothing to look at. Nothing where the scope has no limits. */

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "analyzer/collect/collect.h"
-#include "analyzer/job/process.h"
+#include "analyzer/load/process.h"
 #include "shim/format.h"
 
 #define HEX_DIGITS          16

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "analyzer/load/stub.h"
-#include "analyzer/job/process.h"
+#include "analyzer/load/process.h"
 #include "analyzer/base/regular_file.h"
 #include "analyzer/run/first_death.h"
 #include "shim/format.h"

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "analyzer/job/recorded_calls.h"
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/recorded_calls.h"
+#include "analyzer/profile/scope.h"
 #include "test/unit/job_builder.h"
 
 enum { US = 1000, EVERY = 100 * US, CALLS = 40, RANKS = 2 };

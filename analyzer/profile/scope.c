@@ -2,7 +2,7 @@
  *
  * Implementation of scope.h.
  */
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/scope.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  *
  * Implementation of recorded_calls.h.
  */
-#include "analyzer/job/recorded_calls.h"
+#include "analyzer/profile/recorded_calls.h"
 
 #include <stdlib.h>
 

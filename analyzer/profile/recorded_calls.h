@@ -9,10 +9,10 @@
  * time inside a group; a GPU or KERNEL record: the same operation on the device, with a time of its own. A Test or a
  * probe that found nothing leaves no record.
  */
-#ifndef COMMTAP_JOB_RECORDED_CALLS_H
-#define COMMTAP_JOB_RECORDED_CALLS_H
+#ifndef COMMTAP_PROFILE_RECORDED_CALLS_H
+#define COMMTAP_PROFILE_RECORDED_CALLS_H
 
-#include "analyzer/job/scope.h"
+#include "analyzer/profile/scope.h"
 
 struct recorded_call {
     uint16_t call;

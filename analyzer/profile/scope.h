@@ -8,8 +8,8 @@
  * where it ran; so do the calls that enqueued it, where that is on record. A non-blocking operation begins when it is
  * posted. Steps are each rank's own: from its own beginning of the first one to its own end of the last one.
  */
-#ifndef COMMTAP_JOB_SCOPE_H
-#define COMMTAP_JOB_SCOPE_H
+#ifndef COMMTAP_PROFILE_SCOPE_H
+#define COMMTAP_PROFILE_SCOPE_H
 
 #include "analyzer/job/job.h"
 #include "analyzer/steps/steps.h"
