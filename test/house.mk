@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# How the sources hang together: no module and no folder includes itself by a detour.
+# How the sources hang together: no module and no folder includes itself by a detour, each room only those below it.
 #
 #   make check-house
 
 PYTHON ?= /usr/bin/python3
-# Not checked yet, for they still have cycles:
-HOUSE_NOT_YET := shim analyzer
-HOUSE_TREES := $(filter-out $(HOUSE_NOT_YET),shim analyzer)
+# The analyzer's rooms from the bottom up: the data's way first, then what brings files in, then what a user calls.
+ANALYZER_ROOMS := base load symbols align job match waits links replay steps stragglers diagnose profile findings render cli \
+    import collect run commands
+# Not checked yet, for it still has cycles:
+HOUSE_NOT_YET := shim
+HOUSE_TREES := $(filter-out $(HOUSE_NOT_YET),shim)
 
 .PHONY: check-house
 check-house:
 	$(PYTHON) -m pytest -q -p no:cacheprovider test/house
+	$(PYTHON) test/house/cycles.py --order "$(ANALYZER_ROOMS:%=analyzer/%)" analyzer
 	$(if $(HOUSE_TREES),$(PYTHON) test/house/cycles.py $(HOUSE_TREES))

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What includes what in the trees of sources named: no cycle of modules, none of folders, and no folder too wide.
 
-    cycles.py TREE...     exit 1 with everything that is wrong and the includes that make it, else a line with the counts
-                          and one with the order of the folders, from the bottom up
+    cycles.py [--order "FOLDER..."] TREE...   exit 1 with everything that is wrong and the includes that make it, else
+                          a line with the counts and one with the order of the folders, from the bottom up
 
+With an order, a folder may include only what is named before it, and every folder must be named.
 A module is a .c file and the .h file of the same name. The files at the top of a tree (its tables, its entry points) are
 in no folder: each of them stands for itself. Headers named private.h or *_build.h are for their own folder only.
 """
+import argparse
 import collections
 import fnmatch
 import graphlib
@@ -88,7 +90,19 @@ def problems_of(files, includes, graphs):
             yield f"{folder} holds {count} .c files, more than {WIDEST_FOLDER}"
 
 
-def main(trees):
+def out_of_order(includes, folder_of, order):
+    """Includes from a folder of one that is not named before it."""
+    places = {folder: place for place, folder in enumerate(order)}
+    for file, other in includes:
+        below, above = folder_of(other), folder_of(file)
+        for folder in (above, below):
+            if os.path.isdir(folder) and folder not in places:
+                yield f"{folder} has no place in the order of the folders"
+        if below != above and below in places and places.get(above, len(places)) < places[below]:
+            yield f"{file} includes {other}: {above} stands below {below}"
+
+
+def main(trees, order):
     trees = [os.path.normpath(tree) for tree in trees]
     files = files_of(trees)
     includes = sorted(includes_of(files))
@@ -98,6 +112,8 @@ def main(trees):
     graphs = {what: (node_of, graph_of(includes, node_of))
               for what, node_of in (("modules", module_of), ("folders", folder_of))}
     problems = list(problems_of(files, includes, graphs))
+    if order:
+        problems += sorted(set(out_of_order(includes, folder_of, order)))
     if problems:
         print("\n".join(problems))
         return 1
@@ -107,4 +123,8 @@ def main(trees):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--order", type=str.split)
+    parser.add_argument("trees", nargs="+")
+    given = parser.parse_args()
+    sys.exit(main(given.trees, given.order))

@@ -11,12 +11,12 @@ SOUND = {"tree/base/list.c": ["list.h"], "tree/base/list.h": [], "tree/load/read
          "tree/format.h": [], "tree/base/text.h": ["../format.h"]}
 
 
-def check(folder, changes, tree="tree"):
+def check(folder, changes, *options):
     for name, includes in {**SOUND, **changes}.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f'#include "{other}"\n' for other in includes) + "#include <stdio.h>\n")
-    run = subprocess.run([sys.executable, CYCLES, tree], cwd=folder, text=True, stdout=subprocess.PIPE, check=False)
+    run = subprocess.run([sys.executable, CYCLES, *options, "tree"], cwd=folder, text=True, stdout=subprocess.PIPE, check=False)
     return run.returncode, run.stdout
 
 
@@ -62,3 +62,17 @@ def test_folder_with_too_many_files(tmp_path):
     assert (code, out.splitlines()[0]) == (0, "tree: 25 modules, 6 includes, no cycle")
     code, out = check(tmp_path, {"tree/base/one_more.c": []})
     assert (code, out) == (1, "tree/base holds 21 .c files, more than 20\n")
+
+
+def test_order_of_folders(tmp_path):
+    late = {"tree/base/late.c": [], "tree/steps/steps.c": ["tree/base/list.h"]}
+    assert check(tmp_path, late, "--order", "tree/base tree/load tree/steps")[0] == 0
+    code, out = check(tmp_path, late, "--order", "tree/load tree/base tree/steps")
+    assert (code, out) == (1, "tree/load/read.c includes tree/base/list.h: tree/load stands below tree/base\n")
+    code, out = check(tmp_path, late, "--order", "tree/base tree/load")
+    assert (code, out) == (1, "tree/steps has no place in the order of the folders\n")
+
+
+def test_what_lies_at_the_top_may_include_any_folder_and_be_included_by_it(tmp_path):
+    changes = {"tree/base/text.h": ["../format.h"], "tree/main.c": ["load/read.h", "base/list.h"]}
+    assert check(tmp_path, changes, "--order", "tree/base tree/load")[0] == 0
