@@ -14,6 +14,7 @@
 #include "analyzer/findings/advice.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/render/efficiencies_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/loss_list.h"
 #include "analyzer/render/critical_path_table.h"
@@ -91,7 +92,7 @@ static bool print_json(FILE *stream, const struct report *report) {
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
     return json_print(
-        stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
+        stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
                           "job", job_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
                           loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary), "ranks",
                           table_to_json(&ranks), "stragglers",
@@ -99,7 +100,8 @@ static bool print_json(FILE *stream, const struct report *report) {
                                              analysis->straggler_count),
                           "sites", table_to_json(&sites), "critical_path",
                           critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
-                          what_if_to_json(analysis), "findings", findings_to_json(&report->session->findings)));
+                          what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies),
+                          "findings", findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -151,6 +153,15 @@ static bool print_operations(const struct output *output, const struct report *r
     if (report->summary->count > shown)
         fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary->count - shown);
     return table_print_legend(output->stream, &table);
+}
+
+/* One rank alone is balanced whatever it does. */
+static bool print_efficiencies(const struct output *output, const struct session *session) {
+    const struct efficiencies *efficiencies = &session->analysis.efficiencies;
+    if (session->job.count < 2 || efficiencies->missing == EFFICIENCIES_NO_TIME)
+        return true;
+    print_heading(output, "Efficiencies as POP defines them");
+    return efficiencies_print(output->stream, efficiencies, output->color);
 }
 
 /* Where the waits are; nothing where there are none. */
@@ -302,7 +313,8 @@ static bool print_text(const struct output *output, const struct report *report)
         fputs("\nno operation on record passes the filters\n", output->stream);
     else if (!print_operations(output, report))
         return false;
-    if (!print_ranks(output, report) || !print_sites(output, report) || !print_path(output, report))
+    if (!print_ranks(output, report) || !print_efficiencies(output, session) || !print_sites(output, report) ||
+        !print_path(output, report))
         return false;
     if (what_if_matters(&session->analysis.what_if)) {
         print_heading(output, "What if: the job would run");

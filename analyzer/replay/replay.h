@@ -81,6 +81,11 @@ void replay_free(struct replay *replay);
  * short. */
 int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns);
 
+/* How long all of it takes on a network on which transfers take no time, ns; at least 1. Init, Finalize and
+ * collectives that found no counterpart take what they took: nothing tells what of it is transfer.
+ * Negative when memory is short. */
+int64_t replay_on_ideal_network(const struct replay *replay);
+
 /* Per link, when the last of those had come that it waits for, as recorded. NULL when memory is short; the caller
  * frees.
  */

@@ -319,6 +319,19 @@ static bool ask_what_if(struct straggler_analysis *analysis, struct replay *repl
            (!analysis->what_if.known || replay_without(analysis, replay));
 }
 
+/* What the job would gain by a network on which transfers take no time. */
+static bool find_efficiencies(struct straggler_analysis *analysis, const struct replay *replay) {
+    struct ideal_replay ideal = {.linked = replay->linked > 0, .partial = replay->partial};
+    if (ideal.linked) {
+        int64_t ideal_ns = replay_on_ideal_network(replay);
+        if (ideal_ns < 0)
+            return false;
+        ideal.saved_ns = replay->wall_ns - ideal_ns;
+    }
+    efficiencies_find(&analysis->efficiencies, analysis->times, analysis->directory->dump_count, &ideal);
+    return true;
+}
+
 static enum judgement how_judged(const struct straggler_analysis *analysis) {
     if (analysis->directory->dump_count < 2)
         return JUDGED_ALONE;
@@ -341,7 +354,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
         links_init(&analysis->links, clock, directory) && prepare(analysis) && walk(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis);
-        done = judge(analysis) && ask_what_if(analysis, &replay);
+        done = judge(analysis) && ask_what_if(analysis, &replay) && find_efficiencies(analysis, &replay);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);

@@ -134,6 +134,7 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     }
     if (item->gap)
         close_stretch(times, times->to_ns);
+    times->gaps |= item->gap;
     if (!times->open) /* Init is not part of the job's own time */
         open_stretch(times, class == CLASS_SETUP ? t1 : t0);
     if (t1 > times->to_ns)

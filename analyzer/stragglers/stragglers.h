@@ -15,6 +15,7 @@
 
 #include "analyzer/waits/delay_costs.h"
 #include "analyzer/stragglers/comparison_groups.h"
+#include "analyzer/stragglers/efficiencies.h"
 #include "analyzer/links/group_links.h"
 #include "analyzer/waits/launches.h"
 #include "analyzer/links/links.h"
@@ -81,6 +82,7 @@ struct straggler_analysis {
     uint32_t *class_of; /* per dump: equal numbers are peers, NOWHERE where it was not judged */
     uint32_t *stage_of; /* per dump: stage of a pipeline, from 1; 0: unknown, or there is none (rank_classes.h) */
     struct what_if what_if;
+    struct efficiencies efficiencies;
     enum judgement judgement;
     size_t batches; /* of the largest comparison group */
     double independent_batches;

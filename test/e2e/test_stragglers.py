@@ -47,6 +47,13 @@ def test_planted_rank_is_named(mpi, way, position, where):
     work, others, factor = re.search(rf"rank {slow} on .*? takes ([\d.]+ \w+) on average against ([\d.]+ \w+) of the others "
                                      r"\(median over the run: ([\d.]+) times", page).groups()
     assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
+    pop = result["efficiencies"]
+    assert pop["unknown_because"] is None and pop["load_balance"] < 0.9
+    assert 0 < pop["parallel_efficiency"] < pop["communication_efficiency"] <= 1
+    product = pop["load_balance"] * pop["serialization_efficiency"] * pop["transfer_efficiency"]
+    assert abs(pop["parallel_efficiency"] - product) < 1e-9
+    assert pop["useful_largest_seconds"] <= pop["ideal_runtime_seconds"] <= pop["runtime_seconds"]
+    assert f"{100 * pop['load_balance']:.1f} %" in page
     # the same gain is not told twice with two numbers
     told = re.findall(r"([\d.]+) times as fast", page)
     assert f"{straggler['what_if_speedup']:.2f}" in told
