@@ -426,6 +426,19 @@ static bool trim(struct loaded *loaded) {
     return lanes && header;
 }
 
+/* No writer leaves such numbers: they count as not known. */
+static void drop_impossible_numbers(struct dump *dump, struct dump_header *header) {
+    if (header->rank < RANK_UNKNOWN) {
+        problem_add(dump, false, offsetof(struct dump_header, rank), "rank %d", (int)header->rank);
+        header->rank = RANK_UNKNOWN;
+    }
+    if (header->world_size < RANK_UNKNOWN) {
+        problem_add(dump, false, offsetof(struct dump_header, world_size), "world of %d ranks",
+                    (int)header->world_size);
+        header->world_size = RANK_UNKNOWN;
+    }
+}
+
 /* What an earlier minor version's header lacks stays zero. Of a section that is just being added, its kind comes last.
  */
 static void copy_header(struct dump_header *copy, const struct dump *dump) {
@@ -454,6 +467,7 @@ static struct dump *load(struct loaded *loaded) {
         copy_header(loaded->header, dump);
         if (!check_header(dump, loaded->header))
             return dump;
+        drop_impossible_numbers(dump, loaded->header);
         copy_texts(dump);
         enough_memory = load_sections(loaded) && trim(loaded);
     }

@@ -12,6 +12,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/scope_text.h"
+#include "analyzer/render/table.h"
 
 /* ---- commtap.calls/1 ------------------------------------------------------------------------- */
 
@@ -107,8 +108,8 @@ static json_t *sizes_to_json(const struct call_entry *entry) {
         const struct call_size *size = &entry->sizes[i];
         json_array_append_new(
             sizes, json_pack("{s:o, s:o, s:I}", "bytes",
-                             size->bytes == BYTES_UNKNOWN ? json_null() : json_integer((json_int_t)size->bytes),
-                             "datatype", text_or_null(datatype_name(size->dtype)), "count", (json_int_t)size->count));
+                             size->bytes == BYTES_UNKNOWN ? json_null() : unsigned_to_json(size->bytes), "datatype",
+                             text_or_null(datatype_name(size->dtype)), "count", (json_int_t)size->count));
     }
     return sizes;
 }
@@ -131,10 +132,10 @@ static json_t *entry_to_json(const struct call_entry *entry, bool waits) {
 }
 
 static json_t *record_to_json(const struct call_node *node, const struct call_record *record) {
-    return json_pack("{s:o, s:i, s:I, s:f, s:o, s:o, s:s}", "op", escape_json(node->entries[record->entry].op), "rank",
-                     (int)record->rank, "realtime_ns", (json_int_t)record->realtime_ns, "time_us",
-                     microseconds(record->ns), "bytes",
-                     record->bytes == BYTES_UNKNOWN ? json_null() : json_integer((json_int_t)record->bytes), "seq",
+    return json_pack("{s:o, s:o, s:I, s:f, s:o, s:o, s:s}", "op", escape_json(node->entries[record->entry].op), "rank",
+                     record->rank >= 0 ? json_integer(record->rank) : json_null(), "realtime_ns",
+                     (json_int_t)record->realtime_ns, "time_us", microseconds(record->ns), "bytes",
+                     record->bytes == BYTES_UNKNOWN ? json_null() : unsigned_to_json(record->bytes), "seq",
                      record->seq == SEQ_NONE ? json_null() : json_integer(record->seq), "kind",
                      record->kind == RECORD_POST   ? "post"
                      : record->kind == RECORD_DONE ? "done"

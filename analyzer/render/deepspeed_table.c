@@ -124,6 +124,10 @@ static int add_row(json_t *summary, json_t *stragglers, const struct deepspeed_r
     return failed;
 }
 
+static json_t *number_or_null(bool known, int32_t number) {
+    return known ? json_integer(number) : json_null();
+}
+
 json_t *deepspeed_to_json(const struct deepspeed *log) {
     json_t *summary = json_object(), *stragglers = json_object();
     int failed = !summary || !stragglers;
@@ -138,8 +142,9 @@ json_t *deepspeed_to_json(const struct deepspeed *log) {
         json_decref(stragglers);
         stragglers = json_null();
     }
-    return json_pack("{s:o, s:o, s:{s:i, s:i, s:I, s:s}}", "summary", summary, "straggler_analysis", stragglers,
-                     "metadata", "world_size", log->world_size, "rank", log->rank, "timestamp",
-                     (json_int_t)log->ended_realtime_s, "formulas",
+    return json_pack("{s:o, s:o, s:{s:o, s:o, s:I, s:s}}", "summary", summary, "straggler_analysis", stragglers,
+                     "metadata", "world_size", number_or_null(log->world_size > 0, log->world_size), "rank",
+                     number_or_null(log->rank >= 0, log->rank), "timestamp", (json_int_t)log->ended_realtime_s,
+                     "formulas",
                      "DeepSpeed's, bug for bug: bandwidth with the world's size, the waiting rank named straggler");
 }

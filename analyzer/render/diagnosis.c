@@ -125,8 +125,7 @@ static json_t *side_to_json(const struct diagnosis *diagnosis, const uint32_t *p
     bool known = signature->call != NULL;
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ranks", ranks, "op",
                      known ? escape_json(signature->call->name) : json_null(), "bytes",
-                     known && signature->bytes != BYTES_UNKNOWN ? json_integer((json_int_t)signature->bytes)
-                                                                : json_null(),
+                     known && signature->bytes != BYTES_UNKNOWN ? unsigned_to_json(signature->bytes) : json_null(),
                      "root", known && signature->root >= 0 ? json_integer(signature->root) : json_null(), "stack",
                      known && signature->stack != STACK_NONE ? json_integer(signature->stack) : json_null(), "site",
                      site[0] ? escape_json(site + strlen(" at ")) : json_null());

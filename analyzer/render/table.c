@@ -201,6 +201,10 @@ void table_print_csv(FILE *stream, const struct table *table) {
         csv_print_row(stream, table->columns, row_at(table, i));
 }
 
+json_t *unsigned_to_json(uint64_t number) {
+    return number <= INT64_MAX ? json_integer((json_int_t)number) : json_real((double)number);
+}
+
 static json_t *cell_to_json(struct cell cell) {
     char text[64];
     switch (cell.kind) {
@@ -209,7 +213,7 @@ static json_t *cell_to_json(struct cell cell) {
     case CELL_INTEGER:
         return json_integer(cell.integer);
     case CELL_UNSIGNED:
-        return cell.number <= INT64_MAX ? json_integer((json_int_t)cell.number) : json_real((double)cell.number);
+        return unsigned_to_json(cell.number);
     case CELL_REAL:
         return json_real(cell.real);
     case CELL_SWITCH:

@@ -83,6 +83,9 @@ void table_print_csv(FILE *stream, const struct table *table);
 /* An array of objects, one per row, in the order of the columns. NULL when memory is short. */
 json_t *table_to_json(const struct table *table);
 
+/* A number that a dump may claim to be anything: beyond what JSON's integers hold here it becomes a real. */
+json_t *unsigned_to_json(uint64_t number);
+
 /* The same in parts, for rows that are never all in memory. */
 void csv_print_header(FILE *stream, const struct column *columns);
 void csv_print_row(FILE *stream, const struct column *columns, const void *row);

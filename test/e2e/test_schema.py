@@ -4,7 +4,11 @@
 # and that its strict form misses nothing. That commtap's documents meet it is seen by every test that reads one (jobs.py).
 import copy
 import json
+import os
+import random
 import re
+import shutil
+import struct
 
 import pytest
 
@@ -54,6 +58,8 @@ FROZEN_VALUES = {
     ("culprit", "state"): "never_entered blocked mismatch dead no_dump in_user_code finalised",
     ("call_node", "kind"): "native python nvtx root",
 }
+PAGE = 4096
+OFFSET_OF_RANK = 108  # in struct dump_header (shim/format.h)
 # What the end of a key says of its unit, and its description, too.
 UNITS = {"_seconds": "(s)", "_ms": "(ms)", "_us": "(us)", "_ns": "(ns)", "_gbps": "(Gbit/s)",
          "_gb_per_s": "(1e9 bytes/s)", "_share": "(0 to 1)", "_ratio": "(ratio)", "bytes": "(bytes)",
@@ -156,19 +162,28 @@ def test_promised_values_are_still_there():
 
 
 @pytest.fixture(scope="module")
-def samples(tmp_path_factory):
-    """A document of every kind, of a job in which a rank is slow, and of another one that sends messages."""
-    here = tmp_path_factory.mktemp("schema")
-    train, pipeline = here / "train", here / "pipeline"
-    jobs.run("openmpi", 3, [jobs.program("openmpi", "train"), "--slow-rank", "1", "--slow-ms", "2"], train)
-    jobs.commtap("import", jobs.ROOT / "test" / "data" / "traces" / "straggler-ST.json.gz", "-o", pipeline)
-    directories = {"diff": [train, train], "env": [], "export_peer": [pipeline]}
-    made = {}
+def train(tmp_path_factory):
+    """Dumps of a job in which a rank is slow."""
+    where = tmp_path_factory.mktemp("schema") / "train"
+    jobs.run("openmpi", 3, [jobs.program("openmpi", "train"), "--slow-rank", "1", "--slow-ms", "2"], where)
+    return where
+
+
+def outputs(where, **codes):
+    """(definition, text) of each document of these dumps; jobs.commtap checks it."""
     for name, words in EVERY.items():
         words = words if "--format" in words else [*words, "--format", "json"]
-        text = jobs.commtap(*words, *directories.get(name, [train])).stdout
-        made[name] = list(schema.documents(name, text))[0]
-    return made
+        directories = {"diff": [where, where], "env": []}.get(name, [where])
+        yield name, jobs.commtap(*words, *directories, **codes).stdout
+
+
+@pytest.fixture(scope="module")
+def samples(train, tmp_path_factory):
+    """A document of every kind."""
+    pipeline = tmp_path_factory.mktemp("schema") / "pipeline"
+    jobs.commtap("import", jobs.ROOT / "test" / "data" / "traces" / "straggler-ST.json.gz", "-o", pipeline)
+    texts = {**dict(outputs(train)), "export_peer": dict(outputs(pipeline))["export_peer"]}
+    return {name: next(iter(schema.documents(name, text))) for name, text in texts.items()}
 
 
 def shortened(value):
@@ -247,3 +262,39 @@ def test_lines_that_differ_in_kind_are_all_looked_at(samples):
     assert len(schema.documents("export_record", text)) == 3
     with pytest.raises(AssertionError):
         schema.check(["export", "--format", "jsonl"], text)
+
+
+def overwrite(path, seed):
+    """Puts bytes where others were, in pages that hold something."""
+    dice = random.Random(seed)
+    content = bytearray(path.read_bytes())
+    used = [page for page in range(0, len(content), PAGE) if any(content[page:page + PAGE])]
+    for _ in range(dice.choice((3, 30, 300))):
+        place = min(dice.choice(used) + dice.randrange(PAGE), len(content) - 1)
+        content[place] = dice.choice((0, 128, 255, dice.randrange(256)))
+    path.write_bytes(content)
+
+
+def claim_rank(path, rank):
+    with path.open("r+b") as file:
+        file.seek(OFFSET_OF_RANK)
+        file.write(struct.pack("<i", rank))
+
+
+def cut(path, size):
+    os.truncate(path, size)
+
+
+DAMAGES = [*((claim_rank, rank) for rank in (-1, -7, 2 ** 31 - 1)), *((cut, size) for size in (0, 5000, 200000)),
+           *((overwrite, seed) for seed in (1, 3, 9, 17))]
+
+
+@pytest.mark.parametrize("harm, how", DAMAGES, ids=lambda value: getattr(value, "__name__", str(value)))
+@pytest.mark.parametrize("victims", [1, 3])
+def test_documents_of_damaged_dumps_meet_it_too(train, tmp_path, harm, how, victims):
+    where = tmp_path / "dumps"
+    shutil.copytree(train, where)
+    for path in jobs.dumps(where)[:victims]:
+        harm(path, how)
+    seen = dict(outputs(where, codes=(0, 1, 3)))
+    assert seen["check"]

@@ -443,9 +443,8 @@ static void calls_on(struct made *made, uint32_t comm) {
     }
 }
 
-/* At noise 1. */
-static char *print_details(const struct made *made, const char *form) {
-    struct call_tree_context context = {.run_id = "r", .directory = "d", .noise = 1};
+static char *print_details(const struct made *made, const char *form, unsigned noise) {
+    struct call_tree_context context = {.run_id = "r", .directory = "d", .noise = noise};
     char *text = NULL;
     size_t bytes;
     if (strcmp(form, "text") == 0) {
@@ -462,10 +461,26 @@ static char *print_details(const struct made *made, const char *form) {
 }
 
 static void assert_says(const struct made *made, const char *form, const char *expected) {
-    char *text = print_details(made, form);
+    char *text = print_details(made, form, 1);
     if (!strstr(text, expected))
         fail_msg("'%s' is not in: %s", expected, text);
     free(text);
+}
+
+static void what_a_record_claims_is_no_negative_number(void **state) {
+    struct made made;
+    (void)state;
+    begin(&made);
+    dump_builder_header(made.builders[0])->rank = RANK_UNKNOWN;
+    STACK(&made, 0, 1, native(0, PROGRAM, MAIN));
+    dump_builder_collective(made.builders[0], 0, BUILDER_ALLREDUCE, 0, 0, UINT64_C(1) << 63, 10, 20)->stack = 1;
+    open_dumps(&made);
+    build(&made, 3, NULL);
+    char *text = print_details(&made, "json", 3);
+    assert_non_null(strstr(text, "\"rank\": null"));
+    assert_non_null(strstr(text, "\"bytes\": 9.2233720368547758e18"));
+    free(text);
+    end(&made);
 }
 
 /* The first dump says how many members there are, and leaves who they are to the second, which says otherwise. */
@@ -603,6 +618,7 @@ int main(void) {
         cmocka_unit_test(passes_are_told_by_the_stack_and_paired_by_size),
         cmocka_unit_test(forms_say_the_same),
         cmocka_unit_test(a_size_of_one_dump_is_not_believed_of_another_ones_list),
+        cmocka_unit_test(what_a_record_claims_is_no_negative_number),
         cmocka_unit_test(members_of_both_groups_of_an_intercommunicator_are_listed),
         cmocka_unit_test(a_long_list_in_few_bytes_is_not_written_out),
         cmocka_unit_test(labels_merge_sites_over_ranks),

@@ -103,6 +103,27 @@ static void the_other_byte_order_is_named(void **state) {
     dump_builder_free(builder);
 }
 
+static void numbers_that_no_writer_leaves_are_not_believed(void **state) {
+    (void)state;
+    struct dump_builder *builder = new_builder((struct dump_plan){.rank = 2, .world_size = 4});
+    dump_builder_header(builder)->rank = -7;
+    dump_builder_header(builder)->world_size = -3;
+    struct dump *dump = open_builder(builder);
+    assert_int_equal(dump->header->rank, RANK_UNKNOWN);
+    assert_int_equal(dump->header->world_size, RANK_UNKNOWN);
+    assert_int_equal(dump->problems.count, 2);
+    assert_int_equal(dump->problems.items[0].offset, offsetof(struct dump_header, rank));
+    assert_int_equal(dump->problems.items[1].offset, offsetof(struct dump_header, world_size));
+    assert_false(dump->problems.items[0].fatal || dump->problems.items[1].fatal);
+    assert_true(says(dump, "rank -7") && says(dump, "world of -3 ranks"));
+    dump_close(dump);
+    dump_builder_header(builder)->rank = dump_builder_header(builder)->world_size = RANK_UNKNOWN;
+    dump = open_builder(builder);
+    assert_int_equal(dump->problems.count, 0);
+    dump_close(dump);
+    dump_builder_free(builder);
+}
+
 static void a_file_may_end_anywhere(void **state) {
     (void)state;
     struct dump_builder *builder = new_builder((struct dump_plan){.world_size = 3, .windows = 2});
@@ -438,6 +459,7 @@ int main(void) {
         cmocka_unit_test(a_sound_dump_has_no_problems),
         cmocka_unit_test(wrong_headers_are_fatal_and_say_where),
         cmocka_unit_test(the_other_byte_order_is_named),
+        cmocka_unit_test(numbers_that_no_writer_leaves_are_not_believed),
         cmocka_unit_test(a_file_may_end_anywhere),
         cmocka_unit_test(a_cut_ring_keeps_what_is_there),
         cmocka_unit_test(overlapping_and_misplaced_sections_are_left_out),
