@@ -328,6 +328,208 @@ static void few_ranks_or_collectives_prove_nothing(void **state) {
     assert_int_equal(claims(&made, 40), 0);
 }
 
+/* ---- thresholds ------------------------------------------------------------------------------ */
+
+/* Tables without chance: in every row the ranks lie as far apart as values of an exponential tail do on average, the
+ * j-th of them TAIL / j above the next, but for the first, who leads the second by as many TAIL as the row says. Of an
+ * odd number of ranks fewer than half are above the median in a row, so that nobody is slow all the while. */
+enum { EXACT_COLUMNS = 9, EXACT_ROWS_MOST = 400, BASE = 10000000, TAIL = 100000 };
+
+struct exact {
+    size_t rows;
+    double lead[EXACT_ROWS_MOST];
+    uint32_t first[EXACT_ROWS_MOST]; /* column */
+    size_t low;                      /* the first so many columns come last where they are not first */
+};
+
+/* In every EXACT_COLUMNS rows everybody takes every place once. */
+static struct exact exact_of(size_t rows, double lead) {
+    struct exact exact = {.rows = rows};
+    for (size_t row = 0; row < rows; row++) {
+        exact.lead[row] = lead;
+        exact.first[row] = (uint32_t)(row * 4 % EXACT_COLUMNS);
+    }
+    return exact;
+}
+
+static void fill_row(const struct exact *exact, size_t row, int64_t *self_ns) {
+    uint32_t order[EXACT_COLUMNS], count = 0;
+    order[count++] = exact->first[row];
+    for (int low = 0; low < 2; low++)
+        for (uint32_t i = 0; i + 1 < EXACT_COLUMNS; i++) {
+            size_t after = 1 + (i + row / EXACT_COLUMNS) % (EXACT_COLUMNS - 1);
+            uint32_t column = (uint32_t)((exact->first[row] + after) % EXACT_COLUMNS);
+            if ((column < exact->low) == low)
+                order[count++] = column;
+        }
+    double time = BASE;
+    for (uint32_t place = EXACT_COLUMNS; place-- > 0;) {
+        self_ns[order[place]] = (int64_t)time;
+        time += place > 1 ? (double)TAIL / place : exact->lead[row] * TAIL;
+    }
+}
+
+static struct rotating judge_exact(const struct exact *exact) {
+    static int64_t self_ns[EXACT_ROWS_MOST * EXACT_COLUMNS];
+    static uint32_t numbers[EXACT_ROWS_MOST];
+    static const uint32_t class_of[EXACT_COLUMNS], host_of[EXACT_COLUMNS] = {0, 1, 0, 1, 0, 1, 0, 1};
+    struct rotating_table table = {.rows = exact->rows,
+                                   .columns = EXACT_COLUMNS,
+                                   .self_ns = self_ns,
+                                   .numbers = numbers,
+                                   .class_of = class_of,
+                                   .host_of = host_of,
+                                   .host_count = 2};
+    struct rotating rotating, judged;
+    for (size_t row = 0; row < exact->rows; row++) {
+        numbers[row] = (uint32_t)row;
+        fill_row(exact, row, self_ns + row * EXACT_COLUMNS);
+    }
+    assert_true(rotating_judge(&table, &rotating));
+    judged = rotating;
+    judged.times_slowest = NULL;
+    rotating_free(&rotating);
+    return judged;
+}
+
+static bool is_claimed(const struct exact *exact) {
+    return judge_exact(exact).confidence >= CONFIDENCE_VERDICT;
+}
+
+/* A lead of 1.25 is what noise explains with its margin. A rank stands out from three times that on, which an
+ * exponential tail reaches in one of twenty rows. */
+static void who_stands_out_leads_by_three_times_the_noise(void **state) {
+    (void)state;
+    struct exact exact = exact_of(198, 3.4);
+    uint64_t random = 1;
+    size_t far = 0;
+    for (size_t row = 0; row < exact.rows; row++)
+        if (scene_uniform(&random) < 0.5) {
+            exact.lead[row] = 4.1;
+            far++;
+        }
+    struct rotating rotating = judge_exact(&exact);
+    assert_true(rotating.confidence >= CONFIDENCE_VERDICT);
+    assert_int_equal(rotating.stood_out, far);
+}
+
+/* So many in a hundred rows are led by one of the first `of` columns, in turn; these leads are `dearer` by that factor
+ * beyond what noise explains. */
+static struct exact led_by(size_t of, size_t percent, double dearer) {
+    struct exact exact = exact_of(400, 1.25 + 6);
+    uint32_t other = 0, own = 0;
+    exact.low = of;
+    for (size_t row = 0; row < exact.rows; row++)
+        if (row * 37 % 100 < percent) {
+            exact.first[row] = own++ % (uint32_t)of;
+            exact.lead[row] = 1.25 + 6 * dearer;
+        } else {
+            exact.first[row] = (uint32_t)of + other++ % (EXACT_COLUMNS - (uint32_t)of);
+        }
+    return exact;
+}
+
+static void whoever_causes_more_than_half_takes_no_turns(void **state) {
+    (void)state;
+    struct exact all = led_by(1, 45, 1), most = led_by(1, 45, 1.4); /* 45 and 53 % of the excess */
+    assert_true(is_claimed(&all));
+    assert_false(is_claimed(&most));
+}
+
+/* Shares of 45, 45 and 10 % weigh as 2.4 ranks, four quarters as 4. */
+static void turns_are_those_of_three_ranks_at_least(void **state) {
+    (void)state;
+    struct exact two = led_by(2, 90, 1), four = led_by(4, 100, 1);
+    assert_false(is_claimed(&two));
+    assert_true(is_claimed(&four));
+}
+
+/* Five of nine ranks are on one host: it may have up to seven ninths of the excess. */
+static void a_host_may_have_more_than_its_share_but_not_all(void **state) {
+    (void)state;
+    struct exact some = exact_of(400, 8), most = some;
+    for (size_t row = 0; row < some.rows; row++) { /* even columns are that host's */
+        uint32_t here = (uint32_t)(row % 5 * 2), there = (uint32_t)(row % 4 * 2 + 1);
+        some.first[row] = row * 37 % 100 < 70 ? here : there;
+        most.first[row] = row * 37 % 100 < 85 ? here : there;
+    }
+    assert_true(is_claimed(&some));
+    assert_false(is_claimed(&most));
+}
+
+/* Of all rows so many in a hundred have such a lead, the others that of noise: what they cost on average is nothing, or
+ * hidden by how uneven it is. An exponential tail with its margin leads by 1.25 ln 100 = 5.8 in one of a hundred rows.
+ */
+static void rare_is_what_noise_does_once_in_a_hundred_rows(void **state) {
+    (void)state;
+    static const struct {
+        unsigned percent;
+        double lead;
+        bool claimed;
+    } cases[] = {{5, 6.1, true}, {6, 5.3, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct exact exact = exact_of(400, 1.005);
+        uint64_t random = 3;
+        for (size_t row = 0; row < exact.rows; row += 100)
+            for (unsigned n = 0; n < cases[i].percent;) {
+                size_t at = row + scene_random(&random) % 100;
+                n += exact.lead[at] < 2;
+                exact.lead[at] = cases[i].lead;
+            }
+        assert_int_equal(is_claimed(&exact), cases[i].claimed);
+    }
+}
+
+/* All rows lie far out, by more in some batches of 12 than in others; neighbours resemble each other by that much: 32
+ * batches are worth 3.4 independent ones, which prove nothing, or 7.7. */
+static void turns_need_five_independent_batches(void **state) {
+    (void)state;
+    const double pi = 3.14159265358979;
+    static const struct {
+        double zigzag;
+        bool claimed;
+    } cases[] = {{0, false}, {0.263, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct exact exact = exact_of(384, 10);
+        for (size_t row = 0; row < exact.rows; row++) {
+            size_t batch = row / 12;
+            exact.lead[row] += 2 * (sin(2 * pi * (double)batch / 8) + cases[i].zigzag * (batch % 2 ? 1 : -1));
+        }
+        assert_int_equal(is_claimed(&exact), cases[i].claimed);
+    }
+}
+
+/* Turns in the first quarter of the run only are no drift. */
+static void a_quarter_of_the_run_is_a_phase(void **state) {
+    (void)state;
+    struct exact exact = exact_of(384, 1);
+    uint64_t random = 7;
+    for (size_t row = 0; row < exact.rows; row++)
+        exact.lead[row] += (row < 96 ? 6 : 0) + 0.1 * scene_uniform(&random);
+    assert_true(is_claimed(&exact));
+}
+
+/* From 16 rows on turns can be claimed; fewer never are. */
+static void sixteen_collectives_are_enough(void **state) {
+    (void)state;
+    for (size_t rows = 14; rows <= 18; rows += 2) {
+        struct exact exact = exact_of(rows, 20);
+        for (size_t row = 0; row < rows; row++)
+            exact.lead[row] += 0.1 * (double)(row / 2 * 5 % 3);
+        assert_int_equal(is_claimed(&exact), rows >= 16);
+    }
+}
+
+/* What costs little on average but in every second collective adds up: neighbouring rows are looked at together. */
+static void two_rows_are_a_batch(void **state) {
+    (void)state;
+    struct exact exact = exact_of(40, 0);
+    uint64_t random = 11;
+    for (size_t row = 0; row < exact.rows; row++)
+        exact.lead[row] = (row % 2 ? 2.2 : 0.5) + 0.1 * scene_uniform(&random);
+    assert_true(is_claimed(&exact));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sampled_collectives_are_the_same_everywhere),
@@ -342,6 +544,15 @@ int main(void) {
         cmocka_unit_test(rank_classes_are_not_rotating),
         cmocka_unit_test(speeds_that_change_are_no_turns),
         cmocka_unit_test(few_ranks_or_collectives_prove_nothing),
+        cmocka_unit_test(who_stands_out_leads_by_three_times_the_noise),
+        cmocka_unit_test(whoever_causes_more_than_half_takes_no_turns),
+        cmocka_unit_test(turns_are_those_of_three_ranks_at_least),
+        cmocka_unit_test(a_host_may_have_more_than_its_share_but_not_all),
+        cmocka_unit_test(rare_is_what_noise_does_once_in_a_hundred_rows),
+        cmocka_unit_test(turns_need_five_independent_batches),
+        cmocka_unit_test(a_quarter_of_the_run_is_a_phase),
+        cmocka_unit_test(sixteen_collectives_are_enough),
+        cmocka_unit_test(two_rows_are_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

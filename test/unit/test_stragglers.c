@@ -90,6 +90,93 @@ static void a_drift_does_not_hide_a_rank_many_times_as_slow(void **state) {
     }
 }
 
+/* `subjects` columns of which the last stands exp(level + wave(b)) above the others, who are equal. Returns the batches
+ * that count as independent; *judged is the last one's. */
+static double judge_wave(size_t subjects, double level, double (*wave)(int batch), struct significance *judged) {
+    enum { BATCHES = 32, SUBJECTS_MOST = 16 };
+    int64_t table[BATCHES * SUBJECTS_MOST];
+    struct significance verdicts[SUBJECTS_MOST];
+    for (int b = 0; b < BATCHES; b++)
+        for (size_t i = 0; i < subjects; i++)
+            table[(size_t)b * subjects + i] =
+                i + 1 < subjects ? 1000000000 : (int64_t)(1000000000 * exp(level + wave(b)));
+    double independent = significance_judge(table, BATCHES, subjects, verdicts);
+    *judged = verdicts[subjects - 1];
+    return independent;
+}
+
+static double turn(int batch, double period) {
+    return sin(2 * 3.14159265358979 * batch / period);
+}
+static double slow_wave(int batch) {
+    return 0.1 * turn(batch, 10);
+}
+static double wave_with_some_zigzag(int batch) {
+    return 0.1 * turn(batch, 8) + 0.013 * (batch % 2 ? 1 : -1);
+}
+static double wave_with_more_zigzag(int batch) {
+    return 0.1 * turn(batch, 8) + 0.027 * (batch % 2 ? 1 : -1);
+}
+static double two_up_two_down(int batch) {
+    return batch % 4 < 2 ? 0.1 : -0.1;
+}
+
+/* White noise has a lag-1 autocorrelation of -1 / K on average where the mean is estimated, too: 1 / K is added. This
+ * column's is 1 / 32 as it stands: 32 (1 - 2 / 32) / (1 + 2 / 32). */
+static void the_autocorrelations_bias_is_taken_out(void **state) {
+    (void)state;
+    struct significance judged;
+    double independent = judge_wave(2, 0.5, two_up_two_down, &judged);
+    assert_true(independent > 27.9 && independent < 28.5);
+}
+
+/* The slowest of 16 in every batch: below five independent ones that is no proof, with six it is. */
+static void fewer_than_five_independent_batches_prove_nothing(void **state) {
+    (void)state;
+    struct significance judged;
+    double independent = judge_wave(16, 0.5, slow_wave, &judged);
+    assert_true(independent > 2.5 && independent < 5);
+    assert_true(judged.p >= 1);
+    independent = judge_wave(16, 0.5, wave_with_some_zigzag, &judged);
+    assert_true(independent >= 5 && independent < 8);
+    assert_true(judged.p < 0.001);
+}
+
+/* Of two ranks one is slower in 6 of 6 batches, by less than a drift may be: two ways to be named were looked at. In 10
+ * of 10 counting is enough. */
+static void from_eight_independent_batches_on_counting_is_enough(void **state) {
+    (void)state;
+    struct significance judged;
+    double independent = judge_wave(2, 0.5, wave_with_some_zigzag, &judged);
+    assert_true(independent >= 6 && independent < 7);
+    assert_true(fabs(judged.p - 2.0 / 64) < 1e-9);
+    independent = judge_wave(2, 0.5, wave_with_more_zigzag, &judged);
+    assert_true(independent >= 9 && independent < 12);
+    assert_true(fabs(judged.p - pow(2, -floor(independent))) < 1e-9);
+}
+
+static double wide_wave(int batch) {
+    return 0.62 * turn(batch, 10);
+}
+static double narrow_wave(int batch) {
+    return 0.49 * turn(batch, 10);
+}
+
+/* A rank 16 times as slow as the other, in a drift whose neighbours correlate by 0.975: its standard deviation is
+ * sqrt(1 / 2 / 0.025) = 4.5 times the root mean square of its steps. 2.3 of these are no proof, 2.9 are. */
+static void a_level_is_weighed_against_the_slowest_drift(void **state) {
+    (void)state;
+    struct significance judged[2], *both[2] = {&judged[0], &judged[1]};
+    judged[0] = (struct significance){.p = 1};
+    assert_true(judge_wave(2, log(16), wide_wave, &judged[1]) < 5);
+    assert_true(significance_correct(both, 2));
+    assert_true(judged[1].confidence < CONFIDENCE_VERDICT);
+    judged[0] = (struct significance){.p = 1};
+    assert_true(judge_wave(2, log(16), narrow_wave, &judged[1]) < 5);
+    assert_true(significance_correct(both, 2));
+    assert_true(judged[1].confidence >= CONFIDENCE_VERDICT);
+}
+
 static void few_batches_prove_nothing(void **state) {
     (void)state;
     int64_t table[7 * 4];
@@ -192,6 +279,19 @@ static void steps_are_not_cut_into_batches_without_work(void **state) {
     put_away(&played);
 }
 
+/* A batch lasts 10 ms at least: 20 steps of 5 ms make 10 of them. */
+static void batches_are_not_shorter_than_time_slices(void **state) {
+    (void)state;
+    struct scene scene = scene_standard();
+    struct played played;
+    scene.ranks = 4;
+    scene.steps = 20;
+    scene.work_ns = 5000000;
+    play(&played, &scene, 1);
+    assert_in_range(played.analysis.batches, 8, 11);
+    put_away(&played);
+}
+
 /* Steps end in collectives of pairs; the world meets only before and after. Rank 2 takes twice as long as rank 3. */
 static void ranks_are_compared_where_they_meet(void **state) {
     (void)state;
@@ -274,12 +374,17 @@ int main(void) {
         cmocka_unit_test(chance_is_exact_for_two),
         cmocka_unit_test(batches_that_resemble_each_other_count_for_less),
         cmocka_unit_test(a_drift_does_not_hide_a_rank_many_times_as_slow),
+        cmocka_unit_test(the_autocorrelations_bias_is_taken_out),
+        cmocka_unit_test(fewer_than_five_independent_batches_prove_nothing),
+        cmocka_unit_test(from_eight_independent_batches_on_counting_is_enough),
+        cmocka_unit_test(a_level_is_weighed_against_the_slowest_drift),
         cmocka_unit_test(few_batches_prove_nothing),
         cmocka_unit_test(testing_many_costs_confidence),
         cmocka_unit_test(situations_are_judged_right),
         cmocka_unit_test(one_rank_has_nobody_to_wait_for),
         cmocka_unit_test(a_short_job_is_too_short),
         cmocka_unit_test(steps_are_not_cut_into_batches_without_work),
+        cmocka_unit_test(batches_are_not_shorter_than_time_slices),
         cmocka_unit_test(ranks_are_compared_where_they_meet),
         cmocka_unit_test(half_of_the_ranks_slow_is_uneven_work),
         cmocka_unit_test(the_verdict_does_not_depend_on_workers),

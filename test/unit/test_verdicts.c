@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What makes a suspicion a claim: cases just below and just above every limit, from figures made by hand.
+ * Lives here: tables of figures of a comparison group. Must not live here: statistics (test_stragglers.c), whole jobs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/stragglers/verdicts.h"
+
+enum { RANKS = 12, PER_HOST = 4, HOSTS = RANKS / PER_HOST, BATCHES = 16 };
+
+#define SECOND INT64_C(1000000000)
+#define WINDOW (100 * SECOND)
+
+/* A group of ranks that nobody waits for, in 100 s; who is slow is put in by hand. */
+struct hand_group {
+    struct straggler_analysis analysis;
+    struct common_clock clock;
+    struct match_directory directory;
+    struct clock_host hosts[HOSTS];
+    uint32_t host_of[RANKS], class_of[RANKS];
+    struct rank_waits waits[RANKS];
+    struct rank_delay_costs costs[RANKS];
+    struct rank_times times[RANKS];
+    struct significance ranks[RANKS];
+    struct straggler stragglers[4 * RANKS], suspects[RANKS], uneven[RANKS];
+    size_t dumps[RANKS], lists[4 * RANKS], sizes[1];
+    bool explained[RANKS];
+    int64_t self_ns[BATCHES * RANKS];
+    struct time_batches batches;
+    struct rank_classes classes;
+};
+
+static void make_group(struct hand_group *group) {
+    memset(group, 0, sizeof *group);
+    group->clock = (struct common_clock){
+        .dump_count = RANKS, .hosts = group->hosts, .host_count = HOSTS, .host_of = group->host_of};
+    group->directory = (struct match_directory){.dump_count = RANKS};
+    group->analysis = (struct straggler_analysis){.clock = &group->clock,
+                                                  .directory = &group->directory,
+                                                  .window_ns = WINDOW,
+                                                  .times = group->times,
+                                                  .ranks = group->ranks,
+                                                  .stragglers = group->stragglers,
+                                                  .suspects = group->suspects,
+                                                  .uneven = group->uneven};
+    group->analysis.waits.ranks = group->waits;
+    group->analysis.delay_costs.ranks = group->costs;
+    group->batches =
+        (struct time_batches){.dumps = group->dumps, .dump_count = RANKS, .self_ns = group->self_ns, .count = BATCHES};
+    group->sizes[0] = RANKS;
+    group->classes = (struct rank_classes){.count = 1, .class_of = group->class_of, .sizes = group->sizes};
+    for (unsigned r = 0; r < RANKS; r++) {
+        group->dumps[r] = r;
+        group->host_of[r] = r / PER_HOST;
+        group->times[r].self_ns = WINDOW / 2;
+        group->ranks[r] = (struct significance){.ratio = 1, .p = 1};
+        for (unsigned b = 0; b < BATCHES; b++) /* no order that lasts */
+            group->self_ns[b * RANKS + r] = SECOND + (int64_t)(r * 7919 + b * 104729) % 1000;
+    }
+}
+
+/* A rank that is named beyond doubt. */
+static void slow_down(struct hand_group *group, unsigned rank) {
+    group->ranks[rank] =
+        (struct significance){.ratio = 1.5, .persistence = 1, .slowest = 1, .p = 0.0001, .confidence = 0.99};
+    group->waits[rank].waited_for_ns = 10 * SECOND;
+}
+
+static const struct straggler_analysis *judge(struct hand_group *group) {
+    struct verdicts verdicts = {.analysis = &group->analysis, .lists = group->lists, .explained = group->explained};
+    assert_true(verdicts_name_comparison_group(&verdicts, &group->classes, &group->batches));
+    return &group->analysis;
+}
+
+static void confidence_makes_a_claim_or_a_suspicion(void **state) {
+    (void)state;
+    static const struct {
+        double confidence;
+        size_t claimed, suspected;
+    } cases[] = {{0.905, 1, 0}, {0.895, 0, 1}, {0.505, 0, 1}, {0.495, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_group group;
+        make_group(&group);
+        slow_down(&group, 5);
+        group.ranks[5].confidence = cases[i].confidence;
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, cases[i].claimed);
+        assert_int_equal(analysis->suspect_count, cases[i].suspected);
+    }
+}
+
+static void five_percent_slower_is_slow(void **state) {
+    (void)state;
+    for (unsigned slow = 0; slow < 2; slow++) {
+        struct hand_group group;
+        make_group(&group);
+        slow_down(&group, 5);
+        group.ranks[5].ratio = slow ? 1.06 : 1.04;
+        assert_int_equal(judge(&group)->straggler_count, slow);
+    }
+}
+
+/* What the others wait, in collectives or elsewhere, and what it works longer: each a hundredth of the time. */
+static void a_hundredth_of_the_time_matters(void **state) {
+    (void)state;
+    static const struct {
+        double waited, longer_in_communication, extra; /* seconds of 100 */
+        bool claimed;
+    } cases[] = {{1.1, 0, 5, true},  {0.9, 0, 5, false}, {0, 1.1, 5, true},
+                 {0, 0.9, 5, false}, {5, 0, 1.1, true},  {5, 0, 0.9, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_group group;
+        make_group(&group);
+        slow_down(&group, 5);
+        group.waits[5].waited_for_ns = (int64_t)(cases[i].waited * (double)SECOND);
+        for (unsigned r = 0; r < RANKS; r++)
+            group.times[r].comm_ns =
+                10 * SECOND + (r == 5 ? 0 : (int64_t)(cases[i].longer_in_communication * (double)SECOND));
+        group.times[5].self_ns = (int64_t)(3 * cases[i].extra * (double)SECOND); /* at 1.5 times the others' */
+        assert_int_equal(judge(&group)->straggler_count, cases[i].claimed);
+    }
+}
+
+/* Of twelve ranks four may be slow; with a fifth it is how the work is dealt out. */
+static void more_than_a_third_slow_is_uneven(void **state) {
+    (void)state;
+    for (unsigned slow = 4; slow <= 5; slow++) {
+        struct hand_group group;
+        make_group(&group);
+        for (unsigned i = 0; i < slow; i++)
+            slow_down(&group, i * 2);
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, slow == 4 ? 4 : 0);
+        assert_int_equal(analysis->uneven_count, slow == 4 ? 0 : 5);
+    }
+}
+
+/* All of host 1 takes half as long again; of its ranks so many show it by so much, in such a share of the batches. */
+static void a_host_is_slow_as_a_whole(void **state) {
+    (void)state;
+    static const struct {
+        unsigned ranks;
+        double ratio, persistence;
+        bool claimed;
+    } cases[] = {{3, 1.03, 0.55, true}, {2, 1.03, 0.55, false}, {3, 1.02, 0.55, false}, {3, 1.03, 0.45, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_group group;
+        make_group(&group);
+        for (unsigned r = PER_HOST; r < 2 * PER_HOST; r++) {
+            bool shows = r < PER_HOST + cases[i].ranks;
+            group.waits[r].waited_for_ns = 10 * SECOND;
+            group.ranks[r].ratio = shows ? cases[i].ratio : 1;
+            group.ranks[r].persistence = shows ? cases[i].persistence : 0;
+            for (unsigned b = 0; b < BATCHES; b++)
+                group.self_ns[b * RANKS + r] += SECOND / 2;
+        }
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, cases[i].claimed);
+        if (cases[i].claimed) {
+            assert_int_equal(analysis->stragglers[0].kind, STRAGGLER_HOST);
+            assert_int_equal(analysis->stragglers[0].host, 1);
+            assert_int_equal(analysis->stragglers[0].dump_count, PER_HOST);
+        }
+    }
+}
+
+/* A start that takes as long as all the rest leaves enough batches to judge by. */
+static void a_long_start_does_not_eat_the_batches(void **state) {
+    (void)state;
+    enum { BINS = 41 };
+    struct rank_times times[2];
+    size_t members[2] = {0, 1};
+    struct time_batches batches;
+    for (unsigned r = 0; r < 2; r++) {
+        assert_true(rank_times_init(&times[r], 0, 64, 2, false));
+        times[r].bins.count = BINS;
+        for (unsigned i = 0; i < BINS; i++) {
+            times[r].bins.self_ns[i] = i ? 1000000 : 1000000000;
+            times[r].bins.calls[i] = 1;
+        }
+    }
+    assert_true(time_batches_make(&batches, times, members, 2, TIME_BATCHES_MOST));
+    assert_in_range(batches.count, TIME_BATCHES_MIN, TIME_BATCHES_MIN + 2);
+    time_batches_free(&batches);
+    for (unsigned r = 0; r < 2; r++)
+        rank_times_free(&times[r]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(confidence_makes_a_claim_or_a_suspicion),
+        cmocka_unit_test(five_percent_slower_is_slow),
+        cmocka_unit_test(a_hundredth_of_the_time_matters),
+        cmocka_unit_test(more_than_a_third_slow_is_uneven),
+        cmocka_unit_test(a_host_is_slow_as_a_whole),
+        cmocka_unit_test(a_long_start_does_not_eat_the_batches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
