@@ -10,6 +10,7 @@
 
 #include "analyzer/align/estimate.h"
 #include "analyzer/align/observations.h"
+#include "analyzer/base/statistics.h"
 
 static bool same_clock(const struct dump *a, const struct dump *b) {
     return strcmp(a->boot_id, b->boot_id) == 0 && a->header->time_namespace == b->header->time_namespace;
@@ -38,11 +39,6 @@ static bool group_hosts(struct common_clock *clock) {
     return true;
 }
 
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Half the width of the anchors that a dump's clock rests on: the median, because one wide anchor between narrow ones
  * moves only its own neighbourhood. */
 static int64_t anchor_error(const struct dump *dump) {
@@ -52,8 +48,7 @@ static int64_t anchor_error(const struct dump *dump) {
         return 0;
     for (size_t i = 0; i < count; i++)
         widths[i] = dump_duration_ns(dump, dump->anchors[i * dump->anchor_count / count].width_ticks);
-    qsort(widths, count, sizeof widths[0], compare_times);
-    return (widths[count / 2] + 1) / 2;
+    return (median_high_int64(widths, count) + 1) / 2;
 }
 
 /* Half the width of the widest device anchor in use. */
@@ -93,8 +88,7 @@ static int64_t realtime_offset(const struct dump *dump) {
         const struct clock_anchor *anchor = &dump->anchors[i * dump->anchor_count / count];
         offsets[i] = (int64_t)anchor->realtime_ns - (int64_t)anchor->monotonic_ns;
     }
-    qsort(offsets, count, sizeof offsets[0], compare_times);
-    return offsets[count / 2];
+    return median_high_int64(offsets, count);
 }
 
 static bool estimate_offsets(struct common_clock *clock) {

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/base/statistics.h"
+
 int64_t clock_host_common(const struct clock_host *host, int64_t monotonic_ns) {
     const struct clock_knot *knots = host->knots;
     if (host->knot_count < 2)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzer/align/fit.h"
+#include "analyzer/base/statistics.h"
 
 enum {
     POINTS_MIN = 3,       /* exits that a host's place may rest on */
@@ -85,11 +86,6 @@ static int compare_points(const void *a, const void *b) {
     return (left->value > right->value) - (left->value < right->value);
 }
 
-static int compare_values(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* ---- the likely line ------------------------------------------------------------------------- */
 
 /* Median exit over the hosts that have a place below `level`. */
@@ -105,8 +101,7 @@ static void find_references(struct estimate *e, int level) {
         group->known = n > 0;
         if (n == 0)
             continue;
-        qsort(e->scratch, n, sizeof *e->scratch, compare_values);
-        group->reference = e->scratch[(n - 1) / 2] / 2 + e->scratch[n / 2] / 2;
+        group->reference = median_int64(e->scratch, n);
     }
 }
 
@@ -367,7 +362,7 @@ static void find_transfers(struct estimate *e) {
         }
         if (n == 0)
             continue;
-        qsort(e->scratch, n, sizeof *e->scratch, compare_values);
+        qsort(e->scratch, n, sizeof *e->scratch, compare_int64);
         placed->transfer = e->scratch[n / 10] > 0 ? e->scratch[n / 10] : 0;
     }
 }
@@ -380,7 +375,7 @@ static int64_t spread_of(struct estimate *e, uint32_t host) {
     if (count == 0 && n > 0) {
         for (size_t i = 0; i < n; i++)
             e->scratch[i] = llabs(e->points[i].value);
-        qsort(e->scratch, n, sizeof *e->scratch, compare_values);
+        qsort(e->scratch, n, sizeof *e->scratch, compare_int64);
         return e->scratch[n - 1 - n / 10];
     }
     for (size_t i = 0; i < count; i++)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/ns.h"
+#include "analyzer/base/statistics.h"
 
 enum {
     BLOCK_MIN = 20,
@@ -23,16 +24,6 @@ int64_t clock_line_at(const struct clock_line *line, int64_t at) {
     return add_ns(line->offset, ns_clamped(round(line->drift * (double)(at - line->center))));
 }
 
-static int compare_values(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
-static int64_t median(int64_t *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_values);
-    return values[(count - 1) / 2] / 2 + values[count / 2] / 2;
-}
-
 /* Of what is left of the points beside a line. */
 static size_t block_medians(const struct clock_point *points, size_t count, const struct clock_line *line,
                             int64_t *scratch, struct clock_point *medians, size_t room) {
@@ -43,7 +34,7 @@ static size_t block_medians(const struct clock_point *points, size_t count, cons
         size_t from = count * b / blocks, to = count * (b + 1) / blocks;
         for (size_t i = from; i < to; i++)
             scratch[i - from] = add_ns(points[i].value, -clock_line_at(line, points[i].at));
-        medians[b] = (struct clock_point){points[from + (to - from) / 2].at, median(scratch, to - from)};
+        medians[b] = (struct clock_point){points[from + (to - from) / 2].at, median_int64(scratch, to - from)};
     }
     return blocks;
 }
@@ -91,7 +82,7 @@ static struct clock_line through_few(const struct clock_point *points, size_t co
     line.drift = n > 0 ? slopes[n / 2] : 0;
     for (size_t i = 0; i < count; i++)
         scratch[i] = add_ns(points[i].value, -ns_clamped(round(line.drift * (double)(points[i].at - line.center))));
-    line.offset = median(scratch, count);
+    line.offset = median_int64(scratch, count);
     return line;
 }
 

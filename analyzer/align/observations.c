@@ -8,7 +8,10 @@
 
 #include <stdlib.h>
 
-enum { PER_HOST_MAX = 8192, PER_HOST_MIN = 512, ALTOGETHER = 1 << 20 };
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
+
+enum { PER_HOST_MAX = 8192, PER_HOST_MIN = 512, ALTOGETHER = 1 << 20, FIRST_ROOM = 4096 };
 
 struct observation_collector {
     const struct common_clock *clock;
@@ -21,12 +24,6 @@ struct observation_collector {
 };
 
 #define NOWHERE_HOST UINT32_MAX
-
-static uint64_t mix(uint64_t value) {
-    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return value ^ (value >> 31);
-}
 
 static int compare_observations(const void *a, const void *b) {
     const struct observation *left = a, *right = b;
@@ -58,7 +55,7 @@ static size_t merge(struct observation *items, size_t count) {
 static size_t thin(struct observation *items, size_t count, uint64_t mask) {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
-        if ((mix(items[i].key) & mask) == 0)
+        if ((hash_scramble(items[i].key) & mask) == 0)
             items[kept++] = items[i];
     return kept;
 }
@@ -72,17 +69,11 @@ static bool make_room(struct observation_collector *c) {
     }
     if (into->count < c->room / 2)
         return true;
-    size_t room = c->room ? c->room * 2 : 4096;
-    struct observation *items = realloc(into->items, room * sizeof *items);
-    if (!items)
-        return false;
-    into->items = items;
-    c->room = room;
-    return true;
+    return grow_to(into->items, c->room, c->room ? c->room + 1 : FIRST_ROOM);
 }
 
 static void add(struct observation_collector *c, struct observation observation) {
-    if (c->no_memory || (mix(observation.key) & c->mask) != 0)
+    if (c->no_memory || (hash_scramble(observation.key) & c->mask) != 0)
         return;
     if (c->into->count == c->room && !make_room(c)) {
         c->no_memory = true;
@@ -123,9 +114,9 @@ static bool times_of(const struct observation_collector *c, size_t index, const 
 static void add_collective(struct observation_collector *c, struct observation o, const struct record *record,
                            const struct call_name *call, struct times times) {
     bool root = (record->flags & FLAG_ROOT) != 0;
-    o.key = mix(o.key ^ mix(record->seq + UINT64_C(1)));
+    o.key = hash_scramble(o.key ^ hash_scramble(record->seq + UINT64_C(1)));
     if (record->flags & FLAG_STARTED)
-        o.key = mix(o.key ^ (uint64_t)(uint32_t)record->tag << 32);
+        o.key = hash_scramble(o.key ^ (uint64_t)(uint32_t)record->tag << 32);
     if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && root) || (call->flow == FLOW_TO_ROOT && !root))
         o.cause = times.enter;
     if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && !root) || (call->flow == FLOW_TO_ROOT && root))
@@ -144,8 +135,8 @@ static void add_message(struct observation_collector *c, struct observation o, c
         (record->flags & (FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN | FLAG_PARTITIONED | FLAG_CANCELLED)))
         return;
     uint32_t from = (uint32_t)(send ? my_rank : record->peer), to = (uint32_t)(send ? record->peer : my_rank);
-    o.key = mix(o.key ^ mix((uint64_t)from << 32 | to));
-    o.key = mix(o.key ^ mix((uint64_t)(uint32_t)record->tag << 32 | record->seq) ^ 1);
+    o.key = hash_scramble(o.key ^ hash_scramble((uint64_t)from << 32 | to));
+    o.key = hash_scramble(o.key ^ hash_scramble((uint64_t)(uint32_t)record->tag << 32 | record->seq) ^ 1);
     if (send)
         o.cause = times.enter;
     else
@@ -154,7 +145,7 @@ static void add_message(struct observation_collector *c, struct observation o, c
     if (!(record->flags & FLAG_SYNCHRONOUS) && send)
         return;
     /* the way back: only synchronous sends have an effect there, and without one the entry proves nothing */
-    o.key = mix(o.key ^ UINT64_C(0x5bd1e995));
+    o.key = hash_scramble(o.key ^ UINT64_C(0x5bd1e995));
     o.cause = send ? OBSERVATION_NONE : times.enter;
     o.effect = send ? times.leave : OBSERVATION_NONE;
     add(c, o);

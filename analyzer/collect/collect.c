@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/collect/incoming.h"
 #include "shim/format.h"
 
@@ -109,11 +110,9 @@ static int compare_items(const void *a, const void *b) {
 }
 
 static bool add_stub(struct collection *collection, const char *name) {
-    struct collect_item *items = realloc(collection->items, (collection->count + 1) * sizeof *items);
-    if (!items)
+    if (!grow_list(collection->items, collection->count))
         return false;
-    collection->items = items;
-    struct collect_item *item = &items[collection->count];
+    struct collect_item *item = &collection->items[collection->count];
     *item = (struct collect_item){.stub_name = strdup(name), .was_fetched = stub_is_of_a_fetched_dump(name)};
     if (!item->stub_name)
         return false;

@@ -9,14 +9,15 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "analyzer/base/regular_file.h"
 #include "shim/format.h"
 
-#define BLOCK          SECTION_ALIGN
-#define NO_REPLACE     1u /* RENAME_NOREPLACE and RENAME_EXCHANGE of linux/fs.h */
-#define EXCHANGE       2u
-#define CRC_POLYNOMIAL 0x04C11DB7u
+#define BLOCK       SECTION_ALIGN
+#define NO_REPLACE  1u /* RENAME_NOREPLACE and RENAME_EXCHANGE of linux/fs.h */
+#define EXCHANGE    2u
+#define CKSUM_BEGIN 0xffffffffu /* zlib inverts what it begins with */
 
 /* ---- partial files that are to go when a signal ends us -------------------------------------- */
 
@@ -144,38 +145,40 @@ const char *incoming_judge(struct incoming *incoming) {
     return judge(incoming->file, incoming->stub);
 }
 
-struct crc {
-    uint32_t table[256], value;
-};
-
-static void crc_begin(struct crc *crc) {
-    crc->value = 0;
-    for (uint32_t i = 0; i < 256; i++) {
-        crc->table[i] = i << 24;
-        for (int bit = 0; bit < 8; bit++)
-            crc->table[i] = crc->table[i] << 1 ^ (crc->table[i] >> 31 ? CRC_POLYNOMIAL : 0);
-    }
+/* The CRC of cksum(1) is zlib's, only that it takes and gives the bits of each byte in the other order, and begins with
+ * 0. `bytes` are turned where they lie. */
+static uint32_t turn_bits(uint32_t value) {
+    value = (value >> 1 & 0x55555555) | (value & 0x55555555) << 1;
+    value = (value >> 2 & 0x33333333) | (value & 0x33333333) << 2;
+    return (value >> 4 & 0x0f0f0f0f) | (value & 0x0f0f0f0f) << 4;
 }
 
-static void crc_add(struct crc *crc, const uint8_t *data, size_t bytes) {
-    for (size_t i = 0; i < bytes; i++)
-        crc->value = crc->value << 8 ^ crc->table[crc->value >> 24 ^ data[i]];
+static uLong cksum_add(uLong sum, uint8_t *bytes, size_t count) {
+    uint32_t word;
+    size_t i = 0;
+    for (; i + sizeof word <= count; i += sizeof word) {
+        memcpy(&word, bytes + i, sizeof word);
+        word = turn_bits(word);
+        memcpy(bytes + i, &word, sizeof word);
+    }
+    for (; i < count; i++)
+        bytes[i] = (uint8_t)turn_bits(bytes[i]);
+    return crc32(sum, bytes, (uInt)count);
 }
 
 /* POSIX cksum: the bytes, then their number, lowest byte first, without its leading zeros. */
 bool incoming_sum(const struct incoming *incoming, uint32_t *sum) {
     uint8_t block[BLOCK];
-    struct crc crc;
+    uLong so_far = CKSUM_BEGIN;
     uint64_t total = 0;
-    crc_begin(&crc);
     for (ssize_t got; (got = pread(incoming->file, block, sizeof block, (off_t)total)) != 0; total += (uint64_t)got) {
         if (got < 0)
             return false;
-        crc_add(&crc, block, (size_t)got);
+        so_far = cksum_add(so_far, block, (size_t)got);
     }
     for (uint64_t left = total; left > 0; left >>= 8)
-        crc_add(&crc, &(uint8_t){left & 0xff}, 1);
-    *sum = ~crc.value;
+        so_far = cksum_add(so_far, &(uint8_t){left & 0xff}, 1);
+    *sum = __builtin_bswap32(turn_bits((uint32_t)so_far));
     return true;
 }
 

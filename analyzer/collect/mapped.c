@@ -9,17 +9,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
 #include "shim/format.h"
 
 static bool add(struct mapped *mapped, const char *path) {
     if (mapped->count > 0 && strcmp(mapped->paths[mapped->count - 1], path) == 0)
         return true; /* one file, many sections */
-    char **paths = realloc(mapped->paths, (mapped->count + 1) * sizeof *paths);
-    if (!paths)
+    if (!grow_list(mapped->paths, mapped->count))
         return false;
-    mapped->paths = paths;
-    paths[mapped->count] = strdup(path);
-    return paths[mapped->count++] != NULL;
+    mapped->paths[mapped->count] = strdup(path);
+    return mapped->paths[mapped->count++] != NULL;
 }
 
 static bool list_process(struct mapped *mapped, int proc, const char *pid) {

@@ -9,18 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+
 enum { STARTS_MAX = 32 }; /* nodes of the first cycle from which a shorter one is looked for */
 
 uint32_t and_or_graph_node(struct and_or_graph *graph, bool any) {
-    if (graph->node_count == graph->node_room) {
-        uint32_t room = graph->node_room ? 2 * graph->node_room : 256;
-        bool *items = realloc(graph->any, room * sizeof *items);
-        if (!items) {
-            graph->no_memory = true;
-            return AND_OR_GRAPH_NO_NODE;
-        }
-        graph->any = items;
-        graph->node_room = room;
+    if (!grow_list(graph->any, graph->node_count)) {
+        graph->no_memory = true;
+        return AND_OR_GRAPH_NO_NODE;
     }
     graph->any[graph->node_count] = any;
     return graph->node_count++;
@@ -29,15 +25,9 @@ uint32_t and_or_graph_node(struct and_or_graph *graph, bool any) {
 void and_or_graph_wait(struct and_or_graph *graph, uint32_t from, uint32_t to) {
     if (from == AND_OR_GRAPH_NO_NODE || to == AND_OR_GRAPH_NO_NODE)
         return;
-    if (graph->edge_count == graph->edge_room) {
-        size_t room = graph->edge_room ? 2 * graph->edge_room : 1024;
-        struct and_or_graph_edge *items = realloc(graph->edges, room * sizeof *items);
-        if (!items) {
-            graph->no_memory = true;
-            return;
-        }
-        graph->edges = items;
-        graph->edge_room = room;
+    if (!grow_list(graph->edges, graph->edge_count)) {
+        graph->no_memory = true;
+        return;
     }
     graph->edges[graph->edge_count++] = (struct and_or_graph_edge){from, to};
 }

@@ -21,11 +21,11 @@ struct and_or_graph_edge {
 };
 
 struct and_or_graph {
-    uint32_t node_count, node_room;
+    uint32_t node_count;
     bool *any;      /* per node: ANY, not ALL */
     bool *released; /* after and_or_graph_release */
     struct and_or_graph_edge *edges;
-    size_t edge_count, edge_room;
+    size_t edge_count;
     bool no_memory;
     /* after and_or_graph_release: targets of node n are targets[first[n]] .. targets[first[n + 1] - 1], as added */
     size_t *first;

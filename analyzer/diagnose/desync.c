@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "analyzer/base/statistics.h"
 #include "analyzer/load/rows.h"
 
 enum { CHECKPOINTS = PROGRESS_RECENT + PROGRESS_EVERY + PROGRESS_POWERS + 1, RECORDS_LOOKED_AT = 4096 };
@@ -35,11 +36,6 @@ bool prefix_hash(const struct progress *progress, uint64_t uid, uint64_t k, uint
     return *hash != 0;
 }
 
-static int compare_numbers(const void *a, const void *b) {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return left < right ? -1 : left > right;
-}
-
 /* Lengths at which both rows know their hash, ascending. */
 static size_t common_checkpoints(const struct progress *a, const struct progress *b, uint64_t uid, uint64_t *lengths) {
     uint64_t end = a->hashed < b->hashed ? a->hashed : b->hashed, candidates[CHECKPOINTS], hash;
@@ -50,7 +46,7 @@ static size_t common_checkpoints(const struct progress *a, const struct progress
         candidates[count++] = (end / 64 - i) * 64;
     for (unsigned i = 0; i < PROGRESS_POWERS; i++)
         candidates[count++] = UINT64_C(1) << i;
-    qsort(candidates, count, sizeof *candidates, compare_numbers);
+    qsort(candidates, count, sizeof *candidates, compare_uint64);
     for (size_t i = 0; i < count; i++)
         if ((i == 0 || candidates[i] != candidates[i - 1]) && prefix_hash(a, uid, candidates[i], &hash) &&
             prefix_hash(b, uid, candidates[i], &hash))

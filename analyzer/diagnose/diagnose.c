@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
+
 enum { CYCLE_MOST = 4096 };
 
 const char *verdict_name(enum verdict verdict) {
@@ -23,11 +26,6 @@ const char *culprit_state_name(enum culprit_state state) {
 }
 
 /* ---- who is waited for ----------------------------------------------------------------------- */
-
-static int compare_ranks(const void *a, const void *b) {
-    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
-    return left < right ? -1 : left > right;
-}
 
 size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled, bool missing, int32_t *ranks,
                      size_t capacity) {
@@ -53,7 +51,7 @@ size_t stalled_ranks(struct diagnosis *diagnosis, const struct stalled *stalled,
     }
     written = count < capacity ? count : capacity;
     if (written > 0)
-        qsort(ranks, written, sizeof *ranks, compare_ranks);
+        qsort(ranks, written, sizeof *ranks, compare_int32);
     return count;
 }
 
@@ -85,7 +83,7 @@ size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, 
     if (seen[wait->party] && count == 0 && capacity > 0) /* for itself */
         ranks[count++] = diagnosis->world.parties[wait->party].rank;
     free(seen);
-    qsort(ranks, count, sizeof *ranks, compare_ranks);
+    qsort(ranks, count, sizeof *ranks, compare_int32);
     return count;
 }
 
@@ -112,14 +110,9 @@ static void find_last_call(const struct dump *dump, struct culprit *culprit) {
 
 static struct culprit *add_culprit(struct diagnosis *diagnosis, uint32_t party, enum culprit_state state,
                                    enum blame blame) {
-    size_t count = diagnosis->culprit_count;
-    if ((count & (count - 1)) == 0) { /* doubled: nearly all of a large world may be missing */
-        struct culprit *items = realloc(diagnosis->culprits, (count ? 2 * count : 1) * sizeof *items);
-        if (!items) {
-            diagnosis->no_memory = true;
-            return NULL;
-        }
-        diagnosis->culprits = items;
+    if (!grow_list(diagnosis->culprits, diagnosis->culprit_count)) {
+        diagnosis->no_memory = true;
+        return NULL;
     }
     struct culprit *culprit = &diagnosis->culprits[diagnosis->culprit_count++];
     *culprit = (struct culprit){.party = party, .state = state, .blame = blame};

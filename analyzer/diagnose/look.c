@@ -6,13 +6,9 @@
  */
 #include <string.h>
 
+#include "analyzer/base/hash.h"
 #include "analyzer/diagnose/diagnose.h"
 #include "analyzer/load/rows.h"
-
-static uint64_t mix(uint64_t h, uint64_t value) {
-    h = (h ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 29;
-}
 
 static bool asks_in_vain(const struct dump *dump, uint32_t id) {
     const struct call_name *call = id <= UINT16_MAX ? dump_call(dump, (uint16_t)id) : NULL;
@@ -27,7 +23,7 @@ static uint64_t look_at_slots(const struct dump *dump, uint64_t h) {
         uint32_t call = __atomic_load_n(&slot->call, __ATOMIC_ACQUIRE);
         if (slot->tid == 0 || call == 0 || asks_in_vain(dump, call))
             continue;
-        h = mix(mix(mix(h, call), slot->enter), i);
+        h = hash_mix(hash_mix(hash_mix(h, call), slot->enter), i);
     }
     return h;
 }
@@ -36,9 +32,10 @@ static uint64_t look_at_progress(const struct dump *dump, uint64_t h) {
     for (uint32_t i = 0; i < dump->communicator_count; i++) {
         const struct progress *progress = dump->communicators[i].progress;
         if (progress)
-            h = mix(mix(mix(mix(h, progress->enqueued), progress->started), progress->completed), progress->hashed);
+            h = hash_mix(hash_mix(hash_mix(hash_mix(h, progress->enqueued), progress->started), progress->completed),
+                         progress->hashed);
     }
-    return mix(h, dump->communicator_count);
+    return hash_mix(h, dump->communicator_count);
 }
 
 uint64_t dump_look(const struct dump *dump) {
@@ -46,10 +43,10 @@ uint64_t dump_look(const struct dump *dump) {
     for (uint32_t i = 0; i < dump->pending_count; i++) {
         struct pending pending;
         if (pending_read(dump, &dump->pending[i], &pending))
-            h = mix(h, pending.op);
+            h = hash_mix(h, pending.op);
     }
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) /* the harvester's lane also moves when nothing happens */
         if (dump->lanes[lane].state && !dump->lanes[lane].state->device)
-            h = mix(h, __atomic_load_n(&dump->lanes[lane].state->head, __ATOMIC_RELAXED));
+            h = hash_mix(h, __atomic_load_n(&dump->lanes[lane].state->head, __ATOMIC_RELAXED));
     return h;
 }

@@ -8,20 +8,15 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/rows.h"
 
 enum { RECORDS_LOOKED_AT = 4096 }; /* newest of a ring */
 
 void pending_messages_add(struct pending_messages *messages, struct pending_message message) {
-    if (messages->count == messages->room) {
-        size_t room = messages->room ? 2 * messages->room : 256;
-        struct pending_message *items = realloc(messages->items, room * sizeof *items);
-        if (!items) {
-            messages->no_memory = true;
-            return;
-        }
-        messages->items = items;
-        messages->room = room;
+    if (!grow_list(messages->items, messages->count)) {
+        messages->no_memory = true;
+        return;
     }
     messages->items[messages->count++] = message;
 }

@@ -21,7 +21,7 @@ struct pending_message {
 
 struct pending_messages {
     struct pending_message *items;
-    size_t count, room;
+    size_t count;
     bool no_memory;
 };
 

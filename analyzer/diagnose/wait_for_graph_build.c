@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/diagnose/slots.h"
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -63,15 +64,9 @@ static uint32_t wait_of_slot(struct builder *b, uint32_t party, const struct in_
 
 struct wait *add_wait(struct builder *b, uint32_t party) {
     struct wait_for_graph *waits = b->waits;
-    if (waits->count == b->room) {
-        size_t room = b->room ? 2 * b->room : 256;
-        struct wait *items = realloc(waits->items, room * sizeof *items);
-        if (!items) {
-            b->no_memory = true;
-            return NULL;
-        }
-        waits->items = items;
-        b->room = room;
+    if (!grow_list(waits->items, waits->count)) {
+        b->no_memory = true;
+        return NULL;
     }
     struct party_state *state = &waits->parties[party];
     if (state->wait_count++ == 0)
@@ -247,7 +242,7 @@ bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
         qsort(waits->stalled, waits->stalled_count, sizeof *waits->stalled, compare_stalled);
     done = done && !b.no_memory && !b.sends.no_memory && !b.receives.no_memory && and_or_graph_release(&waits->graph);
     free(b.members_of);
-    free(b.index);
+    hash_table_free(&b.stalled_numbers);
     free_reach(&b);
     free(b.sends.items);
     free(b.receives.items);

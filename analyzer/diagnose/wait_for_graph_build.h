@@ -7,6 +7,7 @@
 #define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_BUILD_H
 
 #include "analyzer/diagnose/wait_for_graph.h"
+#include "analyzer/base/hash_table.h"
 #include "analyzer/diagnose/pending_messages.h"
 
 struct reach;
@@ -16,11 +17,9 @@ struct builder {
     struct world *world;
     struct pending_messages sends, receives; /* posted, not seen complete */
     uint32_t *members_of;                    /* per communicator and side: node of any member, AND_OR_GRAPH_NO_NODE */
-    uint32_t *index;                         /* hash of stalled: number + 1, 0 = free */
-    size_t index_size;
-    size_t room, stalled_room;
-    uint32_t free_node;  /* waits for nobody */
-    struct reach *reach; /* per communicator: how far GPUs came; NULL until somebody asks */
+    struct hash_table stalled_numbers;       /* of waits->stalled, by communicator and number */
+    uint32_t free_node;                      /* waits for nobody */
+    struct reach *reach;                     /* per communicator: how far GPUs came; NULL until somebody asks */
     uint64_t looks;
     const struct circumstances *known;
     bool no_memory;

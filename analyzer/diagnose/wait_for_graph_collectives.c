@@ -4,6 +4,7 @@
  * Lives here: who has come, who is missing, whom a member waits for.
  * Must not live here: messages, GPU work, verdicts.
  */
+#include "analyzer/base/grow.h"
 #include "analyzer/diagnose/wait_for_graph_build.h"
 
 #include <stdlib.h>
@@ -63,28 +64,17 @@ static void find_missing(struct builder *b, struct stalled *stalled) {
     }
 }
 
-static size_t hash_of(const struct builder *b, const struct shared_communicator *communicator, uint32_t seq) {
-    return (size_t)((communicator->uid ^ seq * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93) >> 20) &
-           (b->index_size - 1);
-}
+struct stalled_key {
+    uint64_t communicator; /* its address */
+    uint64_t seq;
+};
 
-static bool grow_index(struct builder *b) {
-    size_t size = b->index_size ? 2 * b->index_size : 1024;
-    uint32_t *index = calloc(size, sizeof *index);
-    if (!index)
-        return false;
-    free(b->index);
-    b->index = index;
-    b->index_size = size;
-    for (size_t i = 0; i < b->waits->stalled_count; i++) {
-        const struct stalled *stalled = &b->waits->stalled[i];
-        size_t at = hash_of(b, stalled->communicator, stalled->seq);
-        while (index[at])
-            at = (at + 1) & (size - 1);
-        index[at] = (uint32_t)i + 1;
-    }
-    return true;
-}
+struct stalled_number {
+    struct stalled_key key;
+    size_t number; /* index into waits->stalled + 1; 0: new */
+};
+
+HASH_TABLE_OF(stalled_numbers, struct stalled_number, struct stalled_key);
 
 /* Both what the root passes and what the others name tells which of the groups it is in. */
 static void find_root(struct stalled *stalled, const struct operation *o, const struct membership *me) {
@@ -99,25 +89,13 @@ static void find_root(struct stalled *stalled, const struct operation *o, const 
 struct stalled *find_stalled(struct builder *b, struct shared_communicator *communicator, uint32_t seq,
                              const struct call_name *call, bool device, const struct operation *o) {
     struct wait_for_graph *waits = b->waits;
-    if (2 * (waits->stalled_count + 1) > b->index_size && !grow_index(b)) {
+    struct stalled_key key = {(uintptr_t)communicator, seq};
+    struct stalled_number *known = stalled_numbers_add(&b->stalled_numbers, &key);
+    if (known && known->number > 0)
+        return &waits->stalled[known->number - 1];
+    if (!known || !grow_list(waits->stalled, waits->stalled_count)) {
         b->no_memory = true;
         return NULL;
-    }
-    size_t at = hash_of(b, communicator, seq);
-    for (; b->index[at]; at = (at + 1) & (b->index_size - 1)) {
-        struct stalled *stalled = &waits->stalled[b->index[at] - 1];
-        if (stalled->communicator == communicator && stalled->seq == seq)
-            return stalled;
-    }
-    if (waits->stalled_count == b->stalled_room) {
-        size_t room = b->stalled_room ? 2 * b->stalled_room : 64;
-        struct stalled *items = realloc(waits->stalled, room * sizeof *items);
-        if (!items) {
-            b->no_memory = true;
-            return NULL;
-        }
-        waits->stalled = items;
-        b->stalled_room = room;
     }
     struct stalled *stalled = &waits->stalled[waits->stalled_count++];
     *stalled = (struct stalled){.communicator = communicator,
@@ -129,7 +107,7 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
                                 .all_of = {AND_OR_GRAPH_NO_NODE, AND_OR_GRAPH_NO_NODE}};
     if (communicator->kind == COMMUNICATOR_INTER && o)
         find_root(stalled, o, world_membership(communicator, o->party));
-    b->index[at] = (uint32_t)waits->stalled_count;
+    known->number = waits->stalled_count;
     find_missing(b, stalled);
     return stalled;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/findings/diagnosis_phrases.h"
 #include "analyzer/findings/words.h"
 
@@ -25,11 +26,8 @@ __attribute__((format(printf, 2, 3))) static void say(struct diagnosis_text *tol
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    char **items = realloc(told->sentences, (told->sentence_count + 1) * sizeof *items);
     char *copy = strdup(text);
-    if (items)
-        told->sentences = items;
-    if (!items || !copy) {
+    if (!copy || !grow_list(told->sentences, told->sentence_count)) {
         free(copy);
         told->no_memory = true;
         return;

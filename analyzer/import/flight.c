@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/import/formats.h"
 
 enum { WATCHDOG_NS = 200000000, NAME = 96, RANKS_NAMED = 16384 };
@@ -36,7 +37,7 @@ struct entry {
 struct flight {
     struct import_limits *limits;
     struct entry *entries;
-    size_t count, capacity, document_first;
+    size_t count, document_first;
     struct process_group *groups; /* of the present document, by name */
     size_t group_count;
     struct trace trace; /* of the documents so far */
@@ -175,14 +176,8 @@ static bool add_entry(struct flight *flight, const json_t *piece) {
     }
     if (!limits_keep(flight->limits, 2 * sizeof *flight->entries)) /* the array doubles */
         return false;
-    if (flight->count == flight->capacity) {
-        size_t capacity = flight->capacity ? 2 * flight->capacity : 256;
-        struct entry *larger = realloc(flight->entries, capacity * sizeof *larger);
-        if (!larger)
-            return false;
-        flight->entries = larger;
-        flight->capacity = capacity;
-    }
+    if (!grow_list(flight->entries, flight->count))
+        return false;
     struct entry *entry = &flight->entries[flight->count++];
     enum datatype_code dtype = DATATYPE_OTHER;
     bool output = strcmp(import_nccl_calls[call].name, "ncclAllGather") == 0;

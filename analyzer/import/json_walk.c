@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+
 _Static_assert(LIMIT_VALUE_BYTES == 16 << 20 && LIMIT_DEPTH == 512 && LIMIT_VALUES == 262144, "what messages say");
 
 enum { KEY_MOST = 256 };
@@ -22,7 +24,7 @@ struct walker {
     struct json_error *error;
     int next; /* the byte not yet taken, -1 at the end */
     char *piece;
-    size_t length, capacity;
+    size_t length, room;
     uint64_t piece_offset;
 };
 
@@ -48,14 +50,8 @@ static bool keep(struct walker *walker) {
         return fail(walker, "the document ends too early");
     if (walker->length == LIMIT_VALUE_BYTES)
         return fail(walker, "one value is larger than 16 MB");
-    if (walker->length == walker->capacity) {
-        size_t capacity = walker->capacity ? walker->capacity * 2 : 4096;
-        char *larger = realloc(walker->piece, capacity);
-        if (!larger)
-            return fail(walker, "no memory");
-        walker->piece = larger;
-        walker->capacity = capacity;
-    }
+    if (!grow_by_one(walker->piece, walker->length, walker->room))
+        return fail(walker, "no memory");
     walker->piece[walker->length++] = (char)walker->next;
     step(walker);
     return true;

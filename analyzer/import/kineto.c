@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/import/formats.h"
 
 enum { NAME = 96, RANKS_NAMED = 4096, ANNOTATIONS_BACK = 256 /* that ended, inside one that has not */ };
@@ -47,7 +48,7 @@ struct annotation {
 #define LIST(TYPE)                                                                                                     \
     struct {                                                                                                           \
         struct TYPE *items;                                                                                            \
-        size_t count, capacity;                                                                                        \
+        size_t count;                                                                                                  \
     }
 
 struct rank_trace {
@@ -69,22 +70,11 @@ struct kineto {
     bool reading;
 };
 
-/* Room for one more item, zeroed; NULL when memory is short or a limit is exceeded. */
-static void *grow(struct import_limits *limits, void **items, size_t *count, size_t *capacity, size_t bytes) {
-    if (!limits_keep(limits, 2 * bytes)) /* the array doubles */
-        return NULL;
-    if (*count == *capacity) {
-        size_t larger = *capacity ? 2 * *capacity : 64;
-        void *moved = realloc(*items, larger * bytes);
-        if (!moved)
-            return NULL;
-        *items = moved;
-        *capacity = larger;
-    }
-    return memset((char *)*items + (*count)++ * bytes, 0, bytes);
-}
+/* One more item, zeroed; NULL when memory is short or a limit is exceeded. The array doubles. */
 #define GROW(LIMITS, LIST_)                                                                                            \
-    grow(LIMITS, (void **)&(LIST_).items, &(LIST_).count, &(LIST_).capacity, sizeof *(LIST_).items)
+    (limits_keep(LIMITS, 2 * sizeof *(LIST_).items) && grow_list((LIST_).items, (LIST_).count)                         \
+         ? memset(&(LIST_).items[(LIST_).count++], 0, sizeof *(LIST_).items)                                           \
+         : NULL)
 
 static void free_rank(struct rank_trace *rank) {
     free(rank->kernels.items);

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/import/formats.h"
 
 enum { SLACK_NS = 1000000, DEGREE_MOST = 1 << 12, THREADS_MOST = 1 << 20 };
@@ -70,9 +72,9 @@ struct thread {
 struct imported_timeline {
     struct import_limits *limits;
     struct item *items;
-    size_t item_count, item_capacity, document_items;
+    size_t item_count, document_items;
     struct thread *threads;
-    size_t thread_count, thread_capacity;
+    size_t thread_count;
     int32_t data, pipeline, tensor; /* degrees */
     size_t dropped;
 };
@@ -113,14 +115,8 @@ static bool add_thread(struct imported_timeline *timeline, const json_t *piece) 
     thread.communication = strstr(stream, "comm") != NULL;
     if (timeline->thread_count == THREADS_MOST)
         return true;
-    if (timeline->thread_count == timeline->thread_capacity) {
-        size_t capacity = timeline->thread_capacity ? 2 * timeline->thread_capacity : 256;
-        struct thread *larger = realloc(timeline->threads, capacity * sizeof *larger);
-        if (!larger)
-            return false;
-        timeline->threads = larger;
-        timeline->thread_capacity = capacity;
-    }
+    if (!grow_list(timeline->threads, timeline->thread_count))
+        return false;
     timeline->threads[timeline->thread_count++] = thread;
     return true;
 }
@@ -147,14 +143,8 @@ static bool add_item(struct imported_timeline *timeline, const json_t *piece, co
     item.end_ns = item.start_ns + duration;
     if (!limits_keep(timeline->limits, 2 * sizeof item + 2 * sizeof(int64_t))) /* the array doubles; `ends` */
         return false;
-    if (timeline->item_count == timeline->item_capacity) {
-        size_t capacity = timeline->item_capacity ? 2 * timeline->item_capacity : 4096;
-        struct item *larger = realloc(timeline->items, capacity * sizeof *larger);
-        if (!larger)
-            return false;
-        timeline->items = larger;
-        timeline->item_capacity = capacity;
-    }
+    if (!grow_list(timeline->items, timeline->item_count))
+        return false;
     timeline->items[timeline->item_count++] = item;
     timeline->document_items++;
     return true;
@@ -277,11 +267,6 @@ static int compare_ranks(const void *a, const void *b) {
     return compare_steps(a, b);
 }
 
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* How many of these ends, in order, lie at or before `at`. */
 static size_t ended_by(const int64_t *ends, size_t count, int64_t at) {
     size_t low = 0;
@@ -323,8 +308,8 @@ static void rebuild_entries(struct item *items, size_t count, int64_t *room) {
         if (items[i].call >= LOCAL_WORK && items[i].known)
             ends.work[ends.work_count++] = items[i].end_ns;
     }
-    qsort(ends.all, ends.count, sizeof *room, compare_times);
-    qsort(ends.work, ends.work_count, sizeof *room, compare_times);
+    qsort(ends.all, ends.count, sizeof *room, compare_int64);
+    qsort(ends.work, ends.work_count, sizeof *room, compare_int64);
     for (size_t i = 0; i < count; i++)
         items[i].enter_ns = entry_of(&ends, &items[i]);
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+
 #define YEAR_NS (INT64_C(366) * 86400 * 1000000000)
 
 /* A communicator's collectives, or one channel's messages. */
@@ -24,11 +26,9 @@ struct key {
 bool trace_set_world(struct trace *trace, int32_t world_size) {
     if (world_size <= trace->world_size)
         return true;
-    struct trace_rank *larger = realloc(trace->ranks, (size_t)world_size * sizeof *larger);
-    if (!larger)
+    if (!grow_to(trace->ranks, trace->rank_room, (size_t)world_size))
         return false;
-    memset(larger + trace->world_size, 0, (size_t)(world_size - trace->world_size) * sizeof *larger);
-    trace->ranks = larger;
+    memset(trace->ranks + trace->world_size, 0, (size_t)(world_size - trace->world_size) * sizeof *trace->ranks);
     trace->world_size = world_size;
     return true;
 }
@@ -45,7 +45,7 @@ void trace_free(struct trace *trace) {
         free(trace->communicators[i].order);
     }
     free(trace->communicators);
-    free(trace->table);
+    hash_table_free(&trace->numbers);
     free(trace->events);
     free(trace->ranks);
     *trace = (struct trace){0};
@@ -61,25 +61,16 @@ static uint64_t uid_of(const char *name, const int32_t *members, uint32_t size) 
     return hash;
 }
 
-static uint32_t *slot_of(uint32_t *table, size_t size, const struct trace *trace, uint64_t uid) {
-    size_t at = (size_t)(uid >> 20) & (size - 1);
-    while (table[at] != 0 && trace->communicators[table[at] - 1].uid != uid)
-        at = (at + 1) & (size - 1);
-    return &table[at];
-}
+struct uid_key {
+    uint64_t uid;
+};
 
-static bool grow_table(struct trace *trace) {
-    size_t size = trace->table_size ? 2 * trace->table_size : 64;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < trace->communicator_count; i++)
-        *slot_of(table, size, trace, trace->communicators[i].uid) = (uint32_t)i + 1;
-    free(trace->table);
-    trace->table = table;
-    trace->table_size = size;
-    return true;
-}
+struct communicator_number {
+    struct uid_key key;
+    size_t index;
+};
+
+HASH_TABLE_OF(numbers, struct communicator_number, struct uid_key);
 
 /* What `order` is sorted by: a rank that is listed twice has its first place. */
 static int compare_places(const void *a, const void *b, void *members) {
@@ -110,25 +101,19 @@ static bool fill_communicator(struct trace_communicator *communicator, const int
 
 size_t trace_communicator(struct trace *trace, const char *name, const int32_t *members, uint32_t size) {
     uint64_t uid = uid_of(name, members, size);
-    if (2 * trace->communicator_count >= trace->table_size && !grow_table(trace))
-        return SIZE_MAX;
-    uint32_t *slot = slot_of(trace->table, trace->table_size, trace, uid);
-    if (*slot != 0)
-        return *slot - 1;
+    struct uid_key key = {uid};
+    const struct communicator_number *known = numbers_find(&trace->numbers, &key);
+    if (known)
+        return known->index;
     if (!limits_keep(trace->limits, 2 * sizeof(struct trace_communicator) + size * sizeof(int32_t) * 2))
         return SIZE_MAX;
-    if (trace->communicator_count == trace->communicator_capacity) {
-        size_t capacity = trace->communicator_capacity ? 2 * trace->communicator_capacity : 16;
-        struct trace_communicator *larger = realloc(trace->communicators, capacity * sizeof *larger);
-        if (!larger)
-            return SIZE_MAX;
-        trace->communicators = larger;
-        trace->communicator_capacity = capacity;
-    }
-    struct trace_communicator *communicator = &trace->communicators[trace->communicator_count++];
+    struct communicator_number *added = numbers_add(&trace->numbers, &key);
+    if (!added || !grow_list(trace->communicators, trace->communicator_count))
+        return SIZE_MAX;
+    added->index = trace->communicator_count++;
+    struct trace_communicator *communicator = &trace->communicators[added->index];
     *communicator = (struct trace_communicator){.uid = uid, .size = size, .ordered_rank = -1};
     snprintf(communicator->name, sizeof communicator->name, "%s", name);
-    *slot = (uint32_t)trace->communicator_count;
     return fill_communicator(communicator, members) ? trace->communicator_count - 1 : SIZE_MAX;
 }
 
@@ -149,14 +134,8 @@ bool trace_add(struct trace *trace, const struct trace_event *event) {
     /* the array doubles, and numbering needs a key for each */
     if (!limits_keep(trace->limits, 2 * sizeof *event + sizeof(struct key)))
         return false;
-    if (trace->event_count == trace->event_capacity) {
-        size_t capacity = trace->event_capacity ? 2 * trace->event_capacity : 1024;
-        struct trace_event *larger = realloc(trace->events, capacity * sizeof *larger);
-        if (!larger)
-            return false;
-        trace->events = larger;
-        trace->event_capacity = capacity;
-    }
+    if (!grow_list(trace->events, trace->event_count))
+        return false;
     trace->events[trace->event_count++] = *event;
     return true;
 }

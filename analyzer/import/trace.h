@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/import/limits.h"
 #include "shim/format.h"
 
@@ -70,13 +71,13 @@ struct trace {
     bool order_by_time; /* `order` tells operations apart, the earliest entry orders them; else order is the number */
     int32_t world_size;
     struct trace_rank *ranks; /* world_size of them */
+    size_t rank_room;         /* private */
     struct trace_communicator *communicators;
-    size_t communicator_count, communicator_capacity;
-    uint32_t *table; /* private: of communicators by uid, index + 1; a power of two */
-    size_t table_size;
-    size_t seen_count; /* ranks */
+    size_t communicator_count;
+    struct hash_table numbers; /* private: of communicators by uid */
+    size_t seen_count;         /* ranks */
     struct trace_event *events;
-    size_t event_count, event_capacity;
+    size_t event_count;
     size_t work_count; /* of the events: own work, no operation */
 };
 

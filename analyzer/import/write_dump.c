@@ -15,6 +15,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "analyzer/base/hash.h"
+
 enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096, PART_BYTES = 4096 /* divides every section */ };
 
 /* What one rank needs. */
@@ -532,18 +534,13 @@ static int write_rank(struct plan *plan, const char *directory) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, uint64_t value) {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
-}
-
 /* A fingerprint of the trace. */
 static uint64_t run_of(const struct trace *trace) {
     uint64_t hash = (uint64_t)trace->world_size;
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
-        hash = mix(hash, (uint64_t)event->enter_ns);
-        hash = mix(hash, (uint64_t)event->leave_ns ^ (uint64_t)event->rank << 40 ^ event->bytes);
+        hash = hash_mix(hash, (uint64_t)event->enter_ns);
+        hash = hash_mix(hash, (uint64_t)event->leave_ns ^ (uint64_t)event->rank << 40 ^ event->bytes);
     }
     return hash;
 }

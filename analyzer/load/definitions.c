@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/private.h"
 
 /* Indices are handed out in order; a few may be missing where an area was full. */
@@ -16,7 +17,8 @@ enum { INDEX_SLACK = 4096 };
 struct definition_walk {
     struct loaded *loaded;
     uint64_t index_limit;
-    uint64_t order; /* definitions met so far */
+    size_t communicator_room; /* of dump->communicators */
+    uint64_t order;           /* definitions met so far */
     bool short_of_memory;
 };
 
@@ -28,13 +30,12 @@ static struct dump_communicator *slot_at(struct definition_walk *walk, uint32_t 
     }
     if (index >= dump->communicator_count) {
         uint32_t count = index + 1;
-        struct dump_communicator *items = realloc(dump->communicators, count * sizeof *items);
-        if (!items) {
+        if (!grow_to(dump->communicators, walk->communicator_room, count)) {
             walk->short_of_memory = true;
             return NULL;
         }
-        memset(items + dump->communicator_count, 0, (count - dump->communicator_count) * sizeof *items);
-        dump->communicators = items;
+        memset(dump->communicators + dump->communicator_count, 0,
+               (count - dump->communicator_count) * sizeof *dump->communicators);
         dump->communicator_count = count;
     }
     return &dump->communicators[index];
@@ -153,12 +154,11 @@ static void add_epoch(struct definition_walk *walk, const struct epoch_definitio
         problem_add(dump, false, offset, "epoch %u is beyond the last number: ignored", definition->epoch);
         return;
     }
-    const struct epoch_definition **epochs = realloc(dump->epochs, (dump->epoch_count + 1) * sizeof *epochs);
-    if (!epochs) {
+    if (!grow_list(dump->epochs, dump->epoch_count)) {
         walk->short_of_memory = true;
         return;
     }
-    dump->epochs = epochs;
+    const struct epoch_definition **epochs = dump->epochs;
     size_t at = dump->epoch_count++;
     for (; at > 0 && epochs[at - 1]->epoch > definition->epoch; at--)
         epochs[at] = epochs[at - 1];

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/private.h"
 #include "analyzer/load/rows.h"
 
@@ -25,18 +26,11 @@ static const struct lane_state no_lane_state;
 
 void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *format, ...) {
     struct problems *problems = &dump->problems;
-    struct problem *item = NULL;
-    if (problems->count < PROBLEMS_MAX) {
-        struct problem *items = realloc(problems->items, (problems->count + 1) * sizeof *items);
-        if (items) {
-            problems->items = items;
-            item = &items[problems->count++];
-        }
-    }
-    if (!item) {
+    if (problems->count == PROBLEMS_MAX || !grow_list(problems->items, problems->count)) {
         problems->dropped++;
         return;
     }
+    struct problem *item = &problems->items[problems->count++];
     item->fatal = fatal;
     item->offset = offset;
     va_list arguments;
@@ -193,10 +187,9 @@ static void copy_definitions(uint8_t *copy, const uint8_t *base, size_t bytes) {
 }
 
 static bool add_area(struct loaded *loaded, const struct view *view) {
-    struct area *areas = realloc(loaded->areas, (loaded->area_count + 1) * sizeof *areas);
-    if (!areas)
+    if (!grow_list(loaded->areas, loaded->area_count))
         return false;
-    loaded->areas = areas;
+    struct area *areas = loaded->areas;
     size_t bytes = used_bytes(view->base, view->items);
     uint8_t *copy = malloc(bytes ? bytes : 1);
     if (!copy)

@@ -14,6 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/load/mapping.h"
 #include "analyzer/load/stub.h"
@@ -26,22 +28,16 @@ struct names {
     size_t count;
 };
 
-static int compare_names(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 static void sort_names(struct names *names) {
     if (names->count > 0)
-        qsort(names->items, names->count, sizeof *names->items, compare_names);
+        qsort(names->items, names->count, sizeof *names->items, compare_text);
 }
 
 static bool add_name(struct names *names, char *name) {
-    char **items = name ? realloc(names->items, (names->count + 1) * sizeof *items) : NULL;
-    if (!items) {
+    if (!name || !grow_list(names->items, names->count)) {
         free(name);
         return false;
     }
-    names->items = items;
     names->items[names->count++] = name;
     return true;
 }

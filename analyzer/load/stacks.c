@@ -7,19 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/private.h"
 
 enum { BUILD_ID_MAX = 64 };
-
-/* Room for one more of `count` items: the array doubles where the count is a power of two. */
-static bool make_room(void **items, size_t count, size_t item_bytes) {
-    if ((count & (count - 1)) != 0)
-        return true;
-    void *larger = realloc(*items, (count ? 2 * count : 1) * item_bytes);
-    if (larger)
-        *items = larger;
-    return larger != NULL;
-}
 
 /* How many bytes follow the fixed part of a definition. */
 static uint64_t payload(const struct definition *head, size_t fixed) {
@@ -38,7 +29,7 @@ static bool add_stack(struct loaded *loaded, const struct stack_definition *defi
         refuse(loaded, "a stack", offset);
         return true;
     }
-    if (!make_room((void **)&dump->stacks, dump->stack_count, sizeof *dump->stacks))
+    if (!grow_list(dump->stacks, dump->stack_count))
         return false;
     dump->stacks[dump->stack_count++] =
         (struct dump_stack){definition->id, definition->depth, order, definition->entries};
@@ -52,7 +43,7 @@ static bool add_code(struct loaded *loaded, const struct code_definition *defini
         refuse(loaded, "a Python code object", offset);
         return true;
     }
-    if (!make_room((void **)&dump->codes, dump->code_count, sizeof *dump->codes))
+    if (!grow_list(dump->codes, dump->code_count))
         return false;
     struct dump_code *code = &dump->codes[dump->code_count++];
     *code =
@@ -67,7 +58,7 @@ static bool add_string(struct loaded *loaded, const struct string_definition *de
         refuse(loaded, "a text", offset);
         return true;
     }
-    if (!make_room((void **)&dump->strings, dump->string_count, sizeof *dump->strings))
+    if (!grow_list(dump->strings, dump->string_count))
         return false;
     struct dump_string *string = &dump->strings[dump->string_count++];
     *string = (struct dump_string){definition->id, strndup(definition->text, definition->length)};
@@ -83,7 +74,7 @@ static bool add_module(struct loaded *loaded, const struct module_definition *de
         refuse(loaded, "a module", offset);
         return true;
     }
-    if (!make_room((void **)&dump->modules, dump->module_count, sizeof *dump->modules))
+    if (!grow_list(dump->modules, dump->module_count))
         return false;
     struct dump_module *module = &dump->modules[dump->module_count++];
     *module = (struct dump_module){

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/grow.h"
+
 enum source record_source(const struct record *record) {
     return record->kind == RECORD_GPU      ? SOURCE_GPU_EVENT
            : record->kind == RECORD_KERNEL ? SOURCE_IN_KERNEL
@@ -51,12 +53,8 @@ static int compare_posted(const void *a, const void *b) {
 }
 
 static bool note_posted(struct call_taking *taking, const struct record *record) {
-    if ((taking->count & (taking->count - 1)) == 0) {
-        struct posted *larger = realloc(taking->posted, (taking->count ? 2 * taking->count : 1) * sizeof *larger);
-        if (!larger)
-            return false;
-        taking->posted = larger;
-    }
+    if (!grow_list(taking->posted, taking->count))
+        return false;
     taking->posted[taking->count++] =
         (struct posted){.op = record->op,
                         .call = {.call = record->call,

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/rows.h"
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -76,12 +77,9 @@ struct gaps {
 };
 
 static void add_gap(struct gaps *gaps, int64_t from_ns, int64_t to_ns) {
-    if ((gaps->count & (gaps->count - 1)) == 0) {
-        struct scope_span *items = realloc(gaps->items, (gaps->count ? 2 * gaps->count : 1) * sizeof *items);
-        gaps->no_memory |= !items;
-        if (!items)
-            return;
-        gaps->items = items;
+    if (!grow_list(gaps->items, gaps->count)) {
+        gaps->no_memory = true;
+        return;
     }
     gaps->items[gaps->count++] = (struct scope_span){earlier(from_ns, to_ns), later(from_ns, to_ns)};
 }
@@ -209,12 +207,7 @@ static bool find_launches(struct scope_walk *walk) {
         for (const struct record *record; !walk->no_memory && (record = record_cursor_next(&cursor));) {
             if ((record->kind != RECORD_GPU && record->kind != RECORD_KERNEL) || record->flags & FLAG_CAPTURED)
                 continue;
-            if ((walk->launch_count & (walk->launch_count - 1)) == 0) {
-                struct scope_launch *items =
-                    realloc(walk->launches, (walk->launch_count ? 2 * walk->launch_count : 1) * sizeof *walk->launches);
-                walk->no_memory = !items;
-                walk->launches = items ? items : walk->launches;
-            }
+            walk->no_memory = !grow_list(walk->launches, walk->launch_count);
             if (!walk->no_memory)
                 walk->launches[walk->launch_count++] =
                     (struct scope_launch){record->op, record_begin(walk->scope->clock, walk->d, record)};

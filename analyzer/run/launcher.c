@@ -4,6 +4,7 @@
  * Lives here: recognising a launcher, rewriting its command line, recognising that we run under one.
  * Must not live here: which settings there are, starting the command.
  */
+#include "analyzer/base/grow.h"
 #include "analyzer/run/run.h"
 
 #include <fcntl.h>
@@ -85,20 +86,18 @@ enum run_launcher run_launcher_of(const char *command) {
 
 struct vector {
     char **items;
-    size_t count;
+    size_t count, room;
     bool failed;
 };
 
 static void push_owned(struct vector *vector, char *item) {
-    char **items = item ? realloc(vector->items, (vector->count + 2) * sizeof *items) : NULL;
-    if (!items) {
+    if (!item || !grow_to(vector->items, vector->room, vector->count + 2)) {
         free(item);
         vector->failed = true;
         return;
     }
-    vector->items = items;
-    items[vector->count++] = item;
-    items[vector->count] = NULL;
+    vector->items[vector->count++] = item;
+    vector->items[vector->count] = NULL;
 }
 
 static void push(struct vector *vector, const char *item) {

@@ -4,6 +4,7 @@
  * Lives here: their memory.
  * Must not live here: what is set or noted, printing.
  */
+#include "analyzer/base/grow.h"
 #include "analyzer/run/run.h"
 
 #include <stdarg.h>
@@ -28,15 +29,12 @@ bool run_settings_set(struct run_settings *settings, const char *name, const cha
         known->value = copy;
         return true;
     }
-    struct run_setting *items = realloc(settings->items, (settings->count + 1) * sizeof *items);
-    char *name_copy = items ? strdup(name) : NULL;
-    if (items)
-        settings->items = items;
+    char *name_copy = grow_list(settings->items, settings->count) ? strdup(name) : NULL;
     if (!name_copy) {
         free(copy);
         return false;
     }
-    items[settings->count++] = (struct run_setting){name_copy, copy};
+    settings->items[settings->count++] = (struct run_setting){name_copy, copy};
     return true;
 }
 
@@ -62,13 +60,10 @@ void run_note(struct run_notes *notes, const char *format, ...) {
     va_end(arguments);
     if (length < 0)
         return;
-    char **items = realloc(notes->items, (notes->count + 1) * sizeof *items);
-    if (!items) {
+    if (grow_list(notes->items, notes->count))
+        notes->items[notes->count++] = text;
+    else
         free(text);
-        return;
-    }
-    notes->items = items;
-    items[notes->count++] = text;
 }
 
 void run_notes_free(struct run_notes *notes) {

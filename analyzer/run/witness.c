@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/stub.h"
 #include "analyzer/load/process.h"
 #include "analyzer/base/regular_file.h"
@@ -118,12 +119,10 @@ static void take_name(struct witness *witness, const char *name) {
     for (size_t i = 0; i < witness->count; i++)
         if (strcmp(witness->items[i].hex, watched.hex) == 0)
             return; /* a staged dump that has been collected */
-    struct watched *items = realloc(witness->items, (witness->count + 1) * sizeof *items);
-    if (!items)
+    if (!grow_list(witness->items, witness->count))
         return;
-    witness->items = items;
     strcpy(watched.name, name);
-    items[witness->count++] = watched;
+    witness->items[witness->count++] = watched;
     witness->waiting++;
     attach(witness, witness->count - 1);
 }

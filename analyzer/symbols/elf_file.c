@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "analyzer/base/regular_file.h"
 
@@ -180,22 +181,16 @@ void elf_close(struct elf_file *file) {
 }
 
 bool elf_crc(const struct elf_file *file, uint32_t *crc) {
-    uint32_t table[256], value = UINT32_MAX;
     uint8_t buffer[65536];
-    for (uint32_t i = 0; i < 256; i++) {
-        table[i] = i;
-        for (int bit = 0; bit < 8; bit++)
-            table[i] = table[i] & 1 ? UINT32_C(0xedb88320) ^ (table[i] >> 1) : table[i] >> 1;
-    }
+    uLong value = crc32(0, NULL, 0);
     for (uint64_t at = 0; at < file->bytes;) {
         uint64_t part = file->bytes - at < sizeof buffer ? file->bytes - at : sizeof buffer;
         if (!read_at(file, at, buffer, part))
             return false;
-        for (uint64_t i = 0; i < part; i++)
-            value = table[(value ^ buffer[i]) & 0xff] ^ (value >> 8);
+        value = crc32(value, buffer, (uInt)part);
         at += part;
     }
-    *crc = ~value;
+    *crc = (uint32_t)value;
     return true;
 }
 

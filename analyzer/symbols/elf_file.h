@@ -4,8 +4,12 @@
  * Lives here: reading headers, notes, the link to separate debug data and the symbol tables, into a sorted table.
  * Must not live here: where files are looked for, line numbers (lines.h).
  *
- * A dump names these files and is not to be trusted, nor are they. Only regular files are opened, everything is read
- * into memory of its own (a file that shrinks meanwhile gives a short read, not a signal), every offset is checked.
+ * A dump names these files and is not to be trusted, nor are they. What is read here, in the analyzer's own process, is
+ * no more than fixed headers, notes and symbol tables: only regular files are opened, everything is copied into memory
+ * of its own (a file that shrinks meanwhile gives a short read, not a signal), every offset, size and index from the
+ * file is checked against what was copied, and sizes have limits. Whatever needs more than that, debug data above all,
+ * is left to libdw, which is not written for hostile files: it runs in a child process (lines.h), and so must anything
+ * else that is to be read of an ELF file.
  */
 #ifndef COMMTAP_SYMBOLS_ELF_FILE_H
 #define COMMTAP_SYMBOLS_ELF_FILE_H

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+
 #define MISSING "[missing frames]"
 
 const char *pass_name(enum pass pass) {
@@ -78,14 +80,8 @@ static bool add(struct reading *reading, struct frame frame) {
         return true;
     if (frames->count == FRAMES_MAX - 1)
         frame = (struct frame){.kind = FRAME_NATIVE, .plumbing = true, .name = MISSING, .module = ""};
-    if (frames->count == frames->capacity) {
-        size_t capacity = frames->capacity ? 2 * frames->capacity : 32;
-        struct frame *items = realloc(frames->items, capacity * sizeof *items);
-        if (!items)
-            return false;
-        frames->items = items;
-        frames->capacity = capacity;
-    }
+    if (!grow_by_one(frames->items, frames->count, frames->room))
+        return false;
     frames->items[frames->count++] = frame;
     return true;
 }

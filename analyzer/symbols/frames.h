@@ -39,7 +39,7 @@ enum { FRAMES_MAX = 400 };
 
 struct frames {
     struct frame *items; /* outermost first */
-    size_t count, capacity;
+    size_t count, room;
     enum pass pass;
     bool has_python; /* at least one Python frame or range: it says by itself where in the program it is */
 };

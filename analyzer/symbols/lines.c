@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/base/regular_file.h"
 
 enum { CHILD_SECONDS = 30, FILE_NAME_MAX = 4096 };
@@ -45,12 +46,8 @@ static int compare_ranges(const void *a, const void *b) {
 static bool add_range(struct ranges *ranges, uint64_t start, uint64_t end, Dwarf_Off unit) {
     if (start >= end)
         return true;
-    if ((ranges->count & (ranges->count - 1)) == 0) {
-        struct range *items = realloc(ranges->items, (ranges->count ? 2 * ranges->count : 1) * sizeof *items);
-        if (!items)
-            return false;
-        ranges->items = items;
-    }
+    if (!grow_list(ranges->items, ranges->count))
+        return false;
     ranges->items[ranges->count++] = (struct range){start, end, unit};
     return true;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/base/regular_file.h"
 
 enum kind { KIND_MODULE, KIND_FUNCTION, KIND_FILE };
@@ -118,10 +119,7 @@ static bool add(struct skip_list *list, const char *text) {
     while (kind < KINDS && (strlen(kind_names[kind]) != length || strncmp(kind_names[kind], text, length) != 0))
         kind++;
     pattern.kind = (enum kind)kind;
-    struct skip_pattern *patterns = realloc(list->patterns, (list->count + 1) * sizeof *patterns);
-    if (patterns)
-        list->patterns = patterns;
-    pattern.glob = patterns ? strdup(text + length + 1) : NULL;
+    pattern.glob = grow_list(list->patterns, list->count) ? strdup(text + length + 1) : NULL;
     if (!pattern.glob)
         return false;
     list->patterns[list->count++] = pattern;

@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash_table.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/symbols/debug_files.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/lines.h"
@@ -34,6 +37,17 @@ struct module_place {
     struct symbol symbol;
 };
 
+struct place_key {
+    uint64_t offset, module;
+};
+
+struct wanted {
+    struct place_key key;
+    struct module_place *place; /* an allocation of its own, so that it stays where it is */
+};
+
+HASH_TABLE_OF(wanted, struct wanted, struct place_key);
+
 struct text {
     struct text *next;
     char text[];
@@ -46,11 +60,8 @@ struct symbols {
     uint32_t **module_of; /* per dump: index of each of its modules */
     struct module *modules;
     size_t module_count;
-    struct module_place *
-        *places; /* in order of appearance; each is an allocation of its own, so that it stays where it is */
-    size_t place_count, resolved_count;
-    struct module_place **table; /* open addressing over them, a power of two */
-    size_t table_size;
+    struct hash_table places; /* in order of appearance */
+    size_t resolved_count;
     struct text *texts;
     char **notes;
     size_t note_count;
@@ -72,13 +83,11 @@ static const char *keep(struct symbols *symbols, const char *text) {
 }
 
 __attribute__((format(printf, 2, 3))) static bool note(struct symbols *symbols, const char *format, ...) {
-    char **notes = realloc(symbols->notes, (symbols->note_count + 1) * sizeof *notes);
-    if (!notes)
+    if (!grow_list(symbols->notes, symbols->note_count))
         return false;
-    symbols->notes = notes;
     va_list arguments;
     va_start(arguments, format);
-    int length = vasprintf(&notes[symbols->note_count], format, arguments);
+    int length = vasprintf(&symbols->notes[symbols->note_count], format, arguments);
     va_end(arguments);
     symbols->note_count += length >= 0;
     return length >= 0;
@@ -119,11 +128,9 @@ static uint32_t identify(struct symbols *symbols, const struct dump_module *seen
             add_path(&symbols->modules[i], seen->path);
             return (uint32_t)i;
         }
-    struct module *modules = realloc(symbols->modules, (symbols->module_count + 1) * sizeof *modules);
-    if (!modules)
+    if (!grow_list(symbols->modules, symbols->module_count))
         return UINT32_MAX;
-    symbols->modules = modules;
-    struct module *module = &modules[symbols->module_count];
+    struct module *module = &symbols->modules[symbols->module_count];
     *module = (struct module){.ran = {.path = seen->path,
                                       .build_id = seen->build_id,
                                       .build_id_bytes = seen->build_id_bytes,
@@ -164,8 +171,8 @@ void symbols_free(struct symbols *symbols) {
         return;
     for (size_t d = 0; symbols->module_of && d < symbols->dump_count; d++)
         free(symbols->module_of[d]);
-    for (size_t i = 0; i < symbols->place_count; i++)
-        free(symbols->places[i]);
+    for (size_t i = 0; i < symbols->places.count; i++)
+        free(wanted_items(&symbols->places)[i].place);
     for (struct text *text = symbols->texts, *next; text; text = next) {
         next = text->next;
         free(text);
@@ -175,8 +182,7 @@ void symbols_free(struct symbols *symbols) {
     free(symbols->notes);
     free(symbols->module_of);
     free(symbols->modules);
-    free(symbols->places);
-    free(symbols->table);
+    hash_table_free(&symbols->places);
     free(symbols->debug_directory);
     free(symbols);
 }
@@ -187,45 +193,18 @@ const struct dump *symbols_dump(const struct symbols *symbols, size_t dump) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static struct module_place **slot_of(struct module_place **table, size_t size, uint32_t module, uint64_t offset) {
-    uint64_t hash = (offset ^ (uint64_t)module << 48) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 20) & (size - 1);
-    while (table[at] && (table[at]->module != module || table[at]->offset != offset))
-        at = (at + 1) & (size - 1);
-    return &table[at];
-}
-
-static bool grow_table(struct symbols *symbols) {
-    size_t size = symbols->table_size ? 2 * symbols->table_size : 1024;
-    struct module_place **table = calloc(size, sizeof *table);
-    struct module_place **places = realloc(symbols->places, size / 2 * sizeof *places);
-    if (places)
-        symbols->places = places;
-    if (!table || !places) {
-        free(table);
-        return false;
-    }
-    for (size_t i = 0; i < symbols->place_count; i++)
-        *slot_of(table, size, places[i]->module, places[i]->offset) = places[i];
-    free(symbols->table);
-    symbols->table = table;
-    symbols->table_size = size;
-    return true;
-}
-
 static bool want_place(struct symbols *symbols, uint32_t module, uint64_t offset) {
-    if (2 * symbols->place_count >= symbols->table_size && !grow_table(symbols))
-        return false;
-    struct module_place **slot = slot_of(symbols->table, symbols->table_size, module, offset);
-    if (*slot)
+    struct place_key key = {offset, module};
+    if (wanted_find(&symbols->places, &key))
         return true;
     struct module_place *place = calloc(1, sizeof *place);
-    if (!place)
+    struct wanted *wanted = place ? wanted_add(&symbols->places, &key) : NULL;
+    if (!wanted) {
+        free(place);
         return false;
-    place->module = module;
-    place->offset = offset;
-    place->symbol = unknown_symbol;
-    *slot = symbols->places[symbols->place_count++] = place;
+    }
+    *place = (struct module_place){.module = module, .offset = offset, .symbol = unknown_symbol};
+    wanted->place = place;
     return true;
 }
 
@@ -269,10 +248,10 @@ const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, co
                                   uint64_t return_address) {
     uint32_t module;
     uint64_t offset;
-    if (symbols->table_size == 0 || !locate(symbols, dump, stack, return_address, &module, &offset))
+    if (!locate(symbols, dump, stack, return_address, &module, &offset))
         return &unknown_symbol;
-    const struct module_place *place = *slot_of(symbols->table, symbols->table_size, module, offset);
-    return place ? &place->symbol : &unknown_symbol;
+    const struct wanted *wanted = wanted_find(&symbols->places, &(struct place_key){offset, module});
+    return wanted ? &wanted->place->symbol : &unknown_symbol;
 }
 
 /* ---- looking up ------------------------------------------------------------------------------ */
@@ -413,20 +392,16 @@ static int compare_places(const void *a, const void *b) {
     return (left->offset > right->offset) - (left->offset < right->offset);
 }
 
-static int compare_notes(const void *a, const void *b) {
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 bool symbols_resolve(struct symbols *symbols) {
-    if (symbols->resolved_count == symbols->place_count)
+    if (symbols->resolved_count == symbols->places.count)
         return true;
-    struct module_place **open = malloc((symbols->place_count + 1) * sizeof *open);
+    struct module_place **open = malloc((symbols->places.count + 1) * sizeof *open);
     size_t count = 0;
     if (!open)
         return false;
-    for (size_t i = 0; i < symbols->place_count; i++)
-        if (!symbols->places[i]->resolved)
-            open[count++] = symbols->places[i];
+    for (size_t i = 0; i < symbols->places.count; i++)
+        if (!wanted_items(&symbols->places)[i].place->resolved)
+            open[count++] = wanted_items(&symbols->places)[i].place;
     qsort(open, count, sizeof *open, compare_places);
     bool enough_memory = true;
     for (size_t i = 0, end; enough_memory && i < count; i = end) {
@@ -437,8 +412,8 @@ bool symbols_resolve(struct symbols *symbols) {
         enough_memory = look_up(symbols, module, &batch) && name_rest(symbols, module, &batch);
     }
     free(open);
-    symbols->resolved_count = symbols->place_count;
+    symbols->resolved_count = symbols->places.count;
     if (symbols->note_count > 0)
-        qsort(symbols->notes, symbols->note_count, sizeof *symbols->notes, compare_notes);
+        qsort(symbols->notes, symbols->note_count, sizeof *symbols->notes, compare_text);
     return enough_memory;
 }

@@ -172,6 +172,23 @@ static void debug_files_are_found_by_build_id_and_by_link(void **state) {
     }
 }
 
+/* The reference value is from the end of what gzip makes of these bytes: the smallest file that passes for ELF. */
+static void the_sum_of_a_file_is_crc_32(void **state) {
+    (void)state;
+    struct elf_file file;
+    uint32_t crc;
+    char bytes[73] = "\177ELF\2\1";
+    memcpy(bytes + 64, "123456789", 9);
+    FILE *stream = fopen(in_directory("smallest"), "w");
+    assert_non_null(stream);
+    assert_int_equal(fwrite(bytes, 1, sizeof bytes, stream), sizeof bytes);
+    assert_int_equal(fclose(stream), 0);
+    assert_true(elf_open(&file, in_directory("smallest")));
+    assert_true(elf_crc(&file, &crc));
+    assert_int_equal(crc, 0xf858836a);
+    elf_close(&file);
+}
+
 static void modules_that_come_and_go_are_told_apart_by_time(void **state) {
     (void)state;
     static const struct elf_builder_symbol first[] = {{"first", 0x1000, 0x100}, {NULL, 0, 0}},
@@ -384,6 +401,7 @@ int main(void) {
         cmocka_unit_test(ranks_share_places_wherever_their_files_were_loaded),
         cmocka_unit_test(a_file_that_did_not_run_is_not_believed),
         cmocka_unit_test(debug_files_are_found_by_build_id_and_by_link),
+        cmocka_unit_test(the_sum_of_a_file_is_crc_32),
         cmocka_unit_test(modules_that_come_and_go_are_told_apart_by_time),
         cmocka_unit_test(no_elf_file_brings_the_reader_down),
         cmocka_unit_test(no_debug_data_brings_the_caller_down),
