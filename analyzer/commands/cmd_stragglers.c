@@ -65,6 +65,7 @@ static bool print_text(const struct output *output, const struct session *sessio
                                        "imposed_wait_seconds",
                                        "waited_for_seconds",
                                        "caused_seconds",
+                                       "delay_cost_direct_seconds",
                                        "critical_path_seconds",
                                        "wait_seconds",
                                        "comm_seconds",

@@ -35,6 +35,8 @@ VALUE(wait, WAIT(wait_ns))
 #define CAUSE(FIELD) (ROW->costs ? cell_real(seconds_of(ROW->costs->FIELD)) : cell_unknown())
 VALUE(imposed, CAUSE(imposed_ns))
 VALUE(caused, CAUSE(delay_cost_ns))
+VALUE(direct, CAUSE(direct_ns))
+VALUE(propagated, CAUSE(delay_cost_ns - ROW->costs->direct_ns))
 VALUE(passed_on, CAUSE(passed_on_ns))
 VALUE(path, CAUSE(critical_path_ns))
 VALUE(waited_for, WAIT(waited_for_ns))
@@ -65,6 +67,8 @@ const struct column rank_columns[] = {
     {"imposed_wait_seconds", "imposed wait", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited; what it had itself been kept waiting for is charged to who kept it", .legend = "waits it caused as the last to arrive"},
     {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank", .legend = "by the others, summed"},
     {"caused_seconds", "delay cost", LOOK_SECONDS, .value = caused, .doc = "of all ranks' waits, what comes from this rank in the end", .legend = "all waits that go back to it"},
+    {"delay_cost_direct_seconds", "direct", LOOK_SECONDS, .value = direct, .doc = "of caused_seconds: the others waited for this rank itself", .legend = "of delay cost, waits for this rank itself"},
+    {"delay_cost_propagated_seconds", NULL, LOOK_SECONDS, .value = propagated, .doc = "of caused_seconds: they waited for ranks that this one had kept waiting"},
     {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},
     {"critical_path_seconds", "crit. path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at", .legend = "time of the critical path on it"},
     {"wait_all_seconds", NULL, LOOK_SECONDS, .value = wait_all, .doc = "of waited: N to N, for the last one to come"},

@@ -335,10 +335,9 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
         bool last = i + 1 == c->delays.count && earlier.count == 0;
         charge(costs, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
     }
-    if (earlier.count > 0) {
-        int64_t passed = ns_clamped((double)wait->length * ((double)earlier.total / (double)total));
-        costs->ranks[wait->cause].passed_on_ns = add_ns(costs->ranks[wait->cause].passed_on_ns, passed);
-    }
+    int64_t passed = total > 0 ? ns_clamped((double)wait->length * ((double)earlier.total / (double)total)) : 0;
+    costs->ranks[wait->cause].passed_on_ns = add_ns(costs->ranks[wait->cause].passed_on_ns, passed);
+    costs->ranks[wait->cause].direct_ns = add_ns(costs->ranks[wait->cause].direct_ns, wait->length - passed);
     for (size_t i = 0; i < earlier.count; i++) {
         struct wait_event *own = &c->waits[earlier.items[i]];
         struct purse part = take_part(&left, wait, earlier.lengths[i], total, i + 1 == earlier.count);
@@ -363,6 +362,9 @@ static void go_backwards(struct delay_costs *costs, struct delay_costs_build *c)
         costs->waits_ns = add_ns(costs->waits_ns, wait->length);
         share_out(costs, c, wait);
     }
+    for (size_t d = 0; d < c->directory->dump_count; d++) /* each share was rounded for itself */
+        if (costs->ranks[d].direct_ns > costs->ranks[d].delay_cost_ns)
+            costs->ranks[d].direct_ns = costs->ranks[d].delay_cost_ns;
 }
 
 /* ---- the critical path ----------------------------------------------------------------------- */

@@ -21,8 +21,11 @@
 #include "analyzer/waits/timeline.h"
 #include "analyzer/waits/waits.h"
 
+/* Delay costs in Scalasca's words: direct are the waits for this rank that its own delays made, propagated are those
+ * that others passed on, having been kept waiting by it. */
 struct rank_delay_costs {
     int64_t delay_cost_ns; /* of all ranks' waits, what comes from this one in the end; sums to the sum of all waits */
+    int64_t direct_ns;     /* of delay_cost_ns; the rest is propagated */
     int64_t passed_on_ns;  /* others waited for this rank directly, but it had been kept waiting itself */
     int64_t imposed_ns;    /* of imposed wait (waits.h), after the same sharing */
     int64_t critical_path_ns; /* of the critical path: time on this rank */

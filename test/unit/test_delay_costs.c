@@ -140,9 +140,11 @@ static void a_slow_first_stage_is_charged_for_waits_further_down(void **state) {
     assert_site(&job, &costs, 1, "MPI_Recv", delay_cost_inside_ns, 10);
     assert_int_equal(costs.ranks[1].delay_cost_ns, 110);
     assert_int_equal(costs.ranks[1].passed_on_ns, 1000);
+    assert_int_equal(costs.ranks[1].direct_ns, 110);
     /* the 1000 that stage 1 waited, and the 1000 of stage 2's wait that it passes on */
     assert_site(&job, &costs, 0, "MPI_Send", delay_cost_before_ns, 2000);
     assert_int_equal(costs.ranks[0].delay_cost_ns, 2000);
+    assert_int_equal(costs.ranks[0].direct_ns, 1000);
     assert_int_equal(costs.ranks[2].delay_cost_ns, 0);
     /* the path: stage 2 from 1210, stage 1 from 1100, stage 0 from the beginning at 90 */
     assert_int_equal(costs.from_ns, 90);
@@ -284,12 +286,15 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         struct hand_job job;
-        int64_t caused = 0, path = 0, caused_at = 0, path_at = 0;
+        int64_t caused = 0, direct = 0, passed = 0, path = 0, caused_at = 0, path_at = 0;
         hand_job_make(&job, RANKS, (struct dump_plan){0});
         play(&job, seed);
         struct delay_costs costs = analyse(&job, RANKS);
         for (unsigned r = 0; r < RANKS; r++) {
             assert_true(costs.ranks[r].delay_cost_ns >= 0 && costs.ranks[r].critical_path_ns >= 0);
+            assert_in_range(costs.ranks[r].direct_ns, 0, costs.ranks[r].delay_cost_ns);
+            direct += costs.ranks[r].direct_ns;
+            passed += costs.ranks[r].passed_on_ns;
             caused += costs.ranks[r].delay_cost_ns;
             path += costs.ranks[r].critical_path_ns;
         }
@@ -303,6 +308,7 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
         assert_int_equal(path_at, path);
         assert_true(costs.waits_ns > 0);
         assert_int_equal(caused, costs.waits_ns);
+        assert_in_range(costs.waits_ns - (direct + passed), 0, RANKS); /* each wait is the one or the other */
         assert_int_equal(path, costs.to_ns - costs.from_ns);
         assert_true(costs.path_pieces > 5);
         done(&job, &costs);
