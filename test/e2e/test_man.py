@@ -22,10 +22,10 @@ def one_line(text):
 def rendered(page):
     """The page as it looks on a terminal, in lines; roff has nothing to complain about."""
     jobs.need("groff-base")
-    done = subprocess.run(["groff", "-man", "-ww", "-Tascii", "-P-cbou"], input=jobs.commtap("--man", page).stdout,
-                          capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-P-cbou"], input=jobs.commtap("--man", page).stdout,
+                          capture_output=True, text=True, encoding="utf-8", timeout=60)
     assert (done.returncode, done.stderr) == (0, ""), page
-    return done.stdout
+    return done.stdout.replace("\u2212", "-")  # what a minus sign is without the distribution's own settings
 
 
 def help_of(command):

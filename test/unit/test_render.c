@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzer/render/escape.h"
+#include "analyzer/render/roff.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/table.h"
 #include "analyzer/render/units.h"
@@ -62,6 +63,34 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
         assert_captured(&capture, cases[i].to);
     }
     assert_int_equal(escape_text(NULL, "gr\xc3\xbc\n"), 7);
+}
+
+static void text_is_no_command_to_roff(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to;
+    } cases[] = {
+        {"plain", "plain\n"},
+        {"", ""},
+        {"one line\n", "one line\n"},
+        {".SH planted", "\\&.SH planted\n"},
+        {"a sentence.\n.so /etc/passwd\n", "a sentence.\n\\&.so /etc/passwd\n"},
+        {"'macro", "\\(aqmacro\n"},
+        {"\\fB --op 'all*'", "\\efB \\-\\-op \\(aqall*\\(aq\n"},
+        {"\"a\"", "\\(dqa\\(dq\n"},
+        {"`a` ^ ~", "\\(gaa\\(ga \\(ha \\(ti\n"},
+        {"text|json", "text|\\:json\n"}, /* where a line may end */
+        {"gr\xc3\xbc\xc3\x9f", "gr\\[u00FC]\\[u00DF]\n"},
+        {"\xff", "?\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct capture capture;
+        roff_text(capture_begin(&capture), cases[i].from);
+        assert_captured(&capture, cases[i].to);
+    }
+    struct capture capture;
+    roff_bold(capture_begin(&capture), "-o");
+    assert_captured(&capture, "\\fB\\-o\\fR");
 }
 
 static void csv_fields_are_quoted_and_no_formulas(void **state) {
@@ -276,6 +305,7 @@ static void the_summary_has_the_keys_others_rely_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(text_is_no_command_to_roff),
         cmocka_unit_test(csv_fields_are_quoted_and_no_formulas),
         cmocka_unit_test(json_strings_hold_any_bytes),
         cmocka_unit_test(sizes_are_as_deepspeed_writes_them),
