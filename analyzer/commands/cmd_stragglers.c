@@ -58,8 +58,8 @@ static void print_verdict(const struct output *output, const struct session *ses
     fputc('\n', output->stream);
 }
 
-static bool print_text(const struct output *output, const struct session *session, const struct table *ranks,
-                       const char *directory) {
+/* The columns that fit a screen; JSON and CSV have all. */
+static bool print_ranks(const struct output *output, const struct table *ranks) {
     static const char *const keys[] = {"rank",
                                        "host",
                                        "imposed_wait_seconds",
@@ -77,25 +77,36 @@ static bool print_text(const struct output *output, const struct session *sessio
     struct column columns[KEYS + 1];
     table_choose_columns(columns, rank_columns, keys, KEYS);
     struct table shown = {columns, ranks->rows, ranks->row_bytes, ranks->count};
-    scope_print(output->stream, &session->scope);
-    if (scope_is_empty(&session->scope))
-        return true;
-    print_verdict(output, session);
     if (ranks->count == 0)
         fputs("none of the ranks asked for has a dump\n", output->stream);
     else if (!table_print_text(output->stream, &shown, output->color) || !table_print_legend(output->stream, &shown))
         return false;
     fputc('\n', output->stream);
+    return true;
+}
+
+/* What the figures of the table are about, where that is not all of the job. */
+static void print_limits(FILE *stream, const struct session *session) {
     const struct filter *filter = &session->selection.filter;
     if (filter->op || filter->comm)
-        fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n",
-              output->stream);
+        fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n", stream);
     const struct delay_costs *costs = &session->analysis.delay_costs;
     if (costs->partial && costs->from_ns < costs->to_ns)
         fprintf(
-            output->stream,
+            stream,
             "imposed wait, delay cost and crit. path are of the last %.1f s only: there are too many events for all.\n",
             seconds_of(costs->to_ns - costs->from_ns));
+}
+
+static bool print_text(const struct output *output, const struct session *session, const struct table *ranks,
+                       const char *directory) {
+    scope_print(output->stream, &session->scope);
+    if (scope_is_empty(&session->scope))
+        return true;
+    print_verdict(output, session);
+    if (!print_ranks(output, ranks))
+        return false;
+    print_limits(output->stream, session);
     if (what_if_matters(&session->analysis.what_if)) {
         fputs("what if: the job would run\n", output->stream);
         what_if_print(output->stream, &session->analysis);

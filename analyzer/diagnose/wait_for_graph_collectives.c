@@ -124,6 +124,26 @@ static uint32_t wait_between_groups(struct builder *b, const struct operation *o
     return o->maybe_over ? b->free_node : stalled->any;
 }
 
+static bool needs_everybody(const struct operation *o, const struct shared_communicator *communicator) {
+    bool everybody = o->call->flow == FLOW_ALL || o->call->call_class == CLASS_COMMUNICATOR ||
+                     (o->call->flow == FLOW_TO_ROOT && (o->flags & FLAG_ROOT));
+    return everybody && !(o->flags & FLAG_STARTED) && communicator->kind != COMMUNICATOR_FILE &&
+           communicator->kind != COMMUNICATOR_WINDOW;
+}
+
+/* The root of a collective in which data flows from the root, where that has not come; NOBODY: it has, or is not known.
+ */
+static uint32_t missing_root(const struct builder *b, const struct operation *o,
+                             const struct shared_communicator *communicator, const struct stalled *stalled) {
+    if (o->call->flow != FLOW_FROM_ROOT || (o->flags & FLAG_ROOT) || o->peer < 0)
+        return NOBODY;
+    uint32_t from = world_peer(b->world, o->party, o->local, o->peer);
+    for (uint32_t i = 0; from != NOBODY && i < communicator->present_count; i++)
+        if (communicator->present[i].party == from && stalled_misses(b->world, stalled, &communicator->present[i]))
+            return from;
+    return from != NOBODY && !b->world->parties[from].dump ? from : NOBODY;
+}
+
 /* Nobody knows how a library passes data on: whoever sits in a rooted collective with its root there may wait for any
  * one of those missing, and all are needed only where everybody depends on everybody. */
 uint32_t wait_in_collective(struct builder *b, const struct operation *o) {
@@ -136,18 +156,10 @@ uint32_t wait_in_collective(struct builder *b, const struct operation *o) {
         return b->free_node;
     if (communicator->kind == COMMUNICATOR_INTER && o->call->call_class == CLASS_COLLECTIVE)
         return wait_between_groups(b, o, communicator, stalled);
-    bool root = o->flags & FLAG_ROOT, started = o->flags & FLAG_STARTED;
-    bool everybody = o->call->flow == FLOW_ALL || o->call->call_class == CLASS_COMMUNICATOR ||
-                     (o->call->flow == FLOW_TO_ROOT && root);
-    if (everybody && !started && communicator->kind != COMMUNICATOR_FILE && communicator->kind != COMMUNICATOR_WINDOW)
+    if (needs_everybody(o, communicator))
         return stalled->all;
-    if (o->call->flow == FLOW_FROM_ROOT && !root && o->peer >= 0) {
-        uint32_t from = world_peer(b->world, o->party, o->local, o->peer);
-        for (uint32_t i = 0; from != NOBODY && i < communicator->present_count; i++)
-            if (communicator->present[i].party == from && stalled_misses(b->world, stalled, &communicator->present[i]))
-                return from;
-        if (from != NOBODY && !b->world->parties[from].dump)
-            return from;
-    }
+    uint32_t root = missing_root(b, o, communicator, stalled);
+    if (root != NOBODY)
+        return root;
     return o->maybe_over ? b->free_node : stalled->any;
 }

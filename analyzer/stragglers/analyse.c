@@ -77,59 +77,80 @@ static void take_record(void *state, const struct match_record *item) {
         __atomic_store_n(&analysis->no_memory, true, __ATOMIC_RELAXED);
 }
 
-static bool walk(struct straggler_analysis *analysis, struct replay *replay, const struct straggler_request *request,
-                 struct match_sink *sink) {
+/* The caller ends with worker_close in every case. */
+static bool worker_open(struct analysis_worker *worker, struct straggler_analysis *analysis, unsigned number,
+                        const struct filter *filter) {
+    const struct common_clock *clock = analysis->clock;
+    const struct match_directory *directory = analysis->directory;
+    worker->analysis = analysis;
+    worker->number = number;
+    worker->filter = filter;
+    group_links_init(&worker->groups, clock, directory);
+    bool done = links_init(&worker->links, clock, directory) && waits_init(&worker->waits, clock, directory) &&
+                (!filter || waits_init(&worker->shown, clock, directory));
+    if (done)
+        worker->waits.listener = delay_costs_listener(worker->delay_costs, number);
+    return done;
+}
+
+static void worker_merge(struct analysis_worker *worker) {
+    struct straggler_analysis *analysis = worker->analysis;
+    waits_finish(&worker->waits);
+    waits_merge(&analysis->waits, &worker->waits);
+    if (worker->filter) {
+        waits_finish(&worker->shown);
+        waits_merge(&analysis->shown, &worker->shown);
+    }
+    links_finish(&worker->links);
+    links_merge(&analysis->links, &worker->links);
+    group_links_merge(&analysis->groups, &worker->groups);
+}
+
+static void worker_close(struct analysis_worker *worker) {
+    waits_free(&worker->waits);
+    waits_free(&worker->shown);
+    links_free(&worker->links);
+    group_links_free(&worker->groups);
+}
+
+/* Walks all dumps; `build` and `again` take what is theirs, the analysis all else. */
+static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_build *build, struct replay_build *again,
+                      const struct straggler_request *request, struct match_sink *sink) {
     struct analysis_worker work[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
-    const struct filter *shown = request->shown;
     unsigned workers = match_workers(request->workers);
-    struct delay_costs_build *build = delay_costs_begin(analysis->clock, analysis->directory, workers);
-    struct replay_build *again =
-        replay_begin(analysis->clock, analysis->directory, analysis->comparison_groups.reference, workers);
-    bool done = build && again && waits_init(&analysis->waits, analysis->clock, analysis->directory) &&
-                (!shown || waits_init(&analysis->shown, analysis->clock, analysis->directory));
+    bool done = waits_init(&analysis->waits, analysis->clock, analysis->directory) &&
+                (!request->shown || waits_init(&analysis->shown, analysis->clock, analysis->directory));
     for (unsigned w = 0; w < workers; w++) {
-        work[w].analysis = analysis;
         work[w].delay_costs = build;
         work[w].replay = again;
-        work[w].number = w;
-        work[w].filter = shown;
-        done = links_init(&work[w].links, analysis->clock, analysis->directory) && done;
-        group_links_init(&work[w].groups, analysis->clock, analysis->directory);
+        done = worker_open(&work[w], analysis, w, request->shown) && done;
         states[w] = &work[w];
-        done = done && waits_init(&work[w].waits, analysis->clock, analysis->directory) &&
-               (!shown || waits_init(&work[w].shown, analysis->clock, analysis->directory));
-        if (done)
-            work[w].waits.listener = delay_costs_listener(build, w);
     }
     sink->instance = take_instance;
     sink->record = take_record;
     sink->message = take_message;
     done = done && match_run(analysis->clock, analysis->directory, sink, states, workers, &analysis->totals);
     for (unsigned w = 0; w < workers; w++) {
-        if (done) {
-            waits_finish(&work[w].waits);
-            waits_merge(&analysis->waits, &work[w].waits);
-            if (shown) {
-                waits_finish(&work[w].shown);
-                waits_merge(&analysis->shown, &work[w].shown);
-            }
-            links_finish(&work[w].links);
-            links_merge(&analysis->links, &work[w].links);
-            group_links_merge(&analysis->groups, &work[w].groups);
-        }
-        waits_free(&work[w].waits);
-        waits_free(&work[w].shown);
-        links_free(&work[w].links);
-        group_links_free(&work[w].groups);
+        if (done)
+            worker_merge(&work[w]);
+        worker_close(&work[w]);
     }
-    done = done && !analysis->no_memory && !analysis->waits.no_memory;
-    if (!done) {
+    return done && !analysis->no_memory && !analysis->waits.no_memory;
+}
+
+static bool walk(struct straggler_analysis *analysis, struct replay *replay, const struct straggler_request *request,
+                 struct match_sink *sink) {
+    unsigned workers = match_workers(request->workers);
+    struct delay_costs_build *build = delay_costs_begin(analysis->clock, analysis->directory, workers);
+    struct replay_build *again =
+        replay_begin(analysis->clock, analysis->directory, analysis->comparison_groups.reference, workers);
+    if (!build || !again || !walk_with(analysis, build, again, request, sink)) {
         delay_costs_drop(build);
         replay_drop(again);
         return false;
     }
-    done = delay_costs_finish(&analysis->delay_costs, build);
+    bool done = delay_costs_finish(&analysis->delay_costs, build);
     return replay_finish(replay, again) && done;
 }
 

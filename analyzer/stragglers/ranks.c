@@ -117,33 +117,35 @@ static void pass_reference(struct rank_times *times, const struct record *record
     times->pending_self_ns = 0;
 }
 
-void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
-    enum record_kind kind = item->record->kind;
-    bool device = kind == RECORD_GPU || kind == RECORD_KERNEL;
-    if (kind != RECORD_CALL && kind != RECORD_POST && !device)
-        return;
-    if (call && call->api == API_NCCL && !device && times->device && kind == RECORD_POST)
-        return; /* it only enqueued: where the operation ran, its own record says */
-    enum call_class class = call ? call->call_class : CLASS_OTHER;
-    if (class >= sizeof classes / sizeof classes[0])
-        class = CLASS_OTHER;
-    int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
+/* Whether a record says when something ran. Where GPU operations have records of their own, those of their calls only
+ * say when they were enqueued. */
+static bool tells_time(const struct rank_times *times, const struct record *record, const struct call_name *call) {
+    bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
+    if (record->kind == RECORD_POST && times->device && call && call->api == API_NCCL)
+        return false;
+    return device || record->kind == RECORD_CALL || record->kind == RECORD_POST;
+}
+
+static enum call_class class_of(const struct call_name *call) {
+    return call && call->call_class < sizeof classes / sizeof classes[0] ? call->call_class : CLASS_OTHER;
+}
+
+/* The stretch that is open while all records are there. */
+static void open_at(struct rank_times *times, const struct match_record *item, enum call_class class, int64_t t1) {
     if (times->from_ns > times->to_ns) {
-        times->from_ns = t0;
+        times->from_ns = item->t0;
         times->lost_before = item->gap;
     }
     if (item->gap)
         close_stretch(times, times->to_ns);
     times->gaps |= item->gap;
     if (!times->open) /* Init is not part of the job's own time */
-        open_stretch(times, class == CLASS_SETUP ? t1 : t0);
+        open_stretch(times, class == CLASS_SETUP ? t1 : item->t0);
     if (t1 > times->to_ns)
         times->to_ns = t1;
-    bool busy = classes[class].busy;
-    if (class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE))
-        busy = true;
-    if (!busy)
-        return;
+}
+
+static void count_call(struct rank_times *times, enum call_class class, int64_t t0, int64_t t1) {
     count_self(times, t0, classes[class].poll);
     times->polled = classes[class].poll;
     if (t1 > times->busy_to_ns)
@@ -152,6 +154,17 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
         times->comm_ns = add_ns(times->comm_ns, t1 - (t0 > times->comm_to_ns ? t0 : times->comm_to_ns));
         times->comm_to_ns = t1;
     }
+}
+
+void rank_times_add(struct rank_times *times, const struct match_record *item, const struct call_name *call) {
+    if (!tells_time(times, item->record, call))
+        return;
+    enum call_class class = class_of(call);
+    int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
+    open_at(times, item, class, t1);
+    if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
+        return;
+    count_call(times, class, t0, t1);
     pass_reference(times, item->record);
     if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
         close_stretch(times, t0);

@@ -98,7 +98,7 @@ def out_of_order(includes, folder_of, order):
         for folder in (above, below):
             if os.path.isdir(folder) and folder not in places:
                 yield f"{folder} has no place in the order of the folders"
-        if below != above and below in places and places.get(above, len(places)) < places[below]:
+        if below in places and places.get(above, len(places)) < places[below]:
             yield f"{file} includes {other}: {above} stands below {below}"
 
 
