@@ -38,7 +38,7 @@ static void begin_library(bool with_world) {
     if (!with_world || !mpi_library.Query_thread || mpi_library.Query_thread(&provided) != 0 ||
         provided == mpi_abi.thread_multiple)
         recorder.multithreaded = true;
-    if (!requests_begin() || !ordinals_begin() || !mpi_bytes_begin() || !communicators_begin(with_world)) {
+    if (!requests_begin() || !ordinals_begin() || !mpi_bytes_begin() || !mpi_communicators_begin(with_world)) {
         recorder_switch_off("no memory for commtap's tables; nothing is recorded");
         return;
     }
@@ -90,7 +90,7 @@ static void finalize_before(struct call_frame *f) {
     (void)f;
     recorder.header->finalise_ticks = ticks();
     __atomic_fetch_or(&recorder.header->state, STATE_FINALISING, __ATOMIC_RELEASE);
-    communicators_end();
+    mpi_communicators_end();
     anchors_take(&recorder.anchors);
 }
 
@@ -141,7 +141,7 @@ static void type_free_before(struct call_frame *f) {
 
 void frame_find_unseen(struct call_frame *f) {
     if (f->call->comm && *recorder_armed && library_generation == recorder.generation)
-        frame_set_comm(f, communicator_register_unseen(mpi_handle(argument(f, f->call->comm))));
+        frame_set_comm(f, mpi_communicator_register_unseen(mpi_handle(argument(f, f->call->comm))));
 }
 
 /* What is done before and after the real function, by kind. A list and not a table of pointers: each pointer would be

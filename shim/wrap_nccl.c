@@ -84,7 +84,7 @@ static any_function find_function(const struct call *call, unsigned index, unsig
                                   const void *caller) {
     const struct communicator *c = call->comm ? nccl_communicator_find(a[call->comm - 1]) : NULL;
     int copy;
-    return nccl_find_function(index, entry, caller, c ? c->nccl.copy : -1, &copy);
+    return nccl_find_function(index, entry, caller, c ? nccl_communicator(c)->copy : -1, &copy);
 }
 
 /* Decides whether a call is recorded, publishes it and starts its clock. Returns the real function in any case.

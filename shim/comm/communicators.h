@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Communicators (and windows and files, which have a collective order of their own): identity without communication.
- * uid = H(parent uid, per-parent creation ordinal, members as world ranks), so that all members agree.
- * Lives here: registering, finding and forgetting them, their numbers and prefix hashes.
- * Must not live here: records, requests, bytes.
+ * Communicators (and windows and files, which have a collective order of their own), whichever library made them.
+ * Lives here: the pool, their definitions in the dump, finding and forgetting them by handle, their numbers and prefix
+ * hashes.
+ * Must not live here: records, requests, bytes; who is asked about a communicator, and what only one library's have
+ * (mpi/mpi_communicators.h, nccl/nccl_communicators.h).
  */
 #ifndef COMMTAP_SHIM_COMM_COMMUNICATORS_H
 #define COMMTAP_SHIM_COMM_COMMUNICATORS_H
@@ -13,99 +14,54 @@
 
 #include "shim/base/handle_map.h"
 #include "shim/call.h"
+#include "shim/comm/members.h"
 #include "shim/format.h"
-#include "shim/mpi/mpi_abi.h"
-#include "shim/nccl/nccl_state.h"
 #include "shim/record/recorder.h"
 
+/* What all have. Each library's own begin with this and go on with a tail of their own, which has a place here. */
+#define COMMUNICATOR_PLACE 384u
+
 struct communicator {
-    uintptr_t handle;
-    uint32_t taken; /* this place of the pool is in use */
     uint64_t uid;
+    uint32_t taken;  /* this place of the pool is in use */
     uint32_t index;  /* what records call `comm` */
     uint32_t size;   /* of the local group */
     uint32_t others; /* ranks a collective counts: size, or the remote group's on an intercommunicator */
     int32_t rank;
-    uint32_t kind;       /* enum communicator_kind */
-    uint32_t flags;      /* enum communicator_flag */
-    uint32_t sequence;   /* number of the next collective */
-    uint32_t creations;  /* communicators, windows and files made from it */
-    uint32_t wildcards;  /* a receive with a wildcard was posted: later ordinals are the analyzer's to find */
-    uint32_t windows_of; /* windows, files: local index of the communicator */
-    uint8_t topology;
-    int32_t outdegree;   /* neighbours sent to, -1 before it was asked for */
-    uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
-    uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
+    uint32_t kind;             /* enum communicator_kind */
+    uint32_t flags;            /* enum communicator_flag */
+    uint32_t sequence;         /* number of the next collective */
+    uint32_t creations;        /* communicators, windows and files made from it */
+    uint32_t being_freed;      /* by a call that is under way */
+    uint64_t last_signature;   /* of that call: what the history will end with */
     struct progress *progress; /* never NULL: a spare row in private memory when the table is full */
-    uint64_t last_signature;   /* of the call that is freeing it now: what its history will end with */
-    uint32_t being_freed;      /* ... and that there is one */
-    struct nccl_state nccl;
 };
-
-struct handle_maps {
-    struct handle_map communicators, windows, files, messages, nccl;
-};
-extern struct handle_maps *handle_maps; /* empty before communicators_begin */
 
 /* Memory for communicators of either library: once per activation, further calls find it done. False when there is
  * none. */
 bool communicators_open(void);
 
-/* After MPI_Init succeeded: registers MPI_COMM_WORLD and MPI_COMM_SELF and tells the header rank and size. With
- * sessions alone there is no world: nobody has a world rank then. */
-bool communicators_begin(bool with_world);
-/* Before MPI_Finalize: gives back what begin took from the library. */
-void communicators_end(void);
-
-static inline struct communicator *communicator_find(uintptr_t argument) {
-    return (struct communicator *)handle_map_get(&handle_maps->communicators, mpi_handle(argument));
-}
-
-static inline struct communicator *window_find(uintptr_t argument) {
-    return (struct communicator *)handle_map_get(&handle_maps->windows, mpi_handle(argument));
-}
-
-static inline struct communicator *file_find(uintptr_t argument) {
-    return (struct communicator *)handle_map_get(&handle_maps->files, argument);
-}
-
-/* How a new communicator came about. */
-struct creation {
-    uint16_t call;
-    struct communicator *parent; /* NULL: none, or unknown */
-    uint64_t name;               /* what tells siblings apart besides the ordinal: a tag, a string; 0 */
-    bool collective_on_parent;   /* the parent's ordinal counts it */
-    uint8_t topology;
-};
-
-/* Counts a creation on `parent` and returns its ordinal; every member of the parent must come here. */
-uint32_t communicator_count_creation(struct communicator *parent);
-
-/* Registers a communicator handle that a creation returned (null handles are ignored). `ordinal` is the creation's. */
-struct communicator *communicator_register(uintptr_t handle, const struct creation *creation, uint32_t ordinal);
-
-/* For creations over a group: the ordinal among creations with the same parent, name and members is found here. */
-struct communicator *communicator_register_group(uintptr_t handle, const struct creation *creation);
-
-/* A communicator that appeared without our seeing its creation. */
-struct communicator *communicator_register_unseen(uintptr_t handle);
-
-/* A window or file over `parent`. */
-struct communicator *sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
-                                       enum communicator_kind kind, uint16_t call);
-
-/* A communicator whose uid, size and rank its maker knows from arguments alone. Its members' world ranks stand in the
- * definition where they can be told: it may be the whole world, has as many ranks and ours is the same in both. */
-struct communicator *communicator_register_known(struct handle_map *map, uintptr_t handle,
-                                                 const struct communicator *facts, uint64_t parent_uid, uint16_t call,
-                                                 bool may_be_world);
-
 /* False when no further one can be followed: those whose creation was seen are counted in the losses, and who meets one
  * need not ask the library about it. */
 bool communicators_have_room(void);
 
-/* True when the library itself tells us of freed communicators. */
-bool communicators_are_watched(void);
+/* A place for a new one, its index given and all else 0; NULL (counted) when there is none. Whoever has it publishes it
+ * or gives it back. */
+struct communicator *communicator_take(void);
+void communicator_give_back(struct communicator *c);
+
+/* Makes it known to the dump and to those who look for its handle. NULL when there is no room; its place is free again
+ * then. */
+struct communicator *communicator_publish(struct communicator *c, struct handle_map *map, uintptr_t handle,
+                                          const struct member_groups *m, uint64_t parent_uid, uint16_t call);
+
+/* The same for one of which its maker knows uid, size and rank from arguments alone. Its members' world ranks stand in
+ * the definition where they can be told: it may be the whole world, has as many ranks and ours is the same in both. */
+struct communicator *communicator_publish_known(struct communicator *c, struct handle_map *map, uintptr_t handle,
+                                                uint64_t parent_uid, uint16_t call, bool may_be_world);
+
+/* Counts a creation on `parent` and returns its ordinal; every member of the parent must come here. */
+uint32_t communicator_count_creation(struct communicator *parent);
 
 /* Drops a handle; called when the library frees it. */
 void communicator_forget(struct handle_map *map, uintptr_t handle);
@@ -121,9 +77,6 @@ void communicator_show_again(struct handle_map *map, uintptr_t handle, struct co
 void communicator_end_history(struct communicator *c);
 
 void communicator_set_name(const struct communicator *c, const char *name);
-
-/* Finds outdegree, neighbours and missing of a communicator with a topology; 0 neighbours when it has none. */
-void communicator_ask_topology(struct communicator *c);
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

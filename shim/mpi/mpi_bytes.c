@@ -117,11 +117,11 @@ static uint64_t multiplied(uint64_t bytes, uint64_t n) {
 
 /* ---- formulas -------------------------------------------------------------------------------- */
 
-static uint64_t neighbours(const struct call *call, const struct counts *c, struct communicator *comm, bool ask) {
+static uint64_t neighbours(const struct call *call, const struct counts *c, struct mpi_communicator *comm, bool ask) {
     if (comm->outdegree < 0) {
         if (!ask)
             return BYTES_UNKNOWN;
-        communicator_ask_topology(comm);
+        mpi_communicator_ask_topology(comm);
     }
     switch (call->bytes) {
     case BYTES_NEIGHBOR:
@@ -172,7 +172,7 @@ uint64_t mpi_bytes(const struct call *call, const uintptr_t *arguments, struct c
     case BYTES_ALLTOALLW:
         return sum_of_types(in_place ? &second : &first, n, 0, ask);
     default:
-        return neighbours(call, &first, comm, ask);
+        return neighbours(call, &first, mpi_communicator(comm), ask);
     }
 }
 

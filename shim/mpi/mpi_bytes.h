@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "shim/call.h"
-#include "shim/comm/communicators.h"
+#include "shim/mpi/mpi_communicators.h"
 
 bool mpi_bytes_begin(void);
 

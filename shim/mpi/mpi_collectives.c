@@ -139,7 +139,7 @@ void collective_init_after(struct call_frame *f) {
 
 static uint8_t new_topology(const struct call_frame *f) {
     if (f->call->bits & CALL_COPIES_TOPOLOGY)
-        return f->comm ? f->comm->topology : TOPOLOGY_NONE;
+        return f->comm ? mpi_communicator(f->comm)->topology : TOPOLOGY_NONE;
     return f->call->topology;
 }
 
@@ -152,8 +152,8 @@ void comm_create_after(struct call_frame *f) {
     if (takes_part(f, false))
         mpi_tail(f)->ordinal = communicator_count_creation(f->comm);
     if (!f->failed) {
-        struct creation creation = {.call = f->call->id, .parent = f->comm, .topology = new_topology(f)};
-        communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, mpi_tail(f)->ordinal);
+        struct mpi_creation creation = {.call = f->call->id, .parent = f->comm, .topology = new_topology(f)};
+        mpi_communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, mpi_tail(f)->ordinal);
     }
     collective_after(f);
 }
@@ -166,9 +166,9 @@ void comm_create_group_before(struct call_frame *f) {
 }
 
 static void register_over_group(struct call_frame *f, struct communicator *parent, uint64_t name) {
-    struct creation creation = {.call = f->call->id, .parent = parent, .name = name};
+    struct mpi_creation creation = {.call = f->call->id, .parent = parent, .name = name};
     if (!f->failed)
-        communicator_register_group(mpi_handle_at(argument(f, f->call->output), 0), &creation);
+        mpi_communicator_register_group(mpi_handle_at(argument(f, f->call->output), 0), &creation);
     emit_call(f);
 }
 
@@ -202,8 +202,8 @@ void comm_get_parent_after(struct call_frame *f) {
     if (f->failed)
         return;
     uintptr_t handle = mpi_handle_at(argument(f, f->call->output), 0);
-    if (!communicator_find(handle))
-        communicator_register_unseen(handle);
+    if (!mpi_communicator_find(handle))
+        mpi_communicator_register_unseen(handle);
 }
 
 void comm_set_name_after(struct call_frame *f) {
@@ -236,14 +236,14 @@ static void still_there(struct call_frame *f) {
 
 void comm_free_before(struct call_frame *f) {
     mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->output), 0);
-    free_before(f, communicator_find(mpi_tail(f)->handle));
+    free_before(f, mpi_communicator_find(mpi_tail(f)->handle));
 }
 
 /* Where the library tells us, this has happened inside the call. */
 void comm_free_after(struct call_frame *f) {
-    if (!f->failed && !communicators_are_watched())
-        communicator_forget(&handle_maps->communicators, mpi_tail(f)->handle);
-    if (f->comm && communicator_find(mpi_tail(f)->handle) == f->comm && f->comm->index == f->comm_index)
+    if (!f->failed && !mpi_communicators_are_watched())
+        communicator_forget(&mpi_handles->communicators, mpi_tail(f)->handle);
+    if (f->comm && mpi_communicator_find(mpi_tail(f)->handle) == f->comm && f->comm->index == f->comm_index)
         still_there(f);
     f->comm = NULL; /* its place may already hold another one */
     emit_call(f);
@@ -269,11 +269,11 @@ static void drop_after(struct call_frame *f, struct handle_map *map, uintptr_t h
 
 void win_free_before(struct call_frame *f) {
     mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->output), 0);
-    hide_before(f, &handle_maps->windows, window_find(mpi_tail(f)->handle));
+    hide_before(f, &mpi_handles->windows, mpi_window_find(mpi_tail(f)->handle));
 }
 
 void win_free_after(struct call_frame *f) {
-    drop_after(f, &handle_maps->windows, mpi_handle_at(argument(f, f->call->output), 0));
+    drop_after(f, &mpi_handles->windows, mpi_handle_at(argument(f, f->call->output), 0));
 }
 
 /* MPI_File is a pointer in every MPI. */
@@ -284,11 +284,11 @@ static uintptr_t file_handle(const struct call_frame *f) {
 
 void file_close_before(struct call_frame *f) {
     mpi_tail(f)->handle = file_handle(f);
-    hide_before(f, &handle_maps->files, file_find(mpi_tail(f)->handle));
+    hide_before(f, &mpi_handles->files, mpi_file_find(mpi_tail(f)->handle));
 }
 
 void file_close_after(struct call_frame *f) {
-    drop_after(f, &handle_maps->files, file_handle(f));
+    drop_after(f, &mpi_handles->files, file_handle(f));
 }
 
 /* ---- windows and files ----------------------------------------------------------------------- */
@@ -297,20 +297,20 @@ void file_close_after(struct call_frame *f) {
 static void sequence_created(struct call_frame *f, struct handle_map *map, uintptr_t handle,
                              enum communicator_kind kind) {
     if (!f->failed)
-        sequence_register(map, handle, f->comm, kind, f->call->id);
+        mpi_sequence_register(map, handle, f->comm, kind, f->call->id);
     else if (takes_part(f, false))
         communicator_count_creation(f->comm);
 }
 
 void win_create_after(struct call_frame *f) {
     collective_after(f);
-    sequence_created(f, &handle_maps->windows, f->failed ? 0 : mpi_handle_at(argument(f, f->call->output), 0),
+    sequence_created(f, &mpi_handles->windows, f->failed ? 0 : mpi_handle_at(argument(f, f->call->output), 0),
                      COMMUNICATOR_WINDOW);
 }
 
 void file_open_after(struct call_frame *f) {
     collective_after(f);
-    sequence_created(f, &handle_maps->files, f->failed ? 0 : file_handle(f), COMMUNICATOR_FILE);
+    sequence_created(f, &mpi_handles->files, f->failed ? 0 : file_handle(f), COMMUNICATOR_FILE);
 }
 
 static int32_t target(const struct call_frame *f) {

@@ -39,10 +39,10 @@ static inline const void *status_argument(const struct call_frame *f) {
 static inline struct communicator *frame_find_comm(const struct call_frame *f) {
     const struct call *call = f->call;
     if (likely(call->comm))
-        return communicator_find(argument(f, call->comm));
+        return mpi_communicator_find(argument(f, call->comm));
     if (call->win)
-        return window_find(argument(f, call->win));
-    return call->file ? file_find(argument(f, call->file)) : NULL;
+        return mpi_window_find(argument(f, call->win));
+    return call->file ? mpi_file_find(argument(f, call->file)) : NULL;
 }
 
 /* Calls whose facts follow from single arguments, so that they are worth remembering (call_cache.h): no lists of

@@ -265,20 +265,20 @@ void probe_after(struct call_frame *f) {
 void mprobe_before(struct call_frame *f) {
     probe_before(f);
     if (f->comm)
-        f->comm->wildcards = 1;
+        mpi_communicator(f->comm)->wildcards = 1;
 }
 
 void mprobe_after(struct call_frame *f) {
     uintptr_t message = mpi_handle_at(argument(f, f->call->message), 0);
     if (!f->failed && flag_is_set(f) && f->comm && message != mpi_abi.message_no_proc)
-        handle_map_set(&handle_maps->messages, message, (uintptr_t)f->comm);
+        handle_map_set(&mpi_handles->messages, message, (uintptr_t)f->comm);
     probe_after(f);
 }
 
 /* The message carries communicator, source and tag; only the status tells. */
 void mrecv_before(struct call_frame *f) {
     mpi_tail(f)->handle = mpi_handle_at(argument(f, f->call->message), 0);
-    frame_set_comm(f, (struct communicator *)handle_map_get(&handle_maps->messages, mpi_tail(f)->handle));
+    frame_set_comm(f, (struct communicator *)handle_map_get(&mpi_handles->messages, mpi_tail(f)->handle));
     f->peer = mpi_tail(f)->handle == mpi_abi.message_no_proc ? PEER_NULL : PEER_ANY;
     f->tag = TAG_ANY;
     f->flags |= FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN;
@@ -289,13 +289,13 @@ void mrecv_before(struct call_frame *f) {
 }
 
 void mrecv_after(struct call_frame *f) {
-    handle_map_remove(&handle_maps->messages, mpi_tail(f)->handle);
+    handle_map_remove(&mpi_handles->messages, mpi_tail(f)->handle);
     take_received(f);
     emit_call(f);
     add_peer(f, FLAG_RECV);
 }
 
 void imrecv_after(struct call_frame *f) {
-    handle_map_remove(&handle_maps->messages, mpi_tail(f)->handle);
+    handle_map_remove(&mpi_handles->messages, mpi_tail(f)->handle);
     irecv_after(f);
 }

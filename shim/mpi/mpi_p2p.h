@@ -46,8 +46,8 @@ static inline uint32_t receive_ordinal(struct call_frame *f, int32_t peer, int32
     if (!f->comm || peer == PEER_NULL)
         return SEQ_NONE;
     if (peer == PEER_ANY || tag == TAG_ANY)
-        f->comm->wildcards = 1;
-    if (f->comm->wildcards) {
+        mpi_communicator(f->comm)->wildcards = 1;
+    if (mpi_communicator(f->comm)->wildcards) {
         f->flags |= FLAG_ORDINAL_UNKNOWN;
         return SEQ_NONE;
     }
@@ -69,7 +69,7 @@ static inline void irecv_before(struct call_frame *f) {
         f->shape = NULL;
     if (unlikely(!f->shape))
         receive_find_facts(f);
-    if (likely(f->shape && f->peer >= 0 && !f->comm->wildcards))
+    if (likely(f->shape && f->peer >= 0 && !mpi_communicator(f->comm)->wildcards))
         f->seq = frame_ordinal(f, false);
     else
         f->seq = receive_ordinal(f, f->peer, f->tag);

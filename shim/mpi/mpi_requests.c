@@ -122,8 +122,8 @@ static struct communicator *live_comm(const struct pending *e, const struct requ
 }
 
 static void finish_creation(const struct pending *e, const struct request_private *p) {
-    struct creation creation = {.call = e->call, .parent = live_comm(e, p), .topology = p->topology};
-    communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal);
+    struct mpi_creation creation = {.call = e->call, .parent = live_comm(e, p), .topology = p->topology};
+    mpi_communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal);
 }
 
 /* Everything a completed operation leaves in the dump. */
@@ -295,8 +295,8 @@ static uint32_t start_ordinal(const struct pending *e, struct request_private *p
     if (!comm || e->peer == PEER_NULL)
         return SEQ_NONE;
     if (p->traits & REQUEST_RECEIVE && waits_for_any(e))
-        comm->wildcards = 1;
-    if (p->traits & REQUEST_RECEIVE && comm->wildcards)
+        mpi_communicator(comm)->wildcards = 1;
+    if (p->traits & REQUEST_RECEIVE && mpi_communicator(comm)->wildcards)
         return SEQ_NONE;
     return ordinal_next(e->comm, e->peer, e->tag, p->traits & REQUEST_SEND);
 }

@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/comm/communicators.h"
 #include "shim/format.h"
+#include "shim/mpi/mpi_communicators.h"
 #include "shim/record/recorder.h"
 
 #define REQUEST_NO_ENTRY UINT32_MAX

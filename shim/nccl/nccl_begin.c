@@ -31,12 +31,11 @@ static void describe_library(const void *function) {
 
 static bool make_tables(const void *function) {
     recorder.multithreaded = true; /* a watchdog's thread looks after communicators, if nothing else */
-    if (!communicators_open() || !ordinals_begin()) {
+    if (!nccl_communicators_begin() || !ordinals_begin()) {
         recorder_switch_off("no memory for commtap's tables; nothing is recorded");
         return false;
     }
     sensors_begin();
-    nccl_communicators_begin();
     lanes_expect_threads();
     describe_library(function);
     plugin_begin();

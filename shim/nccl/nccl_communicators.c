@@ -15,6 +15,9 @@
 #include "shim/nccl/nccl_operations.h"
 #include "shim/nccl/plugin.h"
 
+static struct handle_map nothing_known;
+struct handle_map *nccl_handles = &nothing_known;
+
 /* ---- uids ------------------------------------------------------------------------------------ */
 
 #define UID_SEED 0x4343434cu
@@ -87,10 +90,14 @@ static void learn_rank(const struct nccl_creation *creation) {
 static uint32_t live;
 static bool any;
 
-void nccl_communicators_begin(void) {
+bool nccl_communicators_begin(void) {
+    struct handle_map *handles = os_memory(sizeof *handles);
     memset(&first, 0, sizeof first);
     live = 0;
     any = false;
+    if (handles)
+        nccl_handles = handles;
+    return communicators_open() && handles;
 }
 
 void nccl_communicators_end(void) {
@@ -114,28 +121,36 @@ static void library_is_up(void) {
     __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED, __ATOMIC_RELEASE);
 }
 
+static void ask_size_and_rank(struct nccl_communicator *c, uintptr_t handle) {
+    int size = ask(c->copy, "ncclCommCount", handle);
+    c->base.size = size > 0 ? (uint32_t)size : 0;
+    c->base.rank = ask(c->copy, "ncclCommUserRank", handle);
+}
+
 static struct communicator *register_handle(uintptr_t handle, const struct nccl_creation *creation) {
-    struct communicator facts = {.uid = creation->uid,
-                                 .size = creation->size,
-                                 .rank = creation->rank,
-                                 .flags = creation->flags,
-                                 .nccl = {.device = creation->device, .copy = creation->copy}};
-    if (!facts.size) {
-        int size = ask(creation->copy, "ncclCommCount", handle);
-        facts.size = size > 0 ? (uint32_t)size : 0;
-        facts.rank = ask(creation->copy, "ncclCommUserRank", handle);
-    }
+    struct nccl_communicator *c = (struct nccl_communicator *)communicator_take();
+    struct communicator *registered = NULL;
     learn_rank(creation);
-    bool whole_world = !creation->parent_uid && creation->local == 1;
-    struct communicator *c = communicator_register_known(&handle_maps->nccl, handle, &facts, creation->parent_uid,
-                                                         creation->call, whole_world);
-    __atomic_fetch_add(&live, c != NULL, __ATOMIC_RELAXED);
+    if (c) {
+        c->base.uid = creation->uid;
+        c->base.size = creation->size;
+        c->base.rank = creation->rank;
+        c->base.flags = creation->flags;
+        c->device = creation->device;
+        c->copy = creation->copy;
+        if (!creation->size)
+            ask_size_and_rank(c, handle);
+        bool whole_world = !creation->parent_uid && creation->local == 1;
+        registered = communicator_publish_known(&c->base, nccl_handles, handle, creation->parent_uid, creation->call,
+                                                whole_world);
+    }
+    __atomic_fetch_add(&live, registered != NULL, __ATOMIC_RELAXED);
     any = true;
-    if (c && *creation->name)
-        communicator_set_name(c, creation->name);
+    if (registered && *creation->name)
+        communicator_set_name(registered, creation->name);
     plugin_follow_mode();
     library_is_up();
-    return c;
+    return registered;
 }
 
 void nccl_register(const struct nccl_creation *creation) {
@@ -187,8 +202,8 @@ static void created(struct call_frame *f, struct communicator *parent, const str
     if (group_is_open(f->self))
         group_add_creation(f->self, creation);
     else if (nccl_tail(f)->in_progress && parent) {
-        parent->nccl.child = *creation;
-        parent->nccl.creating = true;
+        nccl_communicator(parent)->child = *creation;
+        nccl_communicator(parent)->creating = true;
     } else
         nccl_register(creation);
 }
@@ -238,7 +253,7 @@ static void begin_child(const struct call_frame *f, struct nccl_creation *creati
                         int32_t color) {
     const struct communicator *parent = f->comm;
     begin_creation(f, creation);
-    creation->device = parent ? parent->nccl.device : gpu_attach_device();
+    creation->device = parent ? nccl_communicator(parent)->device : gpu_attach_device();
     creation->parent_uid = parent ? parent->uid : 0;
     creation->uid = nccl_uid_of_child(creation->parent_uid, how, nccl_tail(f)->ordinal, color);
     creation->flags = parent ? parent->flags & COMMUNICATOR_UID_UNSURE : COMMUNICATOR_UID_UNSURE;
@@ -296,7 +311,7 @@ void nccl_destroy_before(struct call_frame *f) {
         return;
     f->comm_index = c->index;
     nccl_drop_launching(c);
-    communicator_forget(&handle_maps->nccl, argument(f, f->call->comm));
+    communicator_forget(nccl_handles, argument(f, f->call->comm));
     __atomic_fetch_sub(&live, f->call->kind == KIND_NCCL_DESTROY, __ATOMIC_RELAXED);
 }
 

@@ -32,18 +32,14 @@ int32_t nccl_rank_after_shrink(int32_t rank, const int32_t *excluded, uint32_t c
 
 /* ---- registering ----------------------------------------------------------------------------- */
 
-static inline struct communicator *nccl_communicator_find(uintptr_t handle) {
-    return (struct communicator *)handle_map_get(&handle_maps->nccl, handle);
-}
-
 /* Once the handle is there; nothing where there is none (NULL). */
 void nccl_register(const struct nccl_creation *creation);
 
 /* A communicator that we did not see being made, just used with success: registered with what its library tells. */
 struct communicator *nccl_register_unseen(uintptr_t handle, const void *function);
 
-/* Once per activation, before the first communicator. */
-void nccl_communicators_begin(void);
+/* Once per activation, before the first communicator. False when there is no memory. */
+bool nccl_communicators_begin(void);
 
 /* At the process's normal end: a job that knows no MPI is finalised when it has destroyed its communicators. */
 void nccl_communicators_end(void);

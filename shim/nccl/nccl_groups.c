@@ -137,7 +137,8 @@ void group_end_before(struct call_frame *f) {
         struct group_launch *launch = &group->launches[i];
         kernel_span_enqueue(launch->kernel);
         if (launch->operations)
-            launch->span = gpu_span_begin(launch->comm->nccl.device, launch->stream, launch->stream_count);
+            launch->span =
+                gpu_span_begin(nccl_communicator(launch->comm)->device, launch->stream, launch->stream_count);
     }
     if (group->launch_count && group->launches[0].operations)
         stand_for(f, &group->launches[0].facts);

@@ -89,7 +89,7 @@ static void begin_operation(struct call_frame *f) {
     f->op = nccl_next_op();
     nccl_tail(f)->span = NULL;
     nccl_tail(f)->kernel = NULL;
-    if (f->comm && unlikely(f->comm->nccl.launching))
+    if (f->comm && unlikely(nccl_communicator(f->comm)->launching))
         nccl_drop_launching(f->comm);
 }
 
@@ -122,12 +122,12 @@ static void progress_without_times(struct progress *progress) {
  * the plugin after all. */
 static bool launched_by_stamps(const struct communicator *c, struct kernel_span *kernel,
                                const struct gpu_launch *launch) {
-    if (!kernel_times_live() || c->nccl.device < 0 || c->size == 1) {
+    if (!kernel_times_live() || nccl_communicator(c)->device < 0 || c->size == 1) {
         kernel_span_drop(kernel);
         return false;
     }
     if (kernel) {
-        kernel_span_launch(kernel, c->nccl.device, launch);
+        kernel_span_launch(kernel, nccl_communicator(c)->device, launch);
     } else if (plugin_is_used()) {
         count_loss(&recorder.header->losses.gpu_no_event);
     } else {
@@ -141,17 +141,17 @@ void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_
                    const struct gpu_launch *launch, bool in_progress) {
     bool timed = launched_by_stamps(c, kernel, launch);
     if (in_progress && span) {
-        c->nccl.launch = *launch;
-        __atomic_store_n(&c->nccl.launching, span, __ATOMIC_RELEASE);
+        nccl_communicator(c)->launch = *launch;
+        __atomic_store_n(&nccl_communicator(c)->launching, span, __ATOMIC_RELEASE);
         return;
     }
     gpu_span_end(span, launch);
-    if (!timed && launch->collectives && (c->nccl.device < 0 || gpu.kernel))
+    if (!timed && launch->collectives && (nccl_communicator(c)->device < 0 || gpu.kernel))
         progress_without_times(c->progress);
 }
 
 void nccl_drop_launching(struct communicator *c) {
-    struct gpu_span *span = __atomic_exchange_n(&c->nccl.launching, NULL, __ATOMIC_ACQ_REL);
+    struct gpu_span *span = __atomic_exchange_n(&nccl_communicator(c)->launching, NULL, __ATOMIC_ACQ_REL);
     if (!span)
         return;
     gpu_span_drop(span);
@@ -165,7 +165,7 @@ static bool runs_alone(const struct call_frame *f) {
 
 static void begin_launch(struct call_frame *f) {
     if (f->comm && runs_alone(f))
-        nccl_tail(f)->span = gpu_span_begin(f->comm->nccl.device, nccl_tail(f)->stream, 1);
+        nccl_tail(f)->span = gpu_span_begin(nccl_communicator(f->comm)->device, nccl_tail(f)->stream, 1);
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */
@@ -208,7 +208,7 @@ static uint64_t record_posted(const struct call_frame *f) {
     if (f->quiet)
         return UINT64_MAX;
     aggregate_posted(f);
-    if (unlikely(recorder.verbose && (!f->comm || f->comm->nccl.device < 0)))
+    if (unlikely(recorder.verbose && (!f->comm || nccl_communicator(f->comm)->device < 0)))
         print_untimed(f);
     struct record *r = ring_begin(f->self->lane, &ticket);
     if (unlikely(!r))
@@ -246,7 +246,8 @@ static void operation_after(struct call_frame *f) {
     if (unlikely(f->failed || !f->comm)) {
         gpu_span_drop(nccl_tail(f)->span);
         kernel_span_drop(nccl_tail(f)->kernel);
-    } else if (!nccl_tail(f)->span && !nccl_tail(f)->kernel && f->comm->nccl.device < 0 && runs_alone(f)) {
+    } else if (!nccl_tail(f)->span && !nccl_tail(f)->kernel && nccl_communicator(f->comm)->device < 0 &&
+               runs_alone(f)) {
         if (f->flags & FLAG_COLLECTIVE)
             progress_without_times(f->comm->progress);
     } else if (runs_alone(f)) {
@@ -342,12 +343,12 @@ void nccl_async_error_before(struct call_frame *f) {
 
 /* The job was told that the library is done with what it was at. */
 static void settle_in_progress(struct communicator *c) {
-    struct gpu_span *span = __atomic_exchange_n(&c->nccl.launching, NULL, __ATOMIC_ACQ_REL);
+    struct gpu_span *span = __atomic_exchange_n(&nccl_communicator(c)->launching, NULL, __ATOMIC_ACQ_REL);
     if (span)
-        gpu_span_end(span, &c->nccl.launch);
-    if (c->nccl.creating) {
-        c->nccl.creating = false;
-        nccl_register(&c->nccl.child);
+        gpu_span_end(span, &nccl_communicator(c)->launch);
+    if (nccl_communicator(c)->creating) {
+        nccl_communicator(c)->creating = false;
+        nccl_register(&nccl_communicator(c)->child);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/comm/communicators.h"
 #include "shim/gpu/timing.h"
 
 /* A communicator that a call is making: known now, its handle perhaps only later. */
@@ -26,7 +27,8 @@ struct nccl_creation {
     char name[62]; /* the job's, empty = has none */
 };
 
-struct nccl_state {
+struct nccl_communicator {
+    struct communicator base;
     int32_t device; /* index in the dump, -1 = its operations are not timed */
     int32_t copy;   /* of the library that made it, -1 = unknown */
 
@@ -37,5 +39,17 @@ struct nccl_state {
     bool creating;
     struct nccl_creation child;
 };
+_Static_assert(sizeof(struct nccl_communicator) <= COMMUNICATOR_PLACE, "it has a place in the pool");
+
+/* What stands behind a communicator of NCCL's. */
+static inline struct nccl_communicator *nccl_communicator(const struct communicator *c) {
+    return (struct nccl_communicator *)c;
+}
+
+extern struct handle_map *nccl_handles; /* empty before nccl_communicators_begin */
+
+static inline struct communicator *nccl_communicator_find(uintptr_t handle) {
+    return (struct communicator *)handle_map_get(nccl_handles, handle);
+}
 
 #endif

@@ -12,9 +12,9 @@
 
 #include "shim/gpu/kernel_times.h"
 #include "shim/intercept/activate.h"
-#include "shim/nccl/nccl_frame.h"
 #include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_begin.h"
+#include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/plugin.h"
 #include "shim/nccl/plugin_abi.h"
 

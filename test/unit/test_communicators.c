@@ -16,9 +16,9 @@
 
 #include "analyzer/diagnose/desync.h"
 #include "shim/base/lookup.h"
-#include "shim/comm/communicators.h"
 #include "shim/intercept/activate.h"
 #include "shim/intercept/resolve.h"
+#include "shim/mpi/mpi_communicators.h"
 #include "shim/mpi/mpi_library.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
@@ -79,7 +79,7 @@ static int activate(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     setenv("COMMTAP_DIR", directory, 1);
-    return activate_process() && communicators_open() ? 0 : -1;
+    return activate_process() && nccl_communicators_begin() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -90,8 +90,13 @@ static int remove_files(void **state) {
 }
 
 static struct communicator *make_communicator(uintptr_t handle) {
-    struct communicator facts = {.uid = handle, .size = 2, .nccl = {.device = -1, .copy = -1}};
-    return communicator_register_known(&handle_maps->nccl, handle, &facts, 0, 0, false);
+    struct communicator *c = communicator_take();
+    if (!c)
+        return NULL;
+    c->uid = handle;
+    c->size = 2;
+    nccl_communicator(c)->device = nccl_communicator(c)->copy = -1;
+    return communicator_publish_known(c, nccl_handles, handle, 0, 0, false);
 }
 
 static unsigned groups_held;
@@ -136,7 +141,7 @@ static int take_group(uintptr_t *group) {
 static void what_cannot_be_registered_keeps_no_place(void **state) {
     (void)state;
     const struct mpi_library before = mpi_library;
-    struct creation creation = {0};
+    struct mpi_creation creation = {0};
     mpi_library.Comm_size = mpi_library.Comm_remote_size = mpi_library.Group_size = two;
     mpi_library.Comm_rank = zero;
     mpi_library.Comm_test_inter = one;
@@ -144,13 +149,13 @@ static void what_cannot_be_registered_keeps_no_place(void **state) {
     mpi_library.Comm_remote_group = refuse_group;
     mpi_library.Group_free = take_group;
     for (uintptr_t i = 0; i < 10000; i++)
-        assert_null(communicator_register(0x1000 + i, &creation, 0));
+        assert_null(mpi_communicator_register(0x1000 + i, &creation, 0));
     assert_int_equal(groups_held, 0);
     assert_int_equal(recorder.header->losses.communicators_untracked, 0);
     mpi_library.Comm_remote_group = give_group;
     for (uintptr_t i = 0; i < 5000; i++) {
-        assert_non_null(communicator_register(0x1000 + i, &creation, 0));
-        communicator_forget(&handle_maps->communicators, 0x1000 + i);
+        assert_non_null(mpi_communicator_register(0x1000 + i, &creation, 0));
+        communicator_forget(&mpi_handles->communicators, 0x1000 + i);
     }
     assert_int_equal(groups_held, 0);
     assert_int_equal(recorder.header->losses.communicators_untracked, 0);
@@ -167,7 +172,7 @@ static void communicators_beyond_the_pool_are_counted_once(void **state) {
     unsigned followed = 0;
     for (int i = 0; i < TIMES; i++, at += 0x940) { /* as an allocator hands them out */
         followed += make_communicator(at) != NULL;
-        communicator_forget(&handle_maps->nccl, at);
+        communicator_forget(nccl_handles, at);
     }
     assert_int_equal(followed, TIMES);
     assert_int_equal(*untracked, 0);
@@ -180,7 +185,7 @@ static void communicators_beyond_the_pool_are_counted_once(void **state) {
     for (int i = 0; i < 1000; i++)
         assert_null(nccl_register_unseen(at + (uintptr_t)i, NULL));
     assert_int_equal(*untracked, before);
-    communicator_forget(&handle_maps->nccl, first);
+    communicator_forget(nccl_handles, first);
     assert_true(communicators_have_room());
     assert_non_null(make_communicator(at));
 }

@@ -212,8 +212,13 @@ static void copies_have_entries_of_their_own(void **state) {
 }
 
 static struct communicator *make_communicator(uintptr_t handle) {
-    struct communicator facts = {.uid = handle, .size = 2, .nccl = {.device = -1, .copy = -1}};
-    return communicator_register_known(&handle_maps->nccl, handle, &facts, 0, 0, false);
+    struct communicator *c = communicator_take();
+    if (!c)
+        return NULL;
+    c->uid = handle;
+    c->size = 2;
+    nccl_communicator(c)->device = nccl_communicator(c)->copy = -1;
+    return communicator_publish_known(c, nccl_handles, handle, 0, 0, false);
 }
 
 /* A thread stuck in a collective, a watchdog that aborts the communicator, a new one in its place. */
@@ -224,14 +229,14 @@ static void failed_calls_leave_the_next_tenant_alone(void **state) {
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_STACK", "off", 1);
     knobs_read(&recorder.knobs);
-    assert_true(activate_process() && communicators_open());
+    assert_true(activate_process() && nccl_communicators_begin());
     struct communicator *c = make_communicator(0x1000);
     uintptr_t words[] = {0, 0, 0, 4, 7, 0, 0x1000, 0}, *a = words + 1;
     struct nccl_frame f;
     begin_frame(&f.call, &commtap_calls[INDEX_ncclAllReduce], a, current_thread());
     nccl_collective_before(&f.call);
     assert_int_equal(c->sequence, 1);
-    communicator_forget(&handle_maps->nccl, 0x1000);
+    communicator_forget(nccl_handles, 0x1000);
     assert_ptr_equal(make_communicator(0x2000), c);
     for (int i = 0; i < 3; i++)
         collective_enqueue(c, 0, 0);

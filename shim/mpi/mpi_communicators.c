@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/mpi/mpi_communicators.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "shim/base/os.h"
+#include "shim/mpi/mpi_library.h"
+
+#define GROUP_CREATIONS 512u
+
+static struct mpi_handles nothing_known;
+struct mpi_handles *mpi_handles = &nothing_known;
+
+static uintptr_t world_group;
+static int keyval;
+static bool have_keyval;
+
+/* Creations over a group: how many there were with the same parent, name and members. */
+static struct {
+    uint64_t key;
+    uint32_t count;
+} group_creations[GROUP_CREATIONS];
+
+/* ---- members --------------------------------------------------------------------------------- */
+
+/* The world ranks of a group; takes the group over. Without a world (sessions only) nobody has a world rank. False
+ * when there is no memory. */
+static bool members_of_group(uintptr_t group, struct members *m) {
+    int size = 0;
+    memset(m, 0, sizeof *m);
+    bool ok = mpi_library.Group_size(group, &size) == 0 && size >= 0;
+    m->count = (uint32_t)size;
+    if (ok && !world_group) {
+        m->foreign = true;
+        m->hash = hash_mix((uint64_t)size);
+        mpi_library.Group_free(&group);
+        return true;
+    }
+    m->bytes = ((size_t)size + 1) * 2 * sizeof(int);
+    m->memory = ok ? os_memory(m->bytes) : NULL;
+    if (m->memory) {
+        int *own = m->memory;
+        m->ranks = own + size + 1;
+        for (int i = 0; i < size; i++)
+            own[i] = i;
+        ok = size == 0 || mpi_library.Group_translate_ranks(group, size, own, world_group, m->ranks) == 0;
+        for (int i = 0; i < size; i++)
+            m->foreign |= m->ranks[i] < 0;
+        m->hash = hash_bytes((uint64_t)size, m->ranks, (size_t)size * sizeof(int));
+    }
+    mpi_library.Group_free(&group);
+    return ok && m->memory != NULL;
+}
+
+static bool ask_library(struct mpi_communicator *c) {
+    int size = 0, rank = 0, inter = 0, remote = 0;
+    if (mpi_library.Comm_size(c->handle, &size) || mpi_library.Comm_rank(c->handle, &rank) ||
+        mpi_library.Comm_test_inter(c->handle, &inter))
+        return false;
+    if (inter && mpi_library.Comm_remote_size(c->handle, &remote))
+        return false;
+    c->base.size = (uint32_t)size;
+    c->base.rank = rank;
+    c->base.kind = inter ? COMMUNICATOR_INTER : COMMUNICATOR_INTRA;
+    c->base.others = (uint32_t)(inter ? remote : size);
+    return true;
+}
+
+/* The caller frees `m` in every case. */
+static bool ask_members(struct mpi_communicator *c, struct member_groups *m) {
+    uintptr_t group;
+    *m = (struct member_groups){0};
+    if (mpi_library.Comm_group(c->handle, &group) || !members_of_group(group, &m->local))
+        return false;
+    m->both = m->local.hash;
+    if (c->base.kind == COMMUNICATOR_INTER) {
+        if (mpi_library.Comm_remote_group(c->handle, &group) || !members_of_group(group, &m->remote))
+            return false;
+        uint64_t local = m->local.hash, remote = m->remote.hash;
+        m->both = local < remote ? hash_combine(local, remote) : hash_combine(remote, local);
+    }
+    if (m->local.foreign || m->remote.foreign)
+        c->base.flags |= COMMUNICATOR_FOREIGN;
+    return true;
+}
+
+/* ---- attributes: the library tells us when a communicator goes ------------------------------- */
+
+static int never_copy(uintptr_t comm, int key, void *extra, void *in, void *out, int *flag) {
+    (void)comm, (void)key, (void)extra, (void)in, (void)out;
+    *flag = 0;
+    return 0;
+}
+
+static int forget_attribute(uintptr_t comm, int key, void *value, void *extra) {
+    (void)key, (void)value, (void)extra;
+    communicator_forget(&mpi_handles->communicators, mpi_handle(comm));
+    return 0;
+}
+
+bool mpi_communicators_are_watched(void) {
+    return have_keyval;
+}
+
+/* ---- registration ---------------------------------------------------------------------------- */
+
+/* False when there were too many different ones: other members may still count theirs. */
+static bool group_ordinal(uint64_t key, uint32_t *ordinal) {
+    key |= 1; /* 0 marks a free place */
+    for (uint32_t i = 0; i < GROUP_CREATIONS; i++) {
+        uint32_t at = (uint32_t)(key + i) % GROUP_CREATIONS;
+        uint64_t free = 0;
+        if (group_creations[at].key == key ||
+            __atomic_compare_exchange_n(&group_creations[at].key, &free, key, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED) ||
+            free == key) {
+            *ordinal = __atomic_fetch_add(&group_creations[at].count, 1, __ATOMIC_RELAXED);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A place for one whose handle is known. */
+static struct mpi_communicator *take_place(uintptr_t handle) {
+    struct mpi_communicator *c = (struct mpi_communicator *)communicator_take();
+    if (c) {
+        c->handle = handle;
+        c->outdegree = -1;
+    }
+    return c;
+}
+
+/* What registering adds to a communicator whose handle is known; NULL and given back where that fails. */
+static struct communicator *look_into(struct mpi_communicator *c, const struct mpi_creation *creation, uint32_t ordinal,
+                                      bool find_ordinal) {
+    uint64_t parent_uid = creation->parent ? creation->parent->uid : 0;
+    struct member_groups m = {0};
+    struct communicator *found = NULL;
+    if (ask_library(c) && ask_members(c, &m)) {
+        uint64_t key = hash_combine(hash_combine(parent_uid, creation->name), m.both);
+        if (find_ordinal && !group_ordinal(key, &ordinal))
+            c->base.flags |= COMMUNICATOR_UID_UNSURE;
+        c->base.uid = hash_combine(key, ordinal);
+        found = communicator_publish(&c->base, &mpi_handles->communicators, c->handle, &m, parent_uid, creation->call);
+    } else {
+        communicator_give_back(&c->base);
+    }
+    member_groups_free(&m);
+    return found;
+}
+
+static struct communicator *register_communicator(uintptr_t handle, const struct mpi_creation *creation,
+                                                  uint32_t ordinal, bool find_ordinal, uint32_t flags) {
+    if (handle == 0 || handle == mpi_abi.comm_null)
+        return NULL;
+    int saved = errno;
+    struct mpi_communicator *c = take_place(handle);
+    struct communicator *registered = NULL;
+    if (c) {
+        c->base.flags = flags;
+        c->topology = creation->topology;
+        registered = look_into(c, creation, ordinal, find_ordinal);
+    }
+    if (registered && have_keyval)
+        mpi_library.Comm_set_attr(handle, keyval, registered);
+    errno = saved;
+    return registered;
+}
+
+struct communicator *mpi_communicator_register(uintptr_t handle, const struct mpi_creation *creation,
+                                               uint32_t ordinal) {
+    return register_communicator(handle, creation, ordinal, false, 0);
+}
+
+struct communicator *mpi_communicator_register_group(uintptr_t handle, const struct mpi_creation *creation) {
+    return register_communicator(handle, creation, 0, true, 0);
+}
+
+struct communicator *mpi_communicator_register_unseen(uintptr_t handle) {
+    if (!communicators_have_room())
+        return NULL;
+    struct mpi_creation unseen = {0};
+    return register_communicator(handle, &unseen, 0, true, COMMUNICATOR_UID_UNSURE);
+}
+
+struct communicator *mpi_sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
+                                           enum communicator_kind kind, uint16_t call) {
+    struct member_groups m = {0};
+    struct mpi_communicator *c = parent ? take_place(mpi_communicator(parent)->handle) : NULL;
+    struct communicator *found = NULL;
+    if (!c)
+        return NULL;
+    int saved = errno;
+    c->base.size = parent->size;
+    c->base.others = parent->others;
+    c->base.rank = parent->rank;
+    c->base.kind = kind;
+    c->base.flags = parent->flags;
+    c->base.uid = hash_combine(hash_combine(parent->uid, kind), communicator_count_creation(parent));
+    if (ask_members(c, &m))
+        found = communicator_publish(&c->base, map, handle, &m, parent->uid, call);
+    else
+        communicator_give_back(&c->base);
+    member_groups_free(&m);
+    errno = saved;
+    return found;
+}
+
+static struct communicator *register_predefined(uintptr_t handle, const char *name, uint64_t uid) {
+    struct member_groups m = {0};
+    struct mpi_communicator *c = take_place(handle);
+    struct communicator *found = NULL;
+    if (!c)
+        return NULL;
+    if (ask_library(c) && ask_members(c, &m)) {
+        c->base.uid = hash_combine(hash_text(uid, name), m.both);
+        found = communicator_publish(&c->base, &mpi_handles->communicators, handle, &m, 0, 0);
+    } else {
+        communicator_give_back(&c->base);
+    }
+    member_groups_free(&m);
+    if (found)
+        communicator_set_name(found, name);
+    return found;
+}
+
+static bool open_handles(void) {
+    static uint32_t opened; /* activation that the memory belongs to */
+    if (opened == recorder.generation)
+        return true;
+    struct mpi_handles *handles = os_memory(sizeof *handles);
+    if (!handles)
+        return false;
+    mpi_handles = handles;
+    opened = recorder.generation;
+    return true;
+}
+
+bool mpi_communicators_begin(bool with_world) {
+    world_group = 0;
+    have_keyval = false;
+    memset(group_creations, 0, sizeof group_creations);
+    if (!communicators_open() || !open_handles())
+        return false;
+    if (!with_world)
+        return true;
+    if (mpi_library.Comm_group(mpi_abi.comm_world, &world_group))
+        return false;
+    struct communicator *world = register_predefined(mpi_abi.comm_world, "MPI_COMM_WORLD", recorder.header->world_id);
+    if (!world)
+        return false;
+    recorder.header->world_size = (int32_t)world->size;
+    recorder.header->rank = world->rank;
+    recorder.header->rank_source = RANK_FROM_LIBRARY;
+    register_predefined(mpi_abi.comm_self, "MPI_COMM_SELF", world->uid);
+    have_keyval = mpi_library.Comm_create_keyval && mpi_library.Comm_set_attr &&
+                  !mpi_library.Comm_create_keyval((int (*)())never_copy, (int (*)())forget_attribute, &keyval, NULL);
+    return true;
+}
+
+void mpi_communicators_end(void) {
+    if (have_keyval && mpi_library.Comm_free_keyval)
+        mpi_library.Comm_free_keyval(&keyval); /* attributes still set go with their communicators */
+    have_keyval = false;
+    if (world_group)
+        mpi_library.Group_free(&world_group);
+    world_group = 0;
+}
+
+/* ---- topologies ------------------------------------------------------------------------------ */
+
+/* A grid's array entries come in pairs per dimension: the neighbour below, the neighbour above (MPI 4.0, 8.6). */
+static void ask_grid(struct mpi_communicator *c) {
+    int dimensions = 0, below, above;
+    if (!mpi_library.Cartdim_get || !mpi_library.Cart_shift || mpi_library.Cartdim_get(c->handle, &dimensions))
+        return;
+    c->neighbours = 2 * (uint32_t)dimensions;
+    for (int d = 0; d < dimensions && d < 32; d++) {
+        if (mpi_library.Cart_shift(c->handle, d, 1, &below, &above))
+            return;
+        c->missing |= (uint64_t)(below == mpi_abi.proc_null) << 2 * d;
+        c->missing |= (uint64_t)(above == mpi_abi.proc_null) << (2 * d + 1);
+    }
+}
+
+void mpi_communicator_ask_topology(struct mpi_communicator *c) {
+    int degree = 0, in = 0, weighted = 0;
+    if (c->outdegree >= 0)
+        return;
+    if (c->topology == TOPOLOGY_CART)
+        ask_grid(c);
+    else if (c->topology == TOPOLOGY_GRAPH && mpi_library.Graph_neighbors_count)
+        mpi_library.Graph_neighbors_count(c->handle, c->base.rank, &degree);
+    else if (c->topology == TOPOLOGY_DIST_GRAPH && mpi_library.Dist_graph_neighbors_count)
+        mpi_library.Dist_graph_neighbors_count(c->handle, &in, &degree, &weighted);
+    if (c->topology != TOPOLOGY_CART)
+        c->neighbours = (uint32_t)degree;
+    c->outdegree = (int32_t)c->neighbours - __builtin_popcountll(c->missing);
+}
