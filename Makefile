@@ -61,7 +61,7 @@ include $(wildcard test/*.mk)
 check: deps
 	$(MAKE) all
 	$(call if_here,clang,check-clang)
-	$(call if_here,python3-pytest,check-house)
+	$(call if_here,python3-pytest binutils,check-house)
 	$(call if_here,python3,check-calls)
 	$(call if_here,libcmocka-dev,check-unit)
 	$(call if_here,libcmocka-dev,check-tsan)
