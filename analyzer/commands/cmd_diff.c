@@ -141,7 +141,7 @@ static const struct column diff_columns[] = {
     {"kind", "what", .left = true, .value = kind, .doc = "step, operation or call site"},
     {"verdict", "verdict", .left = true, .value = verdict, .doc = "slower and faster: chance is ruled out, and the mean moved by --threshold"},
     {"op", "op", .left = true, .optional = true, .value = op},
-    {"site", "site", .left = true, .optional = true, .value = site},
+    {"site", "call site", .left = true, .optional = true, .value = site},
     {"source", NULL, .value = source},
     {"comm_size", "procs", .optional = true, .value = comm_size},
     {"bytes", "size", LOOK_SIZE, .optional = true, .value = bytes},

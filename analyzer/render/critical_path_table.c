@@ -44,7 +44,7 @@ VALUE(most, LINE->most[0] ? cell_text(LINE->most) : cell_unknown())
 /* clang-format off */
 static const struct column columns[] = {
     {"where", "call site", .left = true, .optional = true, .value = where},
-    {"op", "call", .left = true, .value = op},
+    {"op", "op", .left = true, .value = op},
     {"seconds", "on path", LOOK_SECONDS, .value = seconds},
     {"share", "share", LOOK_PERCENT, .value = share},
     {"work_seconds", "work before", LOOK_SECONDS, .value = work, .legend = "own work that leads to the call"},

@@ -50,7 +50,7 @@ const struct column step_columns[] = {
     {"step_seconds", "step time", LOOK_SECONDS, .value = length, .doc = "length of a step"},
     {"longest_seconds", "longest", LOOK_SECONDS, .value = longest},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "of it, in communication"},
-    {"wait_seconds", "wait", LOOK_SECONDS, .optional = true, .value = wait, .doc = "of that, waiting for others; mean over the steps whose operations all found their counterparts", .legend = "of comm, for later ranks"},
+    {"wait_seconds", "waited", LOOK_SECONDS, .optional = true, .value = wait, .doc = "of that, waiting for others; mean over the steps whose operations all found their counterparts", .legend = "of comm, for later ranks"},
     {"interval_seconds", "interval", LOOK_SECONDS, .value = interval, .doc = "start to the first operation (data loading)", .legend = "start to the first operation"},
     {"forward_backward_seconds", "fwd+bwd", LOOK_SECONDS, .optional = true, .value = forward_backward, .doc = "first operation to the last gradient synchronisation", .legend = "from there to the last gradient synchronisation"},
     {"tail_seconds", "tail", LOOK_SECONDS, .optional = true, .value = tail, .doc = "last gradient synchronisation to the next step", .legend = "from there to the next step"},

@@ -102,7 +102,7 @@ const struct column summary_columns[] = {
     {"transfer_count", NULL, .value = transfer_count, .doc = "calls matched with all of their partners'"},
     {"wait_seconds", NULL, .value = wait_seconds, .doc = "of these, time until the last partner had come, summed"},
     {"transfer_seconds", NULL, .value = transfer_seconds, .doc = "of these, time after the last partner had come, summed"},
-    {"transfer_avg_us", "transfer", LOOK_MICROSECONDS, .value = transfer_avg, .optional = true, .doc = "the same per call", .legend = "time of a call after the last rank had come"},
+    {"transfer_avg_us", "transfer avg", LOOK_MICROSECONDS, .value = transfer_avg, .optional = true, .doc = "the same per call", .legend = "time of a call after the last rank had come"},
     {"completion_seconds", NULL, .value = completion_seconds, .doc = "of these, N to N: time after the first one had left, summed"},
     {"transfer_algbw_gbps", NULL, .value = transfer_algbw_gbps, .doc = "algorithm bandwidth of the transfer, Gbit/s"},
     {"transfer_busbw_gbps", NULL, .value = transfer_busbw_gbps, .doc = "bus bandwidth of the transfer, Gbit/s"},
