@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of estimate.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/align/estimate.h"
 
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of fit.h.
  * Differences are taken from a centre before they become doubles: nanoseconds of a day then keep their last digit.
  */
 #include "analyzer/align/fit.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of observations.h.
  * Every host keeps the operations whose mixed key has its low bits zero; when there are too many, one bit more. A key
  * is then either kept by all hosts or, in the end, by none.
  */

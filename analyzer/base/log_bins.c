@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of log_bins.h: eight linear bins per octave.
+ * Eight linear bins per octave.
  */
 #include "analyzer/base/log_bins.h"
 

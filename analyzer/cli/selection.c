@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of selection.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/cli/selection.h"
 
 #include <errno.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of graph.h.
  * Lives here: the fixpoint and the search for cycles.
  * Must not live here: ranks, calls, dumps.
  */

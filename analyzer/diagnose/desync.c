@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of desync.h.
  * Lives here: the binary search over prefix hashes, sides and majorities.
  * Must not live here: who waits.
  */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of pending_messages.h.
  * Lives here: the index, looking into rings and counts.
  * Must not live here: who waits.
  */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of slots.h.
  * Lives here: reading slots, kinds of calls.
  * Must not live here: what they wait for.
  */

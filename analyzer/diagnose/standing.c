@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of standing.h.
  * Lives here: times. Must not live here: verdicts, sentences.
  */
 #include "analyzer/diagnose/standing.h"

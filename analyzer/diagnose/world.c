@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of world.h.
  * Lives here: joining by uid, expanding members.
  * Must not live here: who waits for whom.
  */

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of advice.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/findings/advice.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of exchanges.h: calls with small hashes are kept, sorted by pair for the bounds, by call
+ * Calls with small hashes are kept, sorted by pair for the bounds, by call
  * for the elimination, and by pair again.
  */
 #include "analyzer/links/exchanges.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of group_links.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/links/group_links.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of link_bandwidth.h: a sample per link and size, means per size, sums per link.
+ * A sample per link and size, means per size, sums per link.
  */
 #include "analyzer/links/link_bandwidth.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of link_judge.h: medians of rows and columns are taken out, what a cell has left is its own; first
+ * Medians of rows and columns are taken out, what a cell has left is its own; first
  * between hosts, then between ranks.
  */
 #include "analyzer/links/link_judge.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of link_transfers.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/links/link_transfers.h"
 
 #include <stdlib.h>

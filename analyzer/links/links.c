@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of links.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/links/links.h"
 
 #include <math.h>

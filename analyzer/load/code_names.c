@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of code_names.h.
  * Lives here: the tables. Must not live here: how unknown ones are shown.
  */
 #include "analyzer/load/code_names.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of wildcards.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/match/wildcards.h"
 
 #include <stdlib.h>

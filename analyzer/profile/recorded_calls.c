@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of recorded_calls.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/profile/recorded_calls.h"
 
 #include <stdlib.h>

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of scope.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/profile/scope.h"
 
 #include <stdlib.h>

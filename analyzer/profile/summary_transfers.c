@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of summary_transfers.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/profile/summary_transfers.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of diagnosis.h.
  * Lives here: keys and looks.
  * Must not live here: judging, sentences.
  */

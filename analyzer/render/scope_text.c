@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of scope_text.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/render/scope_text.h"
 
 #include <inttypes.h>

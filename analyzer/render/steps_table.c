@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of steps_table.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/render/steps_table.h"
 
 #include <stdlib.h>

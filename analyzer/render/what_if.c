@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of what_if.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/render/what_if.h"
 
 #include <math.h>

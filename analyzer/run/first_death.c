@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of first_death.h.
  * Lives here: the rules. Must not live here: system calls.
  */
 #include "analyzer/run/first_death.h"

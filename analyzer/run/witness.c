@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of witness.h.
  * Lives here: the kernel's interfaces, what a process's end and its neighbours look like at that moment.
  * Must not live here: signals of our own, verdicts.
  */

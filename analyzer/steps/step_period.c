@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of step_period.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/steps/step_period.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of step_waits.h: every worker has counts of its own for all steps and keeps the waits it is told of;
+ * Every worker has counts of its own for all steps and keeps the waits it is told of;
  * what several threads, or operations under way at once, wait at the same time counts once.
  */
 #include "analyzer/steps/step_waits.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of rotating_stragglers.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/stragglers/rotating_stragglers.h"
 
 #include <math.h>

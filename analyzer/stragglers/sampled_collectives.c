@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of sampled_collectives.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/stragglers/sampled_collectives.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of verdicts.h, but for turns.
  * Lives here: hosts as a whole, what a straggler costs, who is named. Must not live here: the statistics.
  */
 #include "analyzer/stragglers/verdicts.h"

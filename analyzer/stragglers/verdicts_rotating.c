@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of verdicts.h: ranks that take turns.
+ * Ranks that take turns.
  * Lives here: what rotating_judge is given, and what its answer costs the job. Must not live here: the test itself
  * (rotating_stragglers.c).
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of delay_costs.h: collect, sort by time, go through forwards (who met when) and backwards (who pays).
+ * Collect, sort by time, go through forwards (who met when) and backwards (who pays).
  */
 #include "analyzer/waits/delay_costs.h"
 

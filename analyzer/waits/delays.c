@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of delays.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/waits/delays.h"
 
 #include "analyzer/base/ns.h"

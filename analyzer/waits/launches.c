@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of launches.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/waits/launches.h"
 
 #include <stdlib.h>

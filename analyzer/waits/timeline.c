@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of timeline.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/waits/timeline.h"
 
 #include "analyzer/base/ns.h"
