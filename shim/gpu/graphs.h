@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Communication inside CUDA graphs: nothing runs when it is captured, and everything again at each replay.
- * Lives here: which launches a graph holds, event nodes around them, which executable graph is made of which, replays.
- * Must not live here: the interception of the job's calls (wrap_cuda.c).
+ * Lives here: which launches a graph holds, event nodes around them, which executable graph is made of which, what is
+ * done at a replay's launch.
+ * Must not live here: the interception of the job's calls (wrap_cuda.c), reading the nodes' events (graph_replays.h).
  *
  * An event node is written anew by each replay, so a replay must be read before the next one of its graph is launched.
  * Where it has not finished by then, its launches are counted in the losses (replays_untimed).
@@ -19,7 +20,7 @@
 
 #include "shim/gpu/device.h"
 
-/* Forgets everything. */
+/* Once per activation: forgets everything. */
 void graphs_begin(void);
 
 /* A launch on a stream under capture: a node for its start, where it can be timed. The span only carries it to
@@ -37,13 +38,5 @@ void graphs_destroyed(const void *graph);
  * graphs_launched with whether the launch succeeded; NULL: holds nothing of ours. */
 struct gpu_span *graphs_before_launch(const void *executable, void *stream);
 void graphs_launched(struct gpu_span *span, bool succeeded);
-
-/* Harvester: looks for replays of graphs that only show by their nodes, when it is time to. */
-void graphs_sample(struct gpu_device *device, uint64_t now_ns);
-
-/* Harvester: the replay of a SPAN_REPLAY has ended. Returns the driver's status. */
-int graphs_replayed(const struct gpu_span *span);
-/* ... or nobody will know. */
-void graphs_replay_lost(const struct gpu_span *span);
 
 #endif

@@ -12,8 +12,10 @@
 #include <time.h>
 
 #include "shim/base/os.h"
+#include "shim/gpu/device_lane.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/kernel_times.h"
+#include "shim/gpu/span_ends.h"
 
 extern int os_pthread_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *) __attribute__((weak));
 extern int os_pthread_attr_setstacksize(pthread_attr_t *, size_t) __attribute__((weak));
@@ -120,14 +122,14 @@ static bool look_at_launches(struct stream_list *list) {
         if (gpu_device_is_live(span->device) && span->incarnation == span->device->incarnation)
             status = gpu_driver.event_query(span->stop);
         if (status == GPU_NOT_READY) {
-            finish_started(span);
+            span_started(span);
             break;
         }
-        status = status == GPU_SUCCESS ? finish_span(span) : status;
+        status = status == GPU_SUCCESS ? span_ended(span) : status;
         if (status == GPU_NOT_READY) /* no anchor yet */
             break;
         if (status != GPU_SUCCESS)
-            finish_failed(span, status);
+            span_failed(span, status);
         remove_oldest(list);
         any = true;
     }
@@ -187,7 +189,7 @@ static void keep_house(void) {
     uint64_t now = os_monotonic_ns();
     for (uint32_t i = 0; i < gpu_device_limit(); i++)
         if (gpu_device_is_live(&gpu.devices[i]))
-            finish_housekeeping(&gpu.devices[i], now);
+            keep_device(&gpu.devices[i], now);
 }
 
 bool harvester_round(void) {
@@ -209,7 +211,7 @@ static void wait_for_first_anchors(void) {
         struct gpu_device *device = &gpu.devices[i];
         while (gpu_device_is_live(device) && !device->clock.taken && now - begin < WAIT_FOR_ROUND_NS) {
             device->clock.due_ns = 0;
-            finish_housekeeping(device, now);
+            keep_device(device, now);
             sched_yield();
             now = os_monotonic_ns();
         }
@@ -255,7 +257,7 @@ static void lose_unfinished(const struct gpu_device *device) {
     for (uint32_t i = 0; i < harvester.stream_count; i++) {
         struct stream_list *list = &harvester.streams[i];
         while (list->oldest && (!device || list->oldest->device == device)) {
-            finish_unfinished(list->oldest);
+            span_unfinished(list->oldest);
             remove_oldest(list);
         }
     }
@@ -335,10 +337,15 @@ static bool start_thread(void) {
 }
 
 const char *harvester_prepare(void) {
+    static bool
+        before; /* a forked child has its parent's; otherwise there is nothing to forget, and no page to touch */
+    if (before)
+        finish_begin();
+    before = true;
     harvester.at_work = NOBODY;
     harvester.in_lists = 0;
     harvester.stream_count = 0;
-    return finish_begin() ? NULL : "no room in the dump for GPU times";
+    return device_lane_begin() ? NULL : "no room in the dump for GPU times";
 }
 
 const char *harvester_begin(void) {

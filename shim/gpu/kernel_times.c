@@ -8,6 +8,7 @@
 
 #include "shim/base/free_list.h"
 #include "shim/base/os.h"
+#include "shim/gpu/device_lane.h"
 #include "shim/gpu/finish.h"
 #include "shim/gpu/globaltimer.h"
 
@@ -252,7 +253,7 @@ static void keep_anchor(uint32_t device, uint64_t stamp) {
     int64_t distance;
     uint64_t width;
     if (globaltimer_distance(&times.clocks[device], &distance, &width) && width)
-        finish_anchor(&gpu.devices[device], SOURCE_IN_KERNEL, stamp + (uint64_t)distance, width, stamp);
+        device_tell_anchor(&gpu.devices[device], SOURCE_IN_KERNEL, stamp + (uint64_t)distance, width, stamp);
 }
 
 /* One a second. A wide one, of the first launches, is only worth keeping while there is no better. */

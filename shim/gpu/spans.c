@@ -39,6 +39,7 @@ static void end_with_process(void) {
 static void start(uint32_t generation) {
     enum gpu_timing mode = gpu_mode_begin(gpu_driver_find());
     memset(&gpu, 0, sizeof gpu);
+    graphs_begin();
     gpu.kernel = mode == GPU_TIMING_KERNEL;
     gpu.stopped = mode != GPU_TIMING_EVENTS && mode != GPU_TIMING_KERNEL;
     const char *trouble = NULL;

@@ -14,28 +14,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/format.h"
+#include "shim/gpu/launch.h"
 
 /* One launch between its two events. Taken from a pool, given back by the harvester. */
 struct gpu_span;
-
-/* What was launched. A group of several operations is one launch. */
-struct gpu_launch {
-    uint64_t bytes;
-    uint32_t seq;
-    uint32_t op; /* of the POST or GROUP record */
-    uint32_t comm;
-    int32_t peer;
-    uint32_t stack;
-    uint32_t ranks; /* of the communicator */
-    uint16_t call;
-    uint16_t flags;
-    uint8_t dtype;
-    uint8_t redop;
-    struct progress *progress; /* of the communicator; may be NULL */
-    uint32_t collectives;      /* how many of its collectives this launch ends; when it is not 0, started and completed
-                                  reach what `enqueued` is at gpu_span_end */
-};
 
 /* A communicator of the job is about to be used on the calling thread's current device: prepares a pool of events for
  * its context and starts the harvester with the first. Returns the device's index in the dump, -1 when GPU operations

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "shim/base/os.h"
+#include "shim/gpu/device_lane.h"
 
 #define STREAM_SLOTS 256u
 #define EVENT_SLOTS  4096u
@@ -122,12 +123,28 @@ void waits_begin(void) {
     memset(open_waits, 0, sizeof open_waits);
 }
 
+/* The stream was there at `reached`, the launch ended at `ended`. */
+static void record_wait(struct gpu_device *device, const struct gpu_launch *launch, uint64_t reached, uint64_t ended) {
+    struct device_state *row = &gpu.rows[gpu_device_index(device)];
+    uint64_t until = ended > reached ? ended : reached;
+    row->exposed_waits++;
+    row->exposed_ns += until - reached;
+    device_record(&(struct record){.t0 = reached,
+                                   .t1 = until,
+                                   .seq = launch->seq,
+                                   .op = launch->op,
+                                   .comm = launch->comm,
+                                   .peer = launch->peer,
+                                   .tag = (int32_t)gpu_device_index(device),
+                                   .kind = RECORD_EXPOSED});
+}
+
 void waits_ended(uint32_t op, uint64_t t1) {
     ended[op % ENDED_SLOTS].t1 = t1;
     __atomic_store_n(&ended[op % ENDED_SLOTS].op, op, __ATOMIC_RELEASE);
     for (uint32_t i = 0; i < OPEN_MAX; i++)
         if (open_waits[i].device && open_waits[i].launch.op == op) {
-            finish_wait(open_waits[i].device, &open_waits[i].launch, open_waits[i].reached, t1);
+            record_wait(open_waits[i].device, &open_waits[i].launch, open_waits[i].reached, t1);
             open_waits[i].device = NULL;
         }
 }
@@ -140,7 +157,7 @@ int waits_reached(const struct gpu_span *span) {
     if (reached < span->enqueued_ns)
         reached = span->enqueued_ns;
     if (has_ended(span->launch.op))
-        finish_wait(span->device, &span->launch, reached, ended[span->launch.op % ENDED_SLOTS].t1);
+        record_wait(span->device, &span->launch, reached, ended[span->launch.op % ENDED_SLOTS].t1);
     else
         open_waits[open_next++ % OPEN_MAX] =
             (struct open_wait){.device = span->device, .reached = reached, .launch = span->launch};

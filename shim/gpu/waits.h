@@ -27,7 +27,4 @@ void waits_begin(void);
 void waits_ended(uint32_t op, uint64_t t1);
 int waits_reached(const struct gpu_span *span);
 
-/* A finished wait, written by the harvester: the stream was there at `reached`, the launch ended at `ended`. */
-void finish_wait(struct gpu_device *device, const struct gpu_launch *launch, uint64_t reached, uint64_t ended);
-
 #endif

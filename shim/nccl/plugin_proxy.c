@@ -9,7 +9,7 @@
 
 #include "shim/base/free_list.h"
 #include "shim/base/os.h"
-#include "shim/gpu/finish.h"
+#include "shim/gpu/device_lane.h"
 #include "shim/nccl/plugin.h"
 
 enum wait { WAIT_NONE, WAIT_GPU, WAIT_PEER, WAIT_WIRE, WAIT_FLUSH, WAITS };
@@ -225,7 +225,7 @@ static void count(const struct proxy_operation *o) {
 
 static void finish(struct proxy_operation *o) {
     count(o);
-    finish_record(&(struct record){.t0 = o->t0,
+    device_record(&(struct record){.t0 = o->t0,
                                    .t1 = o->t1,
                                    .bytes = o->bytes,
                                    .seq = o->joined ? o->seq : SEQ_NONE,

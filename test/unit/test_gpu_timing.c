@@ -18,10 +18,11 @@
 #include <unistd.h>
 
 #include "fake_gpu.h"
-#include "shim/gpu/finish.h"
+#include "shim/gpu/graph_replays.h"
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/mode.h"
+#include "shim/gpu/timing.h"
 #include "shim/gpu/waits.h"
 #include "shim/intercept/activate.h"
 #include "shim/intercept/resolve.h"
@@ -78,6 +79,7 @@ static int begin(bool graphs) {
     memset(&recorder.lanes[LANE_DEVICE], 0, sizeof recorder.lanes[LANE_DEVICE]);
     recorder.file.section_count = 20; /* sections of earlier tests may be overwritten */
     gpu.generation = *recorder_armed;
+    graphs_begin();
     assert_null(harvester_prepare());
     progress = (struct progress){.version = 2, .comm = COMM};
     device = gpu_attach_device();

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shim/gpu/device_lane.h"
+
+#include <string.h>
+
+#include "shim/base/os.h"
+#include "shim/record/aggregates.h"
+#include "shim/record/lanes.h"
+
+#define ANCHOR_ROWS 4096u
+
+static struct {
+    struct lane *records;
+    struct anchors clock; /* of the lane: "ticks" are CLOCK_MONOTONIC ns */
+    struct device_anchor *anchors;
+    uint32_t told_anchors[GPU_DEVICES_MAX];  /* number of device_tell_anchor's next one */
+    uint32_t anchor_stride[GPU_DEVICES_MAX]; /* every how many-th anchor of a device is kept in the dump */
+} lane;
+
+bool device_lane_begin(void) {
+    memset(lane.told_anchors, 0, sizeof lane.told_anchors);
+    lane.clock =
+        (struct anchors){.tick_hz = 1000000000u, .last_ticks = os_monotonic_ns(), .last_realtime = os_realtime_ns()};
+    for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
+        lane.anchor_stride[i] = 1;
+    gpu.rows = dumpfile_section(&recorder.file, SECTION_DEVICES, 0, GPU_DEVICES_MAX, sizeof *gpu.rows);
+    lane.anchors = dumpfile_section(&recorder.file, SECTION_DEVICE_ANCHORS, 0, ANCHOR_ROWS, sizeof *lane.anchors);
+    lane.records = lanes_open_device(&lane.clock);
+    return gpu.rows && lane.anchors && lane.records;
+}
+
+void device_lane_tick(uint64_t now) {
+    if (now - lane.clock.last_ticks > 1000000000u) {
+        lane.clock.last_ticks = now;
+        lane.clock.last_realtime = os_realtime_ns();
+    }
+}
+
+void device_record(const struct record *content) {
+    uint64_t ticket;
+    struct record *record = ring_begin(lane.records, &ticket);
+    memcpy((char *)record + sizeof record->commit, (const char *)content + sizeof record->commit,
+           sizeof *record - sizeof record->commit);
+    ring_end(lane.records, record, ticket);
+}
+
+void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns) {
+    uint8_t peer_class = launch->peer == PEER_NONE ? PEER_CLASS_NONE : PEER_CLASS_RANK;
+    uint32_t comm_epoch = (launch->comm < ROW_COMM_NONE ? launch->comm : ROW_COMM_NONE) | epoch_bits;
+    uint8_t source = gpu.kernel ? SOURCE_IN_KERNEL : SOURCE_GPU_EVENT;
+    uint64_t key = operation_key(launch->call, source, peer_class, comm_epoch);
+    struct operation_row *row = operations_find(lane.records, key, launch->bytes);
+    if (!row) {
+        operation_add_rare(lane.records, NULL,
+                           &(struct operation_sample){.call = launch->call, .bytes = launch->bytes, .time = ns});
+        return;
+    }
+    uint64_t before = row_begin(&row->version);
+    operation_count(row, launch->bytes, ns);
+    row_end(&row->version, before);
+}
+
+static struct device_anchor *free_anchor_row(void) {
+    for (uint32_t i = 0; i < ANCHOR_ROWS; i++)
+        if (!lane.anchors[i].version)
+            return &lane.anchors[i];
+    for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
+        lane.anchor_stride[i] *= 2;
+    struct device_anchor *freed = NULL;
+    for (uint32_t i = 0; i < ANCHOR_ROWS; i++)
+        if (lane.anchors[i].reserved[0] % lane.anchor_stride[lane.anchors[i].device]) {
+            freed = &lane.anchors[i];
+            __atomic_store_n(&freed->version, 0, __ATOMIC_RELEASE);
+        }
+    return freed;
+}
+
+void device_keep_anchor(uint32_t device, uint32_t number, const struct device_anchor *content) {
+    if (number % lane.anchor_stride[device])
+        return;
+    struct device_anchor *row = free_anchor_row();
+    if (!row || number % lane.anchor_stride[device])
+        return;
+    __atomic_store_n(&row->version, 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+    row->device = device;
+    row->source = content->source;
+    row->monotonic_ns = content->monotonic_ns;
+    row->width_ns = content->width_ns;
+    row->device_ns = content->device_ns;
+    row->reserved[0] = number;
+    __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
+    gpu.rows[device].last_anchor_ns = row->monotonic_ns;
+}
+
+void device_tell_anchor(const struct gpu_device *device, enum source source, uint64_t monotonic_ns, uint64_t width_ns,
+                        uint64_t raw) {
+    uint32_t index = gpu_device_index(device);
+    device_keep_anchor(index, lane.told_anchors[index]++,
+                       &(struct device_anchor){
+                           .source = source, .monotonic_ns = monotonic_ns, .width_ns = width_ns, .device_ns = raw});
+}
