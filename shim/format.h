@@ -762,9 +762,10 @@ struct epoch_definition {
 
 /* ---- the stub that stands in the output directory for a dump staged elsewhere ---------------- */
 
-/* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank, each once. The path
- * is one of the directories below, and the dump's own name commtap.<run id>.<16 hex>.ct in it: readers refuse any
- * other, since what a stub points to is copied and may be removed. Other keys may follow. */
+/* A text file commtap.<run id>.<16 hex>.stub of lines `key=value`: host, boot_id, path, pid, rank (-1: the process did
+ * not know its rank yet), each once. The path is one of the directories below, and the dump's own name commtap.<run
+ * id>.<16 hex>.ct in it: readers refuse any other, since what a stub points to is copied and may be removed. Other keys
+ * may follow. */
 #define FORMAT_STAGING_DIRECTORIES "/dev/shm", "/tmp", "/var/tmp"
 
 /* A text file commtap.<run id>.deaths, written by `commtap run` around a launcher when a process of its host that wrote

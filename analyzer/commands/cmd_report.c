@@ -262,7 +262,7 @@ static void print_coverage(const struct output *output, const struct session *se
         units_time(from, start > 0 ? (uint64_t)start : 0);
         units_time(to, end > 0 ? (uint64_t)end : 0);
         units_time(of, (uint64_t)analysis->window_ns);
-        fprintf(output->stream, "; waits are from events of %s between %s and %s", of, from, to);
+        fprintf(output->stream, "; waits are from %s of events between %s and %s", of, from, to);
     }
     if (compared && totals->collective > 0)
         fprintf(output->stream, ", %.1f %% of their collectives matched",

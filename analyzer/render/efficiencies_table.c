@@ -21,11 +21,11 @@ VALUE(ideal, SECONDS(ideal_runtime_ns))
 
 /* clang-format off */
 static const struct column columns[] = {
-    {"parallel_efficiency", "parallel", LOOK_PERCENT, .value = parallel, .legend = "load balance x communication"},
-    {"load_balance", "load balance", LOOK_PERCENT, .value = load_balance, .legend = "mean own work / largest"},
-    {"communication_efficiency", "communication", LOOK_PERCENT, .value = communication, .legend = "serialization x transfer"},
-    {"serialization_efficiency", "serialization", LOOK_PERCENT, .value = serialization, .legend = "less what dependencies cost"},
-    {"transfer_efficiency", "transfer", LOOK_PERCENT, .value = transfer, .legend = "less what the network costs"},
+    {"parallel_efficiency", "parallel", LOOK_PERCENT, .value = parallel, .legend = "own work / run time"},
+    {"load_balance", "load balance", LOOK_PERCENT, .value = load_balance, .legend = "mean / largest own work"},
+    {"communication_efficiency", "communication", LOOK_PERCENT, .value = communication},
+    {"serialization_efficiency", "serialization", LOOK_PERCENT, .value = serialization, .legend = "left by dependencies"},
+    {"transfer_efficiency", "transfer", LOOK_PERCENT, .value = transfer, .legend = "left by the network"},
     {"runtime_seconds", NULL, LOOK_SECONDS, .value = runtime},
     {"useful_mean_seconds", NULL, LOOK_SECONDS, .value = useful_mean},
     {"useful_largest_seconds", NULL, LOOK_SECONDS, .value = useful_most},

@@ -83,7 +83,7 @@ void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
     if (what_if->worst_workers_share >= 0)
         snprintf(of_that, sizeof of_that, "; of that gain, the worst %s would give %.0f %%", worst,
                  100 * what_if->worst_workers_share);
-    snprintf(text, sizeof text, "%.2f times as fast if all ranks took equally long for the same work and transfers%s",
+    snprintf(text, sizeof text, "%.2f times as fast if the same work and transfers took every rank the mean time%s",
              what_if->slowdown, of_that);
     print_line(stream, text);
     for (size_t i = 0; i < what_if->site_count; i++)
