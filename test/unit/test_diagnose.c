@@ -291,7 +291,8 @@ struct hand {
 static void hand_make_generations(struct hand *hand, unsigned ranks, unsigned size) {
     *hand = (struct hand){.ranks = ranks};
     for (unsigned r = 0; r < ranks; r++) {
-        const struct dump_plan plan = {.rank = (int32_t)(r % size), .world_size = (int32_t)size, .ring_records = RING};
+        const struct dump_plan plan = {
+            .rank = (int32_t)(r % size), .world_size = (int32_t)size, .ring_records = RING, .devices = 1};
         hand->builders[r] = dump_builder_new(&plan);
         dump_builder_header(hand->builders[r])->generation = r / size;
         dump_builder_standard_calls(hand->builders[r]);
@@ -576,15 +577,16 @@ static void a_collective_that_all_are_in_names_nobody(void **state) {
 enum { HUNG_AT = 1000 /* ms */, CALL_MS = 20 };
 
 /* Ranks 0 and 1 wait in an Allreduce since HUNG_AT; 2 was last seen in a call `after_ms` later. A process needed up to
- * CALL_MS for ten such calls before, and once a second. */
-static void hand_kill(struct hand *hand, unsigned after_ms, bool with_history) {
+ * `call_ms` (0: it made none) for ten such calls before, and once a second. */
+static void hand_kill(struct hand *hand, unsigned after_ms, unsigned call_ms) {
+    bool with_history = call_ms > 0;
     hand_make(hand, 3);
     for (unsigned r = 0; r < 3; r++) {
         struct operation_row *row = dump_builder_operation(hand->builders[r], 0);
         row->call = BUILDER_ALLREDUCE;
         row->source = SOURCE_HOST;
         for (unsigned i = 0; i < 10 && with_history; i++)
-            dump_builder_count(row, 8, (i < 2 ? CALL_MS : 1) * MS);
+            dump_builder_count(row, 8, (i < 2 ? call_ms : 1) * MS);
         if (with_history)
             dump_builder_count(row, 8, 1000 * MS);
         hand->states[r] = PROCESS_GONE;
@@ -600,18 +602,18 @@ static void hand_kill(struct hand *hand, unsigned after_ms, bool with_history) {
 }
 
 /* Judges it with the job's end noted at `end_ms` (0: not noted) on the host of that boot id. */
-static void expect_standing(unsigned after_ms, bool with_history, unsigned end_ms, const char *boot_id,
+static void expect_standing(unsigned after_ms, unsigned call_ms, unsigned end_ms, const char *boot_id,
                             enum verdict verdict, enum standing_kind kind) {
     struct hand hand;
     struct job_end end = {.signal = -1, .status = -1, .monotonic_ns = (int64_t)(end_ms * MS)};
-    hand_kill(&hand, after_ms, with_history);
+    hand_kill(&hand, after_ms, call_ms);
     for (unsigned r = 0; r < 3; r++)
         dump_builder_host(hand.builders[r], "host0", "the boot", 0);
     strcpy(end.boot_id, boot_id);
     const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = end_ms ? &end : NULL});
     assert_int_equal(diagnosis->verdict, verdict);
     assert_int_equal(diagnosis->standing.kind, kind);
-    assert_int_equal(diagnosis->standing.usual_ns >= 0, with_history);
+    assert_int_equal(diagnosis->standing.usual_ns >= 0, call_ms > 0);
     assert_int_equal(diagnosis_severity(diagnosis), verdict == VERDICT_OK     ? SEVERITY_INFO
                                                     : kind == STANDING_UNTOLD ? SEVERITY_WARNING
                                                                               : SEVERITY_ERROR);
@@ -621,45 +623,73 @@ static void expect_standing(unsigned after_ms, bool with_history, unsigned end_m
 
 static void a_job_killed_at_work(void **state) {
     (void)state;
-    expect_standing(10, true, HUNG_AT + 30, "the boot", VERDICT_OK, STANDING_BRIEF);
-    expect_standing(10, true, HUNG_AT + 90, "the boot", VERDICT_OK, STANDING_BRIEF); /* whatever was usual */
+    expect_standing(10, CALL_MS, HUNG_AT + 30, "the boot", VERDICT_OK, STANDING_BRIEF);
+    expect_standing(10, CALL_MS, HUNG_AT + 90, "the boot", VERDICT_OK, STANDING_BRIEF); /* whatever was usual */
 }
 
 static void a_job_that_stood_before_it_was_killed(void **state) {
     (void)state;
-    expect_standing(10, true, HUNG_AT + 500, "the boot", VERDICT_HANG, STANDING_LONG);
-    expect_standing(500, true, 0, "", VERDICT_HANG, STANDING_LONG);
-    expect_standing(500, true, HUNG_AT + 10, "another boot", VERDICT_HANG, STANDING_LONG);
+    expect_standing(10, CALL_MS, HUNG_AT + 500, "the boot", VERDICT_HANG, STANDING_LONG);
+    expect_standing(500, CALL_MS, 0, "", VERDICT_HANG, STANDING_LONG);
+    expect_standing(500, CALL_MS, HUNG_AT + 10, "another boot", VERDICT_HANG, STANDING_LONG);
 }
 
 /* The dumps may have stopped telling when the hang began: the verdict is kept, but it is a warning. */
 static void a_job_whose_end_is_not_known(void **state) {
     (void)state;
-    expect_standing(10, true, 0, "", VERDICT_HANG, STANDING_UNTOLD);
-    expect_standing(10, true, HUNG_AT + 30, "another boot", VERDICT_HANG, STANDING_UNTOLD);
+    expect_standing(10, CALL_MS, 0, "", VERDICT_HANG, STANDING_UNTOLD);
+    expect_standing(10, CALL_MS, HUNG_AT + 30, "another boot", VERDICT_HANG, STANDING_UNTOLD);
 }
 
 /* All are in the first collective of the job: nothing says how long it may take. */
 static void a_first_collective_that_has_no_history(void **state) {
     (void)state;
-    expect_standing(10, false, HUNG_AT + 500, "the boot", VERDICT_HANG, STANDING_UNTOLD);
-    expect_standing(10, false, HUNG_AT + 20000, "the boot", VERDICT_HANG, STANDING_LONG);
+    expect_standing(10, 0, HUNG_AT + 500, "the boot", VERDICT_HANG, STANDING_UNTOLD);
+    expect_standing(10, 0, HUNG_AT + 20000, "the boot", VERDICT_HANG, STANDING_LONG);
 }
 
 /* What happened once, a second long, is no measure; twice is. */
 static void the_longest_call_is_left_out(void **state) {
     (void)state;
     struct hand hand;
-    hand_kill(&hand, 0, true);
+    hand_kill(&hand, 0, CALL_MS);
     const struct diagnosis *diagnosis = hand_judge(&hand, false);
     assert_in_range(diagnosis->standing.usual_ns, CALL_MS * MS * 3 / 4, CALL_MS * MS * 5 / 4);
     hand_free(&hand);
 }
 
+/* Three times the usual 200 ms; a tenth of a second where 20 ms are usual; ten seconds where nothing is. */
+static void a_wait_is_long_beyond_three_times_the_usual(void **state) {
+    (void)state;
+    expect_standing(10, 200, HUNG_AT + 480, "the boot", VERDICT_OK, STANDING_BRIEF);
+    expect_standing(10, 200, HUNG_AT + 720, "the boot", VERDICT_HANG, STANDING_LONG);
+    expect_standing(10, CALL_MS, HUNG_AT + 120, "the boot", VERDICT_HANG, STANDING_LONG);
+    expect_standing(10, 0, HUNG_AT + 9000, "the boot", VERDICT_HANG, STANDING_UNTOLD);
+    expect_standing(10, 0, HUNG_AT + 11000, "the boot", VERDICT_HANG, STANDING_LONG);
+}
+
+/* A GPU's memory is sampled every two seconds: its host lived 2.5 s at most beyond the last sign of it. Where 900 ms
+ * are usual a wait of 10 ms was still young then, one of half a second may not have been. */
+static void a_gpus_memory_tells_when_the_job_ended(void **state) {
+    (void)state;
+    for (unsigned after_ms = 10; after_ms <= 510; after_ms += 500) {
+        struct hand hand;
+        hand_kill(&hand, after_ms, 900);
+        for (unsigned r = 0; r < 3; r++) {
+            dump_builder_device(hand.builders[r], 0, 1000);
+            struct device_state *device = dump_builder_contents(hand.builders[r], SECTION_DEVICES, 0);
+            device->memory_samples = 2;
+        }
+        const struct diagnosis *diagnosis = hand_judge(&hand, false);
+        assert_int_equal(diagnosis->standing.kind, after_ms == 10 ? STANDING_BRIEF : STANDING_UNTOLD);
+        hand_free(&hand);
+    }
+}
+
 static void a_job_that_was_seen_to_stand_needs_no_age(void **state) {
     (void)state;
     struct hand hand;
-    hand_kill(&hand, 10, true);
+    hand_kill(&hand, 10, CALL_MS);
     for (unsigned r = 0; r < 3; r++)
         hand.states[r] = PROCESS_RUNS;
     const struct diagnosis *diagnosis = hand_judge(&hand, true);
@@ -729,6 +759,8 @@ int main(void) {
         cmocka_unit_test(a_job_whose_end_is_not_known),
         cmocka_unit_test(a_first_collective_that_has_no_history),
         cmocka_unit_test(the_longest_call_is_left_out),
+        cmocka_unit_test(a_wait_is_long_beyond_three_times_the_usual),
+        cmocka_unit_test(a_gpus_memory_tells_when_the_job_ended),
         cmocka_unit_test(a_job_that_was_seen_to_stand_needs_no_age),
         cmocka_unit_test(the_shortest_cycle_is_found),
         cmocka_unit_test(any_is_released_by_one),

@@ -530,6 +530,79 @@ static void two_rows_are_a_batch(void **state) {
     assert_true(is_claimed(&exact));
 }
 
+/* ---- periods --------------------------------------------------------------------------------- */
+
+enum { PERIOD_ROWS_MOST = 4000 };
+
+/* Steps of `period` collectives, of which the first takes `first` times as long as the others. In each step another
+ * rank takes a third longer in all of them, which single collectives are too noisy to show. */
+struct stepped {
+    size_t rows, period;
+    double first;
+    double steps_differ; /* all ranks' work in a step, at most by this share */
+    double second_half;  /* what the second half of a step takes longer, as a share */
+    double rows_differ;  /* all ranks' work in a row, at most by this share */
+};
+
+static struct rotating judge_steps(const struct stepped *stepped) {
+    static int64_t self_ns[PERIOD_ROWS_MOST * EXACT_COLUMNS];
+    static uint32_t numbers[PERIOD_ROWS_MOST];
+    static const uint32_t class_of[EXACT_COLUMNS], host_of[EXACT_COLUMNS] = {0, 1, 0, 1, 0, 1, 0, 1};
+    struct rotating_table table = {.rows = stepped->rows,
+                                   .columns = EXACT_COLUMNS,
+                                   .self_ns = self_ns,
+                                   .numbers = numbers,
+                                   .class_of = class_of,
+                                   .host_of = host_of,
+                                   .host_count = 2};
+    uint64_t random = 5;
+    double step = 1;
+    struct rotating rotating, judged;
+    for (size_t row = 0; row < stepped->rows; row++) {
+        size_t place = row % stepped->period, slow = row / stepped->period * 4 % EXACT_COLUMNS;
+        if (place == 0)
+            step = 1 + stepped->steps_differ * (2 * scene_uniform(&random) - 1);
+        double work = BASE * step * (place == 0 ? stepped->first : 1);
+        work *= (1 + (2 * place < stepped->period ? 0 : stepped->second_half)) *
+                (1 + stepped->rows_differ * (2 * scene_uniform(&random) - 1));
+        for (size_t c = 0; c < EXACT_COLUMNS; c++)
+            self_ns[row * EXACT_COLUMNS + c] =
+                (int64_t)(work * (c == slow ? 1.33 : 1) * (1 + 0.2 * scene_gauss(&random)));
+        numbers[row] = (uint32_t)row;
+    }
+    assert_true(rotating_judge(&table, &rotating));
+    judged = rotating;
+    judged.times_slowest = NULL;
+    rotating_free(&rotating);
+    return judged;
+}
+
+/* Steps of up to 64 collectives are found, longer ones are not. */
+static void a_step_has_64_collectives_at_most(void **state) {
+    (void)state;
+    struct stepped stepped = {.rows = 48 * 40, .period = 48, .first = 8};
+    assert_int_equal(judge_steps(&stepped).width, 48);
+    stepped = (struct stepped){.rows = 100 * 40, .period = 100, .first = 8};
+    assert_int_equal(judge_steps(&stepped).width, 0);
+}
+
+/* Where the work of steps differs by up to a third, times a step apart differ by 0.22 of their mean, and by 0.4 where
+ * it differs by up to 0.6: that is no period. */
+static void times_a_step_apart_are_nearly_alike(void **state) {
+    (void)state;
+    struct stepped stepped = {.rows = 16 * 100, .period = 16, .first = 8, .steps_differ = 0.33};
+    assert_int_equal(judge_steps(&stepped).width, 16);
+    stepped.steps_differ = 0.6;
+    assert_int_equal(judge_steps(&stepped).width, 0);
+}
+
+/* Two halves that are nearly the same are one step, unless they differ by no more than steps do. */
+static void a_step_of_two_like_halves_is_one(void **state) {
+    (void)state;
+    struct stepped stepped = {.rows = 16 * 100, .period = 16, .first = 1, .second_half = 0.3, .rows_differ = 0.1};
+    assert_int_equal(judge_steps(&stepped).width, 16);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sampled_collectives_are_the_same_everywhere),
@@ -553,6 +626,9 @@ int main(void) {
         cmocka_unit_test(a_quarter_of_the_run_is_a_phase),
         cmocka_unit_test(sixteen_collectives_are_enough),
         cmocka_unit_test(two_rows_are_a_batch),
+        cmocka_unit_test(a_step_has_64_collectives_at_most),
+        cmocka_unit_test(times_a_step_apart_are_nearly_alike),
+        cmocka_unit_test(a_step_of_two_like_halves_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
