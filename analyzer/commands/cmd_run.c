@@ -53,7 +53,7 @@ static int out_of_memory(void) {
 static bool take_environment(struct run_settings *settings) {
     for (char **entry = environ; *entry; entry++) {
         char *equals = strchr(*entry, '=');
-        if (strncmp(*entry, "COMMTAP_", 8) || !equals || !strncmp(*entry, "COMMTAP_LIBRARY=", 16))
+        if (strncmp(*entry, "COMMTAP_", 8) != 0 || !equals || !strncmp(*entry, "COMMTAP_LIBRARY=", 16))
             continue;
         char *name = strndup(*entry, (size_t)(equals - *entry));
         bool taken = name && run_settings_set(settings, name, equals + 1);
@@ -76,7 +76,7 @@ static void warn_unknown_knob(const char *name) {
 /* One -e COMMTAP_X=V. */
 static int take_knob(struct run_settings *settings, const char *text) {
     const char *equals = strchr(text, '=');
-    if (strncmp(text, "COMMTAP_", 8) || !equals) {
+    if (strncmp(text, "COMMTAP_", 8) != 0 || !equals) {
         fprintf(stderr, "commtap run: --env takes COMMTAP_NAME=VALUE, not '%s'\n", text);
         return EXIT_USAGE;
     }

@@ -108,7 +108,7 @@ static bool add_thread(struct imported_timeline *timeline, const json_t *piece) 
     const char *name = json_string_value(json_object_get(json_object_get(piece, "args"), "name"));
     struct thread thread;
     char stream[32];
-    if (!name || sscanf(name, "PP rank %d, TP rank %d, %31s", &thread.pipeline, &thread.tensor, stream) != 3 ||
+    if (!name || sscanf(name, "PP rank %9d, TP rank %9d, %31s", &thread.pipeline, &thread.tensor, stream) != 3 ||
         thread.pipeline < 0 || thread.tensor < 0 || thread.pipeline >= DEGREE_MOST || thread.tensor >= DEGREE_MOST ||
         !small_number(piece, "pid", &thread.process) || !small_number(piece, "tid", &thread.thread))
         return true;

@@ -251,7 +251,7 @@ static bool is_accused(const struct judging *j, uint32_t from, uint32_t to) {
         accused += cell->measure->accused || cell->measure->possible;
         slow += cell->apart >= log(LINK_RATIO) / 2;
     }
-    unsigned share = from == to ? 2 : 1;
+    size_t share = from == to ? 2 : 1;
     return 2 * share * accused >= pairs && 3 * share * slow >= 2 * pairs;
 }
 
@@ -298,7 +298,7 @@ static void name_hosts(struct judging *j) {
         slow += effect_of(j, h) >= log(LINK_RATIO);
     }
     size_t allowed = effects / 2 / FLAGGED_SHARE > 1 ? effects / 2 / FLAGGED_SHARE : 1;
-    if (effects < 2 * HOSTS_MIN || slow > allowed)
+    if (effects < (size_t)2 * HOSTS_MIN || slow > allowed)
         return;
     double between = spread_of(j->scratch, effects, LEVELLED);
     for (uint32_t h = 0; h < j->clock->host_count; h++)

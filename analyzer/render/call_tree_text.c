@@ -263,7 +263,7 @@ static void add_frame(struct path *path, const char *name) {
     if (path->length > 0)
         path->text[path->length++] = ';';
     for (const char *p = name; *p; p++)
-        path->text[path->length++] = *p == ';' ? ':' : *p;
+        path->text[path->length++] = (char)(*p == ';' ? ':' : *p);
     path->text[path->length] = '\0';
 }
 

@@ -119,7 +119,7 @@ static bool number_groups(struct groups *groups, const struct replay *replay, gr
         groups->of[n] = NOWHERE;
         if (!key_of(replay, n, &key))
             continue;
-        done = 2 * groups->count < table.size || grow_groups(&table);
+        done = (size_t)2 * groups->count < table.size || grow_groups(&table);
         struct group_slot *slot = done ? find_group(&table, key) : NULL;
         if (slot && slot->number == 0)
             *slot = (struct group_slot){key, ++groups->count};
@@ -415,7 +415,8 @@ static bool usual_quantiles(int64_t usual[QUANTILES], const struct stretches *st
         for (size_t d = 0; d < dumps; d++)
             if (ranked[d].count > 0 && !ranked[d].mended && stretches->items[ranked[d].first].peers == peers)
                 scratch[others++] =
-                    stretches->items[ranked[d].first + (2 * q + 1) * ranked[d].count / (2 * QUANTILES)].own_ns;
+                    stretches->items[ranked[d].first + ((size_t)2 * q + 1) * ranked[d].count / ((size_t)2 * QUANTILES)]
+                        .own_ns;
         if (others == 0)
             return false;
         usual[q] = median(scratch, others);

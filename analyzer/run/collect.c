@@ -58,8 +58,8 @@ static void collect_one(int directory, const char *stub_name, const struct stub 
 /* Is `name` a file of this run: "commtap.<run id>.<16 hex><suffix>"? */
 static bool is_of_run(const char *name, const char *run_id, const char *suffix) {
     size_t prefix = strlen(FORMAT_FILE_PREFIX), tail = 1 + HEX_DIGITS + strlen(suffix), length = strlen(name);
-    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) || length <= prefix + tail ||
-        strcmp(name + length - strlen(suffix), suffix))
+    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) != 0 || length <= prefix + tail ||
+        strcmp(name + length - strlen(suffix), suffix) != 0)
         return false;
     return !run_id || (strlen(run_id) == length - prefix - tail && !strncmp(name + prefix, run_id, strlen(run_id)));
 }
@@ -126,7 +126,7 @@ char *run_recent_directory(time_t since) {
     time_t newest = since - CLOCK_SLACK_SECONDS;
     for (struct dirent *entry; here && (entry = readdir(here));) {
         struct stat status;
-        if (strncmp(entry->d_name, "commtap-", 8) || stat(entry->d_name, &status) || !S_ISDIR(status.st_mode) ||
+        if (strncmp(entry->d_name, "commtap-", 8) != 0 || stat(entry->d_name, &status) || !S_ISDIR(status.st_mode) ||
             status.st_mtime < newest)
             continue;
         newest = status.st_mtime;

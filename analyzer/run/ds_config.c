@@ -85,7 +85,8 @@ static char *functions_of(const json_t *prof_ops, const char *path, struct run_n
         const char *name = json_string_value(item);
         bool known = false;
         for (size_t i = 0; i < CALL_COUNT; i++) {
-            if (!*calls[i].torch || (strcmp(calls[i].torch, name) && strcmp(calls[i].torch, torch_name(name))))
+            if (!*calls[i].torch ||
+                (strcmp(calls[i].torch, name) != 0 && strcmp(calls[i].torch, torch_name(name)) != 0))
                 continue;
             known = true;
             if (!append(&list, calls[i].name))

@@ -69,7 +69,7 @@ enum run_launcher run_launcher_of(const char *command) {
     const char *name = slash ? slash + 1 : command;
     size_t length = strcspn(name, ".-");
     for (size_t i = 0; i < sizeof launcher_names / sizeof *launcher_names; i++) {
-        if (strlen(launcher_names[i].name) != length || strncmp(name, launcher_names[i].name, length))
+        if (strlen(launcher_names[i].name) != length || strncmp(name, launcher_names[i].name, length) != 0)
             continue;
         if (launcher_names[i].launcher != LAUNCHER_NONE)
             return launcher_names[i].launcher;
@@ -132,7 +132,7 @@ static bool names(const char *variable, const char *name) {
 
 /* -x belongs to one application context; contexts are separated by ":". */
 static bool context_exports(char *const *argv, size_t from, const char *name) {
-    for (size_t i = from; argv[i] && strcmp(argv[i], ":"); i++) {
+    for (size_t i = from; argv[i] && strcmp(argv[i], ":") != 0; i++) {
         const char *variable = exported_variable(argv, i);
         if (variable && names(variable, name))
             return true;

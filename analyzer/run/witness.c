@@ -101,7 +101,7 @@ static void attach(struct witness *witness, size_t at) {
 /* "commtap.<run id>.<16 hex>.ct" or ".stub" of our run. */
 static bool is_ours(const struct witness *witness, const char *name, char *hex) {
     size_t prefix = strlen(FORMAT_FILE_PREFIX), id = strlen(witness->run_id);
-    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) || strncmp(name + prefix, witness->run_id, id) ||
+    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) != 0 || strncmp(name + prefix, witness->run_id, id) != 0 ||
         name[prefix + id] != '.' || strlen(name) < prefix + id + 1 + HEX_DIGITS)
         return false;
     memcpy(hex, name + prefix + id + 1, HEX_DIGITS);
@@ -380,7 +380,7 @@ void witness_until(struct witness *witness, int descriptor, pid_t command) {
 
 /* What has happened until now. */
 static void take_all(struct witness *witness) {
-    bool readable;
+    bool readable = false;
     while (witness->events >= 0 && !witness->over && take_events(witness, 0, &readable) > 0)
         ;
 }
@@ -393,7 +393,7 @@ void witness_told_to_end(struct witness *witness) {
 }
 
 void witness_finish(struct witness *witness, int status) {
-    bool readable;
+    bool readable = false;
     witness->asked |= WIFSIGNALED(status) && !writes_a_dump(witness, witness->command);
     take_all(witness);
     while (!witness->over && witness->settle_ms > 0 && take_events(witness, patience_ms(witness), &readable) >= 0)

@@ -376,7 +376,7 @@ static double mismatch(const struct rotating_table *table, const double *typical
 /* 1 where there is none. */
 static unsigned find_period(const struct rotating_table *table, const double *typical) {
     double least = 1;
-    for (unsigned period = 1; period <= PERIOD_MOST && period * ROTATING_ROWS_MIN <= table->rows; period++)
+    for (unsigned period = 1; period <= PERIOD_MOST && (size_t)period * ROTATING_ROWS_MIN <= table->rows; period++)
         least = fmin(least, mismatch(table, typical, period));
     if (least > PERIOD_MISMATCH)
         return 1;

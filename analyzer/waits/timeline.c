@@ -52,7 +52,7 @@ static uint32_t site_of(struct timeline *timeline, const struct dump *dump, uint
     size_t at = slot_of(timeline, timeline->table, timeline->table_size, stack, call);
     if (timeline->table[at] != TIMELINE_NOWHERE)
         return timeline->table[at];
-    if (timeline->site_count * 2 >= timeline->table_size) {
+    if ((size_t)timeline->site_count * 2 >= timeline->table_size) {
         if (!grow_table(timeline))
             return TIMELINE_NOWHERE;
         at = slot_of(timeline, timeline->table, timeline->table_size, stack, call);

@@ -19,7 +19,7 @@
 #define PENDING_ENTRIES 4096u
 #define PROGRESS_ROWS   256u
 #define RING_SMALL      1024u
-#define FIXED_SECTIONS  (35u * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
+#define FIXED_SECTIONS  ((uint64_t)35 * SECTION_ALIGN) /* all that the first thread needs but ring and windows */
 
 /* ---- the dump -------------------------------------------------------------------------------- */
 

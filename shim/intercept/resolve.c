@@ -211,7 +211,7 @@ static bool is_fortran_library(const char *path) {
 
 /* mpi_send_, mpi_send__, MPI_Send_f08, mpi_send_f08ts_: bindings that live in other libraries (Cray and others). */
 static bool is_fortran_symbol(const char *name) {
-    if (!name || (strncmp(name, "mpi_", 4) && strncmp(name, "MPI_", 4) && strncmp(name, "pmpi_", 5)))
+    if (!name || (strncmp(name, "mpi_", 4) != 0 && strncmp(name, "MPI_", 4) != 0 && strncmp(name, "pmpi_", 5) != 0))
         return false;
     return strstr(name, "_f08") || name[strlen(name) - 1] == '_';
 }

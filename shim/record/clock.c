@@ -55,7 +55,7 @@ static void store(struct clock_anchor *slot, const struct clock_anchor *value) {
 /* Moves anchors 0, 2, 4 ... to the front. A crash on the way leaves doubles, which readers drop. */
 static void thin(struct anchors *a) {
     for (uint32_t i = 1; i < a->used / 2; i++) {
-        struct clock_anchor moved = a->table[2 * i];
+        struct clock_anchor moved = a->table[(size_t)2 * i];
         store(&a->table[i], &moved);
     }
     for (uint32_t i = a->used / 2; i < a->used; i++)

@@ -13,7 +13,7 @@
 extern char **environ;
 
 static char lower(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 'a' - 'A') : c;
+    return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
 static bool same_word(const char *a, const char *b) {

@@ -142,7 +142,7 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket);
 /* The slot for the next record, marked as being written. */
 static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
     if (unlikely(lane->shared)) {
-        uint64_t claimed; /* of its own: a caller's ticket whose address is known to nobody stays in a register */
+        uint64_t claimed = 0; /* of its own: a caller's ticket whose address is known to nobody stays in a register */
         struct record *record = ring_claim_shared(lane, &claimed);
         *ticket = claimed;
         return record;

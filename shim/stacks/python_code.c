@@ -99,7 +99,7 @@ static int64_t line_by_lnotab(struct line_table t, int64_t offset) {
 static int64_t line_by_stretches(struct line_table t, int64_t offset) {
     int64_t end = 0;
     for (; t.at + 1 < t.end; t.at += 2) {
-        int delta = (int8_t)t.at[1];
+        int delta = t.at[1] < 128 ? t.at[1] : t.at[1] - 256;
         end += t.at[0];
         if (delta != -128)
             t.line += delta;
@@ -125,7 +125,7 @@ static int64_t line_by_locations(struct line_table t, int64_t offset) {
     int64_t end = 0;
     while (t.at < t.end) {
         unsigned kind = *t.at >> 3 & 15;
-        end += 2 * ((*t.at & 7) + 1);
+        end += (int64_t)2 * ((*t.at & 7) + 1);
         t.at++;
         if (kind == NO_COLUMNS || kind == LONG)
             t.line += signed_varint(t.at, t.end);

@@ -307,7 +307,7 @@ void stacks_attach(struct thread *self) {
     }
     size_t slots = stacks_mode == STACK_SITE ? 0 : WALK_SLOTS_PER_FRAME * depth_limit;
     size_t memo_bytes = sizeof(struct memo) + slots * sizeof(struct stack_slot);
-    size_t memos = sizeof(struct stack_memory) + SETS * WAYS * memo_bytes;
+    size_t memos = sizeof(struct stack_memory) + (size_t)SETS * WAYS * memo_bytes;
     size_t bytes = memos + (depth_limit + 1 + SOURCES * STACK_SOURCE_ROOM) * sizeof(uint64_t);
     struct stack_memory *memory = os_memory(bytes);
     if (!memory)

@@ -83,7 +83,7 @@ static uintptr_t landmark(void) {
 }
 
 static bool is_near(uintptr_t low, uintptr_t high) {
-    return low < high && high - low <= PAGES_MAX * PAGE;
+    return low < high && high - low <= (uintptr_t)PAGES_MAX * PAGE;
 }
 
 /* Finds the own stack, or more of it, between `sp` and what is known. */
