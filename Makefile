@@ -57,31 +57,51 @@ MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 
 include $(wildcard test/*.mk)
 
-# Every test, set-up included; `deps` comes first also under -j.
+# Every test, set-up included; `deps` comes first also under -j. What takes the same whatever else runs comes first, side
+# by side; what looks at times comes after, one by one.
 check: deps
-	$(MAKE) all
-	$(call if_here,clang,check-clang)
-	$(call if_here,python3-pytest binutils,check-house)
-	$(call if_here,python3,check-calls)
-	$(call if_here,libcmocka-dev,check-unit)
-	$(call if_here,libcmocka-dev,check-tsan)
-	$(MAKE) check-fuzz
+	$(MAKE) $(SIDE_BY_SIDE) all
+	$(MAKE) $(SIDE_BY_SIDE) --output-sync=target $(CHECKS_SIDE_BY_SIDE:%=if-here/%)
+	$(call if_here,clang libclang-rt-14-dev,check-fuzzers)
 	$(call if_here,libcmocka-dev,check-standin)
 	$(call if_here,g++,check-stacks)
 	$(call if_here,gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user,check-stacks-aarch64)
-	$(MAKE) check-crash
+	$(MAKE) $(SIDE_BY_SIDE) check-crash
 	$(call if_here,python3-pytest,check-stress)
 	$(call if_here,python3,check-python)
 	$(call if_here,python3-pytest,check-e2e)
 
+# As many jobs as there are processors, where the caller did not say how many.
+SIDE_BY_SIDE = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 # Makes $(2) where there is what the packages $(1) bring, says so and goes on where there is not.
-if_here = +@if absent=$$(scripts/install-deps --has $(1)); then $(MAKE) $(2); else echo "$(2) is skipped, $$absent"; fi
+if_here = +@if absent=$$(scripts/install-deps --has $(1)); then $(MAKE) $(SIDE_BY_SIDE) $(2); \
+    else echo "$(2) is skipped, $$absent"; fi
+
+# None builds what another one builds; the replays of check-fuzz are linked to what check-unit has built.
+CHECKS_SIDE_BY_SIDE := check-unit check-fuzz check-tsan check-tidy check-clang check-house check-calls fmt-check fuzz-build
+.PHONY: $(CHECKS_SIDE_BY_SIDE:%=if-here/%)
+if-here/check-unit:
+	$(call if_here,libcmocka-dev,check-unit)
+if-here/check-fuzz: if-here/check-unit
+	+@$(MAKE) check-fuzz
+if-here/check-tsan:
+	$(call if_here,libcmocka-dev,check-tsan)
+if-here/check-tidy:
+	$(call if_here,clang-tidy,check-tidy)
+if-here/check-clang:
+	$(call if_here,clang,check-clang)
+if-here/check-house:
+	$(call if_here,python3-pytest binutils,check-house)
+if-here/check-calls:
+	$(call if_here,python3,check-calls)
+if-here/fmt-check:
+	$(call if_here,clang-format,fmt-check)
+if-here/fuzz-build:
+	$(call if_here,clang libclang-rt-14-dev,fuzz-build)
 
 FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 fmt:
 	clang-format -i $(FORMATTED)
-fmt-check:
-	clang-format --dry-run -Werror $(FORMATTED)
 
 install: all
 	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
@@ -103,6 +123,8 @@ help:
 	@echo 'check        set up, build, run every test'
 	@echo 'check-figures functions of the shim and the analyzer over the limits of size and branching, and repetitions'
 	@echo 'check-tsan   what threads of the shim share, under the thread sanitizer'
+	@echo 'check-fuzzers a minute of every fuzzer, side by side (FUZZ_SECONDS)'
+	@echo 'check-tidy   clang-tidy, with the checks that .clang-tidy lists'
 	@echo 'check-gpu    what only a real GPU can show, on the one here'
 	@echo 'check-mpi4py the test suites of mpi4py 3.1 and 4.1 on five MPIs, with and without commtap; hours'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
@@ -112,5 +134,6 @@ help:
 	@echo 'check-filesystems jobs on full file systems of all kinds, RUNS=100 times each'
 	@echo 'fuzz         commands and importers against damaged jobs and traces, for a minute (FUZZ_SECONDS)'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
-	@echo 'fmt          clang-format everything'
+	@echo 'fmt          clang-format everything; fmt-check says what it would change'
+	@echo 'coverage     lines of the shim and the analyzer that the tests reach, per folder'
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

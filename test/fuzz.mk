@@ -7,6 +7,7 @@
 #   make fuzz FUZZ_SECONDS=n   FUZZ_ONLY=fuzz_job for one target; what it learns stays in build/fuzz/found
 #   make fuzz-coverage         how much of each of the analyzer's files is reached by what was learned
 #   make check-fuzz            the kept inputs once more, under the sanitizers
+#   make check-fuzzers         a minute of every target, side by side (FUZZ_SECONDS)
 #
 # A kept input means what it meant only as long as steps do: new meanings take what was unused, and who changes old ones
 # makes the inputs anew (each fails when what it found is put back).
@@ -35,7 +36,7 @@ FUZZ_ENVIRONMENT := ASAN_OPTIONS=malloc_context_size=4:quarantine_size_mb=16 UBS
 FUZZ_OPTIONS := -entropic=0 -max_len=2048 -len_control=0 -timeout=10 -rss_limit_mb=1500 -malloc_limit_mb=1024 \
     -close_fd_mask=3 -print_final_stats=1
 
-.PHONY: fuzz fuzz-build fuzz-coverage check-fuzz
+.PHONY: fuzz fuzz-build fuzz-coverage check-fuzz check-fuzzers
 fuzz-build: $(FUZZ_TARGETS:%=$(FUZZ_DIR)/%)
 
 fuzz: fuzz-build
@@ -44,6 +45,25 @@ fuzz: fuzz-build
 	    $(FUZZ_ENVIRONMENT) $(FUZZ_DIR)/$$target $(FUZZ_OPTIONS) -max_total_time=$$(($(FUZZ_SECONDS) / $(words $(FUZZ_ONLY)))) \
 	        -artifact_prefix=$(FUZZ_DIR)/crashes/$$target- $(FUZZ_DIR)/found/$$target $(FUZZ_KEPT)/$$target || exit 1; \
 	done
+
+# What a target finds is kept and named, with the command that shows it again; the others go on to their end.
+check-fuzzers: fuzz-build
+	@for target in $(FUZZ_ONLY); do \
+	    mkdir -p $(FUZZ_DIR)/found/$$target $(FUZZ_DIR)/crashes && rm -f $(FUZZ_DIR)/$$target.failed; \
+	    { $(FUZZ_ENVIRONMENT) timeout $$(($(FUZZ_SECONDS) + 120)) $(FUZZ_DIR)/$$target $(FUZZ_OPTIONS) \
+	        -max_total_time=$(FUZZ_SECONDS) -artifact_prefix=$(FUZZ_DIR)/crashes/$$target- \
+	        $(FUZZ_DIR)/found/$$target $(FUZZ_KEPT)/$$target >$(FUZZ_DIR)/$$target.log 2>&1 || \
+	        touch $(FUZZ_DIR)/$$target.failed; } & \
+	done; wait; \
+	failed=; for target in $(FUZZ_ONLY); do \
+	    if [ -e $(FUZZ_DIR)/$$target.failed ]; then \
+	        tail -n 60 $(FUZZ_DIR)/$$target.log; \
+	        kept=$$(sed -n 's/.*Test unit written to //p' $(FUZZ_DIR)/$$target.log | tail -n 1); \
+	        failed="$$failed\nagain: $(FUZZ_ENVIRONMENT) $(FUZZ_DIR)/$$target $${kept:-(no input was kept)}"; \
+	    else \
+	        echo "$$target: $$(sed -n 's/stat::number_of_executed_units: *//p' $(FUZZ_DIR)/$$target.log) inputs, no finding"; \
+	    fi; \
+	done; if [ -n "$$failed" ]; then printf "$$failed\n"; exit 1; fi
 
 $(FUZZ_DIR)/%.o: %.c
 	@mkdir -p $(@D)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What tools say about the sources without running them.
+#
+#   make fmt-check    are all files as clang-format leaves them
+#   make check-tidy   clang-tidy, with the checks that .clang-tidy lists
+#
+# Formats and warnings differ between versions of the tools: others than Debian 12's are not run. A source is looked at
+# anew once its object is, so what is unchanged is not looked at twice.
+
+LINT_SOURCES := $(SHIM_SOURCES) $(ANALYZER_SOURCES)
+LINT_VERSION := 14
+# As far as finds something in seconds: a tenth of the paths that the analyzer follows without being told.
+LINT_EFFORT := -Xclang -analyzer-config -Xclang max-nodes=20000
+# One wrapper is like the other: their paths are not followed hundreds of times.
+LINT_WITHOUT_PATHS := shim/wrap_mpi shim/wrap_nccl
+# Nor where following them gives false alarms, because what excludes a path stands in another function: that an array is
+# there whenever its count is not 0, that a place in a table was found, that a weak function is there with its key.
+LINT_WITHOUT_PATHS += shim/intercept/nvtx $(addprefix analyzer/,align/estimate align/fit cli/options cli/watch \
+    commands/cmd_check commands/cmd_run diagnose/desync job/job match/channel match/wildcards profile/scope \
+    profile/summary_deepspeed replay/replay stragglers/rank_classes symbols/elf_file waits/critical_path_sites)
+# Ends the recipe where $(1) is another version.
+lint_version = $(1) --version 2>/dev/null | grep -q 'version $(LINT_VERSION)\.' || \
+    { echo "$@ is skipped, $(1) $(LINT_VERSION) is not here"; exit 0; }
+
+.PHONY: fmt-check check-tidy
+fmt-check:
+	@$(call lint_version,clang-format); clang-format --dry-run -Werror $(FORMATTED)
+
+check-tidy:
+	+@$(call lint_version,clang-tidy); $(MAKE) --no-print-directory $(LINT_SOURCES:%.c=$(BUILD)/tidy/%.ok)
+
+$(BUILD)/tidy/%.ok: $(BUILD)/%.o .clang-tidy
+	@mkdir -p $(@D)
+	@clang-tidy --quiet --warnings-as-errors='*' --header-filter='(^|/)(shim|analyzer)/' \
+	    $(if $(filter $*,$(LINT_WITHOUT_PATHS)),--checks='-clang-analyzer-*') $*.c -- $(COMMON_CFLAGS) $(LINT_EFFORT) \
+	    >$@.log 2>&1 || { grep -v '^Suppressed\|warnings generated\|^Use -' $@.log; exit 1; }
+	@touch $@
