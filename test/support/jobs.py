@@ -15,7 +15,7 @@ import pytest
 import schema
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
+BUILD = ROOT / os.environ.get("COMMTAP_BUILD", "build")
 SHIM = BUILD / "libcommtap.so"
 COMMTAP = BUILD / "commtap"
 PROGRAMS = BUILD / "test" / "programs"
