@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Python stacks; NVTX labels are in test_labels.c and test_labels.py.
+# Python stacks; NVTX labels are in test_nvtx.c and test_nvtx.py.
 #
 #   make check-python   in every CPython that can be found (3.8 to 3.14): the shim's Python frames against traceback's;
 #                       its table of their structures against their headers; the interpreter embedded, ended while a

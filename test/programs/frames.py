@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# mpi4py calls under every kind of Python frame, and in threads; what the call tree must show is in test_labels.py.
+# mpi4py calls under every kind of Python frame, and in threads; what the call tree must show is in test_nvtx.py.
 import asyncio
 import threading
 

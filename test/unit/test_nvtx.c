@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * NVTX ranges as a source of stack entries, without NVTX and without MPI: what is open, how it is told apart, limits.
- * Must not live here: how a job's NVTX finds the library, what the call tree shows (test_labels.py).
+ * Must not live here: how a job's NVTX finds the library, what the call tree shows (test_nvtx.py).
  */
 #include <setjmp.h>
 #include <stdarg.h>

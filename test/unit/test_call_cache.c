@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory of shapes: what is found again, what is not, and what makes it forget.
- * Lives here: one thread with made-up calls. Must not live here: what follows from a call (test/e2e/test_shapes.py).
+ * The cache of calls: what is found again, what is not, and what makes it forget.
+ * Lives here: one thread with made-up calls. Must not live here: what follows from a call
+ * (test/e2e/test_call_cache.py).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,7 +111,7 @@ static void test_position_zero_has_none(void **state) {
     assert_ptr_equal(shape_find(self, &nothing, recounted.a, PC, STACK), empty_one);
 }
 
-/* The three positions that share a word are never used together by calls that have shapes. */
+/* The three positions that share a word are never used together by calls that the cache holds. */
 static void test_no_call_has_two_objects_or_partners(void **state) {
     (void)state;
     unsigned with_shape = 0;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Calls that look like earlier ones and are not (test/programs/shapes.c): nothing remembered of one counts for another.
-# Must not live here: the memory itself (test/unit/test_shapes.c), counts of ordinary programs (test_counts.py).
+# Calls that look like earlier ones and are not (test/programs/call_cache.c): nothing remembered of one counts for another.
+# Must not live here: the memory itself (test/unit/test_call_cache.c), counts of ordinary programs (test_counts.py).
 import collections
 import re
 
@@ -53,7 +53,7 @@ def differences(seen, expected):
 def test_what_is_remembered_of_one_call_counts_for_no_other(mpi, stack, tmp_path):
     ledgers, where = tmp_path / "ledgers", tmp_path / "dumps"
     ledgers.mkdir()
-    done = jobs.run(mpi, RANKS, [jobs.program(mpi, "shapes")], where, knobs={"COMMTAP_STACK": stack},
+    done = jobs.run(mpi, RANKS, [jobs.program(mpi, "call_cache")], where, knobs={"COMMTAP_STACK": stack},
                     environment={"EXPECT_DIR": str(ledgers)})
     back = [list(map(int, pair)) for pair in re.findall(r"types (\d+) communicators (\d+)", done.stdout)]
     assert len(back) == RANKS
@@ -74,7 +74,7 @@ def test_datatypes_of_many_threads(mpi, tmp_path):
     """What one thread frees comes back at once as another one's, of another size."""
     ledgers, where = tmp_path / "ledgers", tmp_path / "dumps"
     ledgers.mkdir()
-    jobs.run(mpi, 1, [jobs.program(mpi, "shapes"), "6", "20000"], where, environment={"EXPECT_DIR": str(ledgers)})
+    jobs.run(mpi, 1, [jobs.program(mpi, "call_cache"), "6", "20000"], where, environment={"EXPECT_DIR": str(ledgers)})
     assert differences(seen(where)[0], expected(ledgers)[0]) == {}
 
 

@@ -7,7 +7,7 @@
  * The ledger's rows are "FUNCTION@COMMUNICATOR/EPOCH BYTES COUNT" and, for messages, "FUNCTION>PEER@COMMUNICATOR BYTES
  * COUNT". Prints how often a handle came back.
  *
- *   shapes [THREADS [ROUNDS]]    on 3 ranks or more; on one there are threads only
+ *   call_cache [THREADS [ROUNDS]]    on 3 ranks or more; on one there are threads only
  */
 #include <mpi.h>
 #include <pthread.h>
