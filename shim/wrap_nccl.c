@@ -15,8 +15,9 @@
 #include "shim/nccl/nccl_begin.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_copies.h"
+#include "shim/nccl/nccl_creations.h"
 #include "shim/nccl/nccl_frame.h"
-#include "shim/nccl/nccl_groups.h"
+#include "shim/nccl/nccl_group_calls.h"
 #include "shim/nccl/nccl_operations.h"
 
 /* ---- coming up ------------------------------------------------------------------------------- */

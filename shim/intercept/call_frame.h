@@ -157,6 +157,12 @@ static inline void aggregate_frame(const struct call_frame *f, uint64_t received
         site_count(s->site, f->bytes, time);
 }
 
+/* The aggregates' share alone, for a call that the ring has no use for. */
+static inline void count_call(const struct call_frame *f) {
+    if (!f->quiet)
+        aggregate_frame(f, 0);
+}
+
 /* Both, for a call that is complete. */
 static inline void emit_call(const struct call_frame *f) {
     if (f->quiet)

@@ -2,8 +2,9 @@
  *
  * Communicators of NCCL: who they are without asking anybody. uid = H(unique id) for those made by one; a child's is
  * H(parent's uid, the parent's child counter, color), equal on all members since all of them make the same children.
- * Lives here: uids, registering, the process's rank where only NCCL tells one.
- * Must not live here: operations and groups of them.
+ * Lives here: what they have beyond those of all libraries, uids, registering, the process's rank where only NCCL tells
+ * one.
+ * Must not live here: what calls make them (nccl_creations.h), operations and groups of them.
  */
 #ifndef COMMTAP_NCCL_COMMUNICATORS_H
 #define COMMTAP_NCCL_COMMUNICATORS_H
@@ -12,10 +13,49 @@
 #include <stdint.h>
 
 #include "shim/comm/communicators.h"
-#include "shim/nccl/nccl_frame.h"
-#include "shim/nccl/nccl_state.h"
+#include "shim/gpu/timing.h"
 
 #define NCCL_NO_COLOR (-1)
+
+/* A communicator that a call is making: known now, its handle perhaps only later. */
+struct nccl_creation {
+    const uintptr_t *output; /* where the library puts the handle; the job keeps it until it has it */
+    uint64_t uid, parent_uid;
+    uint32_t size;  /* 0 = the library must be asked once there is a handle */
+    int32_t rank;   /* RANK_UNKNOWN likewise */
+    uint32_t local; /* how many of its members this process makes at once, at least 1 */
+    int32_t lowest; /* rank of the first of these */
+    int32_t device; /* as gpu_attach_device tells it */
+    int32_t copy;   /* of the library, -1 = unknown */
+    uint32_t flags; /* enum communicator_flag */
+    uint16_t call;
+    char name[62]; /* the job's, empty = has none */
+};
+
+struct nccl_communicator {
+    struct communicator base;
+    int32_t device; /* index in the dump, -1 = its operations are not timed */
+    int32_t copy;   /* of the library that made it, -1 = unknown */
+
+    /* Non-blocking communicators: what the library was still at when a call returned ncclInProgress. The communicator
+     * takes no further work until the job was told that this is done. */
+    struct gpu_span *launching; /* its stop is not recorded yet */
+    struct gpu_launch launch;
+    bool creating;
+    struct nccl_creation child;
+};
+_Static_assert(sizeof(struct nccl_communicator) <= COMMUNICATOR_PLACE, "it has a place in the pool");
+
+/* What stands behind a communicator of NCCL's. */
+static inline struct nccl_communicator *nccl_communicator(const struct communicator *c) {
+    return (struct nccl_communicator *)c;
+}
+
+extern struct handle_map *nccl_handles; /* empty before nccl_communicators_begin */
+
+static inline struct communicator *nccl_communicator_find(uintptr_t handle) {
+    return (struct communicator *)handle_map_get(nccl_handles, handle);
+}
 
 /* ---- uids (pure) ----------------------------------------------------------------------------- */
 
@@ -38,22 +78,14 @@ void nccl_register(const struct nccl_creation *creation);
 /* A communicator that we did not see being made, just used with success: registered with what its library tells. */
 struct communicator *nccl_register_unseen(uintptr_t handle, const void *function);
 
+/* A call is about to end it: its handle is another's as soon as that has returned. `destroyed`: properly, not by an
+ * abort. */
+void nccl_communicator_forget(uintptr_t handle, bool destroyed);
+
 /* Once per activation, before the first communicator. False when there is no memory. */
 bool nccl_communicators_begin(void);
 
 /* At the process's normal end: a job that knows no MPI is finalised when it has destroyed its communicators. */
 void nccl_communicators_end(void);
-
-/* ---- handlers -------------------------------------------------------------------------------- */
-
-void nccl_init_rank_after(struct call_frame *f);
-void nccl_init_all_after(struct call_frame *f);
-void nccl_child_before(struct call_frame *f);
-void nccl_split_after(struct call_frame *f);
-void nccl_shrink_after(struct call_frame *f);
-void nccl_grow_after(struct call_frame *f);
-void nccl_destroy_before(struct call_frame *f);
-void nccl_abort_before(struct call_frame *f);
-void nccl_revoke_before(struct call_frame *f);
 
 #endif

@@ -1,15 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of nccl_groups.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/nccl_groups.h"
 
-#include "shim/gpu/kernel_times.h"
-#include "shim/gpu/timing.h"
-#include "shim/nccl/nccl_communicators.h"
-#include "shim/nccl/nccl_operations.h"
-
-/* ---- gathering ------------------------------------------------------------------------------- */
+#include "shim/nccl/nccl_launches.h"
 
 void group_note_stream(struct group_launch *launch, void *stream) {
     uint32_t known = launch->stream_count < GROUP_STREAMS ? launch->stream_count : GROUP_STREAMS;
@@ -40,8 +32,8 @@ struct group_launch *group_find_launch(struct thread *self, struct communicator 
     return launch;
 }
 
-/* Changes a record of this thread's that is still in the ring. A reader sees it uncommitted meanwhile. */
-static void amend_record(struct lane *lane, uint64_t ticket, const uint32_t *group_op, uint16_t flags) {
+/* A reader sees it uncommitted meanwhile. */
+void group_amend_record(struct lane *lane, uint64_t ticket, const uint32_t *group_op, uint16_t flags) {
     uint64_t commit = ticket + 1;
     if (ticket == UINT64_MAX)
         return;
@@ -56,9 +48,9 @@ static void amend_record(struct lane *lane, uint64_t ticket, const uint32_t *gro
 }
 
 /* The second operation makes a group of it: the first one's record learns of that. */
-static void become_group(struct group_launch *launch, struct thread *self) {
+void group_become_one(struct group_launch *launch, struct thread *self) {
     launch->group_op = nccl_next_op();
-    amend_record(self->lane, launch->first_ticket, &launch->group_op, 0);
+    group_amend_record(self->lane, launch->first_ticket, &launch->group_op, 0);
     launch->facts.op = launch->group_op;
     launch->facts.call = commtap_calls[INDEX_ncclGroupEnd].id;
     launch->facts.peer = PEER_NONE;
@@ -76,7 +68,7 @@ void group_join(struct group_launch *launch, struct call_frame *f) {
         return;
     }
     if (launch->operations == 2)
-        become_group(launch, f->self);
+        group_become_one(launch, f->self);
     f->tag = (int32_t)launch->group_op;
     if (f->bytes == BYTES_UNKNOWN || launch->facts.bytes == BYTES_UNKNOWN)
         launch->facts.bytes = BYTES_UNKNOWN;
@@ -95,161 +87,4 @@ void group_add_creation(struct thread *self, const struct nccl_creation *creatio
         group->creations[group->creation_count++] = *creation;
     else
         count_loss(&recorder.header->losses.communicators_untracked);
-}
-
-/* ---- start ----------------------------------------------------------------------------------- */
-
-void group_start_after(struct call_frame *f) {
-    struct thread *self = f->self;
-    struct nccl_group *group = group_of(self);
-    if (!group) {
-        group = os_memory(sizeof *group);
-        self->parts[PART_GROUP] = (struct thread_part){group, sizeof *group};
-    }
-    if (!f->failed && group)
-        group->depth++;
-    nccl_count_call(f);
-}
-
-/* ---- end ------------------------------------------------------------------------------------- */
-
-static bool is_outermost(const struct thread *self) {
-    const struct nccl_group *group = group_of(self);
-    return group && group->depth == 1;
-}
-
-/* A thread stuck in the end is stuck in the operations that it launches. */
-static void stand_for(struct call_frame *f, const struct gpu_launch *facts) {
-    f->id = facts->call;
-    f->op = facts->op;
-    f->seq = facts->seq;
-    f->bytes = facts->bytes;
-    f->comm_index = facts->comm;
-    f->peer = facts->peer;
-    f->flags = facts->flags;
-}
-
-void group_end_before(struct call_frame *f) {
-    struct nccl_group *group = group_of(f->self);
-    if (!is_outermost(f->self))
-        return;
-    for (uint32_t i = 0; i < group->launch_count; i++) {
-        struct group_launch *launch = &group->launches[i];
-        kernel_span_enqueue(launch->kernel);
-        if (launch->operations)
-            launch->span =
-                gpu_span_begin(nccl_communicator(launch->comm)->device, launch->stream, launch->stream_count);
-    }
-    if (group->launch_count && group->launches[0].operations)
-        stand_for(f, &group->launches[0].facts);
-}
-
-static void record_group(const struct call_frame *f, const struct group_launch *launch, uint16_t flags) {
-    struct call_frame g;
-    begin_frame(&g, f->call, NULL, f->self);
-    g.t0 = f->t0;
-    g.t1 = f->t1;
-    g.bytes = launch->facts.bytes;
-    g.op = launch->group_op;
-    g.seq = launch->facts.seq;
-    g.comm_index = launch->facts.comm;
-    g.stack = f->stack;
-    g.flags = launch->facts.flags | flags;
-    g.result = f->result;
-    if (!f->quiet)
-        record_frame(&g, RECORD_GROUP);
-}
-
-static void finish_launch(const struct call_frame *f, struct group_launch *launch) {
-    uint16_t flags = 0;
-    if (gpu_span_is_captured(launch->span) || (launch->kernel && launch->kernel->captured)) {
-        flags |= FLAG_CAPTURED;
-        launch->facts.flags |= FLAG_CAPTURED;
-        if (!launch->group_op)
-            amend_record(f->self->lane, launch->first_ticket, NULL, FLAG_CAPTURED);
-    }
-    launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
-    nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, nccl_tail(f)->in_progress);
-    if (launch->group_op)
-        record_group(f, launch, flags);
-}
-
-/* Its place is another's when a watchdog has aborted it meanwhile. */
-static bool is_gone(const struct group_launch *launch) {
-    return !__atomic_load_n(&launch->comm->taken, __ATOMIC_ACQUIRE) || launch->comm->index != launch->facts.comm;
-}
-
-/* Nothing ran: the numbers of its collectives are given again, and each operation is seen to be part of a group that
- * was only simulated, or that failed. */
-static void take_back(const struct call_frame *f, struct group_launch *launch) {
-    gpu_span_drop(launch->span);
-    kernel_span_drop(launch->kernel);
-    if (launch->facts.collectives && !is_gone(launch))
-        collective_take_back(launch->comm, launch->first_sequence, launch->hashed, launch->prefix_hash);
-    if (!launch->group_op)
-        become_group(launch, f->self);
-    record_group(f, launch, f->failed ? FLAG_FAILED : 0);
-}
-
-/* Back to the call itself, which is about no communicator in particular. */
-static void stand_for_itself(struct call_frame *f) {
-    f->id = f->call->id;
-    f->op = 0;
-    f->seq = SEQ_NONE;
-    f->bytes = 0;
-    f->comm_index = COMM_NONE;
-    f->peer = PEER_NONE;
-    f->flags = f->failed ? FLAG_FAILED : 0;
-}
-
-/* The usual way to use several devices in one process: their communicators are made in one group. */
-static void register_creations(struct nccl_group *group) {
-    for (uint32_t i = 0; i < group->creation_count; i++) {
-        struct nccl_creation *creation = &group->creations[i];
-        for (uint32_t j = 0; j < group->creation_count; j++) {
-            const struct nccl_creation *other = &group->creations[j];
-            creation->local += j != i && other->uid == creation->uid;
-            if (other->uid == creation->uid && other->rank < creation->lowest)
-                creation->lowest = other->rank;
-        }
-        nccl_register(creation);
-    }
-    group->creation_count = 0;
-}
-
-/* The library leaves the group even when it reports an error. */
-static void end_group(struct call_frame *f, bool simulated) {
-    struct nccl_group *group = group_of(f->self);
-    bool outermost = is_outermost(f->self), busy = outermost && (group->launch_count || group->creation_count);
-    if (group && group->depth)
-        group->depth--;
-    if (outermost) {
-        for (uint32_t i = 0; i < group->launch_count; i++) {
-            struct group_launch *launch = &group->launches[i];
-            if (launch->operations == 0) { /* its only operation was refused */
-                kernel_span_drop(launch->kernel);
-                continue;
-            }
-            if (simulated || f->failed)
-                take_back(f, launch);
-            else
-                finish_launch(f, launch);
-        }
-        if (!f->failed && !simulated)
-            register_creations(group);
-        group->launch_count = group->creation_count = 0;
-    }
-    stand_for_itself(f);
-    if (busy)
-        emit_call(f);
-    else
-        nccl_count_call(f);
-}
-
-void group_end_after(struct call_frame *f) {
-    end_group(f, false);
-}
-
-void group_simulate_after(struct call_frame *f) {
-    end_group(f, true);
 }

@@ -2,8 +2,8 @@
  *
  * Groups: between ncclGroupStart and the outermost ncclGroupEnd of a thread operations only gather; the end launches
  * them, one launch per communicator, on the stream that was last seen new among that communicator's operations.
- * Lives here: the thread's open group, its launches, what is recorded of them.
- * Must not live here: single operations (nccl_operations.c).
+ * Lives here: the thread's open group and what it gathers.
+ * Must not live here: single operations (nccl_operations.h), a group's beginning and end (nccl_group_calls.h).
  */
 #ifndef COMMTAP_NCCL_GROUPS_H
 #define COMMTAP_NCCL_GROUPS_H
@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_frame.h"
-#include "shim/nccl/nccl_state.h"
 
 #define GROUP_LAUNCHES  64u /* communicators of one group; the operations of further ones are not timed */
 #define GROUP_STREAMS   8u  /* of one communicator; further ones all look new */
@@ -70,9 +70,10 @@ void group_add_creation(struct thread *self, const struct nccl_creation *creatio
 /* Notes a stream of an operation: the one seen last for the first time is launched on (pure). */
 void group_note_stream(struct group_launch *launch, void *stream);
 
-void group_start_after(struct call_frame *f);
-void group_end_before(struct call_frame *f);
-void group_end_after(struct call_frame *f);
-void group_simulate_after(struct call_frame *f);
+/* Changes a record of this thread's that is still in the ring. */
+void group_amend_record(struct lane *lane, uint64_t ticket, const uint32_t *group_op, uint16_t flags);
+
+/* Several operations of one launch are a group with a number of its own; the first one's record learns of that. */
+void group_become_one(struct group_launch *launch, struct thread *self);
 
 #endif

@@ -5,12 +5,11 @@
 #include "shim/nccl/nccl_operations.h"
 
 #include "shim/comm/ordinals.h"
-#include "shim/gpu/kernel_times.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_groups.h"
+#include "shim/nccl/nccl_launches.h"
 #include "shim/nccl/nccl_sensors.h"
-#include "shim/nccl/plugin.h"
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
@@ -45,10 +44,6 @@ uint64_t nccl_signature(const struct call_frame *f) {
     uint64_t h = (uint64_t)operation_id(f->id) << 16 | (uint64_t)f->dtype << 8 | f->redop;
     h ^= (uint64_t)(uint32_t)f->peer << 32;
     return f->call->bytes == BYTES_SUM ? h : h ^ f->bytes * 0x9e3779b97f4a7c15u;
-}
-
-uint32_t nccl_next_op(void) {
-    return __atomic_add_fetch(&recorder.next_op, 1, __ATOMIC_RELAXED);
 }
 
 static void find_root(struct call_frame *f) {
@@ -93,70 +88,7 @@ static void begin_operation(struct call_frame *f) {
         nccl_drop_launching(f->comm);
 }
 
-/* ---- launches -------------------------------------------------------------------------------- */
-
-void nccl_fill_launch(struct gpu_launch *launch, const struct call_frame *f) {
-    *launch = (struct gpu_launch){.bytes = f->bytes,
-                                  .seq = f->seq,
-                                  .op = f->op,
-                                  .comm = f->comm_index,
-                                  .peer = f->peer,
-                                  .stack = f->stack,
-                                  .ranks = f->comm->size,
-                                  .call = f->id,
-                                  .flags = f->flags,
-                                  .dtype = f->dtype,
-                                  .redop = f->redop,
-                                  .progress = f->comm->progress,
-                                  .collectives = (f->flags & FLAG_COLLECTIVE) != 0};
-}
-
-/* Where nothing is timed, a collective counts as done once it is enqueued: there is no better witness. */
-static void progress_without_times(struct progress *progress) {
-    uint64_t enqueued = __atomic_load_n(&progress->enqueued, __ATOMIC_RELAXED);
-    __atomic_store_n(&progress->started, enqueued, __ATOMIC_RELAXED);
-    __atomic_store_n(&progress->completed, enqueued, __ATOMIC_RELAXED);
-}
-
-/* On one rank no plugin is told anything. Elsewhere a launch without stamps is one too many, unless NCCL did not load
- * the plugin after all. */
-static bool launched_by_stamps(const struct communicator *c, struct kernel_span *kernel,
-                               const struct gpu_launch *launch) {
-    if (!kernel_times_live() || nccl_communicator(c)->device < 0 || c->size == 1) {
-        kernel_span_drop(kernel);
-        return false;
-    }
-    if (kernel) {
-        kernel_span_launch(kernel, nccl_communicator(c)->device, launch);
-    } else if (plugin_is_used()) {
-        count_loss(&recorder.header->losses.gpu_no_event);
-    } else {
-        kernel_times_give_up("NCCL did not load commtap as its profiler plugin");
-        return false;
-    }
-    return true;
-}
-
-void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_span *kernel,
-                   const struct gpu_launch *launch, bool in_progress) {
-    bool timed = launched_by_stamps(c, kernel, launch);
-    if (in_progress && span) {
-        nccl_communicator(c)->launch = *launch;
-        __atomic_store_n(&nccl_communicator(c)->launching, span, __ATOMIC_RELEASE);
-        return;
-    }
-    gpu_span_end(span, launch);
-    if (!timed && launch->collectives && (nccl_communicator(c)->device < 0 || gpu.kernel))
-        progress_without_times(c->progress);
-}
-
-void nccl_drop_launching(struct communicator *c) {
-    struct gpu_span *span = __atomic_exchange_n(&nccl_communicator(c)->launching, NULL, __ATOMIC_ACQ_REL);
-    if (!span)
-        return;
-    gpu_span_drop(span);
-    count_loss(&recorder.header->losses.gpu_no_event);
-}
+/* ---- launches --------------------------------------------------------------------------------- */
 
 /* On one rank a collective runs inside its call, group or not. */
 static bool runs_alone(const struct call_frame *f) {
@@ -218,11 +150,6 @@ static uint64_t record_posted(const struct call_frame *f) {
     return ticket;
 }
 
-void nccl_count_call(const struct call_frame *f) {
-    if (!f->quiet)
-        aggregate_frame(f, 0);
-}
-
 /* ---- what all operations share --------------------------------------------------------------- */
 
 static void settle_unseen(struct call_frame *f) {
@@ -249,7 +176,7 @@ static void operation_after(struct call_frame *f) {
     } else if (!nccl_tail(f)->span && !nccl_tail(f)->kernel && nccl_communicator(f->comm)->device < 0 &&
                runs_alone(f)) {
         if (f->flags & FLAG_COLLECTIVE)
-            progress_without_times(f->comm->progress);
+            nccl_progress_untimed(f->comm->progress);
     } else if (runs_alone(f)) {
         struct gpu_launch facts;
         if (gpu_span_is_captured(nccl_tail(f)->span) || (nccl_tail(f)->kernel && nccl_tail(f)->kernel->captured))
@@ -366,5 +293,5 @@ void nccl_async_error_after(struct call_frame *f) {
     }
     if (f->comm && !f->failed && status == NCCL_SUCCESS)
         settle_in_progress(f->comm);
-    nccl_count_call(f);
+    count_call(f);
 }

@@ -2,7 +2,7 @@
  *
  * Operations that NCCL enqueues on a stream: collectives, sends, receives, one-sided ones.
  * Lives here: their bytes and numbers, when one of them is a launch of its own, what is recorded.
- * Must not live here: groups (nccl_groups.c), how long a launch takes (gpu/).
+ * Must not live here: groups (nccl_groups.h), what becomes of a launch (nccl_launches.h), how long it takes (gpu/).
  */
 #ifndef COMMTAP_NCCL_OPERATIONS_H
 #define COMMTAP_NCCL_OPERATIONS_H
@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "shim/gpu/timing.h"
 #include "shim/nccl/nccl_frame.h"
 
 /* Message size in the sense of nccl-tests. `ranks` = size of the communicator, 0 = unknown: BYTES_UNKNOWN where the
@@ -24,23 +23,6 @@ uint64_t nccl_signature(const struct call_frame *f);
 static inline bool nccl_kind_has_shape(enum call_kind kind) {
     return kind == KIND_NCCL_COLLECTIVE || kind == KIND_NCCL_SEND || kind == KIND_NCCL_RECV;
 }
-
-/* The process-wide number of the next operation. */
-uint32_t nccl_next_op(void);
-
-void nccl_fill_launch(struct gpu_launch *launch, const struct call_frame *f);
-
-/* The launch was enqueued, or will be by a thread of the library's own (`in_progress`). It is timed by events (`span`),
- * by stamps (`kernel`) or not at all. */
-void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_span *kernel,
-                   const struct gpu_launch *launch, bool in_progress);
-
-/* What a non-blocking communicator was still launching will never be timed: it is destroyed, or took further work
- * without the job having asked whether the last was enqueued. */
-void nccl_drop_launching(struct communicator *c);
-
-/* Counts a call that the ring has no use for. */
-void nccl_count_call(const struct call_frame *f);
 
 void nccl_collective_before(struct call_frame *f);
 void nccl_collective_after(struct call_frame *f);

@@ -10,7 +10,7 @@
 #include "shim/base/free_list.h"
 #include "shim/base/os.h"
 #include "shim/gpu/device_lane.h"
-#include "shim/nccl/plugin.h"
+#include "shim/nccl/plugin_contexts.h"
 
 enum wait { WAIT_NONE, WAIT_GPU, WAIT_PEER, WAIT_WIRE, WAIT_FLUSH, WAITS };
 
