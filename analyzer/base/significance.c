@@ -9,9 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* The fewest batches of which a rank among four that was slowest in all can be claimed: 2 * 4 * 4^-5 <= 0.01 */
 #define INDEPENDENT_MIN   5.0
-#define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other */
-#define DRIFT_CORRELATION 0.975 /* of neighbouring batches, in the slowest drift that is still taken for chance */
+#define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other: 2 * 2^-8 <= 0.01 */
+#define DRIFT_CORRELATION 0.975 /* of neighbouring batches, in the slowest drift taken for chance: 40 batches long */
 #define DRIFT_FACTOR      2.0   /* a rank that shares its processor with another process is that slow */
 #define CONFIDENCE_MOST   0.999
 

@@ -11,18 +11,18 @@ enum {
     PERIOD_MOST = 64,     /* collectives */
     DEPTH_FACTOR = 4,     /* the gaps of the next so many times as many say what noise does */
     PHASES = 4,           /* of the run */
-    BATCH_ROWS_MIN = 2,   /* rows of a batch; one where there are few */
+    BATCH_ROWS_MIN = 2,   /* rows of a batch, at least: forward and backward come in pairs */
     STANDS_OUT_SCALES = 2 /* excess of a row in which a rank is said to stand out; noise: exp(-3) */
 };
-#define NOISE_MARGIN     1.25 /* the tail may fall so much more slowly than an exponential's */
+#define NOISE_MARGIN     1.25 /* the tail may fall so much more slowly than an exponential's: chosen by trial */
 #define PERIOD_MISMATCH  0.3  /* of times a period apart, at most; those of one place differ by noise */
 #define PERIOD_SLACK     1.2  /* the shortest period that is as good as the best up to this */
-#define RARE             0.01
-#define INDEPENDENT_MIN  5.0
+#define RARE             0.01 /* share of the rows that noise puts so far out */
+#define INDEPENDENT_MIN  5.0  /* with fewer, student_tail never falls to what a claim needs */
 #define CONFIDENCE_MOST  0.999
-#define RANKS_MIN        3.0 /* that take turns, counted by what they cost: 1 / sum of squared shares */
-#define ONE_RANKS_SHARE  0.5 /* of the excess; from here on it is that rank */
-#define CORRELATION_MOST 0.95
+#define RANKS_MIN        3.0  /* that take turns, counted by what they cost: 1 / sum of squared shares */
+#define ONE_RANKS_SHARE  0.5  /* of the excess; from here on it is that rank */
+#define CORRELATION_MOST 0.95 /* from 0.73 on too few of 32 batches are independent anyway */
 
 /* One rank's place in a row. */
 struct row_place {

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { ONE_BIN_MOST = 8 }; /* one bin weighs at most this fraction of all: a long start must not eat the batches */
+enum { ONE_BIN_MOST = 8 }; /* one bin weighs at most this fraction of all: a long start leaves TIME_BATCHES_MIN */
 
 /* The bins of all columns, side by side. */
 struct common_bins {

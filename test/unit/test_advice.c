@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When shares of a job's steps, and its launches on GPUs, are worth a finding: cases just below and just above every
+ * limit, from figures made by hand.
+ * Must not live here: how steps are divided (test_steps.c), links (test_link_bandwidth.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyzer/findings/advice.h"
+#include "analyzer/findings/findings_gpu.h"
+
+enum { RANKS = 4, STEPS = 8 };
+
+#define STEP INT64_C(100000000)
+
+/* Steps of 100 ms, in which nothing is long. */
+struct hand_steps {
+    struct step steps[RANKS][STEPS];
+    struct rank_steps ranks[RANKS];
+    struct steps all;
+    struct dump_header headers[RANKS];
+    struct dump dumps[RANKS], *list[RANKS];
+    struct job job;
+    uint32_t stage_of[RANKS];
+};
+
+static void make_steps(struct hand_steps *hand, uint32_t count) {
+    memset(hand, 0, sizeof *hand);
+    for (unsigned r = 0; r < RANKS; r++) {
+        for (uint32_t i = 0; i < count; i++)
+            hand->steps[r][i] = (struct step){.number = i, .start_ns = i * STEP, .end_ns = (i + 1) * STEP};
+        hand->ranks[r] = (struct rank_steps){.dump = r, .steps = hand->steps[r], .count = count};
+        hand->headers[r].rank = (int32_t)r;
+        hand->dumps[r].header = &hand->headers[r];
+        hand->list[r] = &hand->dumps[r];
+    }
+    hand->all = (struct steps){.ranks = hand->ranks, .rank_count = RANKS, .count = count};
+    hand->job = (struct job){.dumps = hand->list, .count = RANKS};
+}
+
+/* Sets a figure of all steps of the ranks from `from` on, in ms. */
+static void set_ms(struct hand_steps *hand, unsigned from, size_t offset, double ms) {
+    for (unsigned r = from; r < RANKS; r++)
+        for (size_t i = 0; i < hand->ranks[r].count; i++)
+            *(int64_t *)((char *)&hand->steps[r][i] + offset) = (int64_t)(ms * 1e6);
+}
+#define SET(HAND, FROM, FIELD, MS) set_ms(HAND, FROM, offsetof(struct step, FIELD), MS)
+
+static bool has(const struct findings *findings, const char *code) {
+    for (size_t i = 0; i < findings->count; i++)
+        if (strcmp(findings->items[i].code, code) == 0)
+            return true;
+    return false;
+}
+
+static bool is_advised(const struct hand_steps *hand, const char *code) {
+    struct findings findings = {0};
+    struct advice_limits limits = advice_standard();
+    advice_add(&findings, &hand->all, &hand->job, hand->stage_of, &limits);
+    bool found = has(&findings, code);
+    findings_free(&findings);
+    return found;
+}
+
+static void a_tenth_of_the_steps_is_worth_a_note(void **state) {
+    (void)state;
+    for (unsigned long_ = 0; long_ < 2; long_++) {
+        struct hand_steps hand;
+        make_steps(&hand, STEPS);
+        SET(&hand, 0, communication_alone_ns, long_ ? 10.5 : 9.5);
+        assert_int_equal(is_advised(&hand, "step_communication"), long_);
+        make_steps(&hand, STEPS);
+        SET(&hand, 0, receive_alone_ns, long_ ? 10.5 : 9.5);
+        assert_int_equal(is_advised(&hand, "step_receive"), long_);
+        make_steps(&hand, STEPS);
+        SET(&hand, 3, collective_alone_ns, long_ ? 10.5 : 9.5);
+        assert_int_equal(is_advised(&hand, "step_collective"), long_);
+    }
+}
+
+/* What one rank spends in collectives is said where all ranks together spend less by a fifth. */
+static void one_ranks_collectives_stand_out_by_a_fifth(void **state) {
+    (void)state;
+    for (unsigned less = 0; less < 2; less++) {
+        struct hand_steps hand;
+        make_steps(&hand, STEPS);
+        SET(&hand, 0, communication_alone_ns, less ? 8.8 : 9.5);
+        SET(&hand, 3, collective_alone_ns, 11);
+        assert_int_equal(is_advised(&hand, "step_collective"), less);
+    }
+}
+
+/* A fifth above the mean of all ranks, itself included: 1.2 (3 * 20 + x) / 4 is x at 25.7 ms. */
+static void an_interval_a_fifth_above_the_mean_is_late(void **state) {
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct hand_steps hand;
+        make_steps(&hand, STEPS);
+        SET(&hand, 0, first_ns, 20);
+        SET(&hand, 3, first_ns, late ? 26.5 : 25);
+        assert_int_equal(is_advised(&hand, "step_interval"), late);
+    }
+}
+
+/* A hundredth of a step longer than on average: 1 ms. */
+static void short_intervals_are_nobodys_trouble(void **state) {
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct hand_steps hand;
+        make_steps(&hand, STEPS);
+        SET(&hand, 0, first_ns, 0.1);
+        SET(&hand, 3, first_ns, late ? 1.5 : 1.35); /* 1.05 and 0.94 ms above the mean */
+        assert_int_equal(is_advised(&hand, "step_interval"), late);
+    }
+}
+
+static void four_steps_are_enough(void **state) {
+    (void)state;
+    for (uint32_t count = 3; count <= 4; count++) {
+        struct hand_steps hand;
+        make_steps(&hand, count);
+        SET(&hand, 0, communication_alone_ns, 50);
+        assert_int_equal(is_advised(&hand, "step_communication"), count == 4);
+    }
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------ */
+
+static bool is_said(uint64_t joined, uint64_t bound, double memory, const char *code) {
+    struct hand_steps hand;
+    struct rank_launches launches[RANKS] = {{.joined = joined, .host_bound = bound}};
+    struct rank_times times[RANKS] = {0};
+    struct device_state device = {
+        .version = 2, .capacity = 1000, .memory_samples = 9, .memory_peak = (uint64_t)(memory * 1000)};
+    make_steps(&hand, STEPS);
+    hand.dumps[2].devices = &device;
+    hand.dumps[2].device_count = 1;
+    struct match_directory directory = {.dump_count = RANKS};
+    struct straggler_analysis analysis = {.directory = &directory, .launches = launches, .times = times};
+    struct findings findings = {0};
+    findings_add_gpu(&findings, &hand.job, &analysis);
+    bool found = has(&findings, code);
+    findings_free(&findings);
+    return found;
+}
+
+static void most_of_eight_launches_make_a_job_host_bound(void **state) {
+    (void)state;
+    assert_true(is_said(8, 5, 0, "host_bound"));
+    assert_false(is_said(7, 7, 0, "host_bound"));
+    assert_true(is_said(100, 51, 0, "host_bound"));
+    assert_false(is_said(100, 49, 0, "host_bound"));
+}
+
+static void memory_is_full_at_nine_tenths(void **state) {
+    (void)state;
+    assert_true(is_said(0, 0, 0.91, "device_memory"));
+    assert_false(is_said(0, 0, 0.89, "device_memory"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tenth_of_the_steps_is_worth_a_note),
+        cmocka_unit_test(one_ranks_collectives_stand_out_by_a_fifth),
+        cmocka_unit_test(an_interval_a_fifth_above_the_mean_is_late),
+        cmocka_unit_test(short_intervals_are_nobodys_trouble),
+        cmocka_unit_test(four_steps_are_enough),
+        cmocka_unit_test(most_of_eight_launches_make_a_job_host_bound),
+        cmocka_unit_test(memory_is_full_at_nine_tenths),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
