@@ -38,7 +38,7 @@ static const struct command *find_command(const char *name) {
     return NULL;
 }
 
-static int complain_unknown(const char *name) {
+static int complain_unknown_command(const char *name) {
     const char *names[sizeof commands / sizeof *commands] = {NULL};
     size_t count = 0;
     for (; commands[count]; count++)
@@ -101,5 +101,5 @@ int main(int argc, char **argv) {
     if (strcmp(name, "--man") == 0)
         return flush_output(print_man(argv[2]));
     const struct command *command = find_command(name);
-    return command ? flush_output(run_command(command, argc - 2, argv + 2)) : complain_unknown(name);
+    return command ? flush_output(run_command(command, argc - 2, argv + 2)) : complain_unknown_command(name);
 }

@@ -256,7 +256,7 @@ static bool bound_stretch(struct estimate *e, uint32_t host, struct clock_stretc
 }
 
 /* Halves a stretch at the middle of its exits. False when it has too few of them. */
-static bool split(struct estimate *e, uint32_t host, size_t s) {
+static bool split_stretch(struct estimate *e, uint32_t host, size_t s) {
     struct placed_host *placed = &e->placed[host];
     size_t n = find_points(e, host), from = 0, to;
     while (from < n && e->points[from].at < placed->stretches[s].from)
@@ -279,7 +279,7 @@ static void bound_host(struct estimate *e, uint32_t host) {
     for (size_t s = 0; s < placed->count;) {
         double width;
         bool fits = bound_stretch(e, host, &placed->stretches[s], &width);
-        if (!fits && split(e, host, s))
+        if (!fits && split_stretch(e, host, s))
             continue;
         placed->stretches[s].contradicted = !fits;
         narrowest = width < narrowest ? width : narrowest;
@@ -365,7 +365,7 @@ static void find_transfers(struct estimate *e) {
 }
 
 /* How far medians of exits lie from the final line. */
-static int64_t spread_of(struct estimate *e, uint32_t host) {
+static int64_t spread_of_exits(struct estimate *e, uint32_t host) {
     struct clock_point medians[SMOOTH_MAX];
     size_t n = find_points(e, host), count = clock_block_medians(e->points, n, e->scratch, medians, SMOOTH_MAX);
     int64_t spread = 0;
@@ -421,7 +421,7 @@ static void give_error(struct estimate *e, uint32_t host) {
     if (e->placed[host].exits >= POINTS_MIN) {
         int64_t bias =
             e->placed[host].transfer > e->placed[0].transfer ? e->placed[host].transfer : e->placed[0].transfer;
-        out->exit_spread_ns = add_ns(spread_of(e, host), joint_of(&e->placed[host]));
+        out->exit_spread_ns = add_ns(spread_of_exits(e, host), joint_of(&e->placed[host]));
         likely = add_ns(add_ns(out->exit_spread_ns, bias), reading);
     }
     /* a clock that needed several lines bends within them, too: the corridor of lines alone promises too much */
@@ -453,7 +453,7 @@ static bool find_parts(struct estimate *e, const struct observations *observatio
     return true;
 }
 
-static bool begin(struct estimate *e, const struct observations *observations) {
+static bool begin_estimate(struct estimate *e, const struct observations *observations) {
     size_t groups = 0, most = 0;
     for (size_t i = 0; i < observations->count; i++)
         groups += i == 0 || observations->items[i].key != observations->items[i - 1].key;
@@ -508,7 +508,7 @@ static void find_ends(struct estimate *e) {
     }
 }
 
-static void end(struct estimate *e) {
+static void end_estimate(struct estimate *e) {
     for (size_t h = 0; e->placed && h < e->host_count; h++)
         free(e->placed[h].stretches);
     free(e->placed);
@@ -557,7 +557,7 @@ static bool solve(struct estimate *e) {
 
 bool clock_estimate(struct clock_host *hosts, size_t host_count, const struct observations *observations) {
     struct estimate e = {.hosts = hosts, .host_count = host_count};
-    bool done = begin(&e, observations) && solve(&e);
-    end(&e);
+    bool done = begin_estimate(&e, observations) && solve(&e);
+    end_estimate(&e);
     return done;
 }

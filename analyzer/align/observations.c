@@ -32,7 +32,7 @@ static int compare_observations(const void *a, const void *b) {
 }
 
 /* Several ranks of one host become one observation; returns how many there are then. */
-static size_t merge(struct observation *items, size_t count) {
+static size_t merge_equal(struct observation *items, size_t count) {
     size_t n = 0;
     if (count > 1)
         qsort(items, count, sizeof *items, compare_observations);
@@ -61,7 +61,7 @@ static size_t thin(struct observation *items, size_t count, uint64_t mask) {
 
 static bool make_room(struct observation_collector *c) {
     struct observations *into = c->into;
-    into->count = merge(into->items, into->count);
+    into->count = merge_equal(into->items, into->count);
     while (into->count > c->limit && c->mask != UINT64_MAX) {
         c->mask = c->mask * 2 + 1;
         into->count = thin(into->items, into->count, c->mask);
@@ -71,7 +71,7 @@ static bool make_room(struct observation_collector *c) {
     return grow_to(into->items, c->room, c->room ? c->room + 1 : FIRST_ROOM);
 }
 
-static void add(struct observation_collector *c, struct observation observation) {
+static void add_observation(struct observation_collector *c, struct observation observation) {
     if (c->no_memory || (hash_scramble(observation.key) & c->mask) != 0)
         return;
     if (c->into->count == c->room && !make_room(c)) {
@@ -124,7 +124,7 @@ static void add_collective(struct observation_collector *c, struct observation o
     if (record->bytes == 0 && call->busbw != BUSBW_NONE)
         return; /* nothing to exchange: nobody need wait */
     if (o.cause != OBSERVATION_NONE || o.effect != OBSERVATION_NONE)
-        add(c, o);
+        add_observation(c, o);
 }
 
 static void add_message(struct observation_collector *c, struct observation o, const struct record *record,
@@ -140,14 +140,14 @@ static void add_message(struct observation_collector *c, struct observation o, c
         o.cause = times.enter;
     else
         o.effect = times.leave;
-    add(c, o);
+    add_observation(c, o);
     if (!(record->flags & FLAG_SYNCHRONOUS) && send)
         return;
     /* the way back: only synchronous sends have an effect there, and without one the entry proves nothing */
     o.key = hash_scramble(o.key ^ UINT64_C(0x5bd1e995));
     o.cause = send ? OBSERVATION_NONE : times.enter;
     o.effect = send ? times.leave : OBSERVATION_NONE;
-    add(c, o);
+    add_observation(c, o);
 }
 
 /* Whether communicator members are on more than one host, as far as the dumps tell. */
@@ -166,7 +166,8 @@ static bool spans_hosts(const struct observation_collector *c, const struct dump
     return false;
 }
 
-static void add_record(struct observation_collector *c, size_t index, const struct record *record, const bool *wanted) {
+static void observe_record(struct observation_collector *c, size_t index, const struct record *record,
+                           const bool *wanted) {
     const struct dump *dump = c->clock->dumps[index];
     const struct call_name *call = dump_call(dump, record->call);
     struct times times;
@@ -202,7 +203,7 @@ static bool collect_dump(struct observation_collector *c, size_t index) {
             break;
         }
         for (const struct record *record; (record = record_cursor_next(&cursor)) != NULL;)
-            add_record(c, index, record, wanted);
+            observe_record(c, index, record, wanted);
         record_cursor_end(&cursor);
     }
     free(wanted);
@@ -253,7 +254,7 @@ bool observations_collect(struct observations *observations, const struct common
     free(c.host_of_rank);
     if (!done)
         return false;
-    observations->count = merge(observations->items, thin(observations->items, observations->count, c.mask));
+    observations->count = merge_equal(observations->items, thin(observations->items, observations->count, c.mask));
     drop_single(observations);
     return true;
 }

@@ -187,8 +187,8 @@ static int compare_doubles(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-static void describe(const struct significance_table *table, size_t subject, double independent,
-                     struct significance *out) {
+static void describe_subject(const struct significance_table *table, size_t subject, double independent,
+                             struct significance *out) {
     unsigned slow = 0;
     for (size_t b = 0; b < table->batches; b++) {
         table->column[b] = exp(table->logs[b * table->subjects + subject]);
@@ -215,7 +215,7 @@ double significance_judge(const int64_t *self, size_t batches, size_t subjects, 
             add_block(&table, self + b * subjects, pairs);
         independent = table.batches ? independent_batches(&table) : 0;
         for (size_t i = 0; table.batches && i < subjects; i++)
-            describe(&table, i, independent, &out[i]);
+            describe_subject(&table, i, independent, &out[i]);
     }
     table_free(&table);
     free(pairs);

@@ -12,7 +12,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/base/regular_file.h"
 
-static int refuse(const struct options *options, enum skip_result result, const char *text) {
+static int refuse_skip(const struct options *options, enum skip_result result, const char *text) {
     if (result == SKIP_NO_MEMORY)
         return input_no_memory();
     fprintf(stderr,
@@ -31,7 +31,7 @@ int call_sites_open(struct call_sites *sites, const struct options *options, str
     while ((text = option_next(options, "skip-frames", &position)) != NULL) {
         enum skip_result result = skip_list_add(&sites->skip, text);
         if (result != SKIP_OK)
-            return refuse(options, result, text);
+            return refuse_skip(options, result, text);
     }
     sites->symbols = symbols_new(dumps, count, option_text(options, "debug-dir"));
     return sites->symbols ? EXIT_FINE : input_no_memory();

@@ -30,13 +30,13 @@ static const char *name_of(enum dump_change change) {
     return change == DUMP_TRUNCATED ? "was truncated while it was read" : "was overwritten while it was read";
 }
 
-static void say(const char *path, enum dump_change change, const char *what_then) {
+static void say_change(const char *path, enum dump_change change, const char *what_then) {
     fputs("commtap: ", stderr);
     escape_text(stderr, path);
     fprintf(stderr, ": %s: %s\n", name_of(change), what_then);
 }
 
-static struct changed *find(const char *path) {
+static struct changed *find_changed(const char *path) {
     for (size_t i = 0; i < changed_count; i++)
         if (strcmp(changed[i].path, path) == 0)
             return &changed[i];
@@ -48,15 +48,15 @@ static struct changed *find(const char *path) {
     return changed[changed_count].path ? &changed[changed_count++] : NULL;
 }
 
-static void note(void *context, const char *path, enum dump_change change) {
+static void note_change(void *context, const char *path, enum dump_change change) {
     (void)context;
-    struct changed *file = find(path);
+    struct changed *file = find_changed(path);
     if (!file) {
         no_memory = true;
         return;
     }
     bool again = ++file->times < TRIES_OF_A_FILE;
-    say(path, change, again ? "everything is read again" : "it changes again and again and is left out");
+    say_change(path, change, again ? "everything is read again" : "it changes again and again and is left out");
     if (!again)
         no_memory |= !dump_refuse(path, change == DUMP_TRUNCATED ? "is truncated again and again while it is read"
                                                                  : "is overwritten again and again while it is read");
@@ -64,11 +64,11 @@ static void note(void *context, const char *path, enum dump_change change) {
 
 static void note_too_late(void *context, const char *path, enum dump_change change) {
     (void)context;
-    say(path, change, "what was written of it is not complete");
+    say_change(path, change, "what was written of it is not complete");
 }
 
 int changes_check(void) {
-    return dump_changes(note, NULL) > 0 ? EXIT_AGAIN : EXIT_FINE;
+    return dump_changes(note_change, NULL) > 0 ? EXIT_AGAIN : EXIT_FINE;
 }
 
 int changes_tell(int code) {

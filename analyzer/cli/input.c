@@ -60,7 +60,7 @@ void input_say_stub(FILE *stream, const char *before, const struct dump_stub *st
     fputc('\n', stream);
 }
 
-static void say_stubs(const struct dump_set *set) {
+static void report_stubs(const struct dump_set *set) {
     for (size_t i = 0; i < set->stub_count && i < LINES_MAX; i++)
         input_say_stub(stderr, "commtap: ", &set->stubs[i]);
     say_more(set->stub_count, "dumps that were not collected", set->directory);
@@ -103,7 +103,7 @@ int input_open(const char *directory, struct dump_set *set) {
     if (result != DUMP_SET_OK)
         return input_refuse(directory, result, set);
     say_problems(set);
-    say_stubs(set);
+    report_stubs(set);
     if (set->count > 0)
         return EXIT_FINE;
     fputs("commtap: ", stderr);

@@ -42,7 +42,7 @@ static bool is_choice(const char *choices, const char *text) {
     return false;
 }
 
-static int complain_unknown(const struct command *command, const char *name, FILE *errors) {
+static int complain_unknown_option(const struct command *command, const char *name, FILE *errors) {
     const char *names[64] = {option_help.name};
     size_t count = 1;
     for (const struct option *row = command->options; row->name && count < 64; row++)
@@ -57,8 +57,8 @@ static int complain_unknown(const struct command *command, const char *name, FIL
 }
 
 /* Stores one option whose value may be inline (`text`) or the next argument. Moves *i past what it used. */
-static int take(struct options *options, const struct option *row, const char *text, int argc, char **argv, int *i,
-                FILE *errors) {
+static int take_option(struct options *options, const struct option *row, const char *text, int argc, char **argv,
+                       int *i, FILE *errors) {
     const char *command = options->command->name;
     if (row == &option_help) {
         options->help = true;
@@ -93,7 +93,7 @@ static int take_letters(struct options *options, int argc, char **argv, int *i, 
             return EXIT_USAGE;
         }
         const char *text = row->argument && p[1] ? p + 1 : NULL;
-        int result = take(options, row, text, argc, argv, i, errors);
+        int result = take_option(options, row, text, argc, argv, i, errors);
         if (result != EXIT_FINE || row->argument)
             return result;
     }
@@ -107,9 +107,9 @@ static int take_long(struct options *options, int argc, char **argv, int *i, FIL
     if (!row) {
         char shown[65];
         snprintf(shown, sizeof shown, "%.*s", (int)(length > 64 ? 64 : length), name);
-        return complain_unknown(options->command, shown, errors);
+        return complain_unknown_option(options->command, shown, errors);
     }
-    return take(options, row, name[length] == '=' ? name + length + 1 : NULL, argc, argv, i, errors);
+    return take_option(options, row, name[length] == '=' ? name + length + 1 : NULL, argc, argv, i, errors);
 }
 
 static int check_argument_count(const struct options *options, FILE *errors) {

@@ -34,7 +34,7 @@ unsigned session_workers(const struct options *options) {
     return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
 }
 
-static bool judge(struct session *session, const struct options *options) {
+static bool judge_session(struct session *session, const struct options *options) {
     unsigned shown = 0;
     bool terminal = isatty(STDERR_FILENO);
     const struct scope *scope = &session->scope;
@@ -74,7 +74,7 @@ static int run_stages(struct session *session, const struct options *options) {
         job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
         done = scope_build(&session->scope, &session->job, &session->clock, &session->selection.filter,
                            &session->selection.marker) &&
-               judge(session, options);
+               judge_session(session, options);
     }
     done = done && name_sites(session);
     if (done)

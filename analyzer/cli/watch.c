@@ -37,7 +37,7 @@ static enum process_state *ask_for_states(const struct job *job) {
     return states;
 }
 
-static int choose(struct watch *watch, const char *directory, const char *run) {
+static int choose_job(struct watch *watch, const char *directory, const char *run) {
     int selected = job_select(&watch->job, &watch->set, run, process_is_alive);
     if (selected == -1)
         return refuse_run(directory, run ? run : "");
@@ -128,7 +128,7 @@ static int look_again(struct watch *watch, const char *directory, const char *ru
     enum dump_set_result result = dump_set_open(directory, &watch->set);
     if (result != DUMP_SET_OK)
         return input_refuse(directory, result, &watch->set);
-    return choose(watch, directory, run);
+    return choose_job(watch, directory, run);
 }
 
 /* What was noted of the job's end; false where nothing was. */
@@ -137,7 +137,7 @@ static bool read_end(const struct job *job, struct job_end *end) {
     return job->count > 0 && deaths_note_read(job->dumps[0], note, sizeof note) && deaths_read(note, job, end);
 }
 
-static int judge(struct watch *watch, const struct options *options, const int32_t *moving, size_t moving_count) {
+static int judge_looks(struct watch *watch, const struct options *options, const int32_t *moving, size_t moving_count) {
     struct call_sites sites;
     int code = call_sites_open(&sites, options, watch->job.dumps, watch->job.count);
     struct site_labels *labels = code == EXIT_FINE ? site_labels_new(sites.symbols, &sites.skip) : NULL;
@@ -163,7 +163,7 @@ static int judge_until_still(struct watch *watch, const struct options *options,
                              int32_t *moving) {
     for (;;) {
         size_t before = find_moving(&watch->job, seen, count, moving);
-        int code = judge(watch, options, moving, before);
+        int code = judge_looks(watch, options, moving, before);
         if (code != EXIT_FINE || watch->diagnosis.verdict == VERDICT_OK ||
             find_moving(&watch->job, seen, count, moving) <= before)
             return code;
@@ -200,10 +200,11 @@ int watch_open(struct watch *watch, const struct options *options, double wait) 
     *watch = (struct watch){.looks = 1};
     int code = input_open(directory, &watch->set);
     if (code == EXIT_FINE)
-        code = choose(watch, directory, run);
+        code = choose_job(watch, directory, run);
     if (code != EXIT_FINE)
         return code;
-    return may_live(&watch->job, watch->states) ? look_twice(watch, options, wait) : judge(watch, options, NULL, 0);
+    return may_live(&watch->job, watch->states) ? look_twice(watch, options, wait)
+                                                : judge_looks(watch, options, NULL, 0);
 }
 
 void watch_close(struct watch *watch) {

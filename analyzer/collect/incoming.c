@@ -61,7 +61,7 @@ static bool is_run_of(const struct dump_header *header, const char *dump_name) {
 }
 
 /* Other versions may hold their identity elsewhere: of them the magic has to do. */
-static const char *judge(int file, const struct stub *stub) {
+static const char *judge_copy(int file, const struct stub *stub) {
     struct dump_header header;
     ssize_t got = pread(file, &header, sizeof header, 0);
     if (got < (ssize_t)sizeof header || memcmp(header.magic, FORMAT_MAGIC, sizeof header.magic) != 0)
@@ -80,7 +80,7 @@ static bool look_at_earlier(struct incoming *incoming) {
     if (file < 0)
         return errno == ENOENT;
     bool same = fstat(file, &incoming->earlier) == 0 && incoming->earlier.st_uid == geteuid() &&
-                judge(file, incoming->stub) == NULL;
+                judge_copy(file, incoming->stub) == NULL;
     close(file);
     return same;
 }
@@ -142,7 +142,7 @@ bool incoming_add(struct incoming *incoming, const void *data, size_t bytes) {
 }
 
 const char *incoming_judge(struct incoming *incoming) {
-    return judge(incoming->file, incoming->stub);
+    return judge_copy(incoming->file, incoming->stub);
 }
 
 /* The CRC of cksum(1) is zlib's, only that it takes and gives the bits of each byte in the other order, and begins with
@@ -229,7 +229,7 @@ static enum incoming_result take_place_of_earlier(const struct incoming *incomin
     return renameat(incoming->directory, partial, incoming->directory, name) == 0 ? INCOMING_IN_PLACE : INCOMING_FAILED;
 }
 
-static enum incoming_result take_name(struct incoming *incoming, const char *partial, bool final) {
+static enum incoming_result take_final_name(struct incoming *incoming, const char *partial, bool final) {
     for (int tries = 0; tries < NAME_TRIES; tries++) {
         enum incoming_result result =
             incoming->replaces ? take_place_of_earlier(incoming, partial) : take_free_name(incoming, partial);
@@ -257,7 +257,7 @@ static bool mark_copy(int file) {
 enum incoming_result incoming_settle(struct incoming *incoming, bool final, const char **reason) {
     enum incoming_result result = INCOMING_FAILED;
     if (mark_copy(incoming->file) && fsync(incoming->file) == 0)
-        result = take_name(incoming, partials[incoming->slot].name, final);
+        result = take_final_name(incoming, partials[incoming->slot].name, final);
     if (result == INCOMING_FAILED)
         *reason = strerror(errno);
     if (result == INCOMING_IN_PLACE) {

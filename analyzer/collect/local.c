@@ -32,7 +32,7 @@ static const char *copy(int staged, struct incoming *incoming, uint64_t bytes) {
 }
 
 /* Whether the copy is what the staged file holds now. */
-static bool is_same(int staged, int copy) {
+static bool same_contents(int staged, int copy) {
     char theirs[BLOCK], ours[BLOCK];
     for (off_t offset = 0;;) {
         ssize_t got = pread(staged, theirs, sizeof theirs, offset);
@@ -51,7 +51,7 @@ static void collect_open(int directory, struct collect_item *item, int staged, u
         reason = copy(staged, &incoming, bytes);
     if (!reason)
         reason = incoming_judge(&incoming);
-    if (!reason && !used && !is_same(staged, incoming.file))
+    if (!reason && !used && !same_contents(staged, incoming.file))
         reason = "changed while it was copied";
     if (reason)
         collect_fail(item, "%s", reason);

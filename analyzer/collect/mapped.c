@@ -12,7 +12,7 @@
 #include "analyzer/base/grow.h"
 #include "shim/format.h"
 
-static bool add(struct mapped *mapped, const char *path) {
+static bool add_mapping(struct mapped *mapped, const char *path) {
     if (mapped->count > 0 && strcmp(mapped->paths[mapped->count - 1], path) == 0)
         return true; /* one file, many sections */
     if (!grow_list(mapped->paths, mapped->count))
@@ -38,7 +38,7 @@ static bool list_process(struct mapped *mapped, int proc, const char *pid) {
         if (!path || !strstr(path, "/" FORMAT_FILE_PREFIX))
             continue;
         path[strcspn(path, "\n")] = '\0';
-        enough_memory = add(mapped, path);
+        enough_memory = add_mapping(mapped, path);
     }
     free(line);
     fclose(stream);

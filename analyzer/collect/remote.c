@@ -160,7 +160,7 @@ static bool next_answer(const struct shell *shell, char line[LINE_BYTES], char r
 }
 
 /* Where there is no better reason: what ssh or the host has complained of first, or at least something. */
-static void complain(const struct shell *shell, char reason[LINE_BYTES]) {
+static void complain_of_shell(const struct shell *shell, char reason[LINE_BYTES]) {
     if (reason[0])
         return;
     ssize_t got = shell->errors < 0 ? 0 : pread(shell->errors, reason, LINE_BYTES - 1, 0);
@@ -187,7 +187,7 @@ static bool receive(const struct shell *shell, struct incoming *incoming, uint64
 }
 
 /* Whether the copy is what the host's file holds now. */
-static bool is_same(struct collect_item *item, const struct incoming *incoming, const char *line) {
+static bool same_checksum(struct collect_item *item, const struct incoming *incoming, const char *line) {
     uint32_t theirs;
     uint64_t bytes;
     return sscanf(line, "sum %" SCNu32 " %" SCNu64, &theirs, &bytes) == 2 && bytes == incoming->bytes &&
@@ -201,7 +201,7 @@ static bool fetch_file(int directory, struct collect_item *item, const struct sh
     bool whole = receive(shell, &incoming, bytes, &reason) && next_line(shell, line);
     if (!reason && whole)
         reason = incoming_judge(&incoming);
-    if (!reason && whole && !used && !is_same(item, &incoming, line))
+    if (!reason && whole && !used && !same_checksum(item, &incoming, line))
         reason = "changed while it was copied, or arrived damaged";
     item->bytes = incoming.bytes;
     if (reason)
@@ -248,7 +248,7 @@ static void fetch(int directory, struct collect_item **items, size_t count, cons
     else if (answer_begins(&shell))
         for (size_t i = 0; i < count && fetch_next(directory, items[i], &shell, reason); i++)
             ;
-    complain(&shell, reason);
+    complain_of_shell(&shell, reason);
     fail_rest(items, count, reason);
     for (size_t i = 0; strcmp(reason, REBOOTED) == 0 && i < count; i++)
         items[i]->is_gone = strncmp(items[i]->stub.path, "/dev/shm/", 9) == 0; /* the others may outlive a reboot */
@@ -264,7 +264,7 @@ static void take_removals(struct collect_item **items, size_t count, const struc
         if (items[i]->state != COLLECT_DONE)
             continue;
         if (reason[0] || !next_answer(shell, line, reason)) {
-            complain(shell, reason);
+            complain_of_shell(shell, reason);
             snprintf(items[i]->not_removed, sizeof items[i]->not_removed, "%s", reason);
         } else if (strcmp(line, "removed") == 0) {
             items[i]->is_gone = true;
@@ -287,7 +287,7 @@ static void remove_fetched(struct collect_item **items, size_t count, const char
     if (!ready)
         snprintf(reason, sizeof reason, "%s", strerror(errno));
     else if (!answer_begins(&shell))
-        complain(&shell, reason);
+        complain_of_shell(&shell, reason);
     take_removals(items, count, &shell, reason);
     shell_close(&shell);
 }

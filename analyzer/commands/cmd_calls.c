@@ -17,7 +17,7 @@
 
 enum { COMMDEBUG_INDENT = 4 };
 
-static enum call_weight weight_of(const struct options *options) {
+static enum call_weight weight_asked(const struct options *options) {
     static const char *const names[] = {"time", "wait", "bytes", "count"};
     const char *text = option_text(options, "weight");
     size_t weight = 0;
@@ -47,7 +47,7 @@ static int print(const struct options *options, const struct call_tree *tree, co
     else if (strcmp(format, "commdebug") == 0)
         enough_memory = write_commdebug(output.stream, call_tree_to_commdebug(tree, context->noise));
     else if (strcmp(format, "folded") == 0)
-        enough_memory = call_tree_print_folded(output.stream, tree, weight_of(options));
+        enough_memory = call_tree_print_folded(output.stream, tree, weight_asked(options));
     else
         call_tree_print_text(output.stream, tree, context, output.color);
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
@@ -62,7 +62,7 @@ struct tree_input {
     const struct site_waits *waits; /* NULL where they were not asked for */
 };
 
-static int build(const struct tree_input *part, const struct call_sites *sites) {
+static int build_tree(const struct tree_input *part, const struct call_sites *sites) {
     struct call_tree tree;
     struct call_tree_context context = {.noise = (unsigned)(option_text(part->options, "noise")[0] - '0'),
                                         .waits = part->waits != NULL,
@@ -86,8 +86,8 @@ static int show(const struct tree_input *part) {
     struct call_sites sites;
     int code = call_sites_open(&sites, part->options, part->job->dumps, part->job->count);
     if (code == EXIT_FINE)
-        code =
-            symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols) ? build(part, &sites) : input_no_memory();
+        code = symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols) ? build_tree(part, &sites)
+                                                                                 : input_no_memory();
     call_sites_close(&sites);
     return code;
 }
@@ -128,7 +128,7 @@ static int show_without_waits(const struct options *options, const struct select
 
 static int run(const struct options *options) {
     struct selection selection;
-    if (option_given(options, "waits") || weight_of(options) == WEIGHT_WAIT)
+    if (option_given(options, "waits") || weight_asked(options) == WEIGHT_WAIT)
         return show_with_waits(options);
     int code = selection_read(&selection, options);
     if (code == EXIT_FINE)

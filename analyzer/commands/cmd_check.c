@@ -36,7 +36,7 @@ struct check {
 
 /* ---- what a dump says of itself --------------------------------------------------------------------------------- */
 
-static const char *state_of(const struct dump *dump) {
+static const char *state_name(const struct dump *dump) {
     static const struct {
         uint32_t bit;
         const char *name;
@@ -69,11 +69,11 @@ static uint64_t count_calls(const struct dump *dump, const struct dump_lane *lan
     return calls;
 }
 
-static struct check_row describe(const struct dump *dump, bool duplicate) {
+static struct check_row describe_dump(const struct dump *dump, bool duplicate) {
     struct check_row row = {.dump = dump, .file = base_name(dump->path), .state = "unusable", .duplicate = duplicate};
     if (!dump->header)
         return row;
-    row.state = state_of(dump);
+    row.state = state_name(dump);
     snprintf(row.format, sizeof row.format, "%u.%u", FORMAT_MAJOR_OF(dump->header->version),
              FORMAT_MINOR_OF(dump->header->version));
     for (uint32_t i = 0; i < dump->lane_count; i++) {
@@ -157,17 +157,17 @@ static size_t count_missing(const struct dump_set *set) {
     return missing;
 }
 
-static bool build(struct check *check) {
+static bool build_rows(struct check *check) {
     const struct dump_set *set = &check->set;
     check->rows = calloc(set->count + set->unusable_count + 1, sizeof *check->rows);
     if (!check->rows)
         return false;
     for (size_t i = 0; i < set->count; i++) {
-        check->rows[check->count++] = describe(set->dumps[i], set->duplicate[i]);
+        check->rows[check->count++] = describe_dump(set->dumps[i], set->duplicate[i]);
         losses_add(&check->losses, set->dumps[i]);
     }
     for (size_t i = 0; i < set->unusable_count; i++)
-        check->rows[check->count++] = describe(set->unusable[i], false);
+        check->rows[check->count++] = describe_dump(set->unusable[i], false);
     for (size_t i = 0; i < check->count; i++)
         check->problems += check->rows[i].dump->problems.count + check->rows[i].dump->problems.dropped;
     size_t missing = count_missing(set);
@@ -272,7 +272,7 @@ static int run(const struct options *options) {
     enum dump_set_result result = dump_set_open(options->arguments[0], &check.set);
     if (result != DUMP_SET_OK)
         return input_refuse(options->arguments[0], result, &check.set);
-    int code = build(&check) ? print(options, &check) : input_no_memory();
+    int code = build_rows(&check) ? print(options, &check) : input_no_memory();
     free(check.rows);
     dump_set_close(&check.set);
     return code;

@@ -46,7 +46,7 @@ static void say_item(const struct collect_item *item, const char *reason) {
     fputc('\n', stderr);
 }
 
-static int say(const struct collection *collection, const char *directory, bool remove) {
+static int say_collected(const struct collection *collection, const char *directory, bool remove) {
     size_t fetched = 0, used = 0, left = 0;
     for (size_t i = 0; i < collection->count; i++) {
         const struct collect_item *item = &collection->items[i];
@@ -83,7 +83,7 @@ static int collect(int directory, const char *shown, const struct collect_reques
         fprintf(stderr, ": %s\n", strerror(errno));
         code = EXIT_OUTPUT;
     } else if (collection.count > 0) {
-        code = say(&collection, shown, request->remove);
+        code = say_collected(&collection, shown, request->remove);
     } else {
         fputs("commtap-collect: nothing to fetch for ", stdout);
         escape_text(stdout, shown);

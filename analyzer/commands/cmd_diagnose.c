@@ -16,7 +16,7 @@
 #include "analyzer/render/table.h"
 #include "analyzer/cli/watch.h"
 
-static int complain(const char *what, const char *value) {
+static int refuse_value(const char *what, const char *value) {
     fprintf(stderr, "commtap diagnose: %s, not '%.64s'\n", what, value);
     return EXIT_USAGE;
 }
@@ -32,12 +32,12 @@ static int check_options(const struct options *options, double *wait) {
         for (int v = VERDICT_OK; v <= VERDICT_UNKNOWN; v++)
             known |= strcmp(what, verdict_name((enum verdict)v)) == 0;
         if (!known)
-            return complain("--fail-on takes info, warning, error or a verdict", what);
+            return refuse_value("--fail-on takes info, warning, error or a verdict", what);
     }
     char *end;
     *wait = strtod(seconds, &end);
     if (!isdigit((unsigned char)seconds[0]) || *end || *wait < 1 || *wait > 3600)
-        return complain("--wait takes seconds from 1 to 3600", seconds);
+        return refuse_value("--wait takes seconds from 1 to 3600", seconds);
     return EXIT_FINE;
 }
 

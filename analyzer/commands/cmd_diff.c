@@ -34,8 +34,8 @@ struct diff_run {
 };
 
 /* Sums of a run: of all calls, or of those on record in the time asked for. */
-static bool sum_up(const struct diff_run *run, const struct filter *filter, struct summary *summary, unsigned by,
-                   struct site_labels *labels) {
+static bool sum_up_run(const struct diff_run *run, const struct filter *filter, struct summary *summary, unsigned by,
+                       struct site_labels *labels) {
     const struct dump_set *set = &run->job.selected;
     return run->scope.limited ? summary_build_scope(summary, set, &run->scope, by, labels)
            : labels           ? summary_build_sites(summary, set, filter, by, labels)
@@ -45,11 +45,11 @@ static bool sum_up(const struct diff_run *run, const struct filter *filter, stru
 static bool build_sites(struct diff_run *run, const struct filter *filter) {
     run->labels = site_labels_new(run->symbols.symbols, &run->symbols.skip);
     return run->labels && symbols_want_all(run->symbols.symbols) && symbols_resolve(run->symbols.symbols) &&
-           sum_up(run, filter, &run->sites, SUMMARY_BY_SITE | SUMMARY_BY_OP, run->labels);
+           sum_up_run(run, filter, &run->sites, SUMMARY_BY_SITE | SUMMARY_BY_OP, run->labels);
 }
 
 /* Steps are of all operations: they are not compared where only some were asked for. Ranks left out have none. */
-static bool find_steps(struct diff_run *run, const struct selection *selection) {
+static bool find_run_steps(struct diff_run *run, const struct selection *selection) {
     const struct filter *filter = &selection->filter;
     if (filter->op || filter->comm)
         return true;
@@ -75,7 +75,7 @@ static int read_job(struct diff_run *run, const struct options *options, const s
         return code;
     bool done = common_clock_build(&run->clock, run->job.dumps, run->job.count) &&
                 scope_build(&run->scope, &run->job, &run->clock, filter, &selection->marker) &&
-                find_steps(run, selection) && sum_up(run, filter, &run->operations, SUMMARY_BY_DEFAULT, NULL) &&
+                find_run_steps(run, selection) && sum_up_run(run, filter, &run->operations, SUMMARY_BY_DEFAULT, NULL) &&
                 build_sites(run, filter);
     done = done && compare_add_steps(comparison, side, &run->steps) &&
            compare_add_summary(comparison, side, &run->operations, run->job.count) &&

@@ -26,7 +26,7 @@ struct readers {
     size_t documents[FORMATS]; /* that had something for the format */
 };
 
-static void complain(const char *file, const char *document, const char *text) {
+static void complain_of_file(const char *file, const char *document, const char *text) {
     fputs("commtap import: ", stderr);
     escape_text(stderr, file);
     if (document && strcmp(file, document) != 0) {
@@ -54,7 +54,7 @@ static int read_document(struct readers *readers, struct import_source *source, 
         const char *exceeded = readers->limits.exceeded;
         snprintf(text, sizeof text, "at byte %llu: %s", (unsigned long long)error.offset,
                  exceeded[0] ? exceeded : error.text);
-        complain(file, name, text);
+        complain_of_file(file, name, text);
         return EXIT_UNUSABLE;
     }
     bool known = false;
@@ -65,21 +65,21 @@ static int read_document(struct readers *readers, struct import_source *source, 
         }
     if (known)
         return EXIT_FINE;
-    complain(file, name, "nothing in it that can be imported");
+    complain_of_file(file, name, "nothing in it that can be imported");
     return EXIT_UNUSABLE;
 }
 
 static int read_file(struct readers *readers, const char *file) {
     struct import_source *source = source_open(file, &readers->limits);
     if (!source) {
-        complain(file, NULL, regular_file_error(errno));
+        complain_of_file(file, NULL, regular_file_error(errno));
         return EXIT_UNUSABLE;
     }
     int code = EXIT_FINE, next = 0;
     while (code == EXIT_FINE && (next = source_next(source)) > 0)
         code = read_document(readers, source, file);
     if (code == EXIT_FINE && next < 0) {
-        complain(file, source_document(source), source_error(source));
+        complain_of_file(file, source_document(source), source_error(source));
         code = EXIT_UNUSABLE;
     }
     source_close(source);
@@ -87,7 +87,7 @@ static int read_file(struct readers *readers, const char *file) {
 }
 
 /* The one format that all documents are of, or NULL after a message. */
-static const struct import_format *choose(const struct readers *readers, size_t *index) {
+static const struct import_format *choose_format(const struct readers *readers, size_t *index) {
     const struct import_format *chosen = NULL;
     for (size_t i = 0; i < FORMATS; i++) {
         if (readers->documents[i] == 0)
@@ -109,12 +109,12 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped)
     if (!trace_number(trace))
         return input_no_memory();
     if (mkdir(directory, 0777) != 0 && errno != EEXIST) {
-        complain(directory, NULL, strerror(errno));
+        complain_of_file(directory, NULL, strerror(errno));
         return EXIT_OUTPUT;
     }
     int written = write_dumps(trace, directory);
     if (written < 0) {
-        complain(directory, NULL, strerror(errno));
+        complain_of_file(directory, NULL, strerror(errno));
         return EXIT_OUTPUT;
     }
     printf("%d of %d ranks, %zu operations on %zu communicators, from: %s\n", written, (int)trace->world_size,
@@ -129,7 +129,7 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped)
 
 static int make_dumps(struct readers *readers, const struct options *options, const char *directory) {
     size_t index = 0, dropped = 0;
-    const struct import_format *format = choose(readers, &index);
+    const struct import_format *format = choose_format(readers, &index);
     struct trace trace = {0};
     if (!format)
         return EXIT_UNUSABLE;
@@ -142,7 +142,7 @@ static int make_dumps(struct readers *readers, const struct options *options, co
         refused = trace_time_problem(&trace);
     int code = EXIT_UNUSABLE;
     if (refused)
-        complain(options->argument_count == 1 ? options->arguments[0] : format->name, NULL, refused);
+        complain_of_file(options->argument_count == 1 ? options->arguments[0] : format->name, NULL, refused);
     else
         code = write_out(&trace, directory, dropped);
     trace_free(&trace);

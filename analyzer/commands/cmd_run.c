@@ -36,7 +36,7 @@ static const char *const knob_names[] = {
 };
 #define KNOB_NAMES (sizeof knob_names / sizeof *knob_names)
 
-static void print_notes(struct run_notes *notes) {
+static void print_run_notes(struct run_notes *notes) {
     for (size_t i = 0; i < notes->count; i++)
         fprintf(stderr, "commtap run: %s\n", notes->items[i]);
     run_notes_free(notes);
@@ -276,7 +276,7 @@ static void explain_nothing(const struct launched_job *job, char *const *argv) {
         stderr);
 }
 
-static void print_summary(const struct launched_job *job, const struct run_collection *found) {
+static void print_collected(const struct launched_job *job, const struct run_collection *found) {
     fprintf(stderr, "commtap: %zu dump%s in ", found->dumps, found->dumps == 1 ? "" : "s");
     print_quoted(job->shown);
     if (found->collected)
@@ -289,19 +289,19 @@ static void print_summary(const struct launched_job *job, const struct run_colle
 }
 
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
-static void finish(struct launched_job *job, char *const *argv) {
+static void finish_run(struct launched_job *job, char *const *argv) {
     const char *directory = run_settings_get(&job->settings, "COMMTAP_DIR");
     struct run_collection found = {0};
     if (!directory)
         directory = job->shown = run_recent_directory(job->started);
     if (!directory) {
-        print_notes(&job->notes);
+        print_run_notes(&job->notes);
         if (job->rank == 0)
             explain_nothing(job, argv);
         return;
     }
     bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
-    print_notes(&job->notes);
+    print_run_notes(&job->notes);
     if (job->rank > 0)
         return;
     if (readable && found.dumps + found.still_running + found.other_hosts == 0) {
@@ -309,7 +309,7 @@ static void finish(struct launched_job *job, char *const *argv) {
         if (job->made_directory)
             rmdir(directory);
     } else if (readable && job->rank < 0) {
-        print_summary(job, &found);
+        print_collected(job, &found);
     } else if (readable) {
         fputs("commtap: dumps are in ", stderr);
         print_quoted(job->shown);
@@ -319,12 +319,12 @@ static void finish(struct launched_job *job, char *const *argv) {
     }
 }
 
-static int run_command(struct launched_job *job, char **arguments) {
+static int run_words(struct launched_job *job, char **arguments) {
     enum run_launcher launcher = run_launcher_of(arguments[0]);
     char **argv = run_launcher_arguments(launcher, arguments, &job->settings, &job->notes);
     if (!argv)
         return out_of_memory();
-    print_notes(&job->notes);
+    print_run_notes(&job->notes);
     int start_errno;
     const char *directory = job->rank < 0 ? run_settings_get(&job->settings, "COMMTAP_DIR") : NULL;
     int code = run_child(argv, &job->settings, directory, &start_errno);
@@ -335,7 +335,7 @@ static int run_command(struct launched_job *job, char **arguments) {
             rmdir(run_settings_get(&job->settings, "COMMTAP_DIR"));
         return code;
     }
-    finish(job, arguments);
+    finish_run(job, arguments);
     return code;
 }
 
@@ -351,7 +351,7 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = prepare_directory(&job);
     if (code == EXIT_FINE)
-        code = run_command(&job, options->arguments);
+        code = run_words(&job, options->arguments);
     run_settings_free(&job.settings);
     run_notes_free(&job.notes);
     free(job.shown);

@@ -137,7 +137,8 @@ struct summary_input {
 };
 
 /* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
-static int build(struct summary *summary, const struct summary_input *part, unsigned by, struct site_labels *labels) {
+static int build_summary(struct summary *summary, const struct summary_input *part, unsigned by,
+                         struct site_labels *labels) {
     bool done = part->scope->limited ? summary_build_scope(summary, part->set, part->scope, by, labels)
                 : labels             ? summary_build_sites(summary, part->set, part->filter, by, labels)
                                      : summary_build(summary, part->set, part->filter, by);
@@ -151,7 +152,7 @@ static int build_by_site(struct summary *summary, const struct summary_input *pa
     if (code == EXIT_FINE) {
         struct site_labels *labels = site_labels_new(sites.symbols, &sites.skip);
         bool named = labels && symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols);
-        code = named ? build(summary, part, by, labels) : input_no_memory();
+        code = named ? build_summary(summary, part, by, labels) : input_no_memory();
         site_labels_free(labels);
     }
     call_sites_close(&sites);
@@ -198,7 +199,7 @@ static int add_transfers(struct summary *summary, const struct summary_input *pa
 static int summarise(const struct summary_input *part, const struct layout *layout) {
     struct summary summary;
     int code = layout->by & SUMMARY_BY_SITE ? build_by_site(&summary, part, layout->by)
-                                            : build(&summary, part, layout->by, NULL);
+                                            : build_summary(&summary, part, layout->by, NULL);
     if (code != EXIT_FINE)
         return code;
     if (option_given(part->options, "transfers"))
@@ -257,8 +258,8 @@ static void say_other_jobs(const struct job *job) {
                 job->dumps[0]->header->generation);
 }
 
-static int sum_up(const struct options *options, const struct selection *selection, const struct layout *layout,
-                  struct dump_set *set) {
+static int sum_up_dumps(const struct options *options, const struct selection *selection, const struct layout *layout,
+                        struct dump_set *set) {
     struct job job;
     struct selected_time time = {0};
     int code = selection_choose_job(&job, set, options, NULL);
@@ -291,7 +292,7 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = input_open(options->arguments[0], &set);
     if (code == EXIT_FINE) {
-        code = sum_up(options, &selection, &layout, &set);
+        code = sum_up_dumps(options, &selection, &layout, &set);
         dump_set_close(&set);
     }
     selection_free(&selection);

@@ -136,7 +136,7 @@ static size_t search(const struct and_or_graph *graph, uint32_t start, uint32_t 
 }
 
 /* Any cycle that following first targets from `start` runs into; its first nodes. */
-static size_t walk(const struct and_or_graph *graph, uint32_t start, uint32_t *seen, uint32_t *nodes) {
+static size_t walk_cycle(const struct and_or_graph *graph, uint32_t start, uint32_t *seen, uint32_t *nodes) {
     memset(seen, 0, graph->node_count * sizeof *seen);
     uint32_t at = start;
     for (; at != AND_OR_GRAPH_NO_NODE && !seen[at]; at = next_stuck(graph, at))
@@ -152,7 +152,7 @@ static size_t walk(const struct and_or_graph *graph, uint32_t start, uint32_t *s
 size_t and_or_graph_cycle(const struct and_or_graph *graph, uint32_t start, uint32_t *nodes, size_t capacity) {
     uint32_t starts[STARTS_MAX], *before = malloc(graph->node_count * sizeof *before);
     uint32_t *queue = malloc(graph->node_count * sizeof *queue), best_start = AND_OR_GRAPH_NO_NODE;
-    size_t best = SIZE_MAX, count = before && queue ? walk(graph, start, before, starts) : 0;
+    size_t best = SIZE_MAX, count = before && queue ? walk_cycle(graph, start, before, starts) : 0;
     for (size_t i = 0; i < count; i++) {
         size_t length = search(graph, starts[i], before, queue, best);
         if (length > 0) {

@@ -73,7 +73,7 @@ bool histories_differ(const struct progress *a, const struct progress *b, uint64
 
 /* ---- single collectives ---------------------------------------------------------------------- */
 
-static bool take_slot(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
+static bool read_slot(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
     for (uint32_t i = 0; i < dump->in_flight_count; i++) {
         const struct in_flight slot = dump->in_flight[i];
         if (slot.tid == 0 || slot.call == 0 || slot.call > UINT16_MAX || slot.comm != local || slot.seq != seq ||
@@ -105,7 +105,7 @@ static bool take_pending(const struct dump *dump, uint32_t local, uint64_t seq, 
     return false;
 }
 
-static bool take_record(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
+static bool read_record(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
         uint64_t last = l->end_ticket > RECORDS_LOOKED_AT ? l->end_ticket - RECORDS_LOOKED_AT : 0;
@@ -131,8 +131,8 @@ static bool take_record(const struct dump *dump, uint32_t local, uint64_t seq, s
 struct signature signature_of(const struct world *world, const struct membership *member, uint64_t seq) {
     const struct dump *dump = world->parties[member->party].dump;
     struct signature signature = {0};
-    if (!take_slot(dump, member->local, seq, &signature) && !take_pending(dump, member->local, seq, &signature) &&
-        !take_record(dump, member->local, seq, &signature))
+    if (!read_slot(dump, member->local, seq, &signature) && !take_pending(dump, member->local, seq, &signature) &&
+        !read_record(dump, member->local, seq, &signature))
         signature.call = NULL;
     return signature;
 }
@@ -363,7 +363,8 @@ static bool compare_current(struct mismatch *mismatch, struct world *world, stru
     return true;
 }
 
-static bool look_at(struct mismatch *mismatch, struct world *world, struct shared_communicator *communicator) {
+static bool look_at_communicator(struct mismatch *mismatch, struct world *world,
+                                 struct shared_communicator *communicator) {
     struct member_progress *histories = malloc(communicator->present_count * sizeof *histories);
     struct sided *sides = malloc(communicator->present_count * sizeof *sides);
     size_t count = 0;
@@ -384,7 +385,7 @@ bool desync_find(struct mismatch *mismatch, struct world *world) {
     for (uint32_t c = 0; done && c < world->communicator_count; c++) {
         struct shared_communicator *communicator = &world->communicators[c];
         if (communicator->kind == COMMUNICATOR_INTRA && communicator->present_count > 1)
-            done = look_at(mismatch, world, communicator);
+            done = look_at_communicator(mismatch, world, communicator);
     }
     return done;
 }

@@ -136,7 +136,7 @@ const struct stalled *held_before(const struct diagnosis *diagnosis, uint32_t pa
     return NULL;
 }
 
-static enum culprit_state state_of(const struct diagnosis *diagnosis, uint32_t party) {
+static enum culprit_state culprit_state_of(const struct diagnosis *diagnosis, uint32_t party) {
     enum doing doing = diagnosis->wait_for_graph.parties[party].doing;
     if ((doing == DOING_USER_CODE || doing == DOING_CALL) && held_before(diagnosis, party))
         return CULPRIT_BLOCKED;
@@ -279,7 +279,7 @@ static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool 
         const struct party_state *state = &diagnosis->wait_for_graph.parties[p];
         if (!sinks[p] || (dead && !is_dead(state)))
             continue;
-        add_culprit(diagnosis, p, state_of(diagnosis, p), BLAME_AWAITED);
+        add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
     }
 }
 
@@ -296,7 +296,7 @@ static void judge_the_rest(struct diagnosis *diagnosis) {
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : in_init > 0 ? VERDICT_HANG : VERDICT_OK;
     for (uint32_t p = 0; dead && p < diagnosis->world.party_count; p++)
         if (waits->parties[p].doing == DOING_GONE || (in_init > 0 && waits->parties[p].doing == DOING_UNKNOWN)) {
-            add_culprit(diagnosis, p, state_of(diagnosis, p), BLAME_AWAITED);
+            add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
         }
 }
 
@@ -307,7 +307,7 @@ static bool anybody_waits(const struct diagnosis *diagnosis) {
     return false;
 }
 
-static bool judge(struct diagnosis *diagnosis) {
+static bool judge_waits(struct diagnosis *diagnosis) {
     bool dead = false;
     if (!anybody_waits(diagnosis)) {
         judge_the_rest(diagnosis);
@@ -414,7 +414,7 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
         return false;
     if (request->moving_count > 0)
         judge_those_that_stand(diagnosis);
-    else if (!judge(diagnosis) || !weigh(diagnosis, request))
+    else if (!judge_waits(diagnosis) || !weigh(diagnosis, request))
         return false;
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);

@@ -175,7 +175,7 @@ static int64_t between_collectives_ns(const struct world *world, const struct wa
 }
 
 /* The most of both over those who wait, or as many of them as are looked at; -1 where there is nothing. */
-static int64_t find_usual(const struct wait_for_graph *waits) {
+static int64_t find_usual_wait(const struct wait_for_graph *waits) {
     size_t step = waits->count / COMPARED_MOST + 1;
     int64_t usual = -1;
     for (size_t i = 0; i < waits->count; i += step) {
@@ -217,7 +217,7 @@ static void find_oldest_init(struct standing *standing, const struct wait_for_gr
     }
 }
 
-static enum standing_kind kind_of(const struct standing *standing, int64_t slack_ns) {
+static enum standing_kind standing_kind_of(const struct standing *standing, int64_t slack_ns) {
     int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
     int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
     most = most > STANDING_LEAST_NS ? most : STANDING_LEAST_NS;
@@ -237,9 +237,9 @@ bool standing_find(struct standing *standing, const struct wait_for_graph *waits
     else
         find_oldest_init(standing, waits, lives);
     if (standing->party != NOBODY) {
-        standing->usual_ns = find_usual(waits);
+        standing->usual_ns = find_usual_wait(waits);
         standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
-        standing->kind = kind_of(standing, lives[standing->party].slack_ns);
+        standing->kind = standing_kind_of(standing, lives[standing->party].slack_ns);
     }
     free(lives);
     return true;

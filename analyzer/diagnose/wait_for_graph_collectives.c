@@ -40,7 +40,7 @@ static void add_missing(struct builder *b, struct stalled *stalled, unsigned sid
 }
 
 /* Marks who has come, by side and rank, and makes nodes for those who have not. */
-static void find_missing(struct builder *b, struct stalled *stalled) {
+static void find_missing_members(struct builder *b, struct stalled *stalled) {
     struct shared_communicator *communicator = stalled->communicator;
     for (unsigned side = 0; side < 2; side++) {
         if (!world_may_look_at(b->world, communicator->side_size[side]))
@@ -108,7 +108,7 @@ struct stalled *find_stalled(struct builder *b, struct shared_communicator *comm
     if (communicator->kind == COMMUNICATOR_INTER && o)
         find_root(stalled, o, world_membership(communicator, o->party));
     known->number = waits->stalled_count;
-    find_missing(b, stalled);
+    find_missing_members(b, stalled);
     return stalled;
 }
 

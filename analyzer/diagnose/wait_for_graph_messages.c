@@ -55,7 +55,7 @@ static bool may_be_over(struct builder *b, const struct operation *o, uint32_t p
     return other && message_may_be_over(b->world, me, other, theirs, o->tag, o->seq);
 }
 
-static uint64_t uid_of(const struct world *world, uint32_t party, uint32_t local) {
+static uint64_t uid_of_local(const struct world *world, uint32_t party, uint32_t local) {
     const struct shared_communicator *communicator = world_communicator(world, party, local);
     return communicator ? communicator->uid : 0;
 }
@@ -69,7 +69,7 @@ static uint32_t wait_for_transfer(struct builder *b, uint32_t partner) {
 uint32_t wait_for_message(struct builder *b, const struct operation *o) {
     if (o->peer == PEER_NULL)
         return b->free_node;
-    uint64_t uid = uid_of(b->world, o->party, o->local);
+    uint64_t uid = uid_of_local(b->world, o->party, o->local);
     if (o->peer == PEER_ANY) {
         if (!uid || pending_messages_match(&b->sends, o->party, NOBODY, uid, o->tag, SEQ_NONE) ||
             may_be_over(b, o, NOBODY, FLAG_SEND))
@@ -92,7 +92,7 @@ uint32_t wait_for_receiver(struct builder *b, const struct operation *o) {
     uint32_t to = world_peer(b->world, o->party, o->local, o->peer);
     if (to == NOBODY || (o->maybe_over && may_be_buffered(o)))
         return b->free_node;
-    uint64_t uid = uid_of(b->world, o->party, o->local);
+    uint64_t uid = uid_of_local(b->world, o->party, o->local);
     if (uid && pending_messages_match(&b->receives, o->party, to, uid, o->tag, o->seq))
         return wait_for_transfer(b, to);
     return may_be_over(b, o, to, FLAG_RECV) ? b->free_node : to;
@@ -112,7 +112,7 @@ uint32_t wait_for_operation(struct builder *b, const struct operation *o) {
 
 static void note_message(struct builder *b, uint32_t party, uint32_t local, int32_t peer, int32_t tag, uint32_t seq,
                          bool send) {
-    uint64_t uid = uid_of(b->world, party, local);
+    uint64_t uid = uid_of_local(b->world, party, local);
     uint32_t at = peer == PEER_ANY ? NOBODY : world_peer(b->world, party, local, peer);
     if (uid && (at != NOBODY || (peer == PEER_ANY && !send)))
         pending_messages_add(send ? &b->sends : &b->receives,

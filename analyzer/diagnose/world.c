@@ -81,7 +81,7 @@ static struct found *list_definitions(struct world *world, size_t *count) {
 }
 
 /* One communicator from all definitions of its uid, which begin at `found`. */
-static void join(struct world *world, const struct found *found, size_t count) {
+static void join_found(struct world *world, const struct found *found, size_t count) {
     struct shared_communicator *communicator = &world->communicators[world->communicator_count];
     const struct communicator_definition *first = local_of(world, &found[0].member)->definition;
     *communicator = (struct shared_communicator){.uid = found[0].uid, .name = "", .kind = first->kind};
@@ -127,7 +127,7 @@ bool world_build(struct world *world, const struct job *job, const enum process_
     for (size_t i = 0, end; done && i < count; i = end) {
         for (end = i + 1; end < count && found[end].uid == found[i].uid; end++)
             ;
-        join(world, &found[i], end - i);
+        join_found(world, &found[i], end - i);
     }
     world->memberships = all;
     free(found);

@@ -52,7 +52,7 @@ static double ns_of(int64_t ns) {
     return ns == STEP_UNKNOWN ? NAN : (double)ns;
 }
 
-static struct sums sum_up(const struct rank_steps *rank) {
+static struct sums sum_up_steps(const struct rank_steps *rank) {
     struct sums sums = {0};
     for (size_t i = 0; i < rank->count; i++) {
         const struct step *step = &rank->steps[i];
@@ -67,7 +67,7 @@ static struct sums sum_up(const struct rank_steps *rank) {
 }
 
 /* Share of the steps of those ranks that know it, in per cent; 0 where none does. */
-static double share_of(const struct sums *sums, size_t count, size_t offset) {
+static double share_of_steps(const struct sums *sums, size_t count, size_t offset) {
     double part = 0, length = 0;
     for (size_t r = 0; r < count; r++) {
         double own = *(const double *)((const char *)&sums[r] + offset);
@@ -144,8 +144,8 @@ static double worst_collective_share(const struct sums *sums, const struct steps
 
 static void add_shares(struct findings *findings, const struct sums *sums, const struct steps *steps,
                        const struct job *job, const uint32_t *stage_of, const struct advice_limits *limits) {
-    double communication = share_of(sums, steps->rank_count, offsetof(struct sums, communication));
-    double receive = share_of(sums, steps->rank_count, offsetof(struct sums, receive));
+    double communication = share_of_steps(sums, steps->rank_count, offsetof(struct sums, communication));
+    double receive = share_of_steps(sums, steps->rank_count, offsetof(struct sums, receive));
     if (communication > limits->communication)
         findings_add(findings, FINDING_STEP_COMMUNICATION,
                      "exposed communication takes %.0f %% of the steps (more than %.0f %% is worth a look): no "
@@ -177,7 +177,7 @@ void advice_add(struct findings *findings, const struct steps *steps, const stru
         return;
     }
     for (size_t r = 0; r < steps->rank_count; r++)
-        sums[r] = sum_up(&steps->ranks[r]);
+        sums[r] = sum_up_steps(&steps->ranks[r]);
     add_interval(findings, sums, steps, job, limits);
     add_shares(findings, sums, steps, job, stage_of, limits);
     free(sums);

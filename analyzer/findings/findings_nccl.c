@@ -65,7 +65,7 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void add_errors(struct findings *findings, const struct job *job, int32_t *ranks) {
+static void add_error_findings(struct findings *findings, const struct job *job, int32_t *ranks) {
     struct errors errors = {.job = job, .ranks = ranks};
     walk_rows(job, find_name, &errors);
     qsort(errors.names, errors.count, sizeof *errors.names, by_name);
@@ -202,6 +202,6 @@ void findings_add_nccl(struct findings *findings, const struct job *job) {
         return;
     }
     add_given_up(findings, job, ranks);
-    add_errors(findings, job, ranks);
+    add_error_findings(findings, job, ranks);
     free(ranks);
 }

@@ -119,7 +119,7 @@ static bool add_groups(struct flight *flight, json_t *groups) {
 }
 
 /* Elements of all tensors times the size of their type. */
-static uint64_t bytes_of(const json_t *sizes, const json_t *types, enum datatype_code *dtype) {
+static uint64_t tensor_bytes(const json_t *sizes, const json_t *types, enum datatype_code *dtype) {
     uint64_t sum = 0;
     for (size_t i = 0; i < json_array_size(sizes); i++) {
         const json_t *shape = json_array_get(sizes, i);
@@ -160,7 +160,7 @@ static int32_t partner_of(const char *name) {
     return arrow && isdigit((unsigned char)arrow[2]) ? (int32_t)(strtol(arrow + 2, NULL, 10) & 0xffffff) : -1;
 }
 
-static bool add_entry(struct flight *flight, const json_t *piece) {
+static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     const char *name = json_string_value(json_object_get(piece, "profiling_name"));
     const json_t *group = json_object_get(piece, "process_group");
     const char *group_name = json_string_value(json_is_array(group) ? json_array_get(group, 0) : group);
@@ -186,8 +186,8 @@ static bool add_entry(struct flight *flight, const json_t *piece) {
         .enter_ns = created,
         .leave_ns = created,
         .order = (uint64_t)number - 1,
-        .bytes = bytes_of(json_object_get(piece, output ? "output_sizes" : "input_sizes"),
-                          json_object_get(piece, output ? "output_dtypes" : "input_dtypes"), &dtype),
+        .bytes = tensor_bytes(json_object_get(piece, output ? "output_sizes" : "input_sizes"),
+                              json_object_get(piece, output ? "output_dtypes" : "input_dtypes"), &dtype),
         .peer = PEER_NONE,
         .tag = message ? 0 : TAG_NONE,
         .call = (uint16_t)call};
@@ -209,13 +209,13 @@ static bool piece(void *state, const char *key, const json_t *value) {
     if (strcmp(key, "entries") != 0)
         return true;
     flight->reading = true;
-    return add_entry(flight, value);
+    return add_trace_entry(flight, value);
 }
 
 /* ---- a rank ---------------------------------------------------------------------------------- */
 
 /* The number at the end of a name ("nccl_trace_rank_12", "rank3.json"), -1 = none. */
-static int32_t rank_of(const char *name) {
+static int32_t parse_rank(const char *name) {
     const char *base = strrchr(name, '/');
     base = base ? base + 1 : name;
     const char *dot = strstr(base, ".json");
@@ -267,7 +267,7 @@ static bool place_entry(struct flight *flight, const struct entry *entry, int32_
     return trace_add(&flight->trace, &event);
 }
 
-static bool add_rank(struct flight *flight, int32_t rank, const char *name) {
+static bool add_traced_rank(struct flight *flight, int32_t rank, const char *name) {
     int32_t world = rank + 1;
     for (size_t g = 0; g < flight->group_count; g++)
         for (uint32_t i = 0; i < flight->groups[g].count; i++)
@@ -289,9 +289,9 @@ static bool add_rank(struct flight *flight, int32_t rank, const char *name) {
 
 static bool document(void *state, const char *name) {
     struct flight *flight = state;
-    int32_t rank = rank_of(name);
+    int32_t rank = parse_rank(name);
     bool any = flight->reading && flight->count > 0 && rank >= 0 && rank < TRACE_RANKS_MOST;
-    if (any && !add_rank(flight, rank, name))
+    if (any && !add_traced_rank(flight, rank, name))
         flight->no_memory = true;
     forget_groups(flight);
     flight->count = 0;

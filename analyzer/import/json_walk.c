@@ -45,7 +45,7 @@ static void skip_blanks(struct walker *walker) {
 }
 
 /* Takes the next byte into the piece. */
-static bool keep(struct walker *walker) {
+static bool keep_piece(struct walker *walker) {
     if (walker->next < 0)
         return fail(walker, "the document ends too early");
     if (walker->length == LIMIT_VALUE_BYTES)
@@ -59,11 +59,11 @@ static bool keep(struct walker *walker) {
 
 static bool keep_string(struct walker *walker) {
     bool escaped = false;
-    if (!keep(walker))
+    if (!keep_piece(walker))
         return false;
     for (;;) {
         int byte = walker->next;
-        if (!keep(walker))
+        if (!keep_piece(walker))
             return false;
         if (!escaped && byte == '"')
             return true;
@@ -86,7 +86,7 @@ static bool keep_nested(struct walker *walker) {
             return fail(walker, "values are nested more than 512 deep");
         if (values > LIMIT_VALUES)
             return fail(walker, "one value holds more than 262144 others");
-        if (!keep(walker))
+        if (!keep_piece(walker))
             return false;
     } while (depth > 0);
     return true;
@@ -101,12 +101,12 @@ static bool keep_value(struct walker *walker) {
     if (walker->next == '"')
         return keep_string(walker);
     while (walker->next >= 0 && !isspace(walker->next) && !strchr(",]}", walker->next))
-        if (!keep(walker))
+        if (!keep_piece(walker))
             return false;
     return walker->length > 0 || fail(walker, "a value is missing");
 }
 
-static bool hand_out(struct walker *walker, const char *key) {
+static bool hand_out_piece(struct walker *walker, const char *key) {
     json_error_t error;
     json_t *piece = json_loadb(walker->piece, walker->length, JSON_DECODE_ANY, &error);
     if (!piece) {
@@ -141,7 +141,7 @@ static bool walk_array(struct walker *walker, const char *key) {
         return true;
     }
     for (int more = 1; more > 0;) {
-        if (!keep_value(walker) || !hand_out(walker, key))
+        if (!keep_value(walker) || !hand_out_piece(walker, key))
             return false;
         more = after_element(walker, ']');
         if (more < 0)
@@ -178,7 +178,7 @@ static bool walk_object(struct walker *walker) {
     for (int more = 1; more > 0;) {
         if (!walk_key(walker, key))
             return false;
-        bool done = walker->next == '[' ? walk_array(walker, key) : keep_value(walker) && hand_out(walker, key);
+        bool done = walker->next == '[' ? walk_array(walker, key) : keep_value(walker) && hand_out_piece(walker, key);
         if (!done)
             return false;
         more = after_element(walker, '}');

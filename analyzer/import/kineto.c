@@ -305,7 +305,8 @@ static const struct annotation *annotation_of(const struct rank_trace *rank, con
 }
 
 /* nccl-tests' bytes: where only the input is known, an all-gather's result is as many times as large. */
-static uint64_t bytes_of(const struct kernel *kernel, const struct annotation *annotation, int call, uint32_t size) {
+static uint64_t kernel_bytes(const struct kernel *kernel, const struct annotation *annotation, int call,
+                             uint32_t size) {
     uint64_t elements = kernel->elements, type = kernel->type_bytes, bytes;
     if (elements == UINT64_MAX && annotation) {
         elements = annotation->elements;
@@ -320,7 +321,7 @@ static uint64_t bytes_of(const struct kernel *kernel, const struct annotation *a
 }
 
 /* A group whose ranks are not told holds the world, if it is as large. */
-static size_t world_communicator(struct trace *trace, const char *group) {
+static size_t add_world(struct trace *trace, const char *group) {
     int32_t *members = malloc((size_t)trace->world_size * sizeof *members);
     if (!members)
         return SIZE_MAX;
@@ -338,7 +339,7 @@ static size_t communicator_of(struct kineto *kineto, struct trace *trace, const 
     if (*place == 0) {
         const struct trace_communicator *group = &kineto->groups.communicators[kernel->group];
         size_t made = group->size > 0 ? trace_communicator(trace, group->name, group->members, group->size)
-                                      : world_communicator(trace, group->name);
+                                      : add_world(trace, group->name);
         if (made == SIZE_MAX || !limits_ranks(trace->limits, trace->seen_count, trace->communicator_count))
             return SIZE_MAX;
         *place = (uint32_t)made + 1;
@@ -346,8 +347,8 @@ static size_t communicator_of(struct kineto *kineto, struct trace *trace, const 
     return *place - 1;
 }
 
-static bool add_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
-                          const struct kernel *kernel) {
+static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
+                                 const struct kernel *kernel) {
     const struct launch *launch = launch_of(rank, kernel);
     const struct annotation *annotation = annotation_of(rank, launch);
     int call = import_nccl_call(annotation ? annotation->name : kernel->name);
@@ -376,7 +377,7 @@ static bool add_operation(struct kineto *kineto, struct trace *trace, const stru
         .enter_ns = kernel->start_ns,
         .leave_ns = kernel->end_ns,
         .order = communicator->next_order++,
-        .bytes = bytes_of(kernel, annotation, call, communicator->size),
+        .bytes = kernel_bytes(kernel, annotation, call, communicator->size),
         .communicator = (uint32_t)index,
         .rank = rank->rank,
         .peer = PEER_NONE,
@@ -399,7 +400,7 @@ static const char *check_ranks(const struct kineto *kineto, const struct trace *
     return NULL;
 }
 
-static bool add_rank(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
+static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
     struct trace_rank *place = &trace->ranks[rank->rank];
     if (!trace_see_rank(trace, rank->rank))
         return false;
@@ -411,7 +412,7 @@ static bool add_rank(struct kineto *kineto, struct trace *trace, struct rank_tra
         qsort(rank->annotations.items, rank->annotations.count, sizeof *rank->annotations.items, compare_annotations);
     qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
     for (size_t k = 0; k < rank->kernels.count; k++)
-        if (!add_operation(kineto, trace, rank, &rank->kernels.items[k]))
+        if (!add_kernel_operation(kineto, trace, rank, &rank->kernels.items[k]))
             return false;
     return true;
 }
@@ -434,7 +435,7 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
     for (size_t i = 0; !refused && i < kineto->ranks.count; i++) {
         if (trace->ranks[kineto->ranks.items[i].rank].seen)
             return check_ranks(kineto, trace);
-        if (!add_rank(kineto, trace, &kineto->ranks.items[i]))
+        if (!add_rank_trace(kineto, trace, &kineto->ranks.items[i]))
             return strerror(ENOMEM);
     }
     *dropped = kineto->dropped;

@@ -73,7 +73,7 @@ uint64_t source_offset(const struct import_source *source) {
     return source->offset;
 }
 
-static bool fill(struct import_source *source) {
+static bool fill_buffer(struct import_source *source) {
     int got = gzread(source->file, source->buffer, BUFFER);
     source->at = 0;
     source->have = got > 0 ? (size_t)got : 0;
@@ -90,7 +90,7 @@ static bool fill(struct import_source *source) {
 }
 
 static int raw_byte(struct import_source *source) {
-    if (source->at == source->have && !fill(source))
+    if (source->at == source->have && !fill_buffer(source))
         return -1;
     return source->buffer[source->at++];
 }
@@ -111,7 +111,7 @@ int source_byte(struct import_source *source) {
 
 static bool skip(struct import_source *source, uint64_t bytes) {
     while (bytes > 0) {
-        if (source->at == source->have && !fill(source))
+        if (source->at == source->have && !fill_buffer(source))
             return false;
         size_t step = source->have - source->at;
         step = step < bytes ? step : (size_t)bytes;
@@ -124,7 +124,7 @@ static bool skip(struct import_source *source, uint64_t bytes) {
 /* The first block is looked at, not taken: zlib's buffer holds it either way. */
 static bool is_archive(struct import_source *source) {
     if (source->at == source->have)
-        fill(source);
+        fill_buffer(source);
     return source->have >= TAR_BLOCK && memcmp(source->buffer + TAR_MAGIC, "ustar", 5) == 0;
 }
 
@@ -144,7 +144,7 @@ static bool parse_size(const unsigned char *field, uint64_t *size) {
     return true;
 }
 
-static int read_header(struct import_source *source, unsigned char *block) {
+static int read_tar_header(struct import_source *source, unsigned char *block) {
     for (int i = 0; i < TAR_BLOCK; i++) {
         int byte = raw_byte(source);
         if (byte < 0) {
@@ -166,7 +166,7 @@ static int next_member(struct import_source *source) {
             return -1;
         }
         source->left = source->padding = 0;
-        int found = read_header(source, block);
+        int found = read_tar_header(source, block);
         if (found <= 0)
             return found;
         if (memcmp(block + TAR_MAGIC, "ustar", 5) != 0 || !parse_size(block + TAR_SIZE, &source->left)) {

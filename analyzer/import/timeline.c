@@ -121,7 +121,7 @@ static bool add_thread(struct imported_timeline *timeline, const json_t *piece) 
     return true;
 }
 
-static uint32_t call_of(const char *name) {
+static uint32_t call_named(const char *name) {
     uint32_t call = 0;
     while (call < OTHER_WORK && (!name || strcmp(calls[call].name, name) != 0))
         call++;
@@ -130,7 +130,7 @@ static uint32_t call_of(const char *name) {
 
 static bool add_item(struct imported_timeline *timeline, const json_t *piece, const json_t *arguments) {
     struct item item = {.step = json_integer_value(json_object_get(arguments, "step")),
-                        .call = call_of(json_string_value(json_object_get(piece, "name"))),
+                        .call = call_named(json_string_value(json_object_get(piece, "name"))),
                         .rank = -1};
     int64_t duration;
     if (!import_time(json_object_get(piece, "ts"), &item.start_ns) ||
@@ -289,7 +289,7 @@ struct ends {
 /* Work that ends within SLACK_NS after the start of what follows it had really ended by then; so had the communication
  * that work follows. Before that, entry is the last end of anything; of work, which nothing was trimmed from, only its
  * start. */
-static int64_t entry_of(const struct ends *ends, const struct item *item) {
+static int64_t entry_time(const struct ends *ends, const struct item *item) {
     bool work = item->call >= LOCAL_WORK;
     int64_t latest = item->start_ns + SLACK_NS < item->end_ns ? item->start_ns + SLACK_NS : item->end_ns - 1;
     const int64_t *near = work ? ends->all : ends->work;
@@ -311,7 +311,7 @@ static void rebuild_entries(struct item *items, size_t count, int64_t *room) {
     qsort(ends.all, ends.count, sizeof *room, compare_int64);
     qsort(ends.work, ends.work_count, sizeof *room, compare_int64);
     for (size_t i = 0; i < count; i++)
-        items[i].enter_ns = entry_of(&ends, &items[i]);
+        items[i].enter_ns = entry_time(&ends, &items[i]);
 }
 
 static const char *rebuild(struct imported_timeline *timeline) {
@@ -381,7 +381,7 @@ static size_t make_communicator(const struct imported_timeline *timeline, struct
 }
 
 /* Tells operations of one communicator apart: 2^16 of a kind in a step. Both ends of a message have the same. */
-static uint64_t order_of(const struct item *item, bool message) {
+static uint64_t item_order(const struct item *item, bool message) {
     return ((uint64_t)item->step << 24 | (message ? 0 : item->call)) << 16 | (item->seq & 0xffff);
 }
 
@@ -431,7 +431,7 @@ static bool make_events(struct imported_timeline *timeline, struct trace *trace)
         size_t communicator = communicator_of(timeline, trace, scope, item->rank, members, known);
         struct trace_event event = {.enter_ns = item->enter_ns,
                                     .leave_ns = item->end_ns,
-                                    .order = order_of(item, scope == SCOPE_NEXT || scope == SCOPE_PREVIOUS),
+                                    .order = item_order(item, scope == SCOPE_NEXT || scope == SCOPE_PREVIOUS),
                                     .bytes = BYTES_UNKNOWN,
                                     .communicator = (uint32_t)communicator,
                                     .rank = item->rank,

@@ -52,7 +52,7 @@ void trace_free(struct trace *trace) {
 }
 
 /* FNV-1a over what makes a communicator. */
-static uint64_t uid_of(const char *name, const int32_t *members, uint32_t size) {
+static uint64_t uid_of_members(const char *name, const int32_t *members, uint32_t size) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (const char *c = name; *c; c++)
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
@@ -100,7 +100,7 @@ static bool fill_communicator(struct trace_communicator *communicator, const int
 }
 
 size_t trace_communicator(struct trace *trace, const char *name, const int32_t *members, uint32_t size) {
-    uint64_t uid = uid_of(name, members, size);
+    uint64_t uid = uid_of_members(name, members, size);
     struct uid_key key = {uid};
     const struct communicator_number *known = numbers_find(&trace->numbers, &key);
     if (known)

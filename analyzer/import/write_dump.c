@@ -357,8 +357,8 @@ static bool is_message(const struct plan *plan, const struct trace_event *event)
     return class == CLASS_SEND || class == CLASS_RECV;
 }
 
-static void add_operation(struct operation_row *row, const struct plan *plan, const struct trace_event *event,
-                          bool device) {
+static void add_to_row(struct operation_row *row, const struct plan *plan, const struct trace_event *event,
+                       bool device) {
     row->version = 2;
     row->call = (uint16_t)(event->call + 1);
     row->source = device ? SOURCE_GPU_EVENT : plan->trace->device ? SOURCE_HOST : SOURCE_INFERRED;
@@ -387,7 +387,7 @@ static void fill_operations(const struct dump_image *image, const struct plan *p
                 continue;
             row += !before || compare_rows(&before, &sorted[i]) != 0;
             before = sorted[i];
-            add_operation(row, plan, sorted[i], pass == 1);
+            add_to_row(row, plan, sorted[i], pass == 1);
         }
     }
 }

@@ -14,7 +14,7 @@ static const char *value_of(const char *line, const char *key) {
     return NULL;
 }
 
-static int number_of(const char *line, const char *key, int most) {
+static int number_after(const char *line, const char *key, int most) {
     const char *value = value_of(line, key);
     long number = value ? strtol(value, NULL, 10) : -1;
     return number >= 0 && number <= most ? (int)number : -1;
@@ -41,8 +41,8 @@ static void read_death(const struct job *job, const char *line, bool sure, struc
         return;
     end->dead_known = true;
     end->sure = sure;
-    end->signal = number_of(line, "signal", 64);
-    end->status = number_of(line, "status", 255);
+    end->signal = number_after(line, "signal", 64);
+    end->status = number_after(line, "status", 255);
 }
 
 static void read_end(const char *line, struct job_end *end) {

@@ -24,7 +24,7 @@ static bool same_job(const struct dump *a, const struct dump *b) {
            a->header->generation == b->header->generation;
 }
 
-static size_t list_candidates(const struct dump_set *set, const char *run, struct job_candidate *candidates) {
+static size_t list_job_candidates(const struct dump_set *set, const char *run, struct job_candidate *candidates) {
     size_t count = 0;
     for (size_t i = 0; i < set->count; i++) {
         const struct dump *dump = set->dumps[i];
@@ -83,7 +83,7 @@ static void count_alternatives(struct job *job, const struct dump_set *set, cons
     job->others = set->count - chosen->count;
 }
 
-static enum rank_end end_of(const struct dump *dump, bool (*alive)(const struct dump *)) {
+static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const struct dump *)) {
     uint32_t state = dump->header->state;
     if (state & STATE_FINALISED)
         return END_FINALISED;
@@ -114,7 +114,7 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
             job->duplicates++;
             continue;
         }
-        job->ends[job->count] = end_of(dump, alive);
+        job->ends[job->count] = rank_end_of(dump, alive);
         job->dumps[job->count++] = dump;
         losses_add(&job->losses, dump);
         if (dump->header->world_size > job->ranks_expected)
@@ -133,7 +133,7 @@ enum {
     UNSEEN_MOST = 1 << 20, /* so are more ranks without a dump: each takes 100 bytes, of a claim of four */
 };
 
-static bool find_missing(struct job *job) {
+static bool find_missing_ranks(struct job *job) {
     if (job->ranks_expected > WORLD_MOST || job->ranks_expected > UNSEEN_MOST + (int64_t)job->count)
         job->ranks_expected = 0;
     size_t expected = job->ranks_expected > 0 ? (size_t)job->ranks_expected : 0;
@@ -160,7 +160,7 @@ int job_select(struct job *job, const struct dump_set *set, const char *run, boo
     struct job_candidate *candidates = calloc(set->count ? set->count : 1, sizeof *candidates);
     if (!candidates)
         return -2;
-    size_t count = list_candidates(set, run, candidates);
+    size_t count = list_job_candidates(set, run, candidates);
     const struct job_candidate *best = candidates;
     for (size_t i = 1; i < count; i++)
         if (is_better(set, candidates, count, &candidates[i], best))
@@ -168,7 +168,7 @@ int job_select(struct job *job, const struct dump_set *set, const char *run, boo
     int result = count == 0 ? -1 : 0;
     if (count > 0) {
         count_alternatives(job, set, candidates, count, best);
-        if (!take_dumps(job, set, best, alive) || !find_missing(job))
+        if (!take_dumps(job, set, best, alive) || !find_missing_ranks(job))
             result = -2;
     }
     free(candidates);
@@ -185,7 +185,7 @@ void job_free(struct job *job) {
 
 /* ---- span ------------------------------------------------------------------------------------ */
 
-static void note(const struct common_clock *clock, size_t dump, uint64_t ticks, int64_t *start, int64_t *end) {
+static void note_moment(const struct common_clock *clock, size_t dump, uint64_t ticks, int64_t *start, int64_t *end) {
     if (ticks == 0)
         return;
     int64_t when = to_common(clock, dump, ticks);
@@ -204,12 +204,12 @@ void job_span(const struct job *job, const struct common_clock *clock, int64_t *
                                     dump->header->finalise_ticks, dump->header->finalised_ticks,
                                     dump->header->exited_ticks};
         for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++)
-            note(clock, d, moments[i], start_ns, end_ns);
+            note_moment(clock, d, moments[i], start_ns, end_ns);
         for (uint32_t i = 0; i < dump->in_flight_count; i++) {
-            note(clock, d, dump->in_flight[i].call ? dump->in_flight[i].enter : 0, start_ns, end_ns);
-            note(clock, d, dump->in_flight[i].last_leave, start_ns, end_ns);
+            note_moment(clock, d, dump->in_flight[i].call ? dump->in_flight[i].enter : 0, start_ns, end_ns);
+            note_moment(clock, d, dump->in_flight[i].last_leave, start_ns, end_ns);
         }
         for (size_t i = 0; i < dump->anchor_count; i++)
-            note(clock, d, dump->anchors[i].ticks, start_ns, end_ns);
+            note_moment(clock, d, dump->anchors[i].ticks, start_ns, end_ns);
     }
 }

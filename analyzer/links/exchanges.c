@@ -78,7 +78,7 @@ static void thin_out(struct exchanges *exchanges, size_t most) {
     }
 }
 
-static void keep(struct exchanges *exchanges, const struct exchange_end *end) {
+static void keep_end(struct exchanges *exchanges, const struct exchange_end *end) {
     if (end->call > exchanges->limit)
         return;
     if (exchanges->count == exchanges->room) {
@@ -98,12 +98,12 @@ static void keep(struct exchanges *exchanges, const struct exchange_end *end) {
 static void close_call(struct exchanges *exchanges, uint32_t dump) {
     struct exchange_call *open = &exchanges->open[dump];
     if (open->any && open->operations > 0)
-        keep(exchanges,
-             &(struct exchange_end){
-                 .call = hash_of_call(dump, open->left),
-                 .from = UINT32_MAX,
-                 .to = UINT32_MAX,
-                 .operations = (uint16_t)(open->operations < OPERATIONS_MANY ? open->operations : OPERATIONS_MANY)});
+        keep_end(exchanges, &(struct exchange_end){.call = hash_of_call(dump, open->left),
+                                                   .from = UINT32_MAX,
+                                                   .to = UINT32_MAX,
+                                                   .operations = (uint16_t)(open->operations < OPERATIONS_MANY
+                                                                                ? open->operations
+                                                                                : OPERATIONS_MANY)});
     open->any = false;
 }
 
@@ -137,7 +137,7 @@ void exchanges_merge(struct exchanges *into, const struct exchanges *from) {
         drop_above(into);
     }
     for (size_t i = 0; i < from->count; i++)
-        keep(into, &from->ends[i]);
+        keep_end(into, &from->ends[i]);
 }
 
 /* ---- messages ------------------------------------------------------------------------------------------------ */
@@ -181,14 +181,14 @@ void exchanges_add(struct exchanges *exchanges, const struct match_message *mess
     end.slack = clamped(receive->leave - latest_begin(message, begin, receive->leave));
     end.after = clamped(receive->leave - done);
     end.flags = (uint8_t)(END_RECEIVE | (judged ? END_JUDGED : 0) | (receive_blocks ? END_SINGLE : 0));
-    keep(exchanges, &end);
+    keep_end(exchanges, &end);
     if (send_blocks)
         return;
     end.call = hash_of_call(message->from_dump, send->leave);
     end.slack = clamped(send->leave - latest_begin(message, begin, send->leave));
     end.after = clamped(send->leave - done);
     end.flags = 0;
-    keep(exchanges, &end);
+    keep_end(exchanges, &end);
 }
 
 /* ---- which one a call waited for ----------------------------------------------------------------------------- */
@@ -285,7 +285,7 @@ static void eliminate_all(struct exchanges *exchanges) {
 /* ---- pairs --------------------------------------------------------------------------------------------------- */
 
 /* Sorted by bound within the pair. */
-static void fill(const struct exchanges *exchanges, size_t from, size_t to, struct exchange_pair *pair) {
+static void fill_pair(const struct exchanges *exchanges, size_t from, size_t to, struct exchange_pair *pair) {
     uint32_t quantile = 0, seen = 0, alone = 0;
     double waited = 0, sampled = (double)exchanges->limit / (double)UINT64_MAX;
     for (size_t i = from; i < to; i++)
@@ -344,7 +344,7 @@ struct exchange_pair *exchanges_pairs(struct exchanges *exchanges, uint32_t leas
                                        .to = exchanges->ends[i].to,
                                        .size = exchanges->ends[i].size,
                                        .count = (uint32_t)judged};
-        fill(exchanges, i, end, pair);
+        fill_pair(exchanges, i, end, pair);
     }
     return pairs;
 }

@@ -161,7 +161,7 @@ struct cleared {
     uint32_t size;
 };
 
-static uint32_t host_of(const struct testing *t, const struct judged_group *group, uint32_t member) {
+static uint32_t member_host(const struct testing *t, const struct judged_group *group, uint32_t member) {
     return t->links->clock->host_of[group->communicator->dump_of[member]];
 }
 
@@ -170,7 +170,7 @@ static uint32_t list_hosts(struct testing *t, const struct judged_group *group, 
     uint32_t count = 0;
     t->stamp++;
     for (uint32_t i = 0; i < group->communicator->dump_count; i++) {
-        uint32_t host = host_of(t, group, i);
+        uint32_t host = member_host(t, group, i);
         if (t->stamps[host] == t->stamp)
             continue;
         t->stamps[host] = t->stamp;
@@ -315,7 +315,7 @@ static bool list_groups(struct testing *t, const bool *explained) {
             .error = log_bins_error(cell->bins, cell->count, 0.5, (double)cell->count / CORRELATED)};
         group->hosts = list_hosts(t, group, NULL, 0);
         for (uint32_t m = 0; m < communicator->dump_count; m++) { /* whatever their order */
-            uint64_t host = (host_of(t, group, m) + 1) * UINT64_C(0x9e3779b97f4a7c15);
+            uint64_t host = (member_host(t, group, m) + 1) * UINT64_C(0x9e3779b97f4a7c15);
             group->hosts_hash += (host ^ host >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
         }
     }
@@ -332,7 +332,8 @@ static int compare_suspects(const struct group_suspect *left, const struct group
     return left->b < right->b ? -1 : left->b > right->b;
 }
 
-static void note(struct testing *t, const struct judged_group *group, enum suspect_kind kind, uint32_t a, uint32_t b) {
+static void note_suspect(struct testing *t, const struct judged_group *group, enum suspect_kind kind, uint32_t a,
+                         uint32_t b) {
     struct group_suspect suspect = {kind, a, b};
     if (group->slow) {
         if (t->accused_count == t->accused_room) {
@@ -370,17 +371,17 @@ static void note_all(struct testing *t, const struct judged_group *group) {
     uint32_t count = list_hosts(t, group, hosts, PAIRS_OF_HOSTS);
     bool inside = count == 1;
     for (uint32_t i = 0; i < group->communicator->dump_count; i++) {
-        uint32_t dump = group->communicator->dump_of[i], host = host_of(t, group, i);
-        note(t, group, inside ? SUSPECT_NEIGHBOUR : SUSPECT_RANK, dump, dump);
-        note(t, group, inside ? SUSPECT_INSIDE : SUSPECT_HOST, host, host);
+        uint32_t dump = group->communicator->dump_of[i], host = member_host(t, group, i);
+        note_suspect(t, group, inside ? SUSPECT_NEIGHBOUR : SUSPECT_RANK, dump, dump);
+        note_suspect(t, group, inside ? SUSPECT_INSIDE : SUSPECT_HOST, host, host);
         if (group->fast)
             t->near[root_of(t->near, host)] = root_of(t->near, hosts[0]);
     }
     /* who talks to whom among more than two hosts is not known: that accuses all pairs, and clears none */
     for (uint32_t h = 0; h < count && count <= PAIRS_OF_HOSTS && (group->slow || count == 2); h++)
         for (uint32_t other = 0; other < h; other++)
-            note(t, group, SUSPECT_PAIR, hosts[other] < hosts[h] ? hosts[other] : hosts[h],
-                 hosts[other] < hosts[h] ? hosts[h] : hosts[other]);
+            note_suspect(t, group, SUSPECT_PAIR, hosts[other] < hosts[h] ? hosts[other] : hosts[h],
+                         hosts[other] < hosts[h] ? hosts[h] : hosts[other]);
 }
 
 static int compare_cleared(const void *a, const void *b) {
@@ -462,7 +463,7 @@ static void list_suspects(struct testing *t, size_t from, size_t to, size_t open
 }
 
 /* Adds what a slow communicator says, ln of the ratio too; it is explained then. */
-static void explain(struct judged_group *group, struct slow_group *found) {
+static void explain_group(struct judged_group *group, struct slow_group *found) {
     double extra = group->typical * (1 - exp(-group->apart));
     if (found->slow++ == 0 || group->cell->communicator < found->communicator)
         found->communicator = group->cell->communicator;
@@ -487,7 +488,7 @@ static bool find_alone(struct testing *t, struct slow_group *found) {
         uint32_t communicator = t->groups[i].cell->communicator;
         begin_found(t, found);
         found->suspects[found->suspect_count++] = (struct group_suspect){SUSPECT_MEMBERS, communicator, communicator};
-        explain(&t->groups[i], found);
+        explain_group(&t->groups[i], found);
         found->ratio = exp(found->ratio);
         return true;
     }
@@ -495,7 +496,7 @@ static bool find_alone(struct testing *t, struct slow_group *found) {
 }
 
 /* The suspect in most slow communicators, and those that cannot be told from it. False: none is left. */
-static bool find_next(struct testing *t, struct slow_group *found) {
+static bool find_next_suspect(struct testing *t, struct slow_group *found) {
     size_t most = 0, from = 0, to = 0;
     for (size_t i = 0, end; i < t->accused_count; i = end) {
         end = end_of_suspect(t, i);
@@ -512,7 +513,7 @@ static bool find_next(struct testing *t, struct slow_group *found) {
     list_suspects(t, from, to, most, found);
     for (size_t i = from; i < to; i++)
         if (t->groups[t->accused[i].group].slow)
-            explain(&t->groups[t->accused[i].group], found);
+            explain_group(&t->groups[t->accused[i].group], found);
     found->ratio = exp(found->ratio / (double)found->slow);
     return true;
 }
@@ -540,7 +541,7 @@ size_t group_links_judge(struct group_links *groups, const bool *explained, stru
             if (t.groups[i].slow || t.groups[i].fast)
                 note_all(&t, &t.groups[i]);
         clear_accused(&t);
-        while (count < most && find_next(&t, &found[count]))
+        while (count < most && find_next_suspect(&t, &found[count]))
             count++;
         qsort(found, count, sizeof *found, compare_found);
     }

@@ -103,7 +103,7 @@ static void compare_samples(struct sample *samples, size_t count) {
 }
 
 /* Joins the sizes of one link that have something to be compared with. Returns false where none has. */
-static bool join(const struct sample *samples, size_t count, struct link_bandwidth *link) {
+static bool join_samples(const struct sample *samples, size_t count, struct link_bandwidth *link) {
     double like = 0, typical = 0, like_typical = 0;
     *link = samples[0].link;
     link->messages = link->bytes = link->took_ns = 0;
@@ -134,8 +134,8 @@ static int compare_doubles(const void *a, const void *b) {
 }
 
 /* The links of one type of them differ by that much anyway: from the median distance to their median. */
-static double spread_of(const struct link_bandwidth *links, size_t count, const struct link_bandwidth *type,
-                        double *scratch) {
+static double spread_of_links(const struct link_bandwidth *links, size_t count, const struct link_bandwidth *type,
+                              double *scratch) {
     size_t like = 0;
     for (size_t i = 0; i < count; i++)
         if (links[i].steps == type->steps && links[i].between_hosts == type->between_hosts)
@@ -155,7 +155,7 @@ static bool widen_errors(struct link_bandwidth *links, size_t count) {
     for (size_t i = 0; scratch && i < count; i++) {
         bool steps = links[i].steps, between = links[i].between_hosts;
         if (!known[steps][between])
-            spreads[steps][between] = spread_of(links, count, &links[i], scratch);
+            spreads[steps][between] = spread_of_links(links, count, &links[i], scratch);
         known[steps][between] = true;
         links[i].error = hypot(links[i].error, spreads[steps][between]);
     }
@@ -181,7 +181,7 @@ struct link_bandwidth *link_bandwidths(const struct links *links, size_t *count,
             for (end = i; end < sample_count && samples[end].link.steps == samples[i].link.steps &&
                           compare_links(&samples[end], &samples[i]) == 0;)
                 end++;
-            *count += join(&samples[i], end - i, &found[*count]);
+            *count += join_samples(&samples[i], end - i, &found[*count]);
         }
         *no_memory |= !widen_errors(found, *count);
     }

@@ -120,8 +120,8 @@ static size_t end_of_group(const struct judging *j, size_t from, size_t used) {
 
 /* Takes each group's median out of the residuals, and notes it in effects[group] where asked. A group of one cannot
  * be judged. */
-static void level(struct judging *j, struct judged_link *cells, size_t count,
-                  uint64_t (*group)(const struct judged_link *), bool between_hosts, double *effects) {
+static void level_effects(struct judging *j, struct judged_link *cells, size_t count,
+                          uint64_t (*group)(const struct judged_link *), bool between_hosts, double *effects) {
     size_t used = sort_by(j, cells, count, group, between_hosts);
     for (size_t i = 0, end; i < used; i = end) {
         end = end_of_group(j, i, used);
@@ -139,7 +139,7 @@ static void level(struct judging *j, struct judged_link *cells, size_t count,
 
 /* How far pairs lie apart although none is slow: from the middle and from nine tenths of them, the larger of both, for
  * networks are not normal. `values` are sorted. */
-static double spread_of(double *values, size_t count, double room) {
+static double spread_of_values(double *values, size_t count, double room) {
     double middle = 1.4826 * median_of(values, count); /* of a normal distribution: its sd, as the next */
     double most = values[9 * (count - 1) / 10] / 1.645;
     double spread = room * (middle > most ? middle : most);
@@ -149,7 +149,7 @@ static double spread_of(double *values, size_t count, double room) {
 static double spread_of_cells(struct judging *j, const struct judged_link *cells, size_t count, double room) {
     for (size_t i = 0; i < count; i++)
         j->scratch[i] = fabs(cells[i].residual);
-    return spread_of(j->scratch, count, room);
+    return spread_of_values(j->scratch, count, room);
 }
 
 /* 1 less the chance that one of so many has that by chance. */
@@ -211,8 +211,8 @@ static void gather_hosts(struct judging *j) {
 }
 
 static void level_hosts(struct judging *j) {
-    level(j, j->hosts, j->host_cells, sender_group, true, j->effects[0]);
-    level(j, j->hosts, j->host_cells, receiver_group, true, j->effects[1]);
+    level_effects(j, j->hosts, j->host_cells, sender_group, true, j->effects[0]);
+    level_effects(j, j->hosts, j->host_cells, receiver_group, true, j->effects[1]);
 }
 
 static bool concerns(const struct judged_link *cell, uint32_t from, uint32_t to) {
@@ -225,7 +225,7 @@ static bool concerns(const struct judged_link *cell, uint32_t from, uint32_t to)
 
 /* Pairs of ranks between two hosts, or one (`from` and `to`) and all, are explained by them. Returns whether the clocks
  * can tell. */
-static bool explain(struct judging *j, uint32_t from, uint32_t to, double effect, struct slow_link *link) {
+static bool explain_link(struct judging *j, uint32_t from, uint32_t to, double effect, struct slow_link *link) {
     bool clear = true;
     for (size_t i = 0; i < j->count; i++) {
         struct judged_link *cell = &j->cells[i];
@@ -285,11 +285,11 @@ static void name_host(struct judging *j, uint32_t host, double between, size_t e
             error = j->hosts[i].error;
     link.confidence = confidence_of(effect, between, error, effects);
     link.layout = is_laid_out(j, host);
-    if (link.confidence >= CONFIDENCE_VERDICT && explain(j, host, host, effect, &link))
+    if (link.confidence >= CONFIDENCE_VERDICT && explain_link(j, host, host, effect, &link))
         j->found[j->found_count++] = link;
 }
 
-static void name_hosts(struct judging *j) {
+static void name_slow_hosts(struct judging *j) {
     size_t effects = 0, slow = 0;
     for (uint32_t h = 0; h < j->clock->host_count; h++) {
         for (unsigned way = 0; way < 2; way++)
@@ -300,7 +300,7 @@ static void name_hosts(struct judging *j) {
     size_t allowed = effects / 2 / FLAGGED_SHARE > 1 ? effects / 2 / FLAGGED_SHARE : 1;
     if (effects < (size_t)2 * HOSTS_MIN || slow > allowed)
         return;
-    double between = spread_of(j->scratch, effects, LEVELLED);
+    double between = spread_of_values(j->scratch, effects, LEVELLED);
     for (uint32_t h = 0; h < j->clock->host_count; h++)
         name_host(j, h, between, effects);
 }
@@ -341,7 +341,7 @@ static void name_host_pairs(struct judging *j) {
                                  .ratio = exp(effect),
                                  .confidence = confidence,
                                  .layout = root_of(j->near, cell->from) != root_of(j->near, cell->to)};
-        bool clear = explain(j, cell->from, cell->to, effect, &link);
+        bool clear = explain_link(j, cell->from, cell->to, effect, &link);
         if (clear)
             j->found[j->found_count++] = link;
     }
@@ -367,10 +367,10 @@ struct spreads {
 };
 
 static void level_ranks(struct judging *j) {
-    level(j, j->cells, j->count, from_host_group, true, NULL);
-    level(j, j->cells, j->count, to_host_group, true, NULL);
-    level(j, j->cells, j->count, sender_group, false, NULL);
-    level(j, j->cells, j->count, receiver_group, false, NULL);
+    level_effects(j, j->cells, j->count, from_host_group, true, NULL);
+    level_effects(j, j->cells, j->count, to_host_group, true, NULL);
+    level_effects(j, j->cells, j->count, sender_group, false, NULL);
+    level_effects(j, j->cells, j->count, receiver_group, false, NULL);
 }
 
 /* Whether a pair of ranks is slow beyond chance, the clocks' error and what its neighbours have. What has no neighbours
@@ -389,14 +389,14 @@ static bool is_slow_link(const struct judging *j, const struct judged_link *cell
 }
 
 /* Of the pairs within hosts, or of those between hosts. */
-static void name_ranks(struct judging *j, bool between_hosts, double own) {
+static void name_slow_ranks(struct judging *j, bool between_hosts, double own) {
     size_t before = j->found_count, pairs = 0;
     for (size_t i = 0; i < j->count; i++)
         if ((j->cells[i].from_host != j->cells[i].to_host) == between_hosts)
             j->scratch[pairs++] = fabs(j->cells[i].apart);
     if (pairs == 0)
         return;
-    struct spreads spreads = {own, pairs < LINK_PAIRS_MIN ? INFINITY : spread_of(j->scratch, pairs, LEVELLED)};
+    struct spreads spreads = {own, pairs < LINK_PAIRS_MIN ? INFINITY : spread_of_values(j->scratch, pairs, LEVELLED)};
     for (size_t i = 0; i < j->count; i++) {
         if ((j->cells[i].from_host != j->cells[i].to_host) != between_hosts)
             continue;
@@ -412,19 +412,19 @@ static void judge_size(struct judging *j) {
         j->near[h] = h;
         j->effects[0][h] = j->effects[1][h] = NAN;
     }
-    level(j, j->cells, j->count, class_group, false, NULL);
+    level_effects(j, j->cells, j->count, class_group, false, NULL);
     for (size_t i = 0; i < j->count; i++)
         j->cells[i].apart = j->cells[i].residual;
     gather_hosts(j);
     level_hosts(j);
     if (j->host_cells > 0) {
-        name_hosts(j);
+        name_slow_hosts(j);
         name_host_pairs(j);
     }
     level_ranks(j);
     double between = spread_of_cells(j, j->cells, j->count, LEVELLED);
-    name_ranks(j, false, between);
-    name_ranks(j, true, between);
+    name_slow_ranks(j, false, between);
+    name_slow_ranks(j, true, between);
 }
 
 /* ---- all sizes ------------------------------------------------------------------------------------------------ */

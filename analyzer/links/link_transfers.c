@@ -43,7 +43,7 @@ static uint64_t sum(uint64_t a, uint64_t b) {
 }
 
 /* Rows of several communicators between the same two ranks are one. */
-static size_t join(struct link_transfer *items, size_t count) {
+static size_t join_transfers(struct link_transfer *items, size_t count) {
     size_t kept = 0;
     qsort(items, count, sizeof *items, compare);
     for (size_t i = 0; i < count; i++) {
@@ -72,6 +72,6 @@ struct link_transfer *link_transfers_list(const struct match_directory *director
         for (uint32_t i = 0; i < directory->dumps[d]->transfer_count; i++)
             used += read_row(directory, d, &directory->dumps[d]->transfers[i], &items[used]);
     if (items)
-        *count = join(items, used);
+        *count = join_transfers(items, used);
     return items;
 }

@@ -66,8 +66,8 @@ static bool runs_are_sound(const struct member_run *runs, uint32_t count, uint32
     return members == size;
 }
 
-static void add_communicator(struct definition_walk *walk, const struct communicator_definition *definition,
-                             uint64_t offset) {
+static void define_communicator(struct definition_walk *walk, const struct communicator_definition *definition,
+                                uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (definition->size > world_limit(dump, definition) ||
         (definition->kind == COMMUNICATOR_INTER && definition->remote_size > GROUP_SIZE_MAX) ||
@@ -117,8 +117,8 @@ static void add_remote(struct definition_walk *walk, const struct remote_group_d
     slot->remote_runs = remote->run_count > 0 ? runs : NULL;
 }
 
-static void add_name(struct definition_walk *walk, const struct communicator_name_definition *definition,
-                     uint64_t offset) {
+static void define_name(struct definition_walk *walk, const struct communicator_name_definition *definition,
+                        uint64_t offset) {
     struct dump *dump = &walk->loaded->dump;
     if (definition->length > definition->head.bytes - sizeof *definition) {
         problem_add(dump, false, offset, "name of %u bytes in a definition of %u: ignored", definition->length,
@@ -192,13 +192,13 @@ static void add_definition(struct definition_walk *walk, const struct definition
     }
     switch (kind) {
     case DEFINITION_COMMUNICATOR:
-        add_communicator(walk, (const struct communicator_definition *)head, offset);
+        define_communicator(walk, (const struct communicator_definition *)head, offset);
         break;
     case DEFINITION_REMOTE_GROUP:
         add_remote(walk, (const struct remote_group_definition *)head, offset);
         break;
     case DEFINITION_COMMUNICATOR_NAME:
-        add_name(walk, (const struct communicator_name_definition *)head, offset);
+        define_name(walk, (const struct communicator_name_definition *)head, offset);
         break;
     case DEFINITION_COMMUNICATOR_FREED:
         add_freed(walk, (const struct communicator_freed_definition *)head, offset);

@@ -38,7 +38,7 @@ const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_STACKS_CUT] = OF_PROCESS(stacks_truncated, "call stacks are cut short"),
 };
 
-static void add(uint64_t *sum, uint64_t counter) {
+static void add_counter(uint64_t *sum, uint64_t counter) {
     *sum = counter < (uint64_t)INT64_MAX - *sum ? *sum + counter : INT64_MAX;
 }
 
@@ -46,9 +46,9 @@ void losses_add(struct loss_counts *counts, const struct dump *dump) {
     for (int kind = 0; kind < LOSS_KINDS; kind++) {
         size_t offset = loss_kinds[kind].offset;
         if (!loss_kinds[kind].of_lane)
-            add(&counts->of[kind], *(const uint64_t *)((const char *)&dump->header->losses + offset));
+            add_counter(&counts->of[kind], *(const uint64_t *)((const char *)&dump->header->losses + offset));
         for (uint32_t i = 0; loss_kinds[kind].of_lane && i < dump->lane_count; i++)
             if (dump->lanes[i].state)
-                add(&counts->of[kind], *(const uint64_t *)((const char *)dump->lanes[i].state + offset));
+                add_counter(&counts->of[kind], *(const uint64_t *)((const char *)dump->lanes[i].state + offset));
     }
 }

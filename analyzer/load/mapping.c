@@ -218,7 +218,7 @@ static bool share_file(struct mapping *mapping, int fd) {
     return true;
 }
 
-static bool open_file(struct mapping *mapping, int fd, char *reason, size_t reason_size) {
+static bool map_file(struct mapping *mapping, int fd, char *reason, size_t reason_size) {
     if (fd < 0 || fstat(fd, &mapping->opened) != 0)
         snprintf(reason, reason_size, "cannot open: %s", regular_file_error(errno));
     else if (mapping->opened.st_size == 0)
@@ -232,7 +232,7 @@ static bool open_file(struct mapping *mapping, int fd, char *reason, size_t reas
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size) {
     *mapping = (struct mapping){.way = way};
     int fd = regular_file_open(AT_FDCWD, path, 0);
-    bool done = open_file(mapping, fd, reason, reason_size);
+    bool done = map_file(mapping, fd, reason, reason_size);
     if (fd >= 0)
         close(fd);
     return done;

@@ -33,7 +33,7 @@ static void sort_names(struct names *names) {
         qsort(names->items, names->count, sizeof *names->items, compare_text);
 }
 
-static bool add_name(struct names *names, char *name) {
+static bool add_path_name(struct names *names, char *name) {
     if (!name || !grow_list(names->items, names->count)) {
         free(name);
         return false;
@@ -48,7 +48,7 @@ static void free_names(struct names *names) {
     free(names->items);
 }
 
-static char *join(const char *directory, const char *name) {
+static char *join_path(const char *directory, const char *name) {
     char *path;
     return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
 }
@@ -67,7 +67,7 @@ static enum dump_set_result list_directory(const char *directory, struct names *
         struct names *to = ends_with(entry->d_name, FORMAT_FILE_SUFFIX) ? dumps
                            : stub_is_one(entry->d_name)                 ? stubs
                                                                         : NULL;
-        if (to && !add_name(to, join(directory, entry->d_name)))
+        if (to && !add_path_name(to, join_path(directory, entry->d_name)))
             result = DUMP_SET_NO_MEMORY;
     }
     closedir(stream);
@@ -140,7 +140,7 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, struct n
             continue;
         const char *damage = stub_read(AT_FDCWD, stubs->items[i], &stub);
         if (!damage && is_here(&stub, here)) {
-            if (!add_name(staged, strdup(stub.path)))
+            if (!add_path_name(staged, strdup(stub.path)))
                 return false;
         } else if (!take_stub(&set->stubs[set->stub_count++], stubs->items[i], &stub, damage)) {
             set->stub_count--;
@@ -228,7 +228,7 @@ static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
 }
 
 /* What the files take in memory when they are read into it: holes take nothing. */
-static uint64_t bytes_of(const struct names *paths) {
+static uint64_t bytes_of_files(const struct names *paths) {
     uint64_t sum = 0;
     struct stat status;
     for (size_t i = 0; i < paths->count; i++)
@@ -258,7 +258,7 @@ static bool choose_way(struct opening *opening, const struct names *paths, size_
     if (paths->count <= mapped_most)
         return true;
     opening->open = dump_open_copied;
-    excess->bytes = bytes_of(paths);
+    excess->bytes = bytes_of_files(paths);
     excess->memory = memory_there_is();
     return excess->bytes <= excess->memory / 2;
 }
@@ -280,7 +280,7 @@ static enum dump_set_result open_paths(struct dump_set *set, struct names *paths
 /* Moves the names of `from` behind those of `to`. */
 static bool append_names(struct names *to, struct names *from) {
     while (from->count > 0)
-        if (!add_name(to, from->items[--from->count]))
+        if (!add_path_name(to, from->items[--from->count]))
             return false;
     return true;
 }

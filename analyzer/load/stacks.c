@@ -17,7 +17,7 @@ static uint64_t payload(const struct definition *head, size_t fixed) {
     return head->bytes - fixed;
 }
 
-static void refuse(struct loaded *loaded, const char *what, uint64_t offset) {
+static void refuse_definition(struct loaded *loaded, const char *what, uint64_t offset) {
     problem_add(&loaded->dump, false, offset, "%s does not fit its definition, or has no number: ignored", what);
 }
 
@@ -26,7 +26,7 @@ static bool add_stack(struct loaded *loaded, const struct stack_definition *defi
     struct dump *dump = &loaded->dump;
     if (definition->id == STACK_NONE ||
         definition->depth > payload(&definition->head, sizeof *definition) / sizeof definition->entries[0]) {
-        refuse(loaded, "a stack", offset);
+        refuse_definition(loaded, "a stack", offset);
         return true;
     }
     if (!grow_list(dump->stacks, dump->stack_count))
@@ -40,7 +40,7 @@ static bool add_code(struct loaded *loaded, const struct code_definition *defini
     struct dump *dump = &loaded->dump;
     if (definition->id == 0 ||
         (uint64_t)definition->name_bytes + definition->file_bytes > payload(&definition->head, sizeof *definition)) {
-        refuse(loaded, "a Python code object", offset);
+        refuse_definition(loaded, "a Python code object", offset);
         return true;
     }
     if (!grow_list(dump->codes, dump->code_count))
@@ -55,7 +55,7 @@ static bool add_code(struct loaded *loaded, const struct code_definition *defini
 static bool add_string(struct loaded *loaded, const struct string_definition *definition, uint64_t offset) {
     struct dump *dump = &loaded->dump;
     if (definition->id == 0 || definition->length > payload(&definition->head, sizeof *definition)) {
-        refuse(loaded, "a text", offset);
+        refuse_definition(loaded, "a text", offset);
         return true;
     }
     if (!grow_list(dump->strings, dump->string_count))
@@ -71,7 +71,7 @@ static bool add_module(struct loaded *loaded, const struct module_definition *de
     if (definition->start >= definition->end || definition->build_id_bytes > BUILD_ID_MAX ||
         (uint64_t)definition->build_id_bytes + definition->path_bytes >
             payload(&definition->head, sizeof *definition)) {
-        refuse(loaded, "a module", offset);
+        refuse_definition(loaded, "a module", offset);
         return true;
     }
     if (!grow_list(dump->modules, dump->module_count))

@@ -52,7 +52,7 @@ bool stub_dump_name(const char *name, char dump_name[STUB_NAME_BYTES]) {
 /* ---- contents -------------------------------------------------------------------------------- */
 
 /* Copies the value of `key`. False unless there is exactly one such line and it fits. */
-static bool take(const char *text, const char *key, char *value, size_t size) {
+static bool take_value(const char *text, const char *key, char *value, size_t size) {
     size_t length = strlen(key), found = 0;
     for (const char *line = text; *line; line += strcspn(line, "\n") + 1) {
         if (strncmp(line, key, length) != 0 || line[length] != '=')
@@ -68,7 +68,7 @@ static bool take(const char *text, const char *key, char *value, size_t size) {
 
 static bool take_number(const char *text, const char *key, int64_t least, int64_t most, int64_t *number) {
     char value[24], *end;
-    if (!take(text, key, value, sizeof value) || !*value)
+    if (!take_value(text, key, value, sizeof value) || !*value)
         return false;
     errno = 0;
     *number = strtoll(value, &end, 10);
@@ -90,15 +90,15 @@ static const char *judge_path(const struct stub *stub) {
 
 static const char *parse(struct stub *stub, const char *text) {
     int64_t rank = RANK_UNKNOWN;
-    bool named = take(text, "host", stub->host, sizeof stub->host);
-    bool pointed = take(text, "path", stub->path, sizeof stub->path);
+    bool named = take_value(text, "host", stub->host, sizeof stub->host);
+    bool pointed = take_value(text, "path", stub->path, sizeof stub->path);
     if (take_number(text, "rank", RANK_UNKNOWN, INT32_MAX, &rank))
         stub->rank = (int32_t)rank;
     else
         return "does not say one rank";
     if (!named || !stub->host[0])
         return "does not say one host";
-    if (!take(text, "boot_id", stub->boot_id, sizeof stub->boot_id) || strlen(stub->boot_id) != BOOT_ID_LENGTH ||
+    if (!take_value(text, "boot_id", stub->boot_id, sizeof stub->boot_id) || strlen(stub->boot_id) != BOOT_ID_LENGTH ||
         strspn(stub->boot_id, "0123456789abcdef-") != BOOT_ID_LENGTH)
         return "does not say one boot id";
     if (!take_number(text, "pid", 1, INT32_MAX, &stub->pid))

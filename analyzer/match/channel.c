@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t reach_of(uint32_t members) {
+static uint32_t reach_of_members(uint32_t members) {
     uint32_t reach = CHANNEL_REACH_MAX;
     while (reach > CHANNEL_REACH_MIN && (uint64_t)reach * members > CHANNEL_CELLS)
         reach /= 2;
@@ -17,7 +17,7 @@ static uint32_t reach_of(uint32_t members) {
 }
 
 void channel_init(struct channel *channel, const struct match_communicator *communicator) {
-    *channel = (struct channel){.communicator = communicator, .reach = reach_of(communicator->dump_count)};
+    *channel = (struct channel){.communicator = communicator, .reach = reach_of_members(communicator->dump_count)};
 }
 
 void channel_free(struct channel *channel) {

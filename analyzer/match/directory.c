@@ -49,7 +49,7 @@ static struct local_member make_member(const struct communicator_definition *def
                                  .local = local};
 }
 
-static size_t list_members(struct match_directory *directory, struct local_member *members) {
+static size_t list_local_members(struct match_directory *directory, struct local_member *members) {
     size_t count = 0;
     for (size_t d = 0; d < directory->dump_count; d++)
         for (uint32_t local = 0; local < directory->dumps[d]->communicator_count; local++) {
@@ -108,12 +108,12 @@ static bool add_communicator(struct match_directory *directory, const struct loc
 }
 
 static bool join_communicators(struct match_directory *directory) {
-    size_t count = list_members(directory, NULL);
+    size_t count = list_local_members(directory, NULL);
     struct local_member *members = malloc((count ? count : 1) * sizeof *members);
     directory->communicators = calloc(count ? count : 1, sizeof *directory->communicators);
     bool done = members && directory->communicators;
     if (done) {
-        list_members(directory, members);
+        list_local_members(directory, members);
         qsort(members, count, sizeof *members, compare_members);
     }
     for (size_t first = 0, end; done && first < count; first = end) {

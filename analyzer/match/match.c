@@ -155,7 +155,7 @@ static void complete(struct match_walk *walk, struct completion *completion, int
 }
 
 /* Hands over all completions of a lane. */
-static void settle(struct match_walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
+static void settle_lane(struct match_walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
     for (uint32_t i = 0; i < lane->count && !walk->failed; i++)
         complete(walk, &lane->completions[i], from, to, lane->passed > 1 || lane->overrun);
     lane->count = 0;
@@ -174,7 +174,7 @@ static bool pass(struct match_walk *walk, struct walk_lane *lane, int64_t leave)
     if (is_behind_its_wait(lane, leave))
         return false;
     if (lane->passed == DONES_MAX) {
-        settle(walk, lane, INT64_MAX, INT64_MIN);
+        settle_lane(walk, lane, INT64_MAX, INT64_MIN);
         lane->overrun = true;
     }
     lane->passed++;
@@ -314,7 +314,7 @@ static bool make_half(const struct match_walk *walk, const struct match_record *
     return true;
 }
 
-static void take_message(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+static void walk_message(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     struct message_half half;
     bool waited_for = item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED);
     if (item->record->peer == PEER_NULL) /* goes nowhere */
@@ -341,9 +341,9 @@ static void note_wait(struct match_walk *walk, const struct match_record *item, 
     if (class == CLASS_WAIT || class == CLASS_TEST) {
         lane->wait_from = to_common(walk->clock, item->dump, item->record->t0);
         lane->wait_to = to_common(walk->clock, item->dump, item->record->t1);
-        settle(walk, lane, lane->wait_from, lane->wait_to);
+        settle_lane(walk, lane, lane->wait_from, lane->wait_to);
     } else if (lane->passed > 0) {
-        settle(walk, lane, INT64_MAX, INT64_MIN);
+        settle_lane(walk, lane, INT64_MAX, INT64_MIN);
     }
 }
 
@@ -353,7 +353,7 @@ static bool is_outside(const struct match_walk *walk, size_t dump, const struct 
                              record_begin(walk->clock, dump, record) > sink->to_ns);
 }
 
-static void take_record(struct match_walk *walk, size_t dump, const struct record *record) {
+static void walk_record(struct match_walk *walk, size_t dump, const struct record *record) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
     struct walk_lane *lane = &walk->dumps[dump].lanes[record_stream_lane(stream)];
@@ -370,7 +370,7 @@ static void take_record(struct match_walk *walk, size_t dump, const struct recor
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, &item, lane, mine);
     else if ((record->flags & (FLAG_SEND | FLAG_RECV)) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
-        take_message(walk, &item, lane, mine);
+        walk_message(walk, &item, lane, mine);
     if (!mine)
         return;
     walk->totals.records++;
@@ -447,7 +447,7 @@ static unsigned walk_batch(struct match_walk *walk) {
     unsigned taken = 0;
     while (taken < BATCH && !walk->failed && (record = record_stream_next(stream)) != NULL) {
         if (!is_outside(walk, dump, record))
-            take_record(walk, dump, record);
+            walk_record(walk, dump, record);
         taken++;
     }
     walk->walked += taken;
@@ -456,7 +456,7 @@ static unsigned walk_batch(struct match_walk *walk) {
         walk->dumps[dump].front = front_of(walk, dump);
     } else {
         for (uint32_t l = 0; l < walk->owner.directory->dumps[dump]->lane_count; l++)
-            settle(walk, &walk->dumps[dump].lanes[l], INT64_MAX, INT64_MIN);
+            settle_lane(walk, &walk->dumps[dump].lanes[l], INT64_MAX, INT64_MIN);
         walk->heap[0] = walk->heap[--walk->heap_count];
     }
     if (walk->heap_count > 0)

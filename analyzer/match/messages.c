@@ -26,8 +26,8 @@ void messages_walked(struct messages *messages, uint64_t records, struct match_t
     messages->turn_at = records + messages->interval;
 }
 
-static void hand_out(const struct message_half *a, const struct message_half *b, const struct match_sink *sink,
-                     void *state, struct match_totals *totals) {
+static void hand_out_message(const struct message_half *a, const struct message_half *b, const struct match_sink *sink,
+                             void *state, struct match_totals *totals) {
     const struct message_half *send = a->send ? a : b, *receive = a->send ? b : a;
     totals->messages++;
     if (!sink->message)
@@ -54,7 +54,7 @@ static int meet(struct hash_table *table, const struct message_half *half, const
         return 0;
     if (other->send == half->send)
         return -1;
-    hand_out(other, half, sink, state, totals);
+    hand_out_message(other, half, sink, state, totals);
     halves_remove(table, &half->key);
     return 1;
 }

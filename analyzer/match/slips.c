@@ -90,8 +90,8 @@ static bool list_refusal(void *context, const struct match_directory *directory,
     return true;
 }
 
-static bool find_next(void *context, const struct match_directory *directory, size_t dump,
-                      const struct record *record) {
+static bool find_next_refusal(void *context, const struct match_directory *directory, size_t dump,
+                              const struct record *record) {
     struct refusals *refusals = context;
     if (!is_numbered(record))
         return true;
@@ -120,7 +120,7 @@ static bool list_refusals(struct refusals *refusals, const struct match_director
     refusals->items = malloc(REFUSALS_MAX * sizeof *refusals->items);
     if (!refusals->items || !each_record(directory, dump, refusals, list_refusal))
         return false;
-    if (refusals->count && !each_record(directory, dump, refusals, find_next))
+    if (refusals->count && !each_record(directory, dump, refusals, find_next_refusal))
         return false;
     qsort(refusals->items, refusals->count, sizeof *refusals->items, compare_refusals);
     return true;
@@ -172,8 +172,8 @@ static uint16_t said(const struct testimony *testimony, uint32_t seq) {
 /* ---- together -------------------------------------------------------------------------------- */
 
 /* The refusals of one dump on one communicator. */
-static bool judge(struct slips *slips, const struct refusal *refusals, size_t count,
-                  const struct testimony *testimony) {
+static bool judge_slips(struct slips *slips, const struct refusal *refusals, size_t count,
+                        const struct testimony *testimony) {
     uint32_t before = 0;
     for (size_t i = 0; i < count; i++) {
         const struct refusal *refusal = &refusals[i];
@@ -200,7 +200,7 @@ static bool judge_dump(struct slips *slips, const struct match_directory *direct
             continue;
         struct testimony testimony = {0};
         struct hearing hearing = {&testimony, items[i].place.communicator};
-        done = each_record(directory, witness, &hearing, hear) && judge(slips, items + i, end - i, &testimony);
+        done = each_record(directory, witness, &hearing, hear) && judge_slips(slips, items + i, end - i, &testimony);
         free(testimony.items);
     }
     return done;

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-static void advance(struct stream_lane *lane) {
+static void advance_lane(struct stream_lane *lane) {
     uint64_t expected = lane->ticket;
     lane->record = record_cursor_next(&lane->cursor);
     if (!lane->record) {
@@ -34,7 +34,7 @@ bool record_stream_begin(struct record_stream *stream, const struct dump *dump) 
             return false;
         stream->lane_count++;
         lane->lane = i;
-        advance(lane);
+        advance_lane(lane);
     }
     return true;
 }
@@ -46,7 +46,7 @@ void record_stream_end(struct record_stream *stream) {
     *stream = (struct record_stream){0};
 }
 
-static struct stream_lane *earliest(const struct record_stream *stream) {
+static struct stream_lane *earliest_lane(const struct record_stream *stream) {
     struct stream_lane *best = NULL;
     for (size_t i = 0; i < stream->lane_count; i++) {
         struct stream_lane *lane = &stream->lanes[i];
@@ -59,12 +59,12 @@ static struct stream_lane *earliest(const struct record_stream *stream) {
 const struct record *record_stream_next(struct record_stream *stream) {
     /* the record handed out last is dropped only now: the cursor's copy must stay valid until this call */
     if (stream->current)
-        advance(stream->current);
-    stream->current = stream->lane_count == 1 ? &stream->lanes[0] : earliest(stream);
+        advance_lane(stream->current);
+    stream->current = stream->lane_count == 1 ? &stream->lanes[0] : earliest_lane(stream);
     return stream->current ? stream->current->record : NULL;
 }
 
 uint64_t record_stream_front(const struct record_stream *stream) {
-    const struct stream_lane *lane = earliest(stream);
+    const struct stream_lane *lane = earliest_lane(stream);
     return lane ? lane->key : UINT64_MAX;
 }

@@ -112,7 +112,8 @@ struct call_subject {
     uint64_t uid;
 };
 
-static bool subject_of(const struct tree_build *build, uint16_t call, uint32_t comm, struct call_subject *subject) {
+static bool call_subject_of(const struct tree_build *build, uint16_t call, uint32_t comm,
+                            struct call_subject *subject) {
     const struct filter *filter = build->request->filter;
     *subject = (struct call_subject){.call = dump_call(build->dump, call)};
     const struct dump_communicator *own = dump_communicator(build->dump, comm);
@@ -140,7 +141,7 @@ static int compare_ranks(const void *a, const void *b) {
 }
 
 /* Members of an intercommunicator are those of both groups. 0 = not all of them are in this dump. */
-static size_t list_members(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
+static size_t list_ranks_of(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
     size_t count = dump_communicator_members(communicator, ranks, capacity);
     if (communicator->definition->kind != COMMUNICATOR_INTER)
         return count;
@@ -151,7 +152,8 @@ static size_t list_members(const struct dump_communicator *communicator, int32_t
 
 /* What is told of a communicator comes from the first dump that knows it; of dumps that contradict each other, how
  * many members there are and which ones comes from the same. */
-static bool describe(struct tree_build *build, struct call_entry *entry, const struct dump_communicator *communicator) {
+static bool describe_entry(struct tree_build *build, struct call_entry *entry,
+                           const struct dump_communicator *communicator) {
     struct call_tree *tree = build->tree;
     if (!communicator)
         return true;
@@ -169,7 +171,7 @@ static bool describe(struct tree_build *build, struct call_entry *entry, const s
     entry->ranks = malloc(size * sizeof *entry->ranks);
     if (!entry->ranks)
         return false;
-    entry->rank_count = (uint32_t)list_members(communicator, entry->ranks, size);
+    entry->rank_count = (uint32_t)list_ranks_of(communicator, entry->ranks, size);
     tree->ranks_listed += entry->rank_count;
     return true;
 }
@@ -182,8 +184,8 @@ static bool is_setup(const struct call_name *call) {
 }
 
 /* Index of the entry in node->entries, SIZE_MAX when memory is short. */
-static size_t entry_of(struct tree_build *build, struct call_node *node, const struct call_subject *subject,
-                       enum pass pass, bool inferred) {
+static size_t entry_index(struct tree_build *build, struct call_node *node, const struct call_subject *subject,
+                          enum pass pass, bool inferred) {
     size_t i = 0;
     while (i < node->entry_count && !same_entry(&node->entries[i], subject, pass, inferred))
         i++;
@@ -199,7 +201,7 @@ static size_t entry_of(struct tree_build *build, struct call_node *node, const s
                                                                  .comm = subject->uid,
                                                                  .comm_name = ""};
     }
-    return describe(build, &node->entries[i], subject->communicator) ? i : SIZE_MAX;
+    return describe_entry(build, &node->entries[i], subject->communicator) ? i : SIZE_MAX;
 }
 
 /* ---- destinations ---------------------------------------------------------------------------- */
@@ -228,10 +230,10 @@ static bool grow_table(struct tree_build *build) {
 }
 
 /* Finds the node and entry of calls that pass the filter. */
-static bool settle(struct tree_build *build, struct destination *destination) {
+static bool settle_destination(struct tree_build *build, struct destination *destination) {
     struct call_subject subject;
     const struct call_tree_request *request = build->request;
-    if (!subject_of(build, destination->call, destination->comm, &subject))
+    if (!call_subject_of(build, destination->call, destination->comm, &subject))
         return true;
     uint32_t stack = destination->stack;
     if (!frames_of(&build->frames, request->symbols, request->skip, build->d, stack))
@@ -244,7 +246,7 @@ static bool settle(struct tree_build *build, struct destination *destination) {
         return false;
     destination->node = node_of_frames(build);
     destination->entry =
-        destination->node ? entry_of(build, destination->node, &subject, pass, forward != STACK_NONE) : SIZE_MAX;
+        destination->node ? entry_index(build, destination->node, &subject, pass, forward != STACK_NONE) : SIZE_MAX;
     build->tree->passes |= pass != PASS_NONE;
     build->tree->enqueued |= subject.call->api == API_NCCL && subject.call->nonblocking;
     return destination->entry != SIZE_MAX;
@@ -259,7 +261,7 @@ static struct destination *destination_of(struct tree_build *build, uint32_t sta
         return slot;
     *slot = (struct destination){.used = true, .stack = stack, .comm = comm, .call = call};
     build->table_count++;
-    return settle(build, slot) ? slot : NULL;
+    return settle_destination(build, slot) ? slot : NULL;
 }
 
 static uint32_t local_comm(uint32_t comm_epoch) {
@@ -296,7 +298,7 @@ static bool add_calls(struct tree_build *build, uint32_t stack, uint32_t comm, u
     return true;
 }
 
-static bool add_lane(struct tree_build *build, const struct dump_lane *lane) {
+static bool add_lane_sites(struct tree_build *build, const struct dump_lane *lane) {
     bool device = lane->state->device == 1; /* its times are ns */
     if (lane->sites)
         build->tree->sites_lost += lane->state->sites_lost;
@@ -315,7 +317,7 @@ static bool add_lane(struct tree_build *build, const struct dump_lane *lane) {
 
 /* Operations that were posted and not seen complete are calls all the same; those without a stack are in no table of
  * sites either. */
-static bool add_pending(struct tree_build *build) {
+static bool add_pending_sites(struct tree_build *build) {
     for (uint32_t i = 0; i < build->dump->pending_count; i++) {
         struct pending pending;
         if (!pending_read(build->dump, &build->dump->pending[i], &pending) || pending.stack == STACK_NONE)
@@ -342,7 +344,7 @@ static int compare_destinations(const void *a, const void *b) {
 }
 
 /* The waits of a site are known for all its calls together: its entry with the most time has them. */
-static bool add_waits(struct tree_build *build) {
+static bool add_wait_sums(struct tree_build *build) {
     const struct destination **sorted = malloc((build->table_count + 1) * sizeof *sorted);
     size_t count = 0;
     for (size_t i = 0; sorted && i < build->table_size; i++)
@@ -373,7 +375,7 @@ static bool add_size(struct call_entry *entry, const struct record *record) {
     return true;
 }
 
-static bool add_record(struct tree_build *build, const struct destination *destination, const struct record *record) {
+static bool count_record(struct tree_build *build, const struct destination *destination, const struct record *record) {
     struct call_node *node = destination->node;
     if (build->records >= RECORDS_SHOWN_MAX) {
         build->tree->records_left_out++;
@@ -395,7 +397,7 @@ static bool add_record(struct tree_build *build, const struct destination *desti
     return true;
 }
 
-static bool take_record(struct tree_build *build, const struct record *record) {
+static bool place_record(struct tree_build *build, const struct record *record) {
     bool one_call =
         (record->kind == RECORD_CALL && !(record->flags & FLAG_RECEIVE_HALF)) || record->kind == RECORD_POST;
     bool shown = build->request->noise >= 3 && (one_call || record->kind == RECORD_DONE);
@@ -408,7 +410,7 @@ static bool take_record(struct tree_build *build, const struct record *record) {
         return true;
     if (one_call && !add_size(entry_at(destination), record))
         return false;
-    return !shown || add_record(build, destination, record);
+    return !shown || count_record(build, destination, record);
 }
 
 static bool add_records(struct tree_build *build) {
@@ -416,7 +418,7 @@ static bool add_records(struct tree_build *build) {
     bool enough_memory = true;
     scope_walk_begin(&walk, build->request->scope, build->dump, build->d);
     for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
-        enough_memory = take_record(build, record);
+        enough_memory = place_record(build, record);
     scope_walk_end(&walk);
     return enough_memory && !walk.no_memory;
 }
@@ -442,9 +444,9 @@ static bool take_recorded_call(void *context, const struct recorded_call *call) 
 
 static bool add_tables(struct tree_build *build) {
     for (uint32_t i = 0; i < build->dump->lane_count; i++)
-        if (build->dump->lanes[i].state && !add_lane(build, &build->dump->lanes[i]))
+        if (build->dump->lanes[i].state && !add_lane_sites(build, &build->dump->lanes[i]))
             return false;
-    return add_pending(build);
+    return add_pending_sites(build);
 }
 
 static void note_missing_launches(struct tree_build *build) {
@@ -453,7 +455,7 @@ static void note_missing_launches(struct tree_build *build) {
             build->tree->gpu_partial |= dump_lane_lost(build->dump, i) > 0;
 }
 
-static bool add_dump(struct tree_build *build, size_t d) {
+static bool add_dump_sites(struct tree_build *build, size_t d) {
     const struct call_tree_request *request = build->request;
     build->d = d;
     build->dump = request->job->dumps[d];
@@ -466,7 +468,7 @@ static bool add_dump(struct tree_build *build, size_t d) {
     if (enough_memory && (limited || gpu))
         enough_memory = recorded_calls(request->scope, build->dump, d, take_recorded_call, build);
     if (enough_memory && request->waits)
-        enough_memory = add_waits(build);
+        enough_memory = add_wait_sums(build);
     if (enough_memory && request->noise >= 1)
         enough_memory = add_records(build);
     note_missing_launches(build);
@@ -567,7 +569,7 @@ static bool sort_entries(struct call_node *node) {
 }
 
 /* Sums and sorts a node whose children are finished: frames.h bounds how deep stacks are. */
-static bool finish(struct call_node *node) {
+static bool finish_node(struct call_node *node) {
     if (!sort_entries(node))
         return false;
     for (size_t i = 0; i < node->entry_count; i++) {
@@ -580,7 +582,7 @@ static bool finish(struct call_node *node) {
             return false;
     }
     for (size_t i = 0; i < node->child_count; i++) {
-        if (!finish(node->children[i]))
+        if (!finish_node(node->children[i]))
             return false;
         add_sums(&node->sums, &node->children[i]->sums);
         for (size_t op = 0; op < node->children[i]->op_count; op++)
@@ -602,10 +604,10 @@ bool call_tree_build(struct call_tree *tree, const struct call_tree_request *req
     bool enough_memory = tree->root != NULL;
     for (size_t d = 0; enough_memory && d < request->job->count; d++)
         if (filter_rank(request->filter, request->job->dumps[d]->header->rank))
-            enough_memory = add_dump(&build, d);
+            enough_memory = add_dump_sites(&build, d);
     free(build.table);
     frames_free(&build.frames);
-    return enough_memory && finish(tree->root);
+    return enough_memory && finish_node(tree->root);
 }
 
 static void free_node(struct call_node *node) {

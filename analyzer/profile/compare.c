@@ -65,8 +65,8 @@ static void sort_samples(struct compared_side *side) {
         qsort(side->samples, side->sample_count, sizeof *side->samples, compare_samples);
 }
 
-static bool add_entry(struct comparison *comparison, int side, const struct summary_entry *entry, bool site,
-                      size_t ranks) {
+static bool add_compared(struct comparison *comparison, int side, const struct summary_entry *entry, bool site,
+                         size_t ranks) {
     struct compared_row key = {.kind = site ? COMPARED_SITE : COMPARED_OPERATION,
                                .op = entry->op,
                                .site = entry->site,
@@ -87,7 +87,7 @@ static bool add_entry(struct comparison *comparison, int side, const struct summ
 
 bool compare_add_summary(struct comparison *comparison, int side, const struct summary *summary, size_t ranks) {
     for (size_t i = 0; i < summary->count; i++)
-        if (!add_entry(comparison, side, &summary->entries[i], (summary->by & SUMMARY_BY_SITE) != 0, ranks))
+        if (!add_compared(comparison, side, &summary->entries[i], (summary->by & SUMMARY_BY_SITE) != 0, ranks))
             return false;
     return true;
 }
@@ -115,7 +115,7 @@ bool compare_add_steps(struct comparison *comparison, int side, const struct ste
 
 /* ---- the test -------------------------------------------------------------------------------- */
 
-static double weight_of(const struct compared_side *side) {
+static double weight_of_side(const struct compared_side *side) {
     double sum = 0;
     for (size_t i = 0; i < side->sample_count; i++)
         sum += (double)side->samples[i].count;
@@ -123,7 +123,7 @@ static double weight_of(const struct compared_side *side) {
 }
 
 double compare_chance(const struct compared_side *a, const struct compared_side *b) {
-    double weight_a = weight_of(a), weight_b = weight_of(b), n = a->observations, m = b->observations;
+    double weight_a = weight_of_side(a), weight_b = weight_of_side(b), n = a->observations, m = b->observations;
     if (weight_a <= 0 || weight_b <= 0 || n < OBSERVATIONS_MIN || m < OBSERVATIONS_MIN)
         return 1;
     double below = 0, above = 0, ties = 0; /* share of b passed; chance that a lies above b; sum of t^3 - t */
@@ -150,7 +150,7 @@ double compare_chance(const struct compared_side *a, const struct compared_side 
 
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
-static double change_of(const struct compared_row *row) {
+static double change_of_mean(const struct compared_row *row) {
     double a = compared_mean_ns(&row->sides[0]), b = compared_mean_ns(&row->sides[1]);
     return a > 0 && b >= 0 ? b / a - 1 : 0;
 }
@@ -158,13 +158,13 @@ static double change_of(const struct compared_row *row) {
 static enum compared_verdict verdict_of(const struct compared_row *row, double threshold) {
     if (row->sides[0].count == 0 || row->sides[1].count == 0)
         return row->sides[0].count == 0 ? COMPARED_ONLY_B : COMPARED_ONLY_A;
-    double change = change_of(row);
+    double change = change_of_mean(row);
     if (row->test.confidence < CONFIDENCE_VERDICT)
         return COMPARED_SAME;
     return change >= threshold ? COMPARED_SLOWER : 1 / (1 + change) - 1 >= threshold ? COMPARED_FASTER : COMPARED_SAME;
 }
 
-static int order_of(enum compared_verdict verdict) {
+static int verdict_order(enum compared_verdict verdict) {
     static const int order[] = {[COMPARED_SLOWER] = 0,
                                 [COMPARED_FASTER] = 1,
                                 [COMPARED_ONLY_B] = 2,
@@ -188,7 +188,7 @@ static int compare_rows(const void *a, const void *b) {
     const struct compared_row *left = a, *right = b;
     if (left->kind != right->kind)
         return left->kind < right->kind ? -1 : 1;
-    int order = order_of(left->verdict) - order_of(right->verdict);
+    int order = verdict_order(left->verdict) - verdict_order(right->verdict);
     if (order != 0)
         return order;
     double left_weight = weight_of_row(left), right_weight = weight_of_row(right);

@@ -59,7 +59,7 @@ static int find_passes(struct forward_backward_pairs *pairs, const struct symbol
     return needed;
 }
 
-static void push(struct forward_backward_pairs *pairs, const struct record *record) {
+static void push_forward(struct forward_backward_pairs *pairs, const struct record *record) {
     if (pairs->forward_count == FORWARDS_MAX) /* the oldest half will find no partner any more */
         memmove(pairs->forwards, pairs->forwards + FORWARDS_MAX / 2,
                 (pairs->forward_count -= FORWARDS_MAX / 2) * sizeof *pairs->forwards);
@@ -96,7 +96,7 @@ static bool pair(struct forward_backward_pairs *pairs, const struct record *reco
     return true;
 }
 
-static bool walk(struct forward_backward_pairs *pairs) {
+static bool walk_collectives(struct forward_backward_pairs *pairs) {
     struct record_stream stream;
     bool enough_memory = record_stream_begin(&stream, pairs->dump);
     for (const struct record *record; enough_memory && (record = record_stream_next(&stream));) {
@@ -104,7 +104,7 @@ static bool walk(struct forward_backward_pairs *pairs) {
             continue;
         enum pass_of_stack pass = pass_of(pairs, record->stack);
         if (pass == OF_FORWARD)
-            push(pairs, record);
+            push_forward(pairs, record);
         else if (pass == OF_BACKWARD)
             enough_memory = pair(pairs, record);
     }
@@ -121,7 +121,7 @@ struct forward_backward_pairs *forward_backward_pairs_new(const struct symbols *
     pairs->passes = calloc(pairs->dump->stack_count + 1, sizeof *pairs->passes);
     pairs->forwards = malloc(FORWARDS_MAX * sizeof *pairs->forwards);
     int needed = pairs->passes && pairs->forwards ? find_passes(pairs, symbols, skip, dump) : -1;
-    if (needed == 0 || (needed == 1 && walk(pairs)))
+    if (needed == 0 || (needed == 1 && walk_collectives(pairs)))
         return pairs;
     forward_backward_pairs_free(pairs);
     return NULL;

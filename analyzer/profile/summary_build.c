@@ -200,7 +200,8 @@ static int make_key(struct summary_build *build, const struct dump *dump, const 
 }
 
 /* What is told beside the key comes from the first dump that knows it. */
-static bool describe(struct summary_build *build, struct summary_group *group, const struct summary_subject *subject) {
+static bool describe_group(struct summary_build *build, struct summary_group *group,
+                           const struct summary_subject *subject) {
     struct summary_entry *entry = &group->entry;
     if (!entry->torch || !*entry->torch)
         entry->torch = intern(build->summary, subject->call && entry->op ? subject->call->torch : "");
@@ -283,7 +284,7 @@ bool summary_add_row(struct summary_build *build, const struct dump *dump, const
         return wanted == 0;
     struct summary_group *group = find_group(build, &key, true);
     struct row_reference *reference = in_file ? malloc(sizeof *reference) : NULL;
-    if (!group || (in_file && !reference) || !describe(build, group, &subject)) {
+    if (!group || (in_file && !reference) || !describe_group(build, group, &subject)) {
         free(reference);
         return false;
     }
@@ -307,7 +308,7 @@ bool summary_add_incomplete(struct summary_build *build, const struct dump *dump
     if (wanted <= 0)
         return wanted == 0;
     struct summary_group *group = find_group(build, &key, true);
-    if (!group || !describe(build, group, &subject))
+    if (!group || !describe_group(build, group, &subject))
         return false;
     group->entry.count++;
     group->entry.untimed++;
@@ -435,7 +436,7 @@ static int compare_entries(const void *a, const void *b) {
     return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-static bool finish(struct summary_build *build) {
+static bool finish_groups(struct summary_build *build) {
     struct summary *summary = build->summary;
     if (build->count > 0)
         qsort(build->groups, build->count, sizeof *build->groups, compare_entries);
@@ -472,7 +473,7 @@ static bool build_all(struct summary *summary, const struct dump_set *set, const
     *summary = (struct summary){.by = by};
     struct summary_build build = {.summary = summary, .filter = filter, .by = by, .labels = labels};
     bool enough_memory = scope ? summary_take_records(&build, set, scope) : summary_take_tables(&build, set);
-    enough_memory = enough_memory && finish(&build);
+    enough_memory = enough_memory && finish_groups(&build);
     free_build(&build);
     if (!enough_memory)
         summary_free(summary);

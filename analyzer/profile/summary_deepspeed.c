@@ -121,7 +121,7 @@ static bool add_latencies(struct collected *collected, const struct summary_entr
     return true;
 }
 
-static bool add_entry(struct deepspeed_build *build, const struct summary_entry *entry) {
+static bool add_logged(struct deepspeed_build *build, const struct summary_entry *entry) {
     struct deepspeed *log = build->log;
     uint64_t timed = entry->count - entry->untimed;
     bool host = entry->source == SOURCE_HOST;
@@ -248,7 +248,7 @@ static bool compare_with_least(struct deepspeed_build *build, struct join *join,
 }
 
 /* Walks one dump's joinable records: enters them, or compares them where `compare`. */
-static bool walk(struct deepspeed_build *build, struct join *join, size_t d, bool compare) {
+static bool walk_dump(struct deepspeed_build *build, struct join *join, size_t d, bool compare) {
     const struct dump *dump = build->set->dumps[d];
     struct scope_walk walk;
     bool enough_memory = true;
@@ -280,8 +280,8 @@ static bool add_stragglers(struct deepspeed_build *build, size_t own) {
     bool enough_memory = join.table != NULL;
     for (size_t i = 0; i < build->set->count && enough_memory; i++)
         if (!build->set->duplicate[i])
-            enough_memory = walk(build, &join, i, false);
-    enough_memory = enough_memory && walk(build, &join, own, true);
+            enough_memory = walk_dump(build, &join, i, false);
+    enough_memory = enough_memory && walk_dump(build, &join, own, true);
     free(join.table);
     return enough_memory;
 }
@@ -345,7 +345,7 @@ static size_t own_dump(const struct dump_set *set, const struct filter *filter) 
 }
 
 /* REALTIME ns of the last of the moments that a dump's header knows. */
-static int64_t end_of(const struct dump *dump) {
+static int64_t last_moment_of(const struct dump *dump) {
     const struct dump_header *header = dump->header;
     const uint64_t moments[] = {header->activated_ticks, header->initialised_ticks, header->finalised_ticks,
                                 header->exited_ticks};
@@ -356,7 +356,7 @@ static int64_t end_of(const struct dump *dump) {
 }
 
 /* The summary of one dump alone: the others count as duplicates. */
-static bool summarise(const struct deepspeed_build *build, size_t own) {
+static bool summarise_row(const struct deepspeed_build *build, size_t own) {
     struct summary *summary = &build->log->summary;
     struct dump_set alone = *build->set;
     alone.duplicate = malloc(alone.count * sizeof *alone.duplicate);
@@ -378,12 +378,12 @@ bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const st
         return true;
     log->rank = set->dumps[own]->header->rank;
     log->world_size = set->dumps[own]->header->world_size;
-    log->ended_realtime_s = end_of(set->dumps[own]) / 1000000000;
-    if (!summarise(&build, own))
+    log->ended_realtime_s = last_moment_of(set->dumps[own]) / 1000000000;
+    if (!summarise_row(&build, own))
         return false;
     bool enough_memory = true;
     for (size_t i = 0; i < log->summary.count && enough_memory; i++)
-        enough_memory = add_entry(&build, &log->summary.entries[i]);
+        enough_memory = add_logged(&build, &log->summary.entries[i]);
     enough_memory = enough_memory && add_stragglers(&build, own);
     for (size_t i = 0; i < log->count; i++)
         average(&log->rows[i], &build.collected[i], log->world_size);

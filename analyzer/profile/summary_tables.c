@@ -97,7 +97,7 @@ static bool records_can_tell(const struct summary_build *build, const struct dum
     return records <= SUMMARY_SAMPLES_MAX;
 }
 
-static bool add_times(struct summary_build *build, const struct dump *dump, size_t d) {
+static bool add_time_samples(struct summary_build *build, const struct dump *dump, size_t d) {
     struct scope_walk walk;
     bool enough_memory = summary_enter(build, dump, d);
     scope_walk_begin(&walk, NULL, dump, d);
@@ -134,6 +134,6 @@ bool summary_take_tables(struct summary_build *build, const struct dump_set *set
     if (enough_memory && records_can_tell(build, set))
         for (size_t d = 0; d < set->count && enough_memory; d++)
             if (summary_counts(build, set, d))
-                enough_memory = add_times(build, set->dumps[d], d);
+                enough_memory = add_time_samples(build, set->dumps[d], d);
     return enough_memory;
 }

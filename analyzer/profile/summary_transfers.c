@@ -10,8 +10,8 @@ static bool is_device(const struct summary_entry *entry) {
     return entry->source == SOURCE_GPU_EVENT || entry->source == SOURCE_IN_KERNEL;
 }
 
-static bool is_same(const struct summary_entry *entry, const struct transfer *row,
-                    const struct match_directory *directory) {
+static bool is_row_of(const struct summary_entry *entry, const struct transfer *row,
+                      const struct match_directory *directory) {
     return entry->bytes == row->bytes && entry->size_class == row->size_class && entry->has_comm &&
            entry->comm == directory->communicators[row->communicator].uid && is_device(entry) == row->device &&
            entry->op && strcmp(entry->op, directory->calls[row->call].name->name) == 0;
@@ -37,7 +37,7 @@ void summary_add_transfers(struct summary *summary, const struct transfers *tran
     for (size_t i = 0; i < transfers->size; i++) {
         const struct transfer *row = &transfers->slots[i];
         for (size_t e = 0; row->members > 0 && e < summary->count; e++)
-            if (is_same(&summary->entries[e], row, directory)) {
+            if (is_row_of(&summary->entries[e], row, directory)) {
                 fill_in(&summary->entries[e], row, directory);
                 break;
             }
@@ -48,8 +48,8 @@ static void take_instance(void *state, const struct match_instance *instance) {
     waits_add(state, instance);
 }
 
-static bool walk(struct waits *sum, const struct common_clock *clock, const struct match_directory *directory,
-                 unsigned workers) {
+static bool walk_instances(struct waits *sum, const struct common_clock *clock, const struct match_directory *directory,
+                           unsigned workers) {
     const struct match_sink sink = {.instance = take_instance};
     struct waits waits[MATCH_WORKERS_MAX] = {0};
     void *states[MATCH_WORKERS_MAX];
@@ -74,7 +74,7 @@ bool summary_measure_transfers(struct summary *summary, struct dump *const *dump
     struct match_directory directory = {0};
     struct waits waits = {0};
     bool done = common_clock_build(&clock, dumps, count) && match_directory_build(&directory, dumps, count) &&
-                walk(&waits, &clock, &directory, workers);
+                walk_instances(&waits, &clock, &directory, workers);
     if (done)
         summary_add_transfers(summary, &waits.transfers, &directory);
     waits_free(&waits);

@@ -93,7 +93,7 @@ static json_t *passes_to_json(const struct call_node *node, bool waits) {
     return passes;
 }
 
-static json_t *ranks_to_json(const struct call_entry *entry) {
+static json_t *entry_ranks_to_json(const struct call_entry *entry) {
     if (!entry->ranks)
         return json_null();
     json_t *ranks = json_array();
@@ -123,7 +123,7 @@ static json_t *entry_to_json(const struct call_entry *entry, bool waits) {
                   text_or_null(api_name(entry->api)), "pass", text_or_null(pass_name(entry->pass)), "inferred",
                   entry->inferred || entry->pass != PASS_NONE, "comm", entry->has_comm ? json_string(uid) : json_null(),
                   "comm_name", text_or_null(entry->comm_name), "comm_size",
-                  entry->comm_size ? json_integer(entry->comm_size) : json_null(), "ranks", ranks_to_json(entry),
+                  entry->comm_size ? json_integer(entry->comm_size) : json_null(), "ranks", entry_ranks_to_json(entry),
                   "sizes", sizes_to_json(entry));
     if (object && more)
         json_object_update(object, more);

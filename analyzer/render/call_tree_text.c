@@ -66,7 +66,7 @@ static void add_text(char *text, size_t size, const char *more) {
 }
 
 /* ": 0-3,7" after the number of ranks. */
-static void say_ranks(char *text, size_t size, const struct call_entry *entry) {
+static void say_entry_ranks(char *text, size_t size, const struct call_entry *entry) {
     char part[48];
     if (entry->comm_size == 0)
         return;
@@ -90,7 +90,7 @@ static void say_ranks(char *text, size_t size, const struct call_entry *entry) {
     add_text(text, size, ")");
 }
 
-static void say_communicator(char *text, size_t size, const struct call_entry *entry) {
+static void say_entry_communicator(char *text, size_t size, const struct call_entry *entry) {
     if (!entry->has_comm)
         snprintf(text, size, "no communicator");
     else if (entry->comm_name[0])
@@ -98,7 +98,7 @@ static void say_communicator(char *text, size_t size, const struct call_entry *e
     else
         snprintf(text, size, "communicator %016" PRIx64, entry->comm);
     if (entry->has_comm)
-        say_ranks(text, size, entry);
+        say_entry_ranks(text, size, entry);
 }
 
 static void print_sizes(struct page *page, size_t indent, const struct call_entry *entry) {
@@ -145,7 +145,7 @@ static void print_details(struct page *page, size_t indent, const struct call_no
         char text[LABEL], count[32];
         if (entry->pass != op->pass || strcmp(entry->op, op->op) != 0)
             continue;
-        say_communicator(text, sizeof text, entry);
+        say_entry_communicator(text, sizeof text, entry);
         snprintf(count, sizeof count, ": %" PRIu64, entry->sums.count);
         add_text(text, sizeof text, count);
         line(page, LINE_DETAIL, indent, text, NULL, entry->inferred ? "paired with the forward pass: inferred" : NULL);

@@ -92,7 +92,7 @@ static json_t *rank_number(const struct straggler_analysis *analysis, size_t dum
     return rank >= 0 ? json_integer(rank) : json_null();
 }
 
-static json_t *ranks_to_json(const struct straggler_analysis *analysis) {
+static json_t *path_ranks_to_json(const struct straggler_analysis *analysis) {
     const struct delay_costs *costs = &analysis->delay_costs;
     json_t *array = json_array();
     for (size_t d = 0; array && d < analysis->directory->dump_count; d++) {
@@ -106,7 +106,7 @@ static json_t *ranks_to_json(const struct straggler_analysis *analysis) {
 }
 
 /* The keys that a site has in all and on each rank. */
-static json_t *sums_to_json(const struct critical_path_sums *sums) {
+static json_t *path_sums_to_json(const struct critical_path_sums *sums) {
     return json_pack("{s:f, s:f, s:f, s:f, s:f, s:f}", "seconds", seconds_of(critical_path_sums_path(sums)),
                      "work_seconds", seconds_of(sums->path_before), "communication_seconds",
                      seconds_of(sums->path_inside), "caused_seconds", seconds_of(critical_path_sums_delay_cost(sums)),
@@ -114,10 +114,10 @@ static json_t *sums_to_json(const struct critical_path_sums *sums) {
                      seconds_of(sums->delay_cost_inside));
 }
 
-static json_t *site_to_json(const struct straggler_analysis *analysis, const struct critical_path_site *site) {
-    json_t *object = sums_to_json(&site->sums), *ranks = json_array();
+static json_t *path_site_to_json(const struct straggler_analysis *analysis, const struct critical_path_site *site) {
+    json_t *object = path_sums_to_json(&site->sums), *ranks = json_array();
     for (size_t i = 0; i < site->row_count; i++) {
-        json_t *row = sums_to_json(&site->rows[i].sums);
+        json_t *row = path_sums_to_json(&site->rows[i].sums);
         json_object_set_new(row, "rank", rank_number(analysis, site->rows[i].dump));
         json_array_append_new(ranks, row);
     }
@@ -135,10 +135,11 @@ json_t *critical_path_to_json(const struct straggler_analysis *analysis, const s
     bool known = costs->path_pieces > 0;
     json_t *array = json_array();
     for (size_t i = 0; array && i < sites->count; i++)
-        json_array_append_new(array, site_to_json(analysis, &sites->items[i]));
+        json_array_append_new(array, path_site_to_json(analysis, &sites->items[i]));
     return json_pack("{s:o, s:o, s:o, s:b, s:f, s:o, s:o}", "seconds",
                      known ? json_real(seconds_of(path_length(costs))) : json_null(), "from_seconds",
                      known ? json_real(seconds_of(costs->from_ns - start_ns)) : json_null(), "to_seconds",
                      known ? json_real(seconds_of(costs->to_ns - start_ns)) : json_null(), "partial", costs->partial,
-                     "waits_seconds", seconds_of(costs->waits_ns), "ranks", ranks_to_json(analysis), "sites", array);
+                     "waits_seconds", seconds_of(costs->waits_ns), "ranks", path_ranks_to_json(analysis), "sites",
+                     array);
 }

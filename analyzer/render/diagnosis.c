@@ -15,7 +15,7 @@
 
 enum { TARGETS_SHOWN = 64 };
 
-static json_t *rank_of(const struct diagnosis *diagnosis, uint32_t party) {
+static json_t *party_rank(const struct diagnosis *diagnosis, uint32_t party) {
     int32_t rank = diagnosis->world.parties[party].rank;
     return rank >= 0 ? json_integer(rank) : json_null();
 }
@@ -66,7 +66,7 @@ static json_t *wait_to_json(const struct diagnosis *diagnosis, const struct wait
     int32_t ranks[TARGETS_SHOWN];
     size_t count = wait_targets(diagnosis, wait, ranks, TARGETS_SHOWN);
     bool tagged = !wait->collective && wait->tag != TAG_NONE && wait->tag != TAG_ANY && wait->peer != PEER_NONE;
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "rank", rank_of(diagnosis, wait->party), "waits_for",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "rank", party_rank(diagnosis, wait->party), "waits_for",
                      ranks_to_json(ranks, count), "op", escape_json(wait->call->name), "tag",
                      tagged ? json_integer(wait->tag) : json_null(), "comm", uid_to_json(wait->communicator), "seq",
                      wait->collective ? json_integer(wait->seq) : json_null());
@@ -106,7 +106,7 @@ static json_t *culprits_to_json(const struct diagnosis *diagnosis, const struct 
         const struct culprit_text *words = &told->culprits[i];
         const struct dump *dump = diagnosis->world.parties[culprit->party].dump;
         json_array_append_new(array,
-                              json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "rank", rank_of(diagnosis, culprit->party),
+                              json_pack("{s:o, s:o, s:o, s:s, s:o, s:o}", "rank", party_rank(diagnosis, culprit->party),
                                         "host", dump && dump->host[0] ? escape_json(dump->host) : json_null(), "pid",
                                         dump ? json_integer(dump->header->pid) : json_null(), "state",
                                         culprit_state_name(culprit->state), "where",
@@ -120,7 +120,7 @@ static json_t *side_to_json(const struct diagnosis *diagnosis, const uint32_t *p
                             const struct signature *signature, const char *site) {
     json_t *ranks = json_array();
     for (size_t i = 0; ranks && i < count; i++)
-        json_array_append_new(ranks, rank_of(diagnosis, parties[i]));
+        json_array_append_new(ranks, party_rank(diagnosis, parties[i]));
     bool known = signature->call != NULL;
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "ranks", ranks, "op",
                      known ? escape_json(signature->call->name) : json_null(), "bytes",
@@ -149,7 +149,7 @@ static json_t *standing_to_json(const struct diagnosis *diagnosis) {
     if (standing->kind == STANDING_NONE)
         return json_null();
     return json_pack("{s:s, s:o, s:o, s:f, s:o, s:b}", "kind", kinds[standing->kind], "rank",
-                     rank_of(diagnosis, standing->party), "op",
+                     party_rank(diagnosis, standing->party), "op",
                      standing->call ? escape_json(standing->call->name) : json_null(), "seconds",
                      (double)standing->age_ns / 1e9, "usual_seconds",
                      standing->usual_ns < 0 ? json_null() : json_real((double)standing->usual_ns / 1e9), "end_known",

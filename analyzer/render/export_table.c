@@ -37,7 +37,7 @@ static struct cell world_rank(const struct dump_communicator *communicator, int3
     return rank >= 0 ? cell_integer(rank) : cell_unknown();
 }
 
-static const struct call_name *call_of(const struct export_row *row) {
+static const struct call_name *row_call(const struct export_row *row) {
     return dump_call(row->dump, row->call);
 }
 
@@ -81,8 +81,8 @@ VALUE(generation, cell_unsigned(row->dump->header->generation))
 VALUE(rank, row->dump->header->rank == RANK_UNKNOWN ? cell_unknown() : cell_integer(row->dump->header->rank))
 VALUE(host, cell_text(row->dump->host))
 VALUE(lane, cell_unsigned(row->lane))
-VALUE(api, call_of(row) && api_name(call_of(row)->api) ? cell_text(api_name(call_of(row)->api)) : cell_unknown())
-VALUE(op, call_of(row) ? cell_text(call_of(row)->name) : cell_unknown())
+VALUE(api, row_call(row) && api_name(row_call(row)->api) ? cell_text(api_name(row_call(row)->api)) : cell_unknown())
+VALUE(op, row_call(row) ? cell_text(row_call(row)->name) : cell_unknown())
 VALUE(comm, row->communicator ? cell_hex(DEFINITION->uid) : cell_unknown())
 VALUE(comm_name, row->communicator && row->communicator->name[0] ? cell_text(row->communicator->name) : cell_unknown())
 VALUE(comm_size, row->communicator ? cell_unsigned(DEFINITION->size) : cell_unknown())

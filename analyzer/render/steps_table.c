@@ -61,7 +61,7 @@ const struct column step_columns[] = {
 };
 /* clang-format on */
 
-static void add(int64_t *sum, int64_t value) {
+static void add_known(int64_t *sum, int64_t value) {
     *sum = *sum == STEP_UNKNOWN || value == STEP_UNKNOWN ? STEP_UNKNOWN : add_ns(*sum, value);
 }
 
@@ -71,17 +71,17 @@ static void add_step(struct step_row *row, const struct step *step, int64_t job_
         row->start_ns = start;
     row->count++;
     row->sum.operations += step->operations;
-    add(&row->sum.end_ns, length);
-    add(&row->sum.comm_ns, step->comm_ns);
-    add(&row->sum.first_ns, step->first_ns);
-    add(&row->sum.sync_ns, step->sync_ns);
-    add(&row->sum.tail_ns, step->tail_ns);
-    add(&row->sum.receive_alone_ns, step->receive_alone_ns);
-    add(&row->sum.communication_alone_ns, step->communication_alone_ns);
-    add(&row->sum.collective_alone_ns, step->collective_alone_ns);
-    add(&row->sum.idle_ns, step->idle_ns);
+    add_known(&row->sum.end_ns, length);
+    add_known(&row->sum.comm_ns, step->comm_ns);
+    add_known(&row->sum.first_ns, step->first_ns);
+    add_known(&row->sum.sync_ns, step->sync_ns);
+    add_known(&row->sum.tail_ns, step->tail_ns);
+    add_known(&row->sum.receive_alone_ns, step->receive_alone_ns);
+    add_known(&row->sum.communication_alone_ns, step->communication_alone_ns);
+    add_known(&row->sum.collective_alone_ns, step->collective_alone_ns);
+    add_known(&row->sum.idle_ns, step->idle_ns);
     if (step->wait_ns != STEP_UNKNOWN) {
-        add(&row->sum.wait_ns, step->wait_ns);
+        add_known(&row->sum.wait_ns, step->wait_ns);
         row->wait_steps++;
     }
     if (length > row->longest_ns)

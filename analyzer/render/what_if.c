@@ -12,7 +12,7 @@
 #define SAME_GAIN 0.03 /* what the replay itself is off by in jobs whose mended time is known */
 enum { LINE = 512 };
 
-static json_t *site_to_json(const struct straggler_analysis *analysis, const struct what_if_site *site) {
+static json_t *what_if_site_to_json(const struct straggler_analysis *analysis, const struct what_if_site *site) {
     const char *label = findings_what_if_site(analysis, site);
     int32_t rank = analysis->clock->dumps[site->dump]->header->rank;
     return json_pack("{s:o, s:o, s:o, s:f, s:f}", "site", label ? escape_json(label) : json_null(), "op",
@@ -27,7 +27,7 @@ json_t *what_if_to_json(const struct straggler_analysis *analysis) {
         return json_null();
     json_t *sites = json_array();
     for (size_t i = 0; i < what_if->site_count; i++)
-        json_array_append_new(sites, site_to_json(analysis, &what_if->sites[i]));
+        json_array_append_new(sites, what_if_site_to_json(analysis, &what_if->sites[i]));
     bool shared = what_if->worst_workers_share >= 0;
     return json_pack("{s:f, s:o, s:o, s:f, s:b, s:o}", "slowdown", what_if->slowdown, "worst_workers_share",
                      shared ? json_real(what_if->worst_workers_share) : json_null(), "worst_workers",
@@ -39,7 +39,7 @@ bool what_if_matters(const struct what_if *what_if) {
     return what_if->known && (what_if->slowdown >= MATTERS || what_if->site_count > 0);
 }
 
-static void print_line(FILE *stream, const char *text) {
+static void print_sentence(FILE *stream, const char *text) {
     fputs("  ", stream);
     print_wrapped(stream, text, 2, 4);
 }
@@ -72,7 +72,7 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
             text, sizeof text,
             "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest)",
             site->speedup, where, rank);
-    print_line(stream, text);
+    print_sentence(stream, text);
 }
 
 void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
@@ -85,12 +85,12 @@ void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
                  100 * what_if->worst_workers_share);
     snprintf(text, sizeof text, "%.2f times as fast if the same work and transfers took every rank the mean time%s",
              what_if->slowdown, of_that);
-    print_line(stream, text);
+    print_sentence(stream, text);
     for (size_t i = 0; i < what_if->site_count; i++)
         print_site(stream, analysis, &what_if->sites[i]);
     if (what_if->partial) {
         snprintf(text, sizeof text, "(from the last %.1f s only: there are too many events for all of it)",
                  seconds_of(what_if->to_ns - what_if->from_ns));
-        print_line(stream, text);
+        print_sentence(stream, text);
     }
 }

@@ -144,7 +144,7 @@ static bool node_kind(const struct match_record *item, const struct call_name *c
     return call->call_class != CLASS_OTHER || call->api == API_TRACE;
 }
 
-static uint32_t signature_of(const struct replay_build *build, const struct match_record *item) {
+static uint32_t node_signature(const struct replay_build *build, const struct match_record *item) {
     struct match_place place = match_place_of(build->directory, item->dump, item->record->comm);
     uint32_t members = place.communicator == NOWHERE ? 0 : build->directory->communicators[place.communicator].size;
     uint32_t hash = mix(0, build->directory->calls[item->call].base);
@@ -179,7 +179,7 @@ static bool add_node(struct replay_build *build, struct dump_nodes *history, str
 }
 
 /* Collectives on the reference communicator number the segments: each ends a segment of the same number on all. */
-static void pass_reference(struct replay_build *build, const struct match_record *item) {
+static void pass_segment(struct replay_build *build, const struct match_record *item) {
     const struct record *record = item->record;
     if (record->comm == build->reference[item->dump] && (record->flags & FLAG_COLLECTIVE) &&
         !(record->flags & (FLAG_STARTED | FLAG_CAPTURED)) && record->seq != SEQ_NONE && record->comm != COMM_NONE)
@@ -196,16 +196,16 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     struct replay_node node = {.enter = item->t0,
                                .leave = item->t1 > item->t0 ? item->t1 : item->t0,
                                .flow = device ? 0 : item->lane,
-                               .signature = signature_of(build, item),
+                               .signature = node_signature(build, item),
                                .stack = item->record->stack,
                                .call = item->call,
                                .kind = (uint16_t)kind};
     if (!add_node(build, &build->histories[item->dump], &node, item->dump))
         build->gathered[worker].no_memory = true;
-    pass_reference(build, item);
+    pass_segment(build, item);
 }
 
-static void add_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
+static void add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
     if (g->member_count == g->member_room && !grow((void **)&g->members, &g->member_room, sizeof *g->members)) {
         g->no_memory = true;
         return;
@@ -252,7 +252,7 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
             parts = i == instance->root ? GIVES : TAKES;
         else if (call->flow == FLOW_TO_ROOT)
             parts = i == instance->root ? TAKES : GIVES;
-        add_member(g, instance->communicator->dump_of[i], &instance->members[i], parts);
+        add_link_member(g, instance->communicator->dump_of[i], &instance->members[i], parts);
     }
     add_link(g, link);
 }
@@ -285,8 +285,8 @@ void replay_add_message(struct replay_build *build, unsigned worker, const struc
                         .call = message->send.call,
                         .size = size,
                         .blocks = message->synchronous || message->send.leave >= message->receive.enter};
-    add_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
-    add_member(g, message->to_dump, &message->receive, TAKES);
+    add_link_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
+    add_link_member(g, message->to_dump, &message->receive, TAKES);
     add_link(g, link);
 }
 
@@ -589,7 +589,7 @@ static uint32_t incomplete(const struct ordering *o, uint32_t node) {
     return NOWHERE;
 }
 
-static void advance(struct ordering *o, uint32_t dump) {
+static void advance_dump(struct ordering *o, uint32_t dump) {
     const struct replay *replay = o->replay;
     for (; o->at[dump] < 2 * replay->first[dump + 1]; o->at[dump]++) {
         uint32_t event = o->events[o->at[dump]], node = event >> 1;
@@ -663,7 +663,7 @@ static bool order_all(struct replay *replay, const uint32_t *events) {
     while (done && o.ordered < 2 * replay->node_count) {
         if (o.runnable_count == 0)
             untie(&o);
-        advance(&o, o.runnable[--o.runnable_count]);
+        advance_dump(&o, o.runnable[--o.runnable_count]);
     }
     free(o.at);
     free(o.awaited);

@@ -160,7 +160,7 @@ static int64_t median(int64_t *values, size_t count) {
 }
 
 /* Every duration becomes the mean, or the median, of its group. `scratch` has room for all nodes. */
-static void level(int64_t *durations, const struct groups *groups, bool by_median, int64_t *scratch) {
+static void level_groups(int64_t *durations, const struct groups *groups, bool by_median, int64_t *scratch) {
     for (uint32_t g = 0; g < groups->count; g++) {
         const uint32_t *nodes = groups->list + groups->first[g];
         size_t count = groups->first[g + 1] - groups->first[g];
@@ -238,7 +238,7 @@ static bool level_all(struct durations *ideal, const struct replay *replay) {
         struct groups groups;
         done = groups_make(&groups, replay, kinds[k].key);
         if (done)
-            level(kinds[k].tail ? ideal->tail : ideal->work, &groups, kinds[k].by_median, scratch);
+            level_groups(kinds[k].tail ? ideal->tail : ideal->work, &groups, kinds[k].by_median, scratch);
         groups_free(&groups);
     }
     free(scratch);
@@ -581,8 +581,8 @@ static int compare_sites(const void *a, const void *b) {
 }
 
 /* Sums by kind of call and dump: a group's nodes come dump by dump. */
-static bool list_sites(struct site_list *list, const struct replay *replay, const struct groups *groups,
-                       const uint32_t *classes) {
+static bool list_site_work(struct site_list *list, const struct replay *replay, const struct groups *groups,
+                           const uint32_t *classes) {
     size_t dump = 0;
     list->items = malloc((replay->node_count + 1) * sizeof *list->items);
     if (!list->items)
@@ -608,7 +608,7 @@ static bool list_sites(struct site_list *list, const struct replay *replay, cons
 }
 
 /* The peers' usual work; what is done by fewer than two ranks has none. */
-static void find_usual(struct site_list *list) {
+static void find_usual_work(struct site_list *list) {
     for (size_t i = 0; i < list->count;) {
         size_t end = i;
         while (end < list->count && list->items[end].group == list->items[i].group &&
@@ -710,9 +710,9 @@ static bool measure_sites(struct what_if *what_if, const struct replay *replay, 
     struct groups groups;
     struct site_list list = {0};
     struct site_candidate best[WHAT_IF_SITES + 1];
-    bool done = groups_make(&groups, replay, work_key) && list_sites(&list, replay, &groups, classes);
+    bool done = groups_make(&groups, replay, work_key) && list_site_work(&list, replay, &groups, classes);
     if (done)
-        find_usual(&list);
+        find_usual_work(&list);
     size_t candidates = done ? find_candidates(&list, best) : 0;
     for (size_t i = 0; done && i < candidates; i++) {
         struct what_if_site site;

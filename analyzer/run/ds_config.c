@@ -54,7 +54,7 @@ static const char *torch_name(const char *deepspeed) {
 }
 
 /* Appends `,name` to the list of functions. */
-static bool append(char **list, const char *name) {
+static bool append_name(char **list, const char *name) {
     char *longer;
     if (asprintf(&longer, "%s%s%s", *list ? *list : "", *list ? "," : "", name) < 0)
         return false;
@@ -89,7 +89,7 @@ static char *functions_of(const json_t *prof_ops, const char *path, struct run_n
                 (strcmp(calls[i].torch, name) != 0 && strcmp(calls[i].torch, torch_name(name)) != 0))
                 continue;
             known = true;
-            if (!append(&list, calls[i].name))
+            if (!append_name(&list, calls[i].name))
                 break;
         }
         if (!known)
@@ -114,7 +114,7 @@ static bool read_switch(const json_t *section, const char *key, bool *value, cha
     return false;
 }
 
-static bool read_section(const json_t *section, struct comms_logger *logger, char *error, size_t error_bytes) {
+static bool read_logger_section(const json_t *section, struct comms_logger *logger, char *error, size_t error_bytes) {
     *logger = (struct comms_logger){.prof_all = true};
     if (!json_is_object(section)) {
         snprintf(error, error_bytes, "comms_logger is not an object");
@@ -168,7 +168,7 @@ bool run_ds_config(const char *path, struct run_settings *settings, struct run_n
     bool done = true;
     if (!section)
         run_note(notes, "%s has no comms_logger section: nothing taken from it", path);
-    else if (!read_section(section, &logger, wrong, sizeof wrong)) {
+    else if (!read_logger_section(section, &logger, wrong, sizeof wrong)) {
         snprintf(error, error_bytes, "%s: %s", path, wrong);
         done = false;
     } else if (!apply(&logger, path, settings, notes)) {

@@ -9,7 +9,7 @@
 enum { SIGNAL_BITS = 0x7f };
 
 /* Somebody wanted it to end, as a rule the same who wanted the others to. */
-static bool is_asked_for(int status) {
+static bool is_requested(int status) {
     int number = status & SIGNAL_BITS;
     return number == SIGHUP || number == SIGINT || number == SIGQUIT || number == SIGTERM;
 }
@@ -29,7 +29,7 @@ static bool has_company(const struct ending *endings, size_t count, size_t at) {
     return false;
 }
 
-static size_t earliest(const struct ending *endings, size_t count) {
+static size_t earliest_ending(const struct ending *endings, size_t count) {
     size_t first = count;
     for (size_t i = 0; i < count; i++)
         if (endings[i].end != END_NONE && (first == count || endings[i].order < endings[first].order))
@@ -51,9 +51,9 @@ static size_t only_crash(const struct ending *endings, size_t count) {
 }
 
 size_t first_death(const struct ending *endings, size_t count, bool *sure) {
-    size_t first = earliest(endings, count), crash = only_crash(endings, count);
+    size_t first = earliest_ending(endings, count), crash = only_crash(endings, count);
     *sure = false;
-    if (first == count || endings[first].end == END_SAID || is_asked_for(endings[first].status))
+    if (first == count || endings[first].end == END_SAID || is_requested(endings[first].status))
         return count;
     bool telling = endings[first].status != 0 && endings[first].status != SIGKILL;
     *sure = endings[first].alone || crash < count || (telling && !has_company(endings, count, first));

@@ -100,7 +100,7 @@ static void push_owned(struct vector *vector, char *item) {
     vector->items[vector->count] = NULL;
 }
 
-static void push(struct vector *vector, const char *item) {
+static void push_word(struct vector *vector, const char *item) {
     push_owned(vector, strdup(item));
 }
 
@@ -110,7 +110,7 @@ void run_arguments_free(char **argv) {
     free(argv);
 }
 
-static char **finish(struct vector *vector) {
+static char **finish_words(struct vector *vector) {
     if (!vector->failed)
         return vector->items;
     run_arguments_free(vector->items);
@@ -144,8 +144,8 @@ static void export_settings(struct vector *out, char *const *argv, size_t from, 
     for (size_t i = 0; i < settings->count; i++) {
         if (context_exports(argv, from, settings->items[i].name))
             continue;
-        push(out, "-x");
-        push(out, settings->items[i].name);
+        push_word(out, "-x");
+        push_word(out, settings->items[i].name);
     }
 }
 
@@ -173,16 +173,16 @@ static char *merged_variable(const char *variable, const struct run_settings *se
 
 static char **open_mpi_arguments(char *const *argv, const struct run_settings *settings) {
     struct vector out = {0};
-    push(&out, argv[0]);
+    push_word(&out, argv[0]);
     export_settings(&out, argv, 1, settings);
     for (size_t i = 1; argv[i]; i++) {
-        push(&out, argv[i]);
+        push_word(&out, argv[i]);
         if (!strcmp(argv[i], ":"))
             export_settings(&out, argv, i + 1, settings);
         if (exported_variable(argv, i))
             push_owned(&out, merged_variable(argv[++i], settings));
     }
-    return finish(&out);
+    return finish_words(&out);
 }
 
 /* ---- the others ---------------------------------------------------------------------------------------------------
@@ -191,8 +191,8 @@ static char **open_mpi_arguments(char *const *argv, const struct run_settings *s
 static char **copy_arguments(char *const *argv) {
     struct vector out = {0};
     for (size_t i = 0; argv[i]; i++)
-        push(&out, argv[i]);
-    return finish(&out);
+        push_word(&out, argv[i]);
+    return finish_words(&out);
 }
 
 static char **hydra_arguments(char *const *argv, const struct run_settings *settings) {
@@ -204,15 +204,15 @@ static char **hydra_arguments(char *const *argv, const struct run_settings *sett
     if (!limited)
         return copy_arguments(argv);
     struct vector out = {0};
-    push(&out, argv[0]);
+    push_word(&out, argv[0]);
     for (size_t i = 0; i < settings->count; i++) {
-        push(&out, "-genv");
-        push(&out, settings->items[i].name);
-        push(&out, settings->items[i].value);
+        push_word(&out, "-genv");
+        push_word(&out, settings->items[i].name);
+        push_word(&out, settings->items[i].value);
     }
     for (size_t i = 1; argv[i]; i++)
-        push(&out, argv[i]);
-    return finish(&out);
+        push_word(&out, argv[i]);
+    return finish_words(&out);
 }
 
 /* True when an --export list (of srun, or SLURM_EXPORT_ENV) hands on everything. */

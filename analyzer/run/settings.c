@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct run_setting *find(const struct run_settings *settings, const char *name) {
+static struct run_setting *find_setting(const struct run_settings *settings, const char *name) {
     for (size_t i = 0; i < settings->count; i++)
         if (!strcmp(settings->items[i].name, name))
             return &settings->items[i];
@@ -23,7 +23,7 @@ bool run_settings_set(struct run_settings *settings, const char *name, const cha
     char *copy = strdup(value);
     if (!copy)
         return false;
-    struct run_setting *known = find(settings, name);
+    struct run_setting *known = find_setting(settings, name);
     if (known) {
         free(known->value);
         known->value = copy;
@@ -39,7 +39,7 @@ bool run_settings_set(struct run_settings *settings, const char *name, const cha
 }
 
 const char *run_settings_get(const struct run_settings *settings, const char *name) {
-    const struct run_setting *known = find(settings, name);
+    const struct run_setting *known = find_setting(settings, name);
     return known ? known->value : NULL;
 }
 

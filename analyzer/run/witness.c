@@ -68,7 +68,7 @@ static int open_dump(int directory, const char *name) {
     return stub_read(directory, name, &stub) ? -1 : regular_file_open(AT_FDCWD, stub.path, O_NOFOLLOW);
 }
 
-static bool read_header(const struct witness *witness, const struct watched *watched, struct dump_header *header) {
+static bool read_dump_header(const struct witness *witness, const struct watched *watched, struct dump_header *header) {
     int file = open_dump(witness->directory, watched->name);
     if (file < 0)
         return false;
@@ -81,7 +81,7 @@ static bool read_header(const struct witness *witness, const struct watched *wat
 static void attach(struct witness *witness, size_t at) {
     struct watched *watched = &witness->items[at];
     struct dump_header header;
-    if (!read_header(witness, watched, &header) || header.process_start_realtime_ns == 0) {
+    if (!read_dump_header(witness, watched, &header) || header.process_start_realtime_ns == 0) {
         if (++watched->tries < TRIES)
             return;
     } else if (process_is_that(header.pid, header.process_start_realtime_ns)) {
@@ -111,7 +111,7 @@ static bool is_ours(const struct witness *witness, const char *name, char *hex) 
            (strcmp(suffix, FORMAT_FILE_SUFFIX) == 0 || strcmp(suffix, FORMAT_STUB_SUFFIX) == 0);
 }
 
-static void take_name(struct witness *witness, const char *name) {
+static void watch_name(struct witness *witness, const char *name) {
     struct watched watched = {.process = -1};
     if (strlen(name) >= sizeof watched.name || !is_ours(witness, name, watched.hex))
         return;
@@ -133,7 +133,7 @@ static int without_core(int status) {
 }
 
 /* What is to be seen of a process that may have been reaped by now, and its pid taken by another. */
-static struct process_look look_at(const struct watched *watched) {
+static struct process_look look_at_process(const struct watched *watched) {
     struct process_look seen = {0};
     if (!process_was_reaped(watched->process, &seen.status) && process_look(watched->pid, &seen)) {
         seen.status = without_core(seen.status);
@@ -143,9 +143,9 @@ static struct process_look look_at(const struct watched *watched) {
     return (struct process_look){.ending = true, .status = without_core(seen.status)};
 }
 
-static enum end end_of(const struct witness *witness, const struct watched *watched) {
+static enum end ending_of(const struct witness *witness, const struct watched *watched) {
     struct dump_header header;
-    if (!read_header(witness, watched, &header) || header.state & (STATE_FINALISED | STATE_SWITCHED_OFF))
+    if (!read_dump_header(witness, watched, &header) || header.state & (STATE_FINALISED | STATE_SWITCHED_OFF))
         return END_NONE;
     return header.state & (STATE_EXITED | STATE_ABORTING) ? END_SAID : END_BAD;
 }
@@ -204,7 +204,7 @@ static bool dies_alone(const struct witness *witness, size_t at, int status) {
             continue;
         struct process_look seen = {.ending = other->ending.end != END_NONE, .status = other->ending.status};
         if (other->process >= 0)
-            seen = look_at(other);
+            seen = look_at_process(other);
         if (may_end_alike(status, &seen))
             return false;
     }
@@ -240,7 +240,7 @@ static void take_close(struct witness *witness, const char *name) {
         struct watched *watched = &witness->items[i];
         if (watched->process < 0 || watched->ending.order > 0 || strcmp(watched->name, name) != 0)
             continue;
-        struct process_look seen = look_at(watched);
+        struct process_look seen = look_at_process(watched);
         if (!seen.ending)
             continue;
         watched->ending.order = ++witness->ends;
@@ -249,7 +249,7 @@ static void take_close(struct witness *witness, const char *name) {
 }
 
 /* What is said of who died first is final: later deaths are consequences. */
-static void settle(struct witness *witness) {
+static void settle_endings(struct witness *witness) {
     bool sure = false;
     struct ending *endings = calloc(witness->count + 1, sizeof *endings);
     for (size_t i = 0; endings && i < witness->count; i++)
@@ -269,11 +269,11 @@ static void note_time(struct witness *witness) {
 /* Notes how it ended. Where it was seen to be alone in that, it is the first; else those that follow tell more. */
 static void take_death(struct witness *witness, size_t at) {
     struct watched *dead = &witness->items[at];
-    struct process_look seen = look_at(dead);
+    struct process_look seen = look_at_process(dead);
     dead->ending.pid = dead->pid;
     dead->ending.status = seen.status;
     dead->ending.order = dead->ending.order ? dead->ending.order : ++witness->ends;
-    dead->ending.end = end_of(witness, dead);
+    dead->ending.end = ending_of(witness, dead);
     dead->ending.alone |= dies_alone(witness, at, seen.status);
     close(dead->process);
     dead->process = -2;
@@ -283,7 +283,7 @@ static void take_death(struct witness *witness, size_t at) {
         note_time(witness);
     witness->asked |= launcher_is_killed(witness);
     if (witness->asked || dead->ending.alone || all_have_ended(witness))
-        settle(witness);
+        settle_endings(witness);
 }
 
 static void take_changes(struct witness *witness) {
@@ -295,7 +295,7 @@ static void take_changes(struct witness *witness) {
             if (event->len > 0 && event->mask & IN_CLOSE_WRITE)
                 take_close(witness, event->name);
             else if (event->len > 0)
-                take_name(witness, event->name);
+                watch_name(witness, event->name);
             at += (ssize_t)(sizeof *event + event->len);
         }
 }
@@ -359,7 +359,7 @@ static int take_events(struct witness *witness, int patience, bool *readable) {
     if (count == 0)
         attach_waiting(witness);
     if (!witness->over && witness->settle_ms > 0 && patience_ms(witness) == 0)
-        settle(witness);
+        settle_endings(witness);
     return count < 0 && errno == EINTR ? 0 : count;
 }
 
@@ -388,7 +388,7 @@ static void take_all(struct witness *witness) {
 void witness_told_to_end(struct witness *witness) {
     take_all(witness);
     if (!witness->over && witness->settle_ms > 0)
-        settle(witness);
+        settle_endings(witness);
     witness->asked = true;
 }
 

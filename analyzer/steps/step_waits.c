@@ -69,7 +69,7 @@ static void take_wait(void *context, const struct told_wait *wait) {
 }
 
 /* `name` is the communicator's, NULL where the dump does not define it: it is then none that was asked for. */
-static bool is_counted(const struct step_worker *worker, uint16_t call, const char *name, uint64_t uid) {
+static bool is_wait_counted(const struct step_worker *worker, uint16_t call, const char *name, uint64_t uid) {
     return !worker->counted ||
            (call != CALL_UNKNOWN && filter_op(worker->counted, worker->directory->calls[call].name->name) &&
             (!worker->counted->comm || (name && filter_comm(worker->counted, uid, name))));
@@ -85,7 +85,7 @@ static void take_instance(void *state, const struct match_instance *instance) {
     struct step_worker *worker = state;
     const struct match_communicator *communicator = instance->communicator;
     if (!instance->complete || instance->others > 0 ||
-        !is_counted(worker, instance->call, communicator->name, communicator->uid))
+        !is_wait_counted(worker, instance->call, communicator->name, communicator->uid))
         return;
     waits_add(&worker->waits, instance);
     for (uint32_t i = 0; i < communicator->dump_count; i++)
@@ -95,8 +95,8 @@ static void take_instance(void *state, const struct match_instance *instance) {
 static void take_message(void *state, const struct match_message *message) {
     struct step_worker *worker = state;
     const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
-    if (!is_counted(worker, message->receive.call, communicator->name, communicator->uid) &&
-        !is_counted(worker, message->send.call, communicator->name, communicator->uid))
+    if (!is_wait_counted(worker, message->receive.call, communicator->name, communicator->uid) &&
+        !is_wait_counted(worker, message->send.call, communicator->name, communicator->uid))
         return;
     waits_add_message(&worker->waits, message);
     add_match(worker, message->from_dump, &message->send);
@@ -117,7 +117,7 @@ static void take_record(void *state, const struct match_record *item) {
     const struct step_worker *worker = state;
     const struct dump_communicator *c = dump_communicator(worker->directory->dumps[item->dump], item->record->comm);
     struct tally *tally =
-        is_part(item->record) && is_counted(worker, item->call, c ? c->name : NULL, c ? c->definition->uid : 0)
+        is_part(item->record) && is_wait_counted(worker, item->call, c ? c->name : NULL, c ? c->definition->uid : 0)
             ? tally_at(worker, item->dump, item->t0)
             : NULL;
     if (tally)
@@ -145,7 +145,7 @@ static void add_stretch(const struct rank_steps *rank, int64_t from, int64_t to)
 }
 
 /* Sorted by dump and begin. */
-static void add_waits(struct steps *steps, const struct kept_wait *waits, size_t count) {
+static void add_kept_waits(struct steps *steps, const struct kept_wait *waits, size_t count) {
     for (size_t i = 0, end; i < count; i = end) {
         int64_t to = waits[i].to;
         for (end = i + 1; end < count && waits[end].dump == waits[i].dump && waits[end].from <= to; end++)
@@ -179,14 +179,14 @@ static bool set_waits(struct steps *steps, const struct step_worker *workers, un
             waits[all++] = workers[w].kept[i];
     qsort(waits, all, sizeof *waits, compare_waits);
     mark_known(steps, workers, count, first_of);
-    add_waits(steps, waits, all);
+    add_kept_waits(steps, waits, all);
     free(waits);
     return true;
 }
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
 
-static bool walk(struct step_worker *work, const struct common_clock *clock, unsigned workers) {
+static bool walk_waits(struct step_worker *work, const struct common_clock *clock, unsigned workers) {
     const struct match_sink sink = {.instance = take_instance, .message = take_message, .record = take_record};
     void *states[MATCH_WORKERS_MAX];
     struct match_totals totals;
@@ -221,7 +221,8 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
         work[w].waits.listener = (struct wait_listener){.context = &work[w], .wait = take_wait};
     }
     if (done && all > 0)
-        done = walk(work, clock, workers) && (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
+        done =
+            walk_waits(work, clock, workers) && (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
     for (unsigned w = 0; w < workers; w++) {
         waits_free(&work[w].waits);
         free(work[w].tallies);

@@ -36,7 +36,7 @@ static uint64_t symbol_of(const struct record *record, uint64_t uid) {
 }
 
 /* Small ones first: a step tends to end in a loss or a norm of a few bytes. Nothing in it is a rank's own. */
-static uint64_t order_of(const struct record *record, const struct call_name *call, uint64_t uid) {
+static uint64_t wanted_order(const struct record *record, const struct call_name *call, uint64_t uid) {
     uint64_t h = combine(combine(UINT64_C(0x9e3779b97f4a7c15), uid), record->redop), bytes = record->bytes;
     for (const char *c = call->name; *c; c++)
         h = combine(h, (unsigned char)*c);
@@ -59,7 +59,7 @@ static void add_operation(struct step_walk *w, const struct record *record, cons
         return;
     w->operations[w->operation_count++] = (struct step_operation){
         .symbol = symbol_of(record, c ? c->definition->uid : 0),
-        .order = order_of(record, call, c ? c->definition->uid : 0),
+        .order = wanted_order(record, call, c ? c->definition->uid : 0),
         .enter = enter,
         .leave = leave,
         .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
@@ -85,13 +85,13 @@ void step_walk_add_start(struct step_walk *w, int64_t at, const struct step_oper
                                              : (struct step_start){.at = at, .seq = SEQ_NONE};
 }
 
-static enum part_kind kind_of(const struct call_name *call) {
+static enum part_kind part_kind_of(const struct call_name *call) {
     if (call->call_class == CLASS_RECV || call->call_class == CLASS_PROBE)
         return PART_RECEIVE;
     return call->call_class == CLASS_WAIT || call->call_class == CLASS_TEST ? PART_WAIT : PART_OTHER;
 }
 
-static bool is_communication(const struct call_name *call) {
+static bool is_communication_call(const struct call_name *call) {
     switch (call->call_class) {
     case CLASS_COLLECTIVE:
     case CLASS_SEND:
@@ -153,8 +153,9 @@ static void add_host_record(struct step_walk *w, const struct record *record, co
     }
     if (is_operation(call))
         add_operation(w, record, call, t0, t1, counted);
-    if (counted && is_communication(call) && call->api != API_NCCL) /* NCCL's calls only enqueue: the device tells */
-        add_part(w, t0, t1, kind_of(call));
+    if (counted && is_communication_call(call) &&
+        call->api != API_NCCL) /* NCCL's calls only enqueue: the device tells */
+        add_part(w, t0, t1, part_kind_of(call));
 }
 
 static bool read_records(struct step_walk *w) {

@@ -37,8 +37,8 @@ struct analysis_worker {
     struct group_links groups;
 };
 
-static bool is_shown(const struct analysis_worker *worker, const struct match_communicator *communicator,
-                     uint16_t call) {
+static bool is_wait_shown(const struct analysis_worker *worker, const struct match_communicator *communicator,
+                          uint16_t call) {
     const struct match_directory *directory = worker->analysis->directory;
     return worker->filter && call != CALL_UNKNOWN && filter_op(worker->filter, directory->calls[call].name->name) &&
            filter_comm(worker->filter, communicator->uid, communicator->name);
@@ -47,7 +47,7 @@ static bool is_shown(const struct analysis_worker *worker, const struct match_co
 static void take_instance(void *state, const struct match_instance *instance) {
     struct analysis_worker *worker = state;
     waits_add(&worker->waits, instance);
-    if (is_shown(worker, instance->communicator, instance->call))
+    if (is_wait_shown(worker, instance->communicator, instance->call))
         waits_add(&worker->shown, instance);
     group_links_add(&worker->groups, instance);
     replay_add_instance(worker->replay, worker->number, instance);
@@ -57,7 +57,8 @@ static void take_message(void *state, const struct match_message *message) {
     struct analysis_worker *worker = state;
     waits_add_message(&worker->waits, message);
     const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
-    if (is_shown(worker, communicator, message->send.call) || is_shown(worker, communicator, message->receive.call))
+    if (is_wait_shown(worker, communicator, message->send.call) ||
+        is_wait_shown(worker, communicator, message->receive.call))
         waits_add_message(&worker->shown, message);
     links_add(&worker->links, message);
     replay_add_message(worker->replay, worker->number, message);
@@ -139,8 +140,8 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     return done && !analysis->no_memory && !analysis->waits.no_memory;
 }
 
-static bool walk(struct straggler_analysis *analysis, struct replay *replay, const struct straggler_request *request,
-                 struct match_sink *sink) {
+static bool walk_dumps(struct straggler_analysis *analysis, struct replay *replay,
+                       const struct straggler_request *request, struct match_sink *sink) {
     unsigned workers = match_workers(request->workers);
     struct delay_costs_build *build = delay_costs_begin(analysis->clock, analysis->directory, workers);
     struct replay_build *again =
@@ -198,7 +199,7 @@ static void measure(struct straggler_analysis *analysis) {
 
 /* ---- comparison groups ----------------------------------------------------------------------- */
 
-static size_t list_members(const struct straggler_analysis *analysis, size_t group, size_t *members) {
+static size_t list_group_members(const struct straggler_analysis *analysis, size_t group, size_t *members) {
     size_t count = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
         if (analysis->comparison_groups.group_of[d] == group)
@@ -228,7 +229,7 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
     most = most > TIME_BATCHES_MOST ? TIME_BATCHES_MOST : most + (most == 0);
     uint32_t all_classes = 0;
     for (size_t c = 0; c < analysis->comparison_groups.count; c++) {
-        size_t count = list_members(analysis, c, members);
+        size_t count = list_group_members(analysis, c, members);
         if (!time_batches_make(&batches[c], analysis->times, members, count, most))
             return false;
         if (batches[c].dump_count < 2)
@@ -262,7 +263,7 @@ static int compare_costs(const void *a, const void *b) {
     return left->dumps[0] < right->dumps[0] ? -1 : left->dumps[0] > right->dumps[0];
 }
 
-static bool judge(struct straggler_analysis *analysis) {
+static bool judge_ranks(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
     struct time_batches *batches =
         calloc(analysis->comparison_groups.count ? analysis->comparison_groups.count : 1, sizeof *batches);
@@ -371,11 +372,11 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                               .to_ns = request->to_ns};
     group_links_init(&analysis->groups, clock, directory);
     struct replay replay = {0};
-    bool done =
-        links_init(&analysis->links, clock, directory) && prepare(analysis) && walk(analysis, &replay, request, &sink);
+    bool done = links_init(&analysis->links, clock, directory) && prepare(analysis) &&
+                walk_dumps(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis);
-        done = judge(analysis) && ask_what_if(analysis, &replay) && find_efficiencies(analysis, &replay);
+        done = judge_ranks(analysis) && ask_what_if(analysis, &replay) && find_efficiencies(analysis, &replay);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);

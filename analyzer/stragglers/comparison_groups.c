@@ -96,8 +96,8 @@ static uint64_t members_calls(const struct match_communicator *communicator, con
     return sum;
 }
 
-static size_t list_candidates(const struct match_directory *directory, const struct usage *usage,
-                              const uint64_t *totals, struct group_candidate *candidates) {
+static size_t list_group_candidates(const struct match_directory *directory, const struct usage *usage,
+                                    const uint64_t *totals, struct group_candidate *candidates) {
     size_t count = 0;
     for (uint32_t c = 0; c < directory->communicator_count; c++) {
         const struct match_communicator *communicator = &directory->communicators[c];
@@ -119,7 +119,7 @@ static bool all_free(const struct comparison_groups *groups, const struct match_
     return true;
 }
 
-static void take(struct comparison_groups *groups, const struct match_directory *directory, uint32_t chosen) {
+static void take_group(struct comparison_groups *groups, const struct match_directory *directory, uint32_t chosen) {
     const struct match_communicator *communicator = &directory->communicators[chosen];
     for (uint32_t i = 0; i < communicator->dump_count; i++) {
         uint32_t dump = communicator->dump_of[i];
@@ -150,10 +150,10 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
             groups->reference[d] = COMM_NONE;
             totals[d] = sample_dump(directory, d, runs, usage);
         }
-        size_t count = list_candidates(directory, usage, totals, candidates);
+        size_t count = list_group_candidates(directory, usage, totals, candidates);
         for (size_t i = 0; i < count; i++)
             if (all_free(groups, &directory->communicators[candidates[i].communicator]))
-                take(groups, directory, candidates[i].communicator);
+                take_group(groups, directory, candidates[i].communicator);
     }
     free(usage);
     free(totals);

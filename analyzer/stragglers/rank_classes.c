@@ -46,8 +46,8 @@ static uint64_t reference_calls(const struct call_profile *profile, uint32_t ref
 }
 
 /* The same for the same set of calls, in any order and however often: two communicators of one size count once each. */
-static uint64_t signature_of(const struct call_profile *profile, size_t dump, uint32_t reference,
-                             const struct match_directory *directory, uint32_t whole, bool places) {
+static uint64_t profile_signature(const struct call_profile *profile, size_t dump, uint32_t reference,
+                                  const struct match_directory *directory, uint32_t whole, bool places) {
     uint64_t least = reference_calls(profile, reference) / OFTEN, sum = 0;
     for (size_t i = 0; i < profile->count; i++) {
         const struct profiled_call *call = &profile->calls[i];
@@ -143,8 +143,8 @@ bool rank_classes_find(struct rank_classes *classes, const struct call_profile *
             size_t dump = batches->dumps[i];
             signed_columns[i].column = i;
             signed_columns[i].signature = attempt == 2 ? 0
-                                                       : signature_of(&profiles[dump], dump, reference[dump], directory,
-                                                                      communicator, classes->placed);
+                                                       : profile_signature(&profiles[dump], dump, reference[dump],
+                                                                           directory, communicator, classes->placed);
         }
         if (2 * group(classes, signed_columns, count) >= count)
             break;

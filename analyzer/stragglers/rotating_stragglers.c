@@ -100,7 +100,7 @@ static void work_free(struct rotating_work *work) {
 
 /* ---- what everybody does, and who is always slow --------------------------------------------- */
 
-static void list_members(struct rotating_work *work) {
+static void list_class_members(struct rotating_work *work) {
     const struct rotating_table *table = work->table;
     for (size_t c = 0; c < table->columns; c++)
         work->starts[table->class_of[c] + 1]++;
@@ -315,8 +315,8 @@ static void count_slowest(struct rotating_work *work, size_t depth, struct rotat
 }
 
 /* Takes this width and depth for the answer where it is spread and costs more than the answer so far. */
-static void describe(struct rotating_work *work, size_t depth, unsigned width, double confidence,
-                     struct rotating *rotating) {
+static void describe_rotation(struct rotating_work *work, size_t depth, unsigned width, double confidence,
+                              struct rotating *rotating) {
     const struct rotating_table *table = work->table;
     double sum = 0;
     for (size_t c = 0; c < table->columns; c++)
@@ -346,7 +346,7 @@ static bool judge_rows(const struct rotating_table *table, unsigned width, unsig
     bool done = work_init(&work, table);
     work.period = period;
     if (done) {
-        list_members(&work);
+        list_class_members(&work);
         find_medians(&work);
         find_always_slow(&work);
         find_excess(&work);
@@ -354,7 +354,7 @@ static bool judge_rows(const struct rotating_table *table, unsigned width, unsig
     for (size_t d = 0; done && d < work.depths; d++, ranks *= DEPTH_FACTOR) {
         double confidence = 1 - 10 * chance_at(&work, d, ranks) * (double)tests;
         if (confidence >= CONFIDENCE_VERDICT)
-            describe(&work, d, width, confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence, rotating);
+            describe_rotation(&work, d, width, confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence, rotating);
     }
     work_free(&work);
     return done;

@@ -41,7 +41,7 @@ static bool is_debug_file(const struct elf_file *candidate, const struct ran *ra
     return file && elf_crc(candidate, &crc) && crc == file->debug_link_crc;
 }
 
-static bool try(struct elf_file *found, const char *path, const struct ran *ran, const struct elf_file *file) {
+static bool try_file(struct elf_file *found, const char *path, const struct ran *ran, const struct elf_file *file) {
     if (!elf_open(found, path))
         return false;
     if (is_debug_file(found, ran, file))
@@ -60,7 +60,7 @@ static bool find_by_build_id(struct elf_file *found, char path[PATH_MAX], const 
     if (length <= 0 || length >= PATH_MAX - 16)
         return false;
     strcpy(path + length, ".debug");
-    return try(found, path, ran, file);
+    return try_file(found, path, ran, file);
 }
 
 static bool find_by_link(struct elf_file *found, char path[PATH_MAX], const struct ran *ran,
@@ -72,7 +72,7 @@ static bool find_by_link(struct elf_file *found, char path[PATH_MAX], const stru
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         int length = snprintf(path, PATH_MAX, "%s%.*s%s/%s", places[i].before, folder, ran->path, places[i].after,
                               file->debug_link);
-        if (length > 0 && length < PATH_MAX && try(found, path, ran, file))
+        if (length > 0 && length < PATH_MAX && try_file(found, path, ran, file))
             return true;
     }
     return false;
@@ -98,7 +98,8 @@ static bool find_by_server(struct elf_file *found, char path[PATH_MAX], const st
         int fd = fetch(client, ran->build_id, (int)ran->build_id_bytes, &fetched);
         if (fd >= 0)
             close(fd);
-        sound = fd >= 0 && fetched && snprintf(path, PATH_MAX, "%s", fetched) < PATH_MAX && try(found, path, ran, file);
+        sound = fd >= 0 && fetched && snprintf(path, PATH_MAX, "%s", fetched) < PATH_MAX &&
+                try_file(found, path, ran, file);
         free(fetched);
         end(client);
     }

@@ -20,7 +20,7 @@ struct demangled_text {
     jmp_buf full;
 };
 
-static void take(const char *part, size_t bytes, void *context) {
+static void append_part(const char *part, size_t bytes, void *context) {
     struct demangled_text *output = context;
     if (bytes >= FUNCTION_NAME_MAX - output->used)
         longjmp(output->full, 1);
@@ -29,16 +29,16 @@ static void take(const char *part, size_t bytes, void *context) {
     output->text[output->used] = '\0';
 }
 
-static bool try(struct demangled_text *output, const char *name) {
+static bool try_demangling(struct demangled_text *output, const char *name) {
     output->used = 0;
     if (strncmp(name, "_Z", 2) != 0 && strncmp(name, "_R", 2) != 0)
         return false;
     if (setjmp(output->full))
         return false;
-    if (rust_demangle_callback(name, 0, take, output))
+    if (rust_demangle_callback(name, 0, append_part, output))
         return true;
     output->used = 0;
-    return cplus_demangle_v3_callback(name, 0, take, output) && output->used > 0;
+    return cplus_demangle_v3_callback(name, 0, append_part, output) && output->used > 0;
 }
 
 /* Length of a name without the suffixes that compilers give to their copies of a function. */
@@ -61,7 +61,7 @@ void demangle(char text[FUNCTION_NAME_MAX], const char *name) {
     if (length < sizeof plain) {
         memcpy(plain, name, length);
         plain[length] = '\0';
-        if (try(&output, plain))
+        if (try_demangling(&output, plain))
             return;
     }
     snprintf(text, FUNCTION_NAME_MAX, "%.*s", (int)(length < FUNCTION_NAME_MAX ? length : FUNCTION_NAME_MAX - 1), name);

@@ -57,24 +57,24 @@ struct reading {
     bool engine, checkpoint, torch;
 };
 
-static uint64_t kind_of(uint64_t entry) {
+static uint64_t entry_kind(uint64_t entry) {
     return entry & STACK_ENTRY_KIND;
 }
 
 /* A cut belongs to the list it stands in. */
-static void split(struct reading *reading) {
+static void split_reading(struct reading *reading) {
     const struct dump_stack *stack = reading->stack;
     uint32_t at = 0;
-    while (at < stack->depth && (stack->entries[at] == STACK_ENTRY_CUT || kind_of(stack->entries[at]) == 0))
+    while (at < stack->depth && (stack->entries[at] == STACK_ENTRY_CUT || entry_kind(stack->entries[at]) == 0))
         at++;
     reading->native = reading->next = at;
     while (at < stack->depth &&
-           (stack->entries[at] == STACK_ENTRY_CUT || kind_of(stack->entries[at]) == STACK_ENTRY_PYTHON))
+           (stack->entries[at] == STACK_ENTRY_CUT || entry_kind(stack->entries[at]) == STACK_ENTRY_PYTHON))
         at++;
     reading->python = at;
 }
 
-static bool add(struct reading *reading, struct frame frame) {
+static bool append_frame(struct reading *reading, struct frame frame) {
     struct frames *frames = reading->frames;
     if (frames->count == FRAMES_MAX)
         return true;
@@ -87,7 +87,7 @@ static bool add(struct reading *reading, struct frame frame) {
 }
 
 static bool add_cut(struct reading *reading) {
-    return add(reading, (struct frame){.kind = FRAME_NATIVE, .plumbing = true, .name = MISSING, .module = ""});
+    return append_frame(reading, (struct frame){.kind = FRAME_NATIVE, .plumbing = true, .name = MISSING, .module = ""});
 }
 
 static bool add_python(struct reading *reading, uint64_t entry) {
@@ -105,7 +105,7 @@ static bool add_python(struct reading *reading, uint64_t entry) {
     reading->torch |= strstr(file, "/torch/") != NULL;
     reading->checkpoint |= ends_with(file, "torch/utils/checkpoint.py");
     reading->engine |= ends_with(file, "torch/autograd/graph.py") && starts_with(frame.name, "_engine_run_backward");
-    return add(reading, frame);
+    return append_frame(reading, frame);
 }
 
 /* The Python frames of one run of the interpreter's loop. */
@@ -131,13 +131,13 @@ static bool add_native(struct reading *reading, uint64_t entry) {
         return add_loop(reading);
     if (python && reading->interpreter && strcmp(symbol->module, reading->interpreter) == 0)
         return true;
-    return add(reading, (struct frame){.kind = FRAME_NATIVE,
-                                       .plumbing = skip_native(reading->skip, symbol->module, symbol->name),
-                                       .named = symbol->named,
-                                       .name = symbol->name,
-                                       .module = symbol->module,
-                                       .file = symbol->file,
-                                       .line = symbol->line});
+    return append_frame(reading, (struct frame){.kind = FRAME_NATIVE,
+                                                .plumbing = skip_native(reading->skip, symbol->module, symbol->name),
+                                                .named = symbol->named,
+                                                .name = symbol->name,
+                                                .module = symbol->module,
+                                                .file = symbol->file,
+                                                .line = symbol->line});
 }
 
 /* The file that holds the interpreter's loop: told by a frame of the loop, else by its name. */
@@ -160,10 +160,10 @@ static bool add_label(struct reading *reading, uint64_t entry) {
     const struct dump *dump = symbols_dump(reading->symbols, reading->dump);
     const char *text = dump_string(dump, (uint32_t)entry);
     const char *domain = dump_string(dump, (uint32_t)(entry >> 32) & 0x3fffffffu);
-    return add(reading, (struct frame){.kind = FRAME_NVTX,
-                                       .named = true,
-                                       .name = text ? text : "[unknown]",
-                                       .module = domain ? domain : ""});
+    return append_frame(reading, (struct frame){.kind = FRAME_NVTX,
+                                                .named = true,
+                                                .name = text ? text : "[unknown]",
+                                                .module = domain ? domain : ""});
 }
 
 static bool read_entries(struct reading *reading) {
@@ -176,7 +176,7 @@ static bool read_entries(struct reading *reading) {
         if (!add_loop(reading))
             return false;
     for (uint32_t i = reading->python; i < stack->depth; i++) {
-        bool label = stack->entries[i] != STACK_ENTRY_CUT && kind_of(stack->entries[i]) == STACK_ENTRY_LABEL;
+        bool label = stack->entries[i] != STACK_ENTRY_CUT && entry_kind(stack->entries[i]) == STACK_ENTRY_LABEL;
         reading->frames->has_python |= label;
         if (label && !add_label(reading, stack->entries[i]))
             return false;
@@ -204,7 +204,7 @@ bool frames_of(struct frames *frames, const struct symbols *symbols, const struc
                               .stack = dump_stack(symbols_dump(symbols, dump), stack)};
     if (!reading.stack)
         return true;
-    split(&reading);
+    split_reading(&reading);
     find_interpreter(&reading);
     if (!read_entries(&reading))
         return false;

@@ -112,7 +112,7 @@ static const char *const built_in[] = {
     "module:libpython*.so*",
 };
 
-static bool add(struct skip_list *list, const char *text) {
+static bool add_pattern(struct skip_list *list, const char *text) {
     struct skip_pattern pattern = {.keep = *text == '!'};
     text += pattern.keep;
     size_t kind = 0, length = strcspn(text, ":");
@@ -129,7 +129,7 @@ static bool add(struct skip_list *list, const char *text) {
 bool skip_list_init(struct skip_list *list) {
     *list = (struct skip_list){0};
     for (size_t i = 0; i < sizeof built_in / sizeof *built_in; i++)
-        if (!add(list, built_in[i]))
+        if (!add_pattern(list, built_in[i]))
             return false;
     return true;
 }
@@ -158,7 +158,7 @@ static enum skip_result add_one(struct skip_list *list, const char *text) {
     }
     if (!is_pattern(text))
         return SKIP_NO_PATTERN;
-    return add(list, text) ? SKIP_OK : SKIP_NO_MEMORY;
+    return add_pattern(list, text) ? SKIP_OK : SKIP_NO_MEMORY;
 }
 
 enum skip_result skip_list_add(struct skip_list *list, const char *text) {

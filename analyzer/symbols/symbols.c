@@ -346,7 +346,7 @@ static enum file_state open_module(struct elf_file *file, const struct module *m
     return state;
 }
 
-static bool look_up(struct symbols *symbols, const struct module *module, const struct batch *batch) {
+static bool look_up_batch(struct symbols *symbols, const struct module *module, const struct batch *batch) {
     struct elf_file file, debug;
     struct ran ran;
     char path[4096];
@@ -409,7 +409,7 @@ bool symbols_resolve(struct symbols *symbols) {
             ;
         struct batch batch = {open + i, end - i};
         const struct module *module = &symbols->modules[open[i]->module];
-        enough_memory = look_up(symbols, module, &batch) && name_rest(symbols, module, &batch);
+        enough_memory = look_up_batch(symbols, module, &batch) && name_rest(symbols, module, &batch);
     }
     free(open);
     symbols->resolved_count = symbols->places.count;

@@ -35,15 +35,15 @@ struct named {
     struct critical_path_sums sums;
 };
 
-static bool matters(const struct delay_costs *costs, const struct site_delay_costs *site) {
+static bool path_site_matters(const struct delay_costs *costs, const struct site_delay_costs *site) {
     int64_t path = add_ns(site->path_inside_ns, site->path_before_ns);
     int64_t caused = add_ns(site->delay_cost_inside_ns, site->delay_cost_before_ns);
     return path > (costs->to_ns - costs->from_ns) / LEAST_SHARE || caused > costs->waits_ns / LEAST_SHARE;
 }
 
-static bool look_up(const struct delay_costs *costs, struct symbols *symbols) {
+static bool look_up_sites(const struct delay_costs *costs, struct symbols *symbols) {
     for (size_t i = 0; i < costs->site_count; i++)
-        if (costs->sites[i].stack != STACK_NONE && matters(costs, &costs->sites[i]) &&
+        if (costs->sites[i].stack != STACK_NONE && path_site_matters(costs, &costs->sites[i]) &&
             !symbols_want(symbols, costs->sites[i].dump, costs->sites[i].stack))
             return false;
     return symbols_resolve(symbols);
@@ -56,7 +56,7 @@ static bool name_site(struct named *named, const struct delay_costs *costs, cons
                                      .path_before = site->path_before_ns,
                                      .delay_cost_inside = site->delay_cost_inside_ns,
                                      .delay_cost_before = site->delay_cost_before_ns}};
-    if (!matters(costs, site))
+    if (!path_site_matters(costs, site))
         return true;
     if (site->call != CALL_UNKNOWN)
         named->op = directory->calls[site->call].name->name;
@@ -96,7 +96,7 @@ static int compare_sites(const void *a, const void *b) {
 }
 
 /* `named` is sorted: what has one name is together, and of it what is one rank's. */
-static void merge(struct critical_path_sites *sites, const struct named *named, size_t count) {
+static void merge_sites(struct critical_path_sites *sites, const struct named *named, size_t count) {
     for (size_t i = 0; i < count; i++) {
         bool same_site = i > 0 && compare_names(&named[i - 1], &named[i]) == 0;
         if (!same_site)
@@ -121,12 +121,12 @@ bool critical_path_sites_build(struct critical_path_sites *sites, const struct d
     *sites = (struct critical_path_sites){.items = calloc(room, sizeof *sites->items),
                                           .rows = calloc(room, sizeof *sites->rows)};
     struct named *named = calloc(room, sizeof *named);
-    bool done = sites->items && sites->rows && named && look_up(costs, symbols);
+    bool done = sites->items && sites->rows && named && look_up_sites(costs, symbols);
     for (size_t i = 0; done && i < count; i++)
         done = name_site(&named[i], costs, &costs->sites[i], directory, labels);
     if (done) {
         qsort(named, count, sizeof *named, compare_named);
-        merge(sites, named, count);
+        merge_sites(sites, named, count);
     }
     free(named);
     return done;

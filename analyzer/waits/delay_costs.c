@@ -78,7 +78,7 @@ void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, co
         build->collectors[worker].no_memory = true;
 }
 
-static void add_wait(struct wait_collector *c, const struct wait_event *wait) {
+static void add_wait_event(struct wait_collector *c, const struct wait_event *wait) {
     if (grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits))
         c->waits[c->wait_count++] = *wait;
     else
@@ -87,19 +87,19 @@ static void add_wait(struct wait_collector *c, const struct wait_event *wait) {
 
 static void take_wait(void *context, const struct told_wait *told) {
     if (told->until >= ((struct wait_collector *)context)->build->from_ns)
-        add_wait(context, &(struct wait_event){.until = told->until,
-                                               .length = told->length,
-                                               .cost = told->length,
-                                               .imposed = told->imposed,
-                                               .rank = told->dump,
-                                               .cause = told->cause,
-                                               .channel = told->channel});
+        add_wait_event(context, &(struct wait_event){.until = told->until,
+                                                     .length = told->length,
+                                                     .cost = told->length,
+                                                     .imposed = told->imposed,
+                                                     .rank = told->dump,
+                                                     .cause = told->cause,
+                                                     .channel = told->channel});
 }
 
 static void take_met(void *context, int64_t at, uint64_t channel) {
     struct wait_collector *c = context;
     if (at >= c->build->from_ns)
-        add_wait(c, &(struct wait_event){.until = at, .rank = NOWHERE, .channel = channel});
+        add_wait_event(c, &(struct wait_event){.until = at, .rank = NOWHERE, .channel = channel});
 }
 
 struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsigned worker) {
@@ -311,8 +311,8 @@ static struct purse take_part(struct purse *left, const struct wait_event *whole
     return part;
 }
 
-static void charge(struct delay_costs *costs, struct delay_costs_build *c, uint32_t rank, uint32_t site, bool inside,
-                   struct purse part) {
+static void charge_site(struct delay_costs *costs, struct delay_costs_build *c, uint32_t rank, uint32_t site,
+                        bool inside, struct purse part) {
     struct site_sums *sums = &c->histories[rank].sums[site];
     int64_t *caused = inside ? &sums->delay_cost_inside : &sums->delay_cost_before;
     *caused = add_ns(*caused, part.cost);
@@ -333,7 +333,8 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
     for (size_t i = 0; i < c->delays.count; i++) {
         const struct delay *delay = &c->delays.items[i];
         bool last = i + 1 == c->delays.count && earlier.count == 0;
-        charge(costs, c, wait->cause, delay->site, delay->inside, take_part(&left, wait, delay->longer, total, last));
+        charge_site(costs, c, wait->cause, delay->site, delay->inside,
+                    take_part(&left, wait, delay->longer, total, last));
     }
     int64_t passed = total > 0 ? ns_clamped((double)wait->length * ((double)earlier.total / (double)total)) : 0;
     costs->ranks[wait->cause].passed_on_ns = add_ns(costs->ranks[wait->cause].passed_on_ns, passed);
@@ -345,7 +346,7 @@ static void share_out(struct delay_costs *costs, struct delay_costs_build *c, co
         own->imposed = add_ns(own->imposed, part.imposed);
     }
     if (total == 0) /* it came late and nothing tells why */
-        charge(costs, c, wait->cause, timeline_site_at(&cause->timeline, cause->cursor, wait->until), false, left);
+        charge_site(costs, c, wait->cause, timeline_site_at(&cause->timeline, cause->cursor, wait->until), false, left);
 }
 
 static void rewind_histories(struct delay_costs_build *c) {
@@ -492,7 +493,7 @@ struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, co
 }
 
 /* All workers' waits behind the first one's. */
-static bool join(struct delay_costs_build *build) {
+static bool join_waits(struct delay_costs_build *build) {
     struct wait_collector *all = &build->collectors[0];
     size_t count = 0;
     for (unsigned w = 0; w < build->workers; w++) {
@@ -552,7 +553,7 @@ static bool list_sites(struct delay_costs *costs, const struct delay_costs_build
 bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build) {
     *costs = (struct delay_costs){.from_ns = NS_MOST, .to_ns = -NS_MOST, .partial = build->partial};
     costs->ranks = calloc(build->directory->dump_count, sizeof *costs->ranks);
-    bool done = costs->ranks && join(build) && make_sums(build) && go_forwards(build);
+    bool done = costs->ranks && join_waits(build) && make_sums(build) && go_forwards(build);
     if (done) {
         go_backwards(costs, build);
         walk_path(costs, build);

@@ -5,8 +5,8 @@
 #include "analyzer/base/grow.h"
 
 /* What a stretch of time is added to: a new item is made for the late rank only. */
-static void add(struct delays *delays, const struct timeline *timeline, uint32_t site, bool inside, int64_t length,
-                bool late) {
+static void add_time(struct delays *delays, const struct timeline *timeline, uint32_t site, bool inside, int64_t length,
+                     bool late) {
     uint64_t way = timeline->sites[site].way ^ (inside ? UINT64_C(0xd6e8feb86659fd93) : 0);
     size_t at = (size_t)(mix(way, 0) >> 20) % DELAYS_SLOTS;
     while (delays->slots[at] != 0 && delays->items[delays->slots[at] - 1].way != way)
@@ -30,10 +30,10 @@ static void add_side(struct delays *delays, struct delays_side side, int64_t fro
         int64_t end = stretch->to > to ? to : stretch->to > from ? stretch->to : from;
         int64_t begin = stretch->from > from ? stretch->from : from;
         if (to > end)
-            add(delays, timeline, next < timeline->count ? timeline->stretches[next].site : TIMELINE_NOWHERE, false,
-                to - end, late);
+            add_time(delays, timeline, next < timeline->count ? timeline->stretches[next].site : TIMELINE_NOWHERE,
+                     false, to - end, late);
         if (end - begin > stretch->waited)
-            add(delays, timeline, stretch->site, true, end - begin - stretch->waited, late);
+            add_time(delays, timeline, stretch->site, true, end - begin - stretch->waited, late);
         to = begin;
     }
 }

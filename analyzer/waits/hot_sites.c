@@ -14,13 +14,13 @@
 
 enum { LEAST_SHARE = 1000 };
 
-static bool matters(const struct site_wait *wait, int64_t total) {
+static bool hot_site_matters(const struct site_wait *wait, int64_t total) {
     return wait->stack != STACK_NONE &&
            (wait->wait_ns > total / LEAST_SHARE || wait->waited_for_ns > total / LEAST_SHARE);
 }
 
 /* Equal labels are one string. */
-static bool add(struct hot_sites *sites, size_t *room, const char *label, const struct site_wait *wait) {
+static bool add_hot_site(struct hot_sites *sites, size_t *room, const char *label, const struct site_wait *wait) {
     size_t i = 0;
     while (i < sites->count && sites->items[i].site != label)
         i++;
@@ -50,15 +50,15 @@ bool hot_sites_build(struct hot_sites *sites, const struct site_waits *waits, st
     for (size_t i = 0; i < waits->size; i++)
         total = add_ns(total, waits->slots[i].wait_ns);
     for (size_t i = 0; enough_memory && i < waits->size; i++)
-        if (matters(&waits->slots[i], total))
+        if (hot_site_matters(&waits->slots[i], total))
             enough_memory = symbols_want(symbols, waits->slots[i].dump, waits->slots[i].stack);
     enough_memory = enough_memory && symbols_resolve(symbols);
     for (size_t i = 0; enough_memory && i < waits->size; i++) {
         const struct site_wait *wait = &waits->slots[i];
-        if (!matters(wait, total))
+        if (!hot_site_matters(wait, total))
             continue;
         const char *label = site_label(labels, wait->dump, wait->stack);
-        enough_memory = label && add(sites, &room, label, wait);
+        enough_memory = label && add_hot_site(sites, &room, label, wait);
     }
     if (sites->count > 0)
         qsort(sites->items, sites->count, sizeof *sites->items, compare_sites);

@@ -34,8 +34,8 @@ struct waiting_pair {
 };
 
 /* Adds one wait to all sums but the causer's imposed ones. */
-static void add_wait(struct waits *waits, const struct waiting_pair *pair, enum wait_state state,
-                     const struct told_wait *wait) {
+static void add_single_wait(struct waits *waits, const struct waiting_pair *pair, enum wait_state state,
+                            const struct told_wait *wait) {
     struct rank_waits *victim = &waits->ranks[pair->dump], *causer = &waits->ranks[pair->cause];
     victim->wait_ns = add_ns(victim->wait_ns, wait->length);
     victim->states_ns[state] = add_ns(victim->states_ns[state], wait->length);
@@ -107,8 +107,8 @@ static int64_t lead_of(const struct waits *waits, const struct match_instance *i
 
 /* Adds what `cause` made the members in [from, to) wait; had it come `lead` earlier, each would have waited so much
  * less. Returns the longest wait. */
-static int64_t charge(struct waits *waits, const struct match_instance *instance, enum wait_state state, uint32_t cause,
-                      int64_t lead, uint32_t from, uint32_t to) {
+static int64_t charge_waits(struct waits *waits, const struct match_instance *instance, enum wait_state state,
+                            uint32_t cause, int64_t lead, uint32_t from, uint32_t to) {
     int64_t longest = 0;
     const uint32_t *dump_of = instance->communicator->dump_of;
     for (uint32_t i = from; i < to; i++) {
@@ -118,15 +118,15 @@ static int64_t charge(struct waits *waits, const struct match_instance *instance
             continue;
         struct rank_waits *victim = &waits->ranks[dump_of[i]];
         victim->transfer_ns = add_ns(victim->transfer_ns, -length);
-        add_wait(waits,
-                 &(struct waiting_pair){dump_of[i], dump_of[cause], member->stack, instance->members[cause].stack},
-                 state,
-                 &(struct told_wait){.dump = dump_of[i],
-                                     .cause = dump_of[cause],
-                                     .until = blocked_since(member) + length,
-                                     .length = length,
-                                     .imposed = length < lead ? length : lead,
-                                     .channel = instance->communicator->uid | 1});
+        add_single_wait(
+            waits, &(struct waiting_pair){dump_of[i], dump_of[cause], member->stack, instance->members[cause].stack},
+            state,
+            &(struct told_wait){.dump = dump_of[i],
+                                .cause = dump_of[cause],
+                                .until = blocked_since(member) + length,
+                                .length = length,
+                                .imposed = length < lead ? length : lead,
+                                .channel = instance->communicator->uid | 1});
         if (length > longest)
             longest = length;
     }
@@ -148,7 +148,7 @@ static void add_for_last(struct waits *waits, const struct match_instance *insta
     if (latest.last == NOWHERE)
         return;
     int64_t lead = lead_of(waits, instance, latest);
-    note_last(waits, instance, latest.last, lead, charge(waits, instance, state, latest.last, lead, from, to));
+    note_last(waits, instance, latest.last, lead, charge_waits(waits, instance, state, latest.last, lead, from, to));
 }
 
 static bool has_root(const struct match_instance *instance) {
@@ -162,7 +162,7 @@ static void add_from_root(struct waits *waits, const struct match_instance *inst
     if (latest.last == root)
         add_for_last(waits, instance, WAIT_LATE_BROADCAST, latest, 0, end);
     else
-        charge(waits, instance, WAIT_LATE_BROADCAST, root, 0, 0, end);
+        charge_waits(waits, instance, WAIT_LATE_BROADCAST, root, 0, 0, end);
 }
 
 /* Until the first of the others in [from, to) came, the root can have done nothing at all. */
@@ -195,7 +195,7 @@ static void add_scan(struct waits *waits, const struct match_instance *instance)
             continue;
         if (latest.last != NOWHERE) {
             lead = lead_of(waits, instance, latest);
-            int64_t length = charge(waits, instance, WAIT_EARLY_SCAN, latest.last, lead, i, i + 1);
+            int64_t length = charge_waits(waits, instance, WAIT_EARLY_SCAN, latest.last, lead, i, i + 1);
             longest = length > longest ? length : longest;
         }
         if (latest.last == NOWHERE || instance->members[i].enter >= instance->members[latest.last].enter) {
@@ -338,7 +338,7 @@ static void add_times(struct waits *waits, const struct match_instance *instance
 
 /* ---- mismatches ------------------------------------------------------------------------------ */
 
-static bool earlier(const struct first_mismatch *a, const struct first_mismatch *b) {
+static bool earlier_mismatch(const struct first_mismatch *a, const struct first_mismatch *b) {
     if (a->enter_ns != b->enter_ns)
         return a->enter_ns < b->enter_ns;
     if (a->communicator->uid != b->communicator->uid)
@@ -347,7 +347,7 @@ static bool earlier(const struct first_mismatch *a, const struct first_mismatch 
 }
 
 static void note_mismatch(struct waits *waits, const struct first_mismatch *mismatch) {
-    if (mismatch->any && (!waits->mismatch.any || earlier(mismatch, &waits->mismatch)))
+    if (mismatch->any && (!waits->mismatch.any || earlier_mismatch(mismatch, &waits->mismatch)))
         waits->mismatch = *mismatch;
 }
 
@@ -414,13 +414,13 @@ static int64_t message_wait(const struct waits *waits, const struct match_member
 
 static void charge_message(struct waits *waits, enum wait_state state, const struct waiting_pair *pair, int64_t until,
                            int64_t length, int64_t imposed) {
-    add_wait(waits, pair, state,
-             &(struct told_wait){.dump = pair->dump,
-                                 .cause = pair->cause,
-                                 .until = until,
-                                 .length = length,
-                                 .imposed = imposed,
-                                 .channel = channel_of(pair->dump, pair->cause)});
+    add_single_wait(waits, pair, state,
+                    &(struct told_wait){.dump = pair->dump,
+                                        .cause = pair->cause,
+                                        .until = until,
+                                        .length = length,
+                                        .imposed = imposed,
+                                        .channel = channel_of(pair->dump, pair->cause)});
 }
 
 /* A Wait call that several receives completed in; its last sender is known when no more of them can turn up. */
@@ -508,7 +508,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
 
 /* ---- several workers ------------------------------------------------------------------------- */
 
-static void add_rank(struct rank_waits *sum, const struct rank_waits *part) {
+static void add_rank_waits(struct rank_waits *sum, const struct rank_waits *part) {
     sum->wait_ns = add_ns(sum->wait_ns, part->wait_ns);
     for (unsigned s = 0; s < WAIT_STATES; s++)
         sum->states_ns[s] = add_ns(sum->states_ns[s], part->states_ns[s]);
@@ -524,7 +524,7 @@ static void add_rank(struct rank_waits *sum, const struct rank_waits *part) {
 
 void waits_merge(struct waits *into, const struct waits *from) {
     for (size_t d = 0; d < into->directory->dump_count; d++)
-        add_rank(&into->ranks[d], &from->ranks[d]);
+        add_rank_waits(&into->ranks[d], &from->ranks[d]);
     site_waits_merge(&into->sites, &from->sites);
     transfers_merge(&into->transfers, &from->transfers);
     into->judged += from->judged;
