@@ -19,9 +19,12 @@
 #include <sys/stat.h>
 
 #include "analyzer/load/dump.h"
+#include "shim/intercept/activate.h"
+#include "shim/intercept/threads.h"
 #include "shim/mpi/requests.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/call_cache.h"
+#include "shim/record/lanes.h"
 #include "shim/record/recorder.h"
 #include "shim/stacks/stacks.h"
 
@@ -38,11 +41,11 @@ static int activate(void **state) {
     setenv("COMMTAP_RING", RING, 1);
     setenv("COMMTAP_STACK", "native", 1);
     knobs_read(&recorder.knobs);
-    if (!recorder_activate())
+    if (!activate_process())
         return -1;
     recorder.multithreaded = true;
-    recorder_expect_threads();
-    return recorder_thread() ? 0 : -1;
+    lanes_expect_threads();
+    return current_thread() ? 0 : -1;
 }
 
 static int remove_files(void **state) {
@@ -103,7 +106,7 @@ static void write_record(struct lane *lane, uint32_t number, uint32_t i) {
 /* Sizes beyond the exact ones, and so many partners that tables of lanes are followed by larger ones. While one thread
  * makes such a table, others may find the old one full: what they lose is counted. */
 static void record_calls(const struct member *m) {
-    struct lane *lane = recorder_thread()->lane;
+    struct lane *lane = current_thread()->lane;
     for (uint32_t i = 0; i < ROUNDS; i++) {
         write_record(lane, m->number, i);
         operations_add(lane, &(struct operation_sample){.call = 30, .comm = i % 40, .bytes = i % 100, .time = 10});
@@ -218,7 +221,7 @@ static uint32_t ids[THREADS][4];
 
 /* As if called from four places that lie a byte apart. */
 static void take_stacks(const struct member *m) {
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     for (unsigned i = 0; i < ROUNDS; i++)
         ids[m->number][i % 4] = stack_take(self, PLACE + i % 4, 0, 0);
 }
@@ -244,7 +247,7 @@ static unsigned wrong_shapes;
 static void repeat_calls(const struct member *m) {
     const struct call *call = &commtap_calls[INDEX_MPI_Send];
     uintptr_t words[8] = {0};
-    struct thread *self = recorder_thread();
+    struct thread *self = current_thread();
     for (unsigned i = 0; i < ROUNDS * 10; i++) {
         if (m->number == 0) {
             shapes_forget();
