@@ -19,7 +19,7 @@ def rows():
         cells[0] = cells[0].lstrip("| ")
         if section == "Rotating stragglers":
             found.append((cells[0], "stragglers/rotating_stragglers.c, stragglers/rotating_stragglers.h", cells[1],
-                          re.sub(r"\b([a-z]+(?:_[a-z]+)+)\b", r"test_rotating_stragglers: \1", cells[-1])))
+                          re.sub(r"(?<!: )\b((?!test_)[a-z]+(?:_[a-z]+)+)\b", r"test_rotating_stragglers: \1", cells[-1])))
         else:
             found.append((cells[0], cells[1], cells[2], cells[-1]))
     return found

@@ -131,6 +131,8 @@ static void a_send_that_is_over_clears_its_message(void **state) {
     slow.sent[0] = slow.sent[1] = 200;
     slow.took[0] = 30000;
     expect(&slow, &slow, (uint32_t[]){40, 40}, (uint32_t[]){40, 40}, (uint32_t[]){40, 0});
+    slow.bytes = (1 << 20) - 1; /* less than a megabyte may have been buffered */
+    expect(&slow, &slow, (uint32_t[]){40, 40}, (uint32_t[]){40, 40}, (uint32_t[]){0, 0});
 }
 
 static void calls_that_tell_nothing_accuse_nobody(void **state) {
@@ -187,6 +189,64 @@ static void a_sample_does_not_depend_on_who_gathers_it(void **state) {
         exchanges_free(&parts[p]);
 }
 
+/* ---- thresholds ------------------------------------------------------------------------------ */
+
+/* The same of `calls` calls of which the first `others` are like `other`. Checks the message of each pair alike. */
+static void expect_of(const struct scene *scene, const struct scene *other, int others, int calls, uint32_t judged,
+                      uint32_t low, uint32_t alone) {
+    struct exchanges exchanges;
+    size_t count;
+    assert_true(exchanges_init(&exchanges, &one_host, &directory));
+    for (int i = 0; i < calls; i++)
+        play(&exchanges, i < others ? other : scene, (int64_t)(i + 1) * APART);
+    exchanges_finish(&exchanges);
+    struct exchange_pair *pairs = exchanges_pairs(&exchanges, 1, &count);
+    assert_int_equal(count, judged ? 2 : 0);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(pairs[i].count, judged);
+        assert_int_equal(pairs[i].low, low);
+        assert_int_equal(pairs[i].low_alone, alone);
+    }
+    free(pairs);
+    exchanges_free(&exchanges);
+}
+
+/* An operation that takes 10000 at most and began 13000 ago is over by then, one that began 12000 ago may not be. */
+static void a_quarter_more_than_usual_is_over(void **state) {
+    (void)state;
+    struct scene first = first_late, second = second_late;
+    first.sent[1] = second.sent[0] = 2000;
+    expect_of(&first, &second, 20, 40, 40, 20, 20);
+    first.sent[1] = second.sent[0] = 3000;
+    expect_of(&first, &second, 20, 40, 40, 40, 0);
+}
+
+/* Sent at 200, there at 10200, and waited for from then on, or so much later: when it began is known to an eighth. */
+static void a_message_is_judged_whose_begin_is_known_to_an_eighth(void **state) {
+    (void)state;
+    struct scene scene = {.sent = {200, 200}, .took = {10000, 10000}, .operations = 2};
+    scene.wait = 200 + 1150;
+    expect_of(&scene, &scene, 0, 40, 40, 40, 0);
+    scene.wait = 200 + 1350;
+    expect_of(&scene, &scene, 0, 40, 0, 0, 0);
+}
+
+/* What a pair takes when it is not held up is known from eight messages on. */
+static void eight_messages_tell_what_a_pair_takes(void **state) {
+    (void)state;
+    expect_of(&first_late, &second_late, 4, 8, 8, 4, 4);
+    expect_of(&first_late, &second_late, 3, 6, 6, 3, 0);
+}
+
+/* An eighth of the messages say what they take when not held up, not the fastest three of forty. */
+static void a_few_fast_messages_are_not_what_a_pair_takes(void **state) {
+    (void)state;
+    struct scene usual = {.wait = 100, .sent = {200, 200}, .took = {10000, 10000}, .operations = 2}, fast = usual;
+    fast.took[0] = fast.took[1] = 5000;
+    expect_of(&usual, &fast, 3, 40, 40, 40, 0);
+    expect_of(&usual, &fast, 7, 40, 40, 7, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_later_one_was_waited_for),
@@ -195,6 +255,10 @@ int main(void) {
         cmocka_unit_test(a_send_that_is_over_clears_its_message),
         cmocka_unit_test(calls_that_tell_nothing_accuse_nobody),
         cmocka_unit_test(a_sample_does_not_depend_on_who_gathers_it),
+        cmocka_unit_test(a_quarter_more_than_usual_is_over),
+        cmocka_unit_test(a_message_is_judged_whose_begin_is_known_to_an_eighth),
+        cmocka_unit_test(eight_messages_tell_what_a_pair_takes),
+        cmocka_unit_test(a_few_fast_messages_are_not_what_a_pair_takes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,9 +75,12 @@ struct planted {
     double farther;                 /* between switches of `per_switch` hosts, where there are */
     int per_switch;
     uint64_t seed;
+    uint32_t collectives; /* of each group; 0: COLLECTIVES */
+    int nearly;           /* the last so many groups take `longer` times as long */
+    double longer;
 };
 
-static const struct planted nothing = {{-1, -1}, -1, -1, -1, -1, 0, 1, 0, 5};
+static const struct planted nothing = {{-1, -1}, -1, -1, -1, -1, 0, 1, 0, 5, 0, 0, 1};
 
 static bool is_slow(const struct cluster *c, size_t group, const struct planted *p) {
     const uint32_t *m = c->members[group];
@@ -97,7 +100,9 @@ static void play(struct cluster *c, const struct planted *p, double noise, struc
         int first = (int)c->host_of[c->members[g][0]], second = (int)c->host_of[c->members[g][1]];
         if (p->per_switch && first / p->per_switch != second / p->per_switch)
             own *= p->farther;
-        for (uint32_t i = 0; i < COLLECTIVES; i++) {
+        if (g + (size_t)p->nearly >= c->directory.communicator_count)
+            own *= p->longer;
+        for (uint32_t i = 0; i < (p->collectives ? p->collectives : COLLECTIVES); i++) {
             struct match_member members[RANKS];
             const struct match_communicator *communicator = &c->communicators[g];
             bool inside = c->host_of[c->members[g][0]] == c->host_of[c->members[g][1]];
@@ -293,6 +298,55 @@ static void only_what_all_wait_for_is_taken(void **state) {
     group_links_free(&groups);
 }
 
+/* Four groups of two on pairs of hosts of their own, the first of which is slow. */
+static size_t judge_four(uint32_t groups, uint32_t collectives) {
+    struct cluster c;
+    struct slow_group found[4];
+    struct planted p = nothing;
+    make_cluster(&c);
+    for (uint32_t i = 0; i < groups; i++)
+        add_group(&c, (uint32_t[]){i, (i + 2) * PER_HOST}, 2, LARGE);
+    p.group = 0;
+    p.collectives = collectives;
+    return judge(&c, &p, 0, found);
+}
+
+static void sixteen_collectives_of_four_alike_are_compared(void **state) {
+    (void)state;
+    assert_int_equal(judge_four(4, 16), 1);
+    assert_int_equal(judge_four(4, 15), 0);
+    assert_int_equal(judge_four(3, 16), 0);
+}
+
+/* Between hosts 1 and 4 all is slow but further groups of other ranks there, which are nearly as fast as usual, or
+ * whose operations are smaller: up to 8 % longer, and half the size, they show that it is not what lies between. */
+static enum suspect_kind judge_with_others(double longer, uint64_t bytes) {
+    struct cluster c;
+    struct slow_group found[4];
+    struct planted p = nothing;
+    make_cluster(&c);
+    add_rails(&c, PER_HOST);
+    for (uint32_t a = 0; a < HOSTS; a++) /* those that the last ones are compared with */
+        for (uint32_t b = a + 1; b < HOSTS; b++)
+            if (a != 1 || b != 4)
+                add_group(&c, (uint32_t[]){a * PER_HOST, b * PER_HOST + 1}, 2, bytes);
+    add_group(&c, (uint32_t[]){PER_HOST, 4 * PER_HOST + 1}, 2, bytes);
+    p.pair[0] = 1;
+    p.pair[1] = 4;
+    p.nearly = 1;
+    p.longer = longer;
+    assert_true(judge(&c, &p, 0, found) > 0);
+    return found[0].suspects[0].kind;
+}
+
+static void fast_groups_clear_what_they_hold(void **state) {
+    (void)state;
+    assert_int_equal(judge_with_others(1, LARGE / 2), SUSPECT_MEMBERS);
+    assert_int_equal(judge_with_others(1, LARGE / 4), SUSPECT_PAIR);
+    assert_int_equal(judge_with_others(1.07, LARGE / 2), SUSPECT_MEMBERS);
+    assert_int_equal(judge_with_others(1.16, LARGE / 2), SUSPECT_PAIR);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_slow_is_told_by_who_is_not),
@@ -302,6 +356,8 @@ int main(void) {
         cmocka_unit_test(uneven_networks_accuse_nobody),
         cmocka_unit_test(what_is_explained_is_left_out),
         cmocka_unit_test(only_what_all_wait_for_is_taken),
+        cmocka_unit_test(sixteen_collectives_of_four_alike_are_compared),
+        cmocka_unit_test(fast_groups_clear_what_they_hold),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -556,6 +556,94 @@ static void a_mended_link_is_what_the_job_takes_without_the_plant(void **state) 
     }
 }
 
+/* ---- thresholds ------------------------------------------------------------------------------ */
+
+/* Twenty steps of two barriers: before the first everybody works so long, before the second 100, rank 2 as many more as
+ * given. */
+static struct replay play_steps(struct hand_job *job, uint64_t work, uint64_t more_in_first, uint64_t more_in_second) {
+    hand_job_make(job, 3, (struct dump_plan){0});
+    for (unsigned r = 0; r < 3; r++) {
+        uint64_t now = 100, most = work + more_in_first;
+        barrier(job, r, 0, 90, now);
+        for (uint32_t step = 0; step < 20; step++) {
+            barrier(job, r, 2 * step + 1, now + (r == 2 ? most : work), now + most + 10);
+            now += most + 10;
+            dump_builder_collective(job->builders[r], 0, BUILDER_ALLREDUCE, 0, 2 * step + 2, 8,
+                                    now + 100 + (r == 2 ? more_in_second : 0), now + 110 + more_in_second);
+            now += 110 + more_in_second;
+        }
+    }
+    return replay_of(job, 3);
+}
+
+static struct what_if ask(uint64_t work, uint64_t more_in_first, uint64_t more_in_second) {
+    struct hand_job job;
+    struct what_if what_if;
+    struct replay replay = play_steps(&job, work, more_in_first, more_in_second);
+    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    done(&job, &replay);
+    return what_if;
+}
+
+static void call_sites_matter_from_five_percent_on(void **state) {
+    (void)state;
+    assert_int_equal(ask(10000, 600, 0).site_count, 1);
+    assert_int_equal(ask(10000, 400, 0).site_count, 0);
+}
+
+/* What is twice as long but takes next to nothing is not worth a replay. */
+static void call_sites_matter_from_a_hundredth_of_the_time_on(void **state) {
+    (void)state;
+    assert_int_equal(ask(10000, 0, 130).site_count, 1);
+    assert_int_equal(ask(10000, 0, 85).site_count, 0);
+}
+
+/* Two thirds of what one of three ranks takes longer are to be gained by all alike: 0.6 or 0.4 % of the time. */
+static void a_slowdown_is_shared_out_from_half_a_percent_on(void **state) {
+    (void)state;
+    assert_true(ask(100000, 900, 0).worst_workers_share > 0);
+    assert_true(ask(100000, 600, 0).worst_workers_share < 0);
+}
+
+/* Three of a hundred ranks, and one more where that is no whole number. */
+static void the_worst_workers_are_three_in_a_hundred(void **state) {
+    (void)state;
+    struct scene_job job;
+    struct common_clock clock;
+    struct match_directory directory;
+    struct what_if what_if;
+    struct scene scene = scene_standard();
+    scene.ranks = 64;
+    scene.steps = 20;
+    scene_open(&job, &scene);
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_true(match_directory_build(&directory, job.dumps, job.ranks));
+    struct replay replay = walk(&clock, &directory, 1);
+    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_int_equal(what_if.worst_workers, 2);
+    replay_free(&replay);
+    match_directory_free(&directory);
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+/* Two questions 40 us apart are one wait, what lies between 60 us apart is work. */
+static void polls_within_50_us_are_one_node(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_call(job.builders[r], 240, CLASS_TEST, FLOW_NONE, BUSBW_NONE, 0, "MPI_Test");
+        barrier(&job, r, 0, 0, 10);
+    }
+    dump_builder_plain(job.builders[1], 0, 240, 100, 101);
+    dump_builder_plain(job.builders[1], 0, 240, 40101, 40102);
+    dump_builder_plain(job.builders[1], 0, 240, 100102, 100103);
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.first[2] - replay.first[1], 3);
+    done(&job, &replay);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_is_all_there_is_to_gain),
@@ -569,6 +657,11 @@ int main(void) {
         cmocka_unit_test(wrong_clocks_change_nothing),
         cmocka_unit_test(a_circle_is_untied),
         cmocka_unit_test(polling_is_waiting),
+        cmocka_unit_test(call_sites_matter_from_five_percent_on),
+        cmocka_unit_test(call_sites_matter_from_a_hundredth_of_the_time_on),
+        cmocka_unit_test(a_slowdown_is_shared_out_from_half_a_percent_on),
+        cmocka_unit_test(the_worst_workers_are_three_in_a_hundred),
+        cmocka_unit_test(polls_within_50_us_are_one_node),
         cmocka_unit_test(a_link_is_mended_by_its_transfers),
         cmocka_unit_test(replaying_gives_what_was_recorded),
         cmocka_unit_test(torn_worlds_replay_what_is_there),

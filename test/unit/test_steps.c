@@ -232,6 +232,10 @@ static void a_marker_overrides_what_would_be_found(void **state) {
             job.builders[0], 0,
             &(struct record){
                 .kind = RECORD_MARK, .t0 = t, .t1 = t, .tag = 100 + (int32_t)k, .comm = COMM_NONE, .seq = SEQ_NONE});
+        t += STEP; /* a level below 100 means something else */
+        dump_builder_record(
+            job.builders[0], 0,
+            &(struct record){.kind = RECORD_MARK, .t0 = t, .t1 = t, .tag = 99, .comm = COMM_NONE, .seq = SEQ_NONE});
     }
     hand_job_open(&job, 1);
     struct step_marker marker = {.pcontrol = true, .any_level = true};

@@ -171,6 +171,36 @@ static void a_host_is_slow_as_a_whole(void **state) {
     }
 }
 
+/* In each of 200 collectives another rank takes three times as long. Classes of three ranks have peers enough to tell,
+ * classes of two have none. */
+static void three_of_a_class_can_take_turns(void **state) {
+    (void)state;
+    enum { COLLECTIVES = 200 };
+    for (unsigned peers = 2; peers <= 3; peers++) {
+        struct hand_group group;
+        size_t sizes[RANKS];
+        make_group(&group);
+        for (unsigned r = 0; r < RANKS; r++) {
+            group.class_of[r] = r / peers;
+            sizes[r / peers] = peers;
+            assert_true(rank_times_init(&group.times[r], 0, 2, 4, false));
+            group.times[r].bins.count = 1;
+            group.times[r].bins.calls[0] = COLLECTIVES;
+            group.times[r].self_ns = WINDOW / 2;
+            group.times[r].comm_ns = WINDOW / 4;
+            for (uint32_t i = 0; i < COLLECTIVES; i++)
+                sampled_collectives_add(&group.times[r].sampled, i,
+                                        SECOND / 10 * (i * 5 % RANKS == r ? 3 : 1) + (i * 7919 + r * 104729) % 1000000);
+        }
+        group.classes = (struct rank_classes){.count = RANKS / peers, .class_of = group.class_of, .sizes = sizes};
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, peers == 3);
+        assert_true(peers == 2 || analysis->stragglers[0].kind == STRAGGLER_ROTATING);
+        for (unsigned r = 0; r < RANKS; r++)
+            rank_times_free(&group.times[r]);
+    }
+}
+
 /* A start that takes as long as all the rest leaves enough batches to judge by. */
 static void a_long_start_does_not_eat_the_batches(void **state) {
     (void)state;
@@ -200,6 +230,7 @@ int main(void) {
         cmocka_unit_test(a_hundredth_of_the_time_matters),
         cmocka_unit_test(more_than_a_third_slow_is_uneven),
         cmocka_unit_test(a_host_is_slow_as_a_whole),
+        cmocka_unit_test(three_of_a_class_can_take_turns),
         cmocka_unit_test(a_long_start_does_not_eat_the_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -582,6 +582,21 @@ static void self_time_is_binned_by_collective(void **state) {
     done(&job, &sums);
 }
 
+/* The loop around two questions 40 us apart is no work, what lies between 60 us apart is. */
+static void polls_within_50_us_are_one_wait(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 1, (struct dump_plan){0});
+    dump_builder_call(job.builders[0], 240, CLASS_TEST, FLOW_NONE, BUSBW_NONE, 0, "MPI_Test");
+    dump_builder_plain(job.builders[0], 0, 240, 1000, 1001);
+    dump_builder_plain(job.builders[0], 0, 240, 41001, 41002);
+    dump_builder_plain(job.builders[0], 0, 240, 101002, 101003);
+    analyse(&job, 1, &sums);
+    assert_int_equal(sums.times[0].self_ns, 60000);
+    done(&job, &sums);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_of_all_makes_the_others_wait),
@@ -606,6 +621,7 @@ int main(void) {
         cmocka_unit_test(communication_is_a_union_without_setup_files_and_creation),
         cmocka_unit_test(missing_records_end_a_stretch),
         cmocka_unit_test(self_time_is_binned_by_collective),
+        cmocka_unit_test(polls_within_50_us_are_one_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
