@@ -237,8 +237,8 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
         return real;
     self->outer = sp;
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
-    struct shape *shape = kind_has_shape(kind) ? shape_find(self, call, a, frame[1], stack) : NULL;
-    begin_frame_like(f, call, a, self, shape);
+    struct cached_call *cached = kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
+    begin_frame_like(f, call, a, self, cached);
     f->pc = frame[1];
     f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];
@@ -273,7 +273,7 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
     }                                                                                                                  \
     static ALWAYS_INLINE any_function enter_##kind(struct call_frame *f, unsigned index, bool profiling, uintptr_t *a, \
                                                    const uintptr_t *frame, uintptr_t sp) {                             \
-        if (!kind_has_shape(kind))                                                                                     \
+        if (!kind_is_cached(kind))                                                                                     \
             return enter_rare_##kind(f, index, profiling, a, frame, sp);                                               \
         return enter(f, index, profiling, a, frame, sp, kind, before);                                                 \
     }                                                                                                                  \
@@ -322,7 +322,7 @@ static void begin_epoch(void) {
         return;
     }
     recorder.epoch_bits += 1u << 24;
-    shapes_forget(); /* all rows are new ones now */
+    call_cache_forget(); /* all rows are new ones now */
     struct epoch_definition *d = definitions_reserve(&recorder.definitions, sizeof *d);
     if (!d)
         return;

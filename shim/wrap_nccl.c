@@ -109,8 +109,8 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
         return real;
     self->outer = sp;
     uint32_t stack = stack_here(self, frame, sp);
-    struct shape *shape = nccl_kind_has_shape(kind) ? shape_find(self, call, a, frame[1], stack) : NULL;
-    begin_frame_like(f, call, a, self, shape);
+    struct cached_call *cached = nccl_kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
+    begin_frame_like(f, call, a, self, cached);
     f->pc = frame[1];
     f->stack = stack;
     f->quiet = recorder.paused || !recorder.enabled[index];

@@ -42,7 +42,7 @@ OUTPUTS = {
 }
 
 # column: (pattern of the parameter's type, pattern of its name). Types have `const` and blanks before * removed.
-SHAPES = {
+CALL_CACHE_ENTRIES = {
     "comm": (r"MPI_Comm", r".*"), "win": (r"MPI_Win", r".*"), "file": (r"MPI_File", r".*"),
     "type": (r"MPI_Datatype( \*)?", r"(?!filetype|etype).*"), "type2": (r"MPI_Datatype( \*)?", r".*"),
     "root": (r"int", r"root"), "peer": (r"int", r"dest|source|target_rank|rank"), "peer2": (r"int", r"source"),
@@ -138,7 +138,7 @@ def shape(row, column):
         return r"MPI_Request", r".*"
     if column == "inplace":
         return r"void \*", in_place_buffer(row["name"])
-    return SHAPES[column]
+    return CALL_CACHE_ENTRIES[column]
 
 
 def side(name):
@@ -164,7 +164,7 @@ def check_row(row, given, complain):
     if row["arity"] != len(given):
         complain(f"{row['name']}: arity {row['arity']}, the header has {len(given)}")
         return
-    columns = [c for c in list(SHAPES) + ["inplace", "count", "count2", "output"] if row[c]]
+    columns = [c for c in list(CALL_CACHE_ENTRIES) + ["inplace", "count", "count2", "output"] if row[c]]
     for column in columns:
         kind, name = given[row[column] - 1]
         want_kind, want_name = shape(row, column)

@@ -29,7 +29,7 @@ NOT_ROWS = [
 ]
 
 # column: (pattern of the parameter's type, pattern of its name). `const` is removed.
-SHAPES = {
+CALL_CACHE_ENTRIES = {
     "comm": (r"ncclComm_t", r".*"), "count": (r"size_t( \*)?|int", r"\w*count\w*|nId|excludeRanksCount"),
     "type": (r"ncclDataType_t", r".*"), "redop": (r"ncclRedOp_t", r".*"), "root": (r"int", r"root"),
     "peer": (r"int", r"peer"), "stream": (r"(cuda|hip)Stream_t", r".*"), "output": (r"ncclComm_t \*", r".*"),
@@ -107,7 +107,7 @@ def check_row(row, given, complain):
     if row["arity"] != len(given):
         complain(f"{row['name']}: arity {row['arity']}, the header has {len(given)}")
         return
-    for column, (want_kind, want_name) in SHAPES.items():
+    for column, (want_kind, want_name) in CALL_CACHE_ENTRIES.items():
         if row[column]:
             kind, name = given[row[column] - 1]
             if not re.fullmatch(want_kind, kind) or (name and not re.fullmatch(want_name, name)):

@@ -165,7 +165,7 @@ void communicator_end_history(struct communicator *c) {
 
 /* The end of a communicator that the dump knows. */
 static void retire(struct communicator *c) {
-    shapes_forget();
+    call_cache_forget();
     communicator_end_history(c);
     define_freed(c);
     give_back_progress(c->progress);
@@ -184,7 +184,7 @@ void communicator_forget(struct handle_map *map, uintptr_t handle) {
 
 void communicator_hide(struct handle_map *map, uintptr_t handle) {
     handle_map_remove(map, handle);
-    shapes_forget();
+    call_cache_forget();
 }
 
 void communicator_drop_hidden(struct communicator *c) {
@@ -200,7 +200,7 @@ void communicator_show_again(struct handle_map *map, uintptr_t handle, struct co
 
 /* Known to the dump and to those who look for its handle, or lost when there is no room. */
 static struct communicator *publish(struct communicator *c, struct handle_map *map, uintptr_t handle) {
-    shapes_forget(); /* one that went unseen may have had the handle */
+    call_cache_forget(); /* one that went unseen may have had the handle */
     if (handle_map_set(map, handle, (uintptr_t)c))
         return c;
     count_loss(&recorder.header->losses.communicators_untracked);

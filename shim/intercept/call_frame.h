@@ -26,8 +26,8 @@ struct call_frame {
     const struct call *call;
     uintptr_t *a; /* arguments; handlers may replace an ignored status by one of ours */
     struct communicator *comm;
-    struct shape *shape; /* NULL: not seen before, or not worth remembering */
-    uintptr_t pc;        /* where it returns to */
+    struct cached_call *cached; /* NULL: not seen before, or not worth remembering */
+    uintptr_t pc;               /* where it returns to */
     uint64_t t0, t1;
     uint64_t bytes;
     uint32_t seq;
@@ -56,21 +56,21 @@ static inline void frame_set_comm(struct call_frame *f, struct communicator *com
     f->comm_index = comm ? comm->index : COMM_NONE;
 }
 
-_Static_assert(sizeof(struct call_frame) - offsetof(struct call_frame, bytes) == SHAPE_FACTS,
+_Static_assert(sizeof(struct call_frame) - offsetof(struct call_frame, bytes) == CACHED_FACTS,
                "a frame's facts lie together, at its end");
 
 /* A frame of a call like an earlier one, whose facts it takes over; without one (NULL) it has neither communicator nor
  * bytes yet. */
 static inline void begin_frame_like(struct call_frame *f, const struct call *call, uintptr_t *a, struct thread *self,
-                                    struct shape *shape) {
+                                    struct cached_call *cached) {
     static const struct call_frame fresh = {
         .comm_index = COMM_NONE, .seq = SEQ_NONE, .peer = PEER_NONE, .tag = TAG_NONE, .peer_class = PEER_CLASS_NONE};
-    memcpy(&f->bytes, likely(shape) ? (const void *)shape->facts : &fresh.bytes, SHAPE_FACTS);
-    f->comm = likely(shape) ? shape->comm : NULL;
+    memcpy(&f->bytes, likely(cached) ? (const void *)cached->facts : &fresh.bytes, CACHED_FACTS);
+    f->comm = likely(cached) ? cached->comm : NULL;
     f->self = self;
     f->call = call;
     f->a = a;
-    f->shape = shape;
+    f->cached = cached;
     f->id = call->id;
 }
 
@@ -78,17 +78,17 @@ static inline void begin_frame(struct call_frame *f, const struct call *call, ui
     begin_frame_like(f, call, a, self, NULL);
 }
 
-/* The facts of this call are complete, and follow from what a shape is of: they need not be found again. Before
- * anything that differs from call to call is put in. */
+/* The facts of this call are complete, and follow from what a cached call is known by: they need not be found again.
+ * Before anything that differs from call to call is put in. */
 static inline void remember_frame(struct call_frame *f, uint64_t signature) {
     if (f->bytes == BYTES_UNKNOWN)
         return;
-    f->shape = shape_make(f->self, f->call, f->a, f->pc, f->stack);
-    if (!f->shape)
+    f->cached = call_cache_add(f->self, f->call, f->a, f->pc, f->stack);
+    if (!f->cached)
         return;
-    memcpy(f->shape->facts, &f->bytes, SHAPE_FACTS);
-    f->shape->comm = f->comm;
-    f->shape->signature = signature;
+    memcpy(f->cached->facts, &f->bytes, CACHED_FACTS);
+    f->cached->comm = f->comm;
+    f->cached->signature = signature;
 }
 
 /* Tells the dump what the thread is about to do; f->t0 is read. */
@@ -140,21 +140,21 @@ static inline void record_frame(const struct call_frame *f, enum record_kind kin
     ring_end(lane, r, ticket);
 }
 
-/* The aggregates' share of a finished blocking call, where no shape has the rows. */
+/* The aggregates' share of a finished blocking call, where no cached call has the rows. */
 void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
 
 /* The aggregates' share of a finished blocking call. */
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
-    struct shape *s = f->shape;
-    if (unlikely(received_bytes || f->failed || !shape_counts(s, f->bytes) ||
-                 (!s->site && table_of(&f->self->lane->sites)))) {
+    struct cached_call *c = f->cached;
+    if (unlikely(received_bytes || f->failed || !cached_call_has_row(c, f->bytes) ||
+                 (!c->site && table_of(&f->self->lane->sites)))) {
         aggregate_frame_first(f, received_bytes);
         return;
     }
     uint64_t time = f->t1 - f->t0;
-    shape_count(s, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
-    if (s->site)
-        site_count(s->site, f->bytes, time);
+    cached_call_count(c, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
+    if (c->site)
+        site_count(c->site, f->bytes, time);
 }
 
 /* The aggregates' share alone, for a call that the ring has no use for. */

@@ -93,7 +93,7 @@ struct thread *thread_attach(void) {
         self->slot->lane = self->lane->index;
         self->generation = *recorder_armed;
         stacks_attach(self);
-        shapes_attach(self);
+        call_cache_attach(self);
         this_thread = self;
         if (have_thread_key)
             os_pthread_setspecific(thread_key, self);

@@ -55,7 +55,7 @@ void mpi_bytes_forget_type(uintptr_t handle) {
     if (handle_map_get(mpi_types, handle) & 0xff) /* predefined: the call will fail */
         return;
     handle_map_remove(mpi_types, handle);
-    shapes_forget();
+    call_cache_forget();
 }
 
 /* ---- arguments ------------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ void collective_find_facts(struct call_frame *f) {
         f->bytes = bytes_of(f, false);
         f->t0 = ticks(); /* adding up the counts of thousands of ranks is not the library's time */
     }
-    if (f->comm && call_has_shape(call))
+    if (f->comm && call_is_cached(call))
         remember_frame(f, signature(f));
 }
 
@@ -96,7 +96,7 @@ static void settle(struct call_frame *f) {
     if (unlikely(f->bytes == BYTES_UNKNOWN))
         f->bytes = bytes_of(f, true);
     if (likely(f->comm))
-        collective_took_place(f->comm, likely(f->shape) ? f->shape->signature : signature(f));
+        collective_took_place(f->comm, likely(f->cached) ? f->cached->signature : signature(f));
 }
 
 void collective_settle_after(struct call_frame *f) {

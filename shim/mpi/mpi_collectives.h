@@ -17,7 +17,7 @@ static inline void number_collective(struct call_frame *f) {
 }
 
 static inline void collective_before(struct call_frame *f) {
-    if (unlikely(!f->shape))
+    if (unlikely(!f->cached))
         collective_find_facts(f);
     if (likely(f->comm))
         number_collective(f);
@@ -27,11 +27,11 @@ static inline void collective_before(struct call_frame *f) {
 void collective_settle_after(struct call_frame *f);
 
 static inline void collective_after(struct call_frame *f) {
-    if (unlikely(!f->shape || f->failed)) {
+    if (unlikely(!f->cached || f->failed)) {
         collective_settle_after(f);
         return;
     }
-    collective_took_place(f->comm, f->shape->signature);
+    collective_took_place(f->comm, f->cached->signature);
     collective_complete(f->comm);
     emit_call(f);
 }

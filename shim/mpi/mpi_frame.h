@@ -47,7 +47,7 @@ static inline struct communicator *frame_find_comm(const struct call_frame *f) {
 
 /* Calls whose facts follow from single arguments, so that they are worth remembering (call_cache.h): no lists of
  * counts, no two partners, no objects that come and go with the call. */
-static inline bool kind_has_shape(enum call_kind kind) {
+static inline bool kind_is_cached(enum call_kind kind) {
     switch (kind) {
     case KIND_COLLECTIVE:
     case KIND_ICOLLECTIVE:
@@ -69,8 +69,8 @@ static inline bool kind_has_shape(enum call_kind kind) {
     }
 }
 
-static inline bool call_has_shape(const struct call *call) {
-    return kind_has_shape((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N;
+static inline bool call_is_cached(const struct call *call) {
+    return kind_is_cached((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N;
 }
 
 /* After success: a communicator we never saw being made is registered now. */

@@ -74,7 +74,8 @@ static void take_received(struct call_frame *f) {
 
 static void add_peer(const struct call_frame *f, uint16_t direction) {
     if (!f->quiet && !f->failed && f->peer >= 0)
-        count_peer(f->self->lane, f->shape, f->comm_index, f->peer, f->call->id, direction, f->bytes, f->t1 - f->t0, 0);
+        count_peer(f->self->lane, f->cached, f->comm_index, f->peer, f->call->id, direction, f->bytes, f->t1 - f->t0,
+                   0);
 }
 
 /* ---- blocking -------------------------------------------------------------------------------- */
@@ -83,7 +84,7 @@ void send_find_facts(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_destination(f);
     find_bytes(f);
-    if (f->comm && call_has_shape(f->call))
+    if (f->comm && call_is_cached(f->call))
         remember_frame(f, 0);
 }
 
@@ -102,12 +103,12 @@ void send_after(struct call_frame *f) {
     add_peer(f, FLAG_SEND);
 }
 
-/* One from anybody differs from the next: it has no shape. */
+/* One from anybody differs from the next: it is not cached. */
 void receive_find_facts(struct call_frame *f) {
     frame_set_comm(f, frame_find_comm(f));
     set_source(f, f->call->peer, f->call->tag);
     find_bytes(f);
-    if (f->comm && !(f->flags & FLAG_WILDCARD) && call_has_shape(f->call))
+    if (f->comm && !(f->flags & FLAG_WILDCARD) && call_is_cached(f->call))
         remember_frame(f, 0);
 }
 

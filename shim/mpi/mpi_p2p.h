@@ -28,15 +28,15 @@ static inline void want_status(struct call_frame *f) {
         f->a[f->call->status - 1] = (uintptr_t)mpi_tail(f)->status;
 }
 
-/* A message's number in its channel, which the shape knows while the tag stays the same. */
+/* A message's number in its channel, which the cached call knows while the tag stays the same. */
 static inline uint32_t frame_ordinal(const struct call_frame *f, bool send) {
-    struct shape *s = f->shape;
-    if (likely(s && s->channel && s->tag == f->tag))
-        return ordinal_next_of(s->channel);
+    struct cached_call *c = f->cached;
+    if (likely(c && c->channel && c->tag == f->tag))
+        return ordinal_next_of(c->channel);
     uint64_t channel = ordinal_channel(f->comm_index, f->peer, f->tag, send);
-    if (s) {
-        s->channel = channel;
-        s->tag = f->tag;
+    if (c) {
+        c->channel = channel;
+        c->tag = f->tag;
     }
     return ordinal_next_of(channel);
 }
@@ -55,7 +55,7 @@ static inline uint32_t receive_ordinal(struct call_frame *f, int32_t peer, int32
 }
 
 static inline void send_before(struct call_frame *f) {
-    if (unlikely(!f->shape))
+    if (unlikely(!f->cached))
         send_find_facts(f);
     f->tag = (int32_t)argument(f, f->call->tag);
     if (likely(f->comm && f->peer >= 0))
@@ -65,11 +65,11 @@ static inline void send_before(struct call_frame *f) {
 /* Its `op` is given when it is posted. */
 static inline void irecv_before(struct call_frame *f) {
     f->tag = tag_argument(f, f->call->tag);
-    if (unlikely(f->tag == TAG_ANY)) /* shapes do not tell tags apart */
-        f->shape = NULL;
-    if (unlikely(!f->shape))
+    if (unlikely(f->tag == TAG_ANY)) /* the cache does not tell tags apart */
+        f->cached = NULL;
+    if (unlikely(!f->cached))
         receive_find_facts(f);
-    if (likely(f->shape && f->peer >= 0 && !mpi_communicator(f->comm)->wildcards))
+    if (likely(f->cached && f->peer >= 0 && !mpi_communicator(f->comm)->wildcards))
         f->seq = frame_ordinal(f, false);
     else
         f->seq = receive_ordinal(f, f->peer, f->tag);
@@ -87,14 +87,14 @@ void isend_settle_after(struct call_frame *f);
 void irecv_settle_after(struct call_frame *f);
 
 static inline void isend_after(struct call_frame *f) {
-    if (likely(f->shape && !f->failed))
+    if (likely(f->cached && !f->failed))
         operation_posted(f, REQUEST_SEND);
     else
         isend_settle_after(f);
 }
 
 static inline void irecv_after(struct call_frame *f) {
-    if (likely(f->shape && !f->failed))
+    if (likely(f->cached && !f->failed))
         operation_posted(f, REQUEST_RECEIVE);
     else
         irecv_settle_after(f);

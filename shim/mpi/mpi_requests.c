@@ -81,7 +81,7 @@ static inline int32_t partner(const struct pending *e, const struct request_priv
 
 static __attribute__((noinline)) void aggregate_first(struct thread *self, const struct pending *e,
                                                       const struct request_private *p, const struct completion *c,
-                                                      struct shape *shape) {
+                                                      struct cached_call *cached) {
     uint16_t call = p->starting_call ? p->starting_call : e->call;
     uint64_t time = c->timed ? c->t1 - e->t0 : 0;
     const struct operation_sample sample = {.call = call,
@@ -92,28 +92,28 @@ static __attribute__((noinline)) void aggregate_first(struct thread *self, const
                                             .posting = e->posting_ticks,
                                             .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0};
     operations_add(self->lane, &sample);
-    shape_learn(shape, self->lane, &sample);
-    count_site(self->lane, shape, e->stack, e->comm, call, e->bytes, time);
+    cached_call_learn(cached, self->lane, &sample);
+    count_site(self->lane, cached, e->stack, e->comm, call, e->bytes, time);
     if (partner(e, p) >= 0)
-        count_peer(self->lane, shape, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV,
+        count_peer(self->lane, cached, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV,
                    e->bytes, time, c->wait);
 }
 
 static inline void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
                                   const struct completion *c) {
-    struct shape *s = shape_again(self, p->shape, p->shape_serial);
+    struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
     bool message = partner(e, p) >= 0;
-    if (unlikely(!c->timed || !shape_counts(s, e->bytes) || (!s->site && table_of(&self->lane->sites)) ||
-                 (!s->peer && message))) {
-        aggregate_first(self, e, p, c, s);
+    if (unlikely(!c->timed || !cached_call_has_row(cached, e->bytes) ||
+                 (!cached->site && table_of(&self->lane->sites)) || (!cached->peer && message))) {
+        aggregate_first(self, e, p, c, cached);
         return;
     }
     uint64_t time = c->t1 - e->t0;
-    shape_count(s, e->bytes, time, e->posting_ticks, (e->flags & FLAG_BYTES_POSTED) != 0);
-    if (s->site)
-        site_count(s->site, e->bytes, time);
+    cached_call_count(cached, e->bytes, time, e->posting_ticks, (e->flags & FLAG_BYTES_POSTED) != 0);
+    if (cached->site)
+        site_count(cached->site, e->bytes, time);
     if (message)
-        peer_count(s->peer, e->bytes, time, c->wait);
+        peer_count(cached->peer, e->bytes, time, c->wait);
 }
 
 /* The communicator, unless it was freed and its place taken by another. */
@@ -193,8 +193,8 @@ static inline void fill_entry(struct pending *e, struct request_private *p, cons
     p->traits = traits;
     p->starting_call = 0;
     p->peer_class = f->peer_class;
-    p->shape = f->shape ? shape_offset(f->self, f->shape) : 0;
-    p->shape_serial = f->shape ? f->shape->serial : 0;
+    p->cached = f->cached ? cached_call_offset(f->self, f->cached) : 0;
+    p->cached_serial = f->cached ? f->cached->serial : 0;
     if (unlikely(traits & REQUEST_CREATES)) {
         p->output = argument(f, f->call->output);
         p->ordinal = mpi_tail(f)->ordinal;
@@ -211,7 +211,7 @@ static void aggregate_untracked(const struct call_frame *f) {
                                             .time = UINT64_MAX,
                                             .posting = f->t1 - f->t0};
     operations_add(f->self->lane, &sample);
-    count_site(f->self->lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, 0);
+    count_site(f->self->lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, 0);
 }
 
 /* `handle` is given out again while the entry `stale` holds it: what that stood for is complete. */
@@ -369,7 +369,7 @@ static void want_statuses(struct call_frame *f, void *room) {
 }
 
 void wait_before(struct call_frame *f) {
-    if (unlikely(!f->shape))
+    if (unlikely(!f->cached))
         remember_frame(f, 0);
     count_up(&requests.waits);
     mpi_tail(f)->n = 1;
@@ -407,7 +407,7 @@ static inline void copy_list(struct call_frame *f, uintptr_t list) {
 }
 
 void waits_before(struct call_frame *f) {
-    if (unlikely(!f->shape))
+    if (unlikely(!f->cached))
         remember_frame(f, 0);
     count_up(&requests.waits);
     uint32_t n = request_count(f);

@@ -39,8 +39,8 @@ struct request_private {
     uint16_t starting_call; /* Start or Startall, 0 for requests that are no persistent ones */
     uint8_t peer_class;
     uint8_t topology;
-    uint64_t shape_serial; /* of the posting thread's `shape`, 0 = it has none */
-    uint32_t shape;        /* shape_offset */
+    uint64_t cached_serial; /* of the posting thread's `cached`, 0 = it has none */
+    uint32_t cached;        /* cached_call_offset */
 
     /* creations: where the new handle will stand, its ordinal; persistent collectives: starts so far */
     uint32_t ordinal;

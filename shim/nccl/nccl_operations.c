@@ -72,13 +72,13 @@ static void find_facts(struct call_frame *f) {
         find_root(f);
     if (call->peer)
         find_partner(f);
-    if (f->comm && nccl_kind_has_shape((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N)
+    if (f->comm && nccl_kind_is_cached((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N)
         remember_frame(f, nccl_signature(f));
 }
 
 /* Before an operation: its facts, and what every one has for itself. */
 static void begin_operation(struct call_frame *f) {
-    if (unlikely(!f->shape))
+    if (unlikely(!f->cached))
         find_facts(f);
     nccl_tail(f)->stream = (void *)argument(f, f->call->stream);
     f->op = nccl_next_op();
@@ -106,15 +106,15 @@ static void begin_launch(struct call_frame *f) {
 static void aggregate_posted(const struct call_frame *f) {
     uint64_t posting = f->t1 - f->t0;
     struct lane *lane = f->self->lane;
-    count_site(lane, f->shape, f->stack, f->comm_index, f->id, f->bytes, posting);
+    count_site(lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, posting);
     if (f->flags & (FLAG_SEND | FLAG_RECV))
-        count_peer(lane, f->shape, f->comm_index, f->peer, f->id, f->flags & (FLAG_SEND | FLAG_RECV), f->bytes, 0, 0);
+        count_peer(lane, f->cached, f->comm_index, f->peer, f->id, f->flags & (FLAG_SEND | FLAG_RECV), f->bytes, 0, 0);
     bool timed = !group_is_open(f->self);
-    if (likely(!f->failed) && shape_counts(f->shape, f->bytes)) {
+    if (likely(!f->failed) && cached_call_has_row(f->cached, f->bytes)) {
         if (timed)
-            shape_count(f->shape, f->bytes, posting, posting, false);
+            cached_call_count(f->cached, f->bytes, posting, posting, false);
         else
-            shape_count_untimed(f->shape, posting);
+            cached_call_count_untimed(f->cached, posting);
         return;
     }
     const struct operation_sample sample = {.call = f->id,
@@ -125,7 +125,7 @@ static void aggregate_posted(const struct call_frame *f) {
                                             .posting = posting,
                                             .failed = f->failed};
     operations_add(lane, &sample);
-    shape_learn(f->shape, lane, &sample);
+    cached_call_learn(f->cached, lane, &sample);
 }
 
 /* Without times of the GPU nobody else prints the operation. */
@@ -226,7 +226,7 @@ void nccl_collective_after(struct call_frame *f) {
             number_collective(f);
     }
     if (likely(!f->failed && f->comm && !gone))
-        collective_hash(f->comm, likely(f->shape) ? f->shape->signature : nccl_signature(f));
+        collective_hash(f->comm, likely(f->cached) ? f->cached->signature : nccl_signature(f));
     operation_after(f);
 }
 

@@ -20,7 +20,7 @@ uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks)
 uint64_t nccl_signature(const struct call_frame *f);
 
 /* Calls whose facts follow from single arguments, so that they are worth remembering (call_cache.h). */
-static inline bool nccl_kind_has_shape(enum call_kind kind) {
+static inline bool nccl_kind_is_cached(enum call_kind kind) {
     return kind == KIND_NCCL_COLLECTIVE || kind == KIND_NCCL_SEND || kind == KIND_NCCL_RECV;
 }
 

@@ -24,7 +24,7 @@
 #define STACK 7u
 #define PC    0x401000u
 
-/* All that a shape is of. */
+/* All that a cached call is known by. */
 static const struct call full = {.comm = 1, .count = 2, .type = 3, .peer = 4, .redop = 5, .arity = 5};
 static const struct call another = {.comm = 1, .count = 2, .type = 3, .peer = 4, .redop = 5, .arity = 5};
 
@@ -53,17 +53,17 @@ static int remove_files(void **state) {
 }
 
 static int empty(void **state) {
-    shapes_attach(current_thread());
+    call_cache_attach(current_thread());
     *state = current_thread();
     return 0;
 }
 
-static struct shape *find(struct thread *self, const struct words *w, uintptr_t pc) {
-    return shape_find(self, &full, w->a, pc, STACK);
+static struct cached_call *find(struct thread *self, const struct words *w, uintptr_t pc) {
+    return call_cache_find(self, &full, w->a, pc, STACK);
 }
 
-static struct shape *make(struct thread *self, const struct words *w, uintptr_t pc) {
-    return shape_make(self, &full, w->a, pc, STACK);
+static struct cached_call *make(struct thread *self, const struct words *w, uintptr_t pc) {
+    return call_cache_add(self, &full, w->a, pc, STACK);
 }
 
 /* ---- finding --------------------------------------------------------------------------------- */
@@ -71,7 +71,7 @@ static struct shape *make(struct thread *self, const struct words *w, uintptr_t 
 static void test_the_same_call_is_found_again(void **state) {
     struct thread *self = *state;
     assert_null(find(self, &usual, PC));
-    struct shape *made = make(self, &usual, PC);
+    struct cached_call *made = make(self, &usual, PC);
     assert_non_null(made);
     struct words again = usual; /* found by value */
     assert_ptr_equal(find(self, &again, PC), made);
@@ -84,15 +84,15 @@ static void test_every_argument_tells_calls_apart(void **state) {
         struct words other = usual;
         other.a[i] ^= 1;
         /* wherever it is looked for: by place alone most would not be met at all */
-        for (unsigned at = 0; at < SHAPES; at++)
-            assert_false(shape_is_of(&shapes_of(self)[at], &full, other.a, STACK));
+        for (unsigned at = 0; at < CALL_CACHE_ENTRIES; at++)
+            assert_false(cached_call_matches(&call_cache_of(self)[at], &full, other.a, STACK));
         assert_null(find(self, &other, PC));
         other.a[i] = usual.a[i] | 1ull << 40; /* all of the word counts */
         assert_null(find(self, &other, PC));
     }
-    for (unsigned at = 0; at < SHAPES; at++) {
-        assert_false(shape_is_of(&shapes_of(self)[at], &another, usual.a, STACK));
-        assert_false(shape_is_of(&shapes_of(self)[at], &full, usual.a, STACK + 1));
+    for (unsigned at = 0; at < CALL_CACHE_ENTRIES; at++) {
+        assert_false(cached_call_matches(&call_cache_of(self)[at], &another, usual.a, STACK));
+        assert_false(cached_call_matches(&call_cache_of(self)[at], &full, usual.a, STACK + 1));
     }
     assert_non_null(find(self, &usual, PC));
 }
@@ -102,39 +102,39 @@ static void test_position_zero_has_none(void **state) {
     struct thread *self = *state;
     static const struct call count_only = {.count = 2, .arity = 5}, nothing = {.arity = 5};
     struct words other = {.a = {21, 12, 23, 24, 25}}, recounted = {.a = {11, 99, 13, 14, 15}};
-    struct shape *counted = shape_make(self, &count_only, usual.a, PC, STACK);
+    struct cached_call *counted = call_cache_add(self, &count_only, usual.a, PC, STACK);
     assert_int_equal(counted->count, 12);
     assert_int_equal(counted->object | counted->type | counted->partner | counted->redop, 0);
-    assert_ptr_equal(shape_find(self, &count_only, other.a, PC, STACK), counted);
-    assert_null(shape_find(self, &count_only, recounted.a, PC, STACK));
-    struct shape *empty_one = shape_make(self, &nothing, usual.a, PC, STACK);
-    assert_ptr_equal(shape_find(self, &nothing, recounted.a, PC, STACK), empty_one);
+    assert_ptr_equal(call_cache_find(self, &count_only, other.a, PC, STACK), counted);
+    assert_null(call_cache_find(self, &count_only, recounted.a, PC, STACK));
+    struct cached_call *empty_one = call_cache_add(self, &nothing, usual.a, PC, STACK);
+    assert_ptr_equal(call_cache_find(self, &nothing, recounted.a, PC, STACK), empty_one);
 }
 
 /* The three positions that share a word are never used together by calls that the cache holds. */
 static void test_no_call_has_two_objects_or_partners(void **state) {
     (void)state;
-    unsigned with_shape = 0;
+    unsigned cached = 0;
     for (unsigned i = 0; i < commtap_call_count; i++) {
         const struct call *call = &commtap_calls[i];
-        if (!kind_has_shape(call->kind) && !nccl_kind_has_shape(call->kind))
+        if (!kind_is_cached(call->kind) && !nccl_kind_is_cached(call->kind))
             continue;
-        with_shape++;
+        cached++;
         if ((call->comm != 0) + (call->win != 0) + (call->file != 0) > 1 || (call->peer && call->root))
-            fail_msg("%s has two of what a shape knows one of", call->name);
+            fail_msg("%s has two of what the cache knows one of", call->name);
         if (call->bytes <= BYTES_COUNT_N && (call->count2 || call->type2))
-            fail_msg("%s: a second count or datatype would be no part of the shape", call->name);
+            fail_msg("%s: a second count or datatype would be no part of what is compared", call->name);
     }
-    assert_true(with_shape > 30);
+    assert_true(cached > 30);
 }
 
 /* ---- calls that hash alike ------------------------------------------------------------------- */
 
 /* Another return address in the same pair as PC's, the n-th. */
 static uintptr_t alike(struct thread *self, unsigned n) {
-    struct shape *pair = shape_places(self, &full, usual.a, PC);
+    struct cached_call *pair = call_cache_places(self, &full, usual.a, PC);
     for (uintptr_t pc = PC + 1;; pc++)
-        if (shape_places(self, &full, usual.a, pc) == pair && n-- == 0)
+        if (call_cache_places(self, &full, usual.a, pc) == pair && n-- == 0)
             return pc;
 }
 
@@ -146,10 +146,10 @@ static struct words with_count(const struct words *w, uintptr_t count) {
 
 /* A count whose call from PC falls into the usual one's pair, the n-th. */
 static struct words alike_by_count(struct thread *self, unsigned n) {
-    struct shape *pair = shape_places(self, &full, usual.a, PC);
+    struct cached_call *pair = call_cache_places(self, &full, usual.a, PC);
     for (uintptr_t count = 100;; count++) {
         struct words w = with_count(&usual, count);
-        if (shape_places(self, &full, w.a, PC) == pair && n-- == 0)
+        if (call_cache_places(self, &full, w.a, PC) == pair && n-- == 0)
             return w;
     }
 }
@@ -157,7 +157,7 @@ static struct words alike_by_count(struct thread *self, unsigned n) {
 static void test_two_calls_that_hash_alike_are_both_remembered(void **state) {
     struct thread *self = *state;
     struct words second = alike_by_count(self, 0);
-    struct shape *a = make(self, &usual, PC), *b = make(self, &second, PC);
+    struct cached_call *a = make(self, &usual, PC), *b = make(self, &second, PC);
     assert_ptr_not_equal(a, b);
     assert_ptr_equal(find(self, &usual, PC), a);
     assert_ptr_equal(find(self, &second, PC), b);
@@ -169,7 +169,7 @@ static void test_two_calls_that_hash_alike_are_both_remembered(void **state) {
 /* The return address chooses the place and nothing else: from anywhere the same arguments mean the same. */
 static void test_one_call_from_two_places(void **state) {
     struct thread *self = *state;
-    struct shape *made = make(self, &usual, PC);
+    struct cached_call *made = make(self, &usual, PC);
     assert_ptr_equal(find(self, &usual, alike(self, 0)), made);
 }
 
@@ -179,19 +179,19 @@ static void test_a_third_takes_the_place_of_one(void **state) {
     for (unsigned round = 0; round < 16; round++) {
         empty(state);
         struct words second = alike_by_count(self, 0), third = alike_by_count(self, 1);
-        struct shape *first = make(self, &usual, PC), *other = make(self, &second, PC);
+        struct cached_call *first = make(self, &usual, PC), *other = make(self, &second, PC);
         uint64_t serials[2] = {first->serial, other->serial};
         if (round % 2) /* between the two, so that the other one of the pair goes */
             make(self, &usual, PC + round * 64);
-        struct shape *last = make(self, &third, PC);
+        struct cached_call *last = make(self, &third, PC);
         unsigned taken = last == other;
         assert_true(taken || last == first);
         gone[taken]++;
         assert_ptr_equal(find(self, &third, PC), last);
         assert_null(find(self, taken ? &second : &usual, PC));
         assert_non_null(find(self, taken ? &usual : &second, PC));
-        assert_null(shape_again(self, shape_offset(self, last), serials[taken]));
-        assert_ptr_equal(shape_again(self, shape_offset(self, last), last->serial), last);
+        assert_null(cached_call_again(self, cached_call_offset(self, last), serials[taken]));
+        assert_ptr_equal(cached_call_again(self, cached_call_offset(self, last), last->serial), last);
     }
     assert_true(gone[0] && gone[1]); /* not always the same one */
 }
@@ -204,7 +204,7 @@ static void test_a_taken_place_has_no_rows(void **state) {
     static struct peer_row peer;
     for (unsigned i = 0; i < 4; i++) {
         struct words w = i ? alike_by_count(self, i) : usual;
-        struct shape *s = make(self, &w, PC);
+        struct cached_call *s = make(self, &w, PC);
         assert_null(s->operation);
         assert_null(s->site);
         assert_null(s->peer);
@@ -221,13 +221,13 @@ static void test_a_taken_place_has_no_rows(void **state) {
 static void test_all_is_forgotten_at_once(void **state) {
     struct thread *self = *state;
     struct words second = alike_by_count(self, 0);
-    struct shape *a = make(self, &usual, PC), *b = make(self, &second, PC);
+    struct cached_call *a = make(self, &usual, PC), *b = make(self, &second, PC);
     uint64_t serials[2] = {a->serial, b->serial};
-    shapes_forget();
+    call_cache_forget();
     assert_null(find(self, &usual, PC));
     assert_null(find(self, &second, PC));
-    assert_null(shape_again(self, shape_offset(self, a), serials[0]));
-    assert_null(shape_again(self, shape_offset(self, b), serials[1]));
+    assert_null(cached_call_again(self, cached_call_offset(self, a), serials[0]));
+    assert_null(cached_call_again(self, cached_call_offset(self, b), serials[1]));
     assert_non_null(make(self, &second, PC)); /* a forgotten one's place is free */
     assert_non_null(make(self, &usual, PC));
     assert_non_null(find(self, &usual, PC));
@@ -237,34 +237,34 @@ static void test_all_is_forgotten_at_once(void **state) {
 static void test_serials_are_never_reused(void **state) {
     struct thread *self = *state;
     uint64_t last = 0;
-    for (unsigned i = 0; i < 4 * SHAPES; i++) {
+    for (unsigned i = 0; i < 4 * CALL_CACHE_ENTRIES; i++) {
         struct words w = with_count(&usual, i);
-        struct shape *s = make(self, &w, PC);
+        struct cached_call *s = make(self, &w, PC);
         assert_true(s->serial > last);
         last = s->serial;
         if (i % 100 == 99)
-            shapes_forget();
+            call_cache_forget();
     }
-    assert_null(shape_again(self, 0, 0)); /* 0: a request without a shape, and a place never used */
+    assert_null(cached_call_again(self, 0, 0)); /* 0: a request without a cached call, and a place never used */
 }
 
 /* A request completed by another thread than its own: that one's memory has no such serial. */
-static void test_threads_do_not_meet_in_their_shapes(void **state) {
+static void test_threads_do_not_meet_in_their_caches(void **state) {
     struct thread *self = *state, other = {0};
-    struct shape *made = make(self, &usual, PC);
-    shapes_attach(&other);
-    assert_null(shape_again(&other, shape_offset(self, made), made->serial));
-    struct shape *same = make(&other, &usual, PC);
-    assert_int_equal(shape_offset(&other, same), shape_offset(self, made));
-    assert_null(shape_again(&other, shape_offset(self, made), made->serial));
-    assert_null(shape_again(self, shape_offset(&other, same), same->serial));
+    struct cached_call *made = make(self, &usual, PC);
+    call_cache_attach(&other);
+    assert_null(cached_call_again(&other, cached_call_offset(self, made), made->serial));
+    struct cached_call *same = make(&other, &usual, PC);
+    assert_int_equal(cached_call_offset(&other, same), cached_call_offset(self, made));
+    assert_null(cached_call_again(&other, cached_call_offset(self, made), made->serial));
+    assert_null(cached_call_again(self, cached_call_offset(&other, same), same->serial));
     os_unmap(other.parts[PART_CALL_CACHE].memory, other.parts[PART_CALL_CACHE].bytes);
 }
 
 static void test_a_thread_that_takes_over_a_memory_finds_it_empty(void **state) {
     struct thread *self = *state;
     make(self, &usual, PC);
-    shapes_attach(self);
+    call_cache_attach(self);
     assert_null(find(self, &usual, PC));
 }
 
@@ -273,7 +273,7 @@ static void test_without_memory_nothing_is_remembered(void **state) {
     struct thread bare = {0};
     assert_null(make(&bare, &usual, PC));
     assert_null(find(&bare, &usual, PC));
-    assert_null(shape_again(&bare, 0, 1));
+    assert_null(cached_call_again(&bare, 0, 1));
 }
 
 /* ---- counting -------------------------------------------------------------------------------- */
@@ -281,17 +281,17 @@ static void test_without_memory_nothing_is_remembered(void **state) {
 static void test_rows_are_learnt_for_one_size(void **state) {
     struct thread *self = *state;
     struct operation_sample sample = {.call = 20, .comm = 3, .bytes = 64, .time = 5};
-    struct shape *s = make(self, &usual, PC);
-    assert_false(shape_counts(s, 64));
+    struct cached_call *s = make(self, &usual, PC);
+    assert_false(cached_call_has_row(s, 64));
     operations_add(self->lane, &sample);
-    shape_learn(s, self->lane, &sample);
-    assert_true(shape_counts(s, 64));
-    assert_false(shape_counts(s, 65)); /* a receive that got more */
-    assert_false(shape_counts(s, BYTES_UNKNOWN));
-    assert_false(shape_counts(NULL, 64));
+    cached_call_learn(s, self->lane, &sample);
+    assert_true(cached_call_has_row(s, 64));
+    assert_false(cached_call_has_row(s, 65)); /* a receive that got more */
+    assert_false(cached_call_has_row(s, BYTES_UNKNOWN));
+    assert_false(cached_call_has_row(NULL, 64));
     uint64_t before = s->operation->count;
-    shape_count(s, 64, 9, 2, true);
-    shape_count_untimed(s, 1);
+    cached_call_count(s, 64, 9, 2, true);
+    cached_call_count_untimed(s, 1);
     assert_int_equal(s->operation->count, before + 2);
     assert_int_equal(s->operation->bytes_total, 3 * 64);
     assert_int_equal(s->operation->time_total, 5 + 9);
@@ -305,12 +305,12 @@ static void test_what_no_row_is_for_is_not_learnt(void **state) {
     struct operation_sample unknown = {.call = 20, .comm = 3, .bytes = BYTES_UNKNOWN};
     struct operation_sample known = {.call = 20, .comm = 3, .bytes = 8};
     struct lane shared = *self->lane;
-    struct shape *s = make(self, &usual, PC);
-    shape_learn(NULL, self->lane, &known);
-    shape_learn(s, self->lane, &unknown);
+    struct cached_call *s = make(self, &usual, PC);
+    cached_call_learn(NULL, self->lane, &known);
+    cached_call_learn(s, self->lane, &unknown);
     assert_null(s->operation);
     shared.shared = true; /* its rows are not to be counted in without atomic additions */
-    shape_learn(s, &shared, &known);
+    cached_call_learn(s, &shared, &known);
     assert_null(s->operation);
 }
 
@@ -326,7 +326,7 @@ int main(void) {
         cmocka_unit_test_setup(test_a_taken_place_has_no_rows, empty),
         cmocka_unit_test_setup(test_all_is_forgotten_at_once, empty),
         cmocka_unit_test_setup(test_serials_are_never_reused, empty),
-        cmocka_unit_test_setup(test_threads_do_not_meet_in_their_shapes, empty),
+        cmocka_unit_test_setup(test_threads_do_not_meet_in_their_caches, empty),
         cmocka_unit_test_setup(test_a_thread_that_takes_over_a_memory_finds_it_empty, empty),
         cmocka_unit_test(test_without_memory_nothing_is_remembered),
         cmocka_unit_test_setup(test_rows_are_learnt_for_one_size, empty),

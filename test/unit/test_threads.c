@@ -241,7 +241,7 @@ static void test_every_number_is_of_its_stack(void **state) {
 
 /* ---- remembered calls ------------------------------------------------------------------------ */
 
-static unsigned wrong_shapes;
+static unsigned wrong_calls;
 
 /* One thread keeps telling the others that handles mean something else now. */
 static void repeat_calls(const struct member *m) {
@@ -250,22 +250,22 @@ static void repeat_calls(const struct member *m) {
     struct thread *self = current_thread();
     for (unsigned i = 0; i < ROUNDS * 10; i++) {
         if (m->number == 0) {
-            shapes_forget();
+            call_cache_forget();
             continue;
         }
         words[call->count] = i % 8;
-        struct shape *s = shape_find(self, call, words + 1, 0x1000, 1);
-        if (!s && (s = shape_make(self, call, words + 1, 0x1000, 1)))
+        struct cached_call *s = call_cache_find(self, call, words + 1, 0x1000, 1);
+        if (!s && (s = call_cache_add(self, call, words + 1, 0x1000, 1)))
             s->facts[0] = i % 8;
         if (!s || s->facts[0] != i % 8)
-            __atomic_fetch_add(&wrong_shapes, 1, __ATOMIC_RELAXED);
+            __atomic_fetch_add(&wrong_calls, 1, __ATOMIC_RELAXED);
     }
 }
 
 static void test_remembered_calls_are_each_threads_own(void **state) {
     (void)state;
     all_at_once(repeat_calls);
-    assert_int_equal(wrong_shapes, 0);
+    assert_int_equal(wrong_calls, 0);
 }
 
 int main(void) {
