@@ -65,7 +65,8 @@ static inline uint64_t hash_scramble(uint64_t value) {
     return value ^ (value >> 31);
 }
 
-/* Takes one more number into a fingerprint. */
+/* Takes one more number into a fingerprint, which begins with a constant: of two plain numbers the order would not
+ * count. */
 static inline uint64_t hash_mix(uint64_t fingerprint, uint64_t value) {
     fingerprint = (fingerprint ^ value) * UINT64_C(0x9e3779b97f4a7c15);
     return fingerprint ^ (fingerprint >> 32);

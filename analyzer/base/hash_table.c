@@ -23,6 +23,12 @@ void hash_table_free(struct hash_table *table) {
     *table = (struct hash_table){0};
 }
 
+void hash_table_clear(struct hash_table *table) {
+    if (table->count > 0)
+        memset(table->places, 0, table->size * sizeof *table->places);
+    table->count = 0;
+}
+
 bool hash_table_grow(struct hash_table *table, size_t item_bytes) {
     size_t size = table->size ? 2 * table->size : SIZE_FIRST, bytes;
     if (size / 2 > HASH_TABLE_MOST || __builtin_mul_overflow(size / 2, item_bytes, &bytes))

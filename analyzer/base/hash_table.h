@@ -44,6 +44,9 @@ struct hash_table {
 
 void hash_table_free(struct hash_table *table);
 
+/* Takes all items out and keeps the room. */
+void hash_table_clear(struct hash_table *table);
+
 /* Doubles the room. Returns false, and leaves all as it was, when memory is short or HASH_TABLE_MOST is reached. */
 bool hash_table_grow(struct hash_table *table, size_t item_bytes);
 

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/base/statistics.h"
+
 /* The fewest batches of which a rank among four that was slowest in all can be claimed: 2 * 4 * 4^-5 <= 0.01 */
 #define INDEPENDENT_MIN   5.0
 #define INDEPENDENT_MANY  8.0   /* from here on, counting can tell one of two from the other: 2 * 2^-8 <= 0.01 */
@@ -182,11 +184,6 @@ static double chance_of(const struct significance_table *table, size_t subject, 
     return both < 1 ? both : 1;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 static void describe_subject(const struct significance_table *table, size_t subject, double independent,
                              struct significance *out) {
     unsigned slow = 0;
@@ -194,10 +191,8 @@ static void describe_subject(const struct significance_table *table, size_t subj
         table->column[b] = exp(table->logs[b * table->subjects + subject]);
         slow += table->column[b] > SLOW_RATIO;
     }
-    qsort(table->column, table->batches, sizeof *table->column, compare_doubles);
-    size_t middle = table->batches / 2;
     *out = (struct significance){
-        .ratio = table->batches % 2 ? table->column[middle] : (table->column[middle - 1] + table->column[middle]) / 2,
+        .ratio = median_double(table->column, table->batches),
         .persistence = (double)slow / (double)table->batches,
         .slowest = (double)table->slowest[subject] / (double)table->batches,
         .p = chance_of(table, subject, independent),

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/render/escape.h"
@@ -40,10 +41,8 @@ static struct changed *find_changed(const char *path) {
     for (size_t i = 0; i < changed_count; i++)
         if (strcmp(changed[i].path, path) == 0)
             return &changed[i];
-    struct changed *more = realloc(changed, (changed_count + 1) * sizeof *more);
-    if (!more)
+    if (!grow_list(changed, changed_count))
         return NULL;
-    changed = more;
     changed[changed_count] = (struct changed){.path = strdup(path)};
     return changed[changed_count].path ? &changed[changed_count++] : NULL;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/findings/words.h"
 
 enum { LONGEST = 1024 }; /* of a finding without its note on coverage */
@@ -74,11 +75,8 @@ bool finding_code_known(const char *name) {
 }
 
 static void add(struct findings *findings, enum finding_code code, enum evidence evidence, const char *text) {
-    struct finding *items = realloc(findings->items, (findings->count + 1) * sizeof *items);
-    if (items)
-        findings->items = items;
     char *copy = strdup(text);
-    if (!items || !copy) {
+    if (!copy || !grow_list(findings->items, findings->count)) {
         free(copy);
         findings->no_memory = true;
         return;

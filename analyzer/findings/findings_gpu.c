@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/statistics.h"
+
 enum { LAUNCHES_MIN = 8, SHARE_PERCENT = 50, MEMORY_PERCENT = 90, UNSEEN_PERMILLE = 5 };
 
 static bool uses_nccl(const struct dump *dump) {
@@ -139,11 +141,6 @@ void findings_add_gpu(struct findings *findings, const struct job *job, const st
 
 /* ---- where a late rank was late -------------------------------------------------------------- */
 
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Mean time that other GPU work kept a rank's launches waiting. */
 static int64_t mean_held_up(const struct rank_launches *launches) {
     return launches->joined > 0 ? launches->held_up_ns / (int64_t)launches->joined : 0;
@@ -155,10 +152,8 @@ static int64_t median_held_up(const struct straggler_analysis *analysis) {
     for (size_t d = 0; values && d < analysis->directory->dump_count; d++)
         if (analysis->launches[d].joined >= LAUNCHES_MIN)
             values[count++] = mean_held_up(&analysis->launches[d]);
-    if (count > 0) {
-        qsort(values, count, sizeof *values, compare_times);
-        median = values[(count - 1) / 2];
-    }
+    if (count > 0)
+        median = median_low_int64(values, count);
     free(values);
     return median;
 }

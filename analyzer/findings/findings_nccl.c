@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/load/rows.h"
 
@@ -61,14 +63,10 @@ static void find_ranks(void *state, size_t d, const struct call_name *call, cons
         errors->ranks[errors->rank_count++] = rank;
 }
 
-static int by_name(const void *a, const void *b) {
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static void add_error_findings(struct findings *findings, const struct job *job, int32_t *ranks) {
     struct errors errors = {.job = job, .ranks = ranks};
     walk_rows(job, find_name, &errors);
-    qsort(errors.names, errors.count, sizeof *errors.names, by_name);
+    qsort(errors.names, errors.count, sizeof *errors.names, compare_text);
     for (size_t i = 0; i < errors.count; i++) {
         char who[LIST];
         errors.name = errors.names[i];
@@ -98,7 +96,7 @@ struct given_up {
 struct all_given_up {
     const struct job *job;
     struct given_up *items;
-    size_t count, capacity;
+    size_t count;
     bool no_memory;
 };
 
@@ -112,15 +110,9 @@ static void find_given_up(void *state, size_t d, const struct call_name *call, c
     const struct dump_communicator *local = &dump->communicators[index];
     if (!local->definition || !local->freed || local->freed_completed >= local->freed_enqueued)
         return;
-    if (all->count == all->capacity) {
-        size_t capacity = all->capacity ? 2 * all->capacity : 64;
-        struct given_up *items = realloc(all->items, capacity * sizeof *items);
-        if (!items) {
-            all->no_memory = true;
-            return;
-        }
-        all->items = items;
-        all->capacity = capacity;
+    if (!grow_list(all->items, all->count)) {
+        all->no_memory = true;
+        return;
     }
     all->items[all->count++] =
         (struct given_up){local->definition->uid, local->freed_completed, local, dump->header->rank};
@@ -152,11 +144,6 @@ static size_t never_called(const struct job *job, uint64_t uid, uint64_t seq, in
     return count;
 }
 
-static int by_rank(const void *a, const void *b) {
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* All members that gave up one communicator: items[0] .. items[count - 1]. */
 static void say_given_up(struct findings *findings, const struct job *job, const struct given_up *items, size_t count,
                          int32_t *ranks) {
@@ -171,7 +158,7 @@ static void say_given_up(struct findings *findings, const struct job *job, const
     say_ranks(who, sizeof who, ranks, members);
     size_t absent = never_called(job, items[0].uid, first, ranks);
     if (absent > 0) {
-        qsort(ranks, absent, sizeof *ranks, by_rank);
+        qsort(ranks, absent, sizeof *ranks, compare_int32);
         say_ranks(missing, sizeof missing, ranks, absent);
         snprintf(late, sizeof late, ", which %s never called,", missing);
     }

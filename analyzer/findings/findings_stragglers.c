@@ -71,7 +71,9 @@ const char *findings_site(const struct straggler_analysis *analysis, const struc
     if (straggler->kind == STRAGGLER_LINK) /* no place in the code makes it slow */
         return NULL;
     struct site_wait wait = hot_site_of(&analysis->waits.sites, straggler->dumps, straggler->dump_count);
-    return analysis->labels && wait.stack != STACK_NONE ? site_label(analysis->labels, wait.dump, wait.stack) : NULL;
+    return analysis->labels && wait.key.stack != STACK_NONE
+               ? site_label(analysis->labels, wait.key.dump, wait.key.stack)
+               : NULL;
 }
 
 const char *findings_what_if_site(const struct straggler_analysis *analysis, const struct what_if_site *site) {

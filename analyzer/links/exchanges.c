@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/grow.h"
+
 enum end_flag {
     END_RECEIVE = 1 << 0,
     END_JUDGED = 1 << 1, /* the message's begin is known to an eighth */
@@ -81,15 +83,9 @@ static void thin_out(struct exchanges *exchanges, size_t most) {
 static void keep_end(struct exchanges *exchanges, const struct exchange_end *end) {
     if (end->call > exchanges->limit)
         return;
-    if (exchanges->count == exchanges->room) {
-        size_t room = exchanges->room ? exchanges->room * 2 : 256;
-        struct exchange_end *ends = realloc(exchanges->ends, room * sizeof *ends);
-        if (!ends) {
-            exchanges->no_memory = true;
-            return;
-        }
-        exchanges->ends = ends;
-        exchanges->room = room;
+    if (!grow_by_one(exchanges->ends, exchanges->count, exchanges->room)) {
+        exchanges->no_memory = true;
+        return;
     }
     exchanges->ends[exchanges->count++] = *end;
     thin_out(exchanges, EXCHANGE_ENDS_MOST);
@@ -316,7 +312,6 @@ static size_t count_judged(const struct exchanges *exchanges, size_t from, size_
 
 struct exchange_pair *exchanges_pairs(struct exchanges *exchanges, uint32_t least, size_t *count) {
     struct exchange_pair *pairs = NULL;
-    size_t room = 0;
     *count = 0;
     if (exchanges->no_memory || exchanges->count == 0)
         return NULL;
@@ -330,14 +325,9 @@ struct exchange_pair *exchanges_pairs(struct exchanges *exchanges, uint32_t leas
         size_t judged = count_judged(exchanges, i, end);
         if (judged < least || exchanges->ends[i].from == exchanges->ends[i].to)
             continue;
-        if (*count == room) {
-            room = room ? room * 2 : 64;
-            struct exchange_pair *larger = realloc(pairs, room * sizeof *pairs);
-            if (!larger) {
-                exchanges->no_memory = true;
-                break;
-            }
-            pairs = larger;
+        if (!grow_list(pairs, *count)) {
+            exchanges->no_memory = true;
+            break;
         }
         struct exchange_pair *pair = &pairs[(*count)++];
         *pair = (struct exchange_pair){.from = exchanges->ends[i].from,

@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/links/link_judge.h"
 #include "analyzer/base/significance.h"
 
 enum {
-    ROOM_FIRST = 64,
     CORRELATED = 4,     /* collectives follow each other closely: so many are worth one */
     PAIRS_OF_HOSTS = 8, /* more hosts in one communicator: its pairs are too many to suspect any */
     OCTAVE = 8,         /* log bins */
@@ -27,56 +28,23 @@ void group_links_init(struct group_links *groups, const struct common_clock *clo
 }
 
 void group_links_free(struct group_links *groups) {
-    free(groups->cells);
+    hash_table_free(&groups->cells);
     *groups = (struct group_links){0};
 }
 
-static bool same_cell(const struct group_cell *a, const struct group_cell *b) {
-    return a->communicator == b->communicator && a->size == b->size && a->call == b->call && a->device == b->device;
-}
-
-static struct group_cell *place_of(struct group_cell *cells, size_t room, const struct group_cell *key) {
-    uint64_t hash = key->communicator * UINT64_C(0x9e3779b97f4a7c15) ^
-                    ((uint64_t)key->call << 32 | key->size << 1 | key->device) * UINT64_C(0xc2b2ae3d27d4eb4f);
-    hash ^= hash >> 29;
-    size_t at = (size_t)(hash * UINT64_C(0xbf58476d1ce4e5b9) >> 32) & (room - 1);
-    while (cells[at].count && !same_cell(&cells[at], key))
-        at = (at + 1) & (room - 1);
-    return &cells[at];
-}
-
-static bool grow(struct group_links *groups) {
-    size_t room = groups->room ? 2 * groups->room : ROOM_FIRST;
-    struct group_cell *cells = calloc(room, sizeof *cells);
-    if (!cells) {
-        groups->no_memory = true;
-        return false;
-    }
-    for (size_t i = 0; i < groups->room; i++)
-        if (groups->cells[i].count)
-            *place_of(cells, room, &groups->cells[i]) = groups->cells[i];
-    free(groups->cells);
-    groups->cells = cells;
-    groups->room = room;
-    return true;
-}
-
 /* NULL: no room, and nothing is judged any more. */
-static struct group_cell *cell_of(struct group_links *groups, const struct group_cell *key) {
-    if (groups->overflow || groups->no_memory || (4 * groups->used >= 3 * groups->room && !grow(groups)))
+static struct group_cell *cell_of(struct group_links *groups, const struct group_key *key) {
+    if (groups->overflow || groups->no_memory)
         return NULL;
-    struct group_cell *cell = place_of(groups->cells, groups->room, key);
-    if (cell->count)
+    struct group_cell *cell = group_cells_find(&groups->cells, key);
+    if (cell)
         return cell;
-    if (groups->used == GROUP_CELLS_MOST) {
+    if (groups->cells.count == GROUP_CELLS_MOST) {
         groups->overflow = true;
         return NULL;
     }
-    groups->used++;
-    cell->communicator = key->communicator;
-    cell->size = key->size;
-    cell->call = key->call;
-    cell->device = key->device;
+    cell = group_cells_add(&groups->cells, key);
+    groups->no_memory = !cell;
     return cell;
 }
 
@@ -97,10 +65,10 @@ void group_links_add(struct group_links *groups, const struct match_instance *in
         if (member->leave - member->enter < took)
             took = member->leave - member->enter;
     }
-    struct group_cell key = {.communicator = (uint32_t)(communicator - groups->directory->communicators),
-                             .size = log_bin_of(instance->bytes),
-                             .call = instance->call,
-                             .device = instance->device};
+    struct group_key key = {.communicator = (uint32_t)(communicator - groups->directory->communicators),
+                            .size = log_bin_of(instance->bytes),
+                            .call = instance->call,
+                            .device = instance->device};
     struct group_cell *cell = took > 0 ? cell_of(groups, &key) : NULL;
     if (!cell || cell->count == UINT32_MAX)
         return;
@@ -111,9 +79,9 @@ void group_links_add(struct group_links *groups, const struct match_instance *in
 void group_links_merge(struct group_links *into, const struct group_links *from) {
     into->overflow |= from->overflow;
     into->no_memory |= from->no_memory;
-    for (size_t i = 0; i < from->room; i++) {
-        const struct group_cell *part = &from->cells[i];
-        struct group_cell *cell = part->count ? cell_of(into, part) : NULL;
+    for (size_t i = 0; i < from->cells.count; i++) {
+        const struct group_cell *part = &group_cells_items(&from->cells)[i];
+        struct group_cell *cell = cell_of(into, &part->key);
         if (!cell || part->count > UINT32_MAX - cell->count)
             continue;
         cell->count += part->count;
@@ -148,9 +116,9 @@ struct testing {
     struct judged_group *groups;
     size_t count;
     struct accused *accused;
-    size_t accused_count, accused_room;
+    size_t accused_count;
     struct cleared *cleared;
-    size_t cleared_count, cleared_room;
+    size_t cleared_count;
     uint32_t *near;          /* per host: one of those it is joined with by fast communicators */
     uint64_t *stamps, stamp; /* per host: the last group that it was listed of */
     bool no_memory;
@@ -183,7 +151,7 @@ static uint32_t list_hosts(struct testing *t, const struct judged_group *group, 
 
 static int compare_alike(const void *a, const void *b) {
     const struct judged_group *left = a, *right = b;
-    const struct group_cell *l = left->cell, *r = right->cell;
+    const struct group_key *l = &left->cell->key, *r = &right->cell->key;
     if (l->call != r->call)
         return l->call < r->call ? -1 : 1;
     if (l->device != r->device)
@@ -198,18 +166,9 @@ static int compare_alike(const void *a, const void *b) {
 }
 
 static bool are_alike(const struct judged_group *a, const struct judged_group *b) {
-    return a->cell->call == b->cell->call && a->cell->device == b->cell->device && a->cell->size == b->cell->size &&
-           a->communicator->dump_count == b->communicator->dump_count && a->hosts == b->hosts;
-}
-
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static int compare_hashes(const void *a, const void *b) {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
+    return a->cell->key.call == b->cell->key.call && a->cell->key.device == b->cell->key.device &&
+           a->cell->key.size == b->cell->key.size && a->communicator->dump_count == b->communicator->dump_count &&
+           a->hosts == b->hosts;
 }
 
 /* On how many different sets of hosts [from, to) run: all of them, or the slow ones. */
@@ -218,7 +177,7 @@ static size_t count_sets(const struct testing *t, size_t from, size_t to, bool s
     for (size_t i = from; i < to; i++)
         if (t->groups[i].slow || !slow)
             hashes[count++] = t->groups[i].hosts_hash;
-    qsort(hashes, count, sizeof *hashes, compare_hashes);
+    qsort(hashes, count, sizeof *hashes, compare_uint64);
     for (size_t i = 0; i < count; i++)
         sets += i == 0 || hashes[i] != hashes[i - 1];
     return sets;
@@ -231,13 +190,12 @@ static void compare_like(struct testing *t, size_t from, size_t to, double *valu
         return;
     for (size_t i = 0; i < count; i++)
         values[i] = log(t->groups[from + i].typical);
-    qsort(values, count, sizeof *values, compare_doubles);
-    double usual = values[(count - 1) / 2];
+    double usual = median_low_double(values, count);
     for (size_t i = 0; i < count; i++)
         values[i] = fabs(log(t->groups[from + i].typical) - usual);
-    qsort(values, count, sizeof *values, compare_doubles);
-    /* sd of a normal distribution; a third of them may be slow */
-    double spread = fmax(1.4826 * values[(count - 1) / 2], values[3 * (count - 1) / 5] / 0.8416);
+    double middle = SD_OF_MEDIAN_DISTANCE * median_low_double(values, count);
+    /* a third of them may be slow */
+    double spread = fmax(middle, quantile_low_double(values, count, 60) / NORMAL_DISTANCE_P60);
     spread = fmax(1.4 * (1 + 4.0 / (double)count) * spread, SPREAD_LEAST); /* few tell little of how far they spread */
     for (size_t i = from; i < to; i++) {
         struct judged_group *group = &t->groups[i];
@@ -277,8 +235,8 @@ static double time_of(const struct judged_group *group) {
 
 static int compare_weight(const void *a, const void *b) {
     const struct judged_group *left = a, *right = b;
-    if (left->cell->communicator != right->cell->communicator)
-        return left->cell->communicator < right->cell->communicator ? -1 : 1;
+    if (left->cell->key.communicator != right->cell->key.communicator)
+        return left->cell->key.communicator < right->cell->key.communicator ? -1 : 1;
     if (left->compared != right->compared)
         return left->compared ? -1 : 1;
     if (time_of(left) != time_of(right))
@@ -298,12 +256,12 @@ static void keep_heaviest(struct testing *t) {
 
 static bool list_groups(struct testing *t, const bool *explained) {
     const struct group_links *links = t->links;
-    t->groups = calloc(links->used + 1, sizeof *t->groups);
-    for (size_t i = 0; t->groups && i < links->room; i++) {
-        const struct group_cell *cell = &links->cells[i];
-        const struct match_communicator *communicator = &links->directory->communicators[cell->communicator];
+    t->groups = calloc(links->cells.count + 1, sizeof *t->groups);
+    for (size_t i = 0; t->groups && i < links->cells.count; i++) {
+        const struct group_cell *cell = &group_cells_items(&links->cells)[i];
+        const struct match_communicator *communicator = &links->directory->communicators[cell->key.communicator];
         bool known = false;
-        for (uint32_t m = 0; cell->count && m < communicator->dump_count; m++)
+        for (uint32_t m = 0; m < communicator->dump_count; m++)
             known |= explained[communicator->dump_of[m]];
         if (cell->count < GROUP_COLLECTIVES_MIN || known)
             continue;
@@ -336,28 +294,16 @@ static void note_suspect(struct testing *t, const struct judged_group *group, en
                          uint32_t b) {
     struct group_suspect suspect = {kind, a, b};
     if (group->slow) {
-        if (t->accused_count == t->accused_room) {
-            size_t room = t->accused_room ? 2 * t->accused_room : 64;
-            struct accused *larger = realloc(t->accused, room * sizeof *larger);
-            t->no_memory |= !larger;
-            if (!larger)
-                return;
-            t->accused = larger;
-            t->accused_room = room;
-        }
-        t->accused[t->accused_count++] = (struct accused){suspect, (size_t)(group - t->groups)};
+        if (grow_list(t->accused, t->accused_count))
+            t->accused[t->accused_count++] = (struct accused){suspect, (size_t)(group - t->groups)};
+        else
+            t->no_memory = true;
         return;
     }
-    if (t->cleared_count == t->cleared_room) {
-        size_t room = t->cleared_room ? 2 * t->cleared_room : 64;
-        struct cleared *larger = realloc(t->cleared, room * sizeof *larger);
-        t->no_memory |= !larger;
-        if (!larger)
-            return;
-        t->cleared = larger;
-        t->cleared_room = room;
-    }
-    t->cleared[t->cleared_count++] = (struct cleared){suspect, group->cell->size};
+    if (grow_list(t->cleared, t->cleared_count))
+        t->cleared[t->cleared_count++] = (struct cleared){suspect, group->cell->key.size};
+    else
+        t->no_memory = true;
 }
 
 static uint32_t root_of(uint32_t *near, uint32_t host) {
@@ -410,7 +356,7 @@ static void clear_accused(struct testing *t) {
         while (at < t->cleared_count && compare_suspects(&t->cleared[at].suspect, &accused->suspect) < 0)
             at++;
         bool cleared = at < t->cleared_count && compare_suspects(&t->cleared[at].suspect, &accused->suspect) == 0 &&
-                       t->cleared[at].size + OCTAVE >= t->groups[accused->group].cell->size;
+                       t->cleared[at].size + OCTAVE >= t->groups[accused->group].cell->key.size;
         if (!cleared)
             t->accused[kept++] = *accused;
     }
@@ -465,8 +411,8 @@ static void list_suspects(struct testing *t, size_t from, size_t to, size_t open
 /* Adds what a slow communicator says, ln of the ratio too; it is explained then. */
 static void explain_group(struct judged_group *group, struct slow_group *found) {
     double extra = group->typical * (1 - exp(-group->apart));
-    if (found->slow++ == 0 || group->cell->communicator < found->communicator)
-        found->communicator = group->cell->communicator;
+    if (found->slow++ == 0 || group->cell->key.communicator < found->communicator)
+        found->communicator = group->cell->key.communicator;
     found->collectives += group->cell->count;
     found->extra_ns = add_ns(found->extra_ns, ns_clamped(extra * group->cell->count));
     found->confidence = fmin(found->confidence, group->confidence);
@@ -485,7 +431,7 @@ static bool find_alone(struct testing *t, struct slow_group *found) {
     for (size_t i = 0; i < t->count; i++) {
         if (!t->groups[i].slow)
             continue;
-        uint32_t communicator = t->groups[i].cell->communicator;
+        uint32_t communicator = t->groups[i].cell->key.communicator;
         begin_found(t, found);
         found->suspects[found->suspect_count++] = (struct group_suspect){SUSPECT_MEMBERS, communicator, communicator};
         explain_group(&t->groups[i], found);
@@ -528,7 +474,7 @@ static int compare_found(const void *a, const void *b) {
 size_t group_links_judge(struct group_links *groups, const bool *explained, struct slow_group *found, size_t most) {
     struct testing t = {.links = groups};
     size_t count = 0;
-    if (groups->overflow || groups->no_memory || groups->used < GROUP_COMMUNICATORS_MIN)
+    if (groups->overflow || groups->no_memory || groups->cells.count < GROUP_COMMUNICATORS_MIN)
         return 0;
     t.near = calloc(groups->clock->host_count, sizeof *t.near);
     t.stamps = calloc(groups->clock->host_count, sizeof *t.stamps);

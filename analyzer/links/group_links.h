@@ -17,6 +17,7 @@
 #ifndef COMMTAP_LINKS_GROUP_LINKS_H
 #define COMMTAP_LINKS_GROUP_LINKS_H
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/base/log_bins.h"
 #include "analyzer/match/instances.h"
 
@@ -27,20 +28,25 @@ enum {
     GROUP_SUSPECTS_MOST = 8,     /* that are listed */
 };
 
-struct group_cell {
+struct group_key {
     uint32_t communicator; /* index into the directory */
     uint32_t size;         /* log bin of the bytes */
-    uint16_t call;         /* index into the directory's calls */
-    bool device;
-    uint32_t count; /* 0: free place in the table */
+    uint32_t call;         /* index into the directory's calls */
+    uint32_t device;       /* 0, 1 */
+};
+
+struct group_cell {
+    struct group_key key;
+    uint32_t count;
     uint32_t bins[LOG_BINS];
 };
+
+HASH_TABLE_OF(group_cells, struct group_cell, struct group_key);
 
 struct group_links {
     const struct common_clock *clock;
     const struct match_directory *directory;
-    struct group_cell *cells; /* open addressing, `room` a power of two */
-    size_t room, used;
+    struct hash_table cells;
     bool overflow;  /* more than GROUP_CELLS_MOST */
     bool no_memory; /* nothing is judged then */
 };

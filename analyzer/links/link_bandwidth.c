@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/base/statistics.h"
 #include "analyzer/links/link_transfers.h"
 
 /* Messages of one size of a link. */
@@ -47,13 +48,13 @@ static bool is_like(const struct sample *a, const struct sample *b) {
 }
 
 static struct sample sample_messages(const struct link_cell *cell) {
-    return (struct sample){.link = {.from = cell->from,
-                                    .to = cell->to,
+    return (struct sample){.link = {.from = cell->key.from,
+                                    .to = cell->key.to,
                                     .messages = cell->count,
                                     .bytes = cell->bytes,
                                     .took_ns = cell->took_ns,
                                     .error = link_cell_error(cell)},
-                           .size = cell->size,
+                           .size = cell->key.size,
                            .typical = log_bins_quantile(cell->bins, cell->count, EXCHANGE_QUANTILE_PERCENT / 100.0)};
 }
 
@@ -72,11 +73,12 @@ static struct sample sample_steps(const struct link_transfer *transfer) {
 static struct sample *list_samples(const struct links *links, const struct link_transfer *transfers,
                                    size_t transfer_count, size_t *count) {
     uint32_t least = log_bin_of(LINK_BANDWIDTH_BYTES);
-    struct sample *samples = calloc(links->used + transfer_count + 1, sizeof *samples);
+    struct sample *samples = calloc(links->cells.count + transfer_count + 1, sizeof *samples);
     *count = 0;
-    for (size_t i = 0; samples && i < links->room; i++)
-        if (links->cells[i].count >= LINK_MESSAGES_MIN && links->cells[i].size >= least)
-            samples[(*count)++] = sample_messages(&links->cells[i]);
+    const struct link_cell *cells = link_cells_items(&links->cells);
+    for (size_t i = 0; samples && i < links->cells.count; i++)
+        if (cells[i].count >= LINK_MESSAGES_MIN && cells[i].key.size >= least)
+            samples[(*count)++] = sample_messages(&cells[i]);
     for (size_t i = 0; samples && i < transfer_count; i++)
         if (transfers[i].operations >= LINK_MESSAGES_MIN && transfers[i].size >= least)
             samples[(*count)++] = sample_steps(&transfers[i]);
@@ -128,11 +130,6 @@ static bool join_samples(const struct sample *samples, size_t count, struct link
     return true;
 }
 
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
 /* The links of one type of them differ by that much anyway: from the median distance to their median. */
 static double spread_of_links(const struct link_bandwidth *links, size_t count, const struct link_bandwidth *type,
                               double *scratch) {
@@ -140,12 +137,8 @@ static double spread_of_links(const struct link_bandwidth *links, size_t count, 
     for (size_t i = 0; i < count; i++)
         if (links[i].steps == type->steps && links[i].between_hosts == type->between_hosts)
             scratch[like++] = log(links[i].share);
-    qsort(scratch, like, sizeof *scratch, compare_doubles);
-    double median = scratch[like / 2];
-    for (size_t i = 0; i < like; i++)
-        scratch[i] = fabs(scratch[i] - median);
-    qsort(scratch, like, sizeof *scratch, compare_doubles);
-    return 1.4826 * scratch[like / 2];
+    distances_from(scratch, like, median_high_double(scratch, like));
+    return SD_OF_MEDIAN_DISTANCE * median_high_double(scratch, like);
 }
 
 /* What a link's own messages leave open, and what links of its type differ by. */

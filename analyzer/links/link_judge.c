@@ -11,6 +11,7 @@
 
 #include "analyzer/base/log_bins.h"
 #include "analyzer/base/significance.h"
+#include "analyzer/base/statistics.h"
 
 enum {
     FLAGGED_SHARE = 16, /* more than one in so many pairs slow: how the network is, no slow link */
@@ -55,17 +56,6 @@ struct grouped {
     uint64_t group;
     struct judged_link *cell;
 };
-
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* The lower one of an even number: what one slow cell does not move. */
-static double median_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_doubles);
-    return values[(count - 1) / 2];
-}
 
 static int compare_groups(const void *a, const void *b) {
     const struct grouped *left = a, *right = b;
@@ -127,7 +117,7 @@ static void level_effects(struct judging *j, struct judged_link *cells, size_t c
         end = end_of_group(j, i, used);
         for (size_t k = i; k < end; k++)
             j->scratch[k - i] = j->sorted[k].cell->residual;
-        double middle = median_of(j->scratch, end - i);
+        double middle = median_low_double(j->scratch, end - i);
         for (size_t k = i; k < end; k++) {
             j->sorted[k].cell->residual -= middle;
             j->sorted[k].cell->alone |= end - i < 2;
@@ -140,8 +130,8 @@ static void level_effects(struct judging *j, struct judged_link *cells, size_t c
 /* How far pairs lie apart although none is slow: from the middle and from nine tenths of them, the larger of both, for
  * networks are not normal. `values` are sorted. */
 static double spread_of_values(double *values, size_t count, double room) {
-    double middle = 1.4826 * median_of(values, count); /* of a normal distribution: its sd, as the next */
-    double most = values[9 * (count - 1) / 10] / 1.645;
+    double middle = SD_OF_MEDIAN_DISTANCE * median_low_double(values, count);
+    double most = quantile_low_double(values, count, 90) / NORMAL_DISTANCE_P90;
     double spread = room * (middle > most ? middle : most);
     return spread > SPREAD_LEAST ? spread : SPREAD_LEAST;
 }
@@ -195,7 +185,7 @@ static void gather_hosts(struct judging *j) {
             j->scratch[k - i] = j->sorted[k].cell->apart;
             error = j->sorted[k].cell->error > error ? j->sorted[k].cell->error : error;
         }
-        double apart = median_of(j->scratch, end - i);
+        double apart = median_low_double(j->scratch, end - i);
         uint32_t from = j->sorted[i].cell->from_host, to = j->sorted[i].cell->to_host;
         j->hosts[j->host_cells++] = (struct judged_link){.from = from,
                                                          .to = to,

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 enum {
-    ROOM_FIRST = 64,
     CORRELATED = 4,    /* messages follow each other closely: so many are worth one */
     STEPS_AT_ONCE = 8, /* steps of a channel that NCCL has under way (NCCL_STEPS) */
 };
@@ -18,53 +17,24 @@ bool links_init(struct links *links, const struct common_clock *clock, const str
 }
 
 void links_free(struct links *links) {
-    free(links->cells);
+    hash_table_free(&links->cells);
     exchanges_free(&links->exchanges);
     *links = (struct links){0};
 }
 
-static struct link_cell *place_of(struct link_cell *cells, size_t room, uint32_t from, uint32_t to, uint32_t size) {
-    uint64_t hash = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u ^ size * 0xc2b2ae3d27d4eb4fu;
-    hash ^= hash >> 29;
-    size_t at = (size_t)(hash * 0xbf58476d1ce4e5b9u >> 32) & (room - 1);
-    while (cells[at].count && (cells[at].from != from || cells[at].to != to || cells[at].size != size))
-        at = (at + 1) & (room - 1);
-    return &cells[at];
-}
-
-static bool grow(struct links *links) {
-    size_t room = links->room ? 2 * links->room : ROOM_FIRST;
-    struct link_cell *cells = calloc(room, sizeof *cells);
-    if (!cells) {
-        links->no_memory = true;
-        return false;
-    }
-    for (size_t i = 0; i < links->room; i++) {
-        const struct link_cell *cell = &links->cells[i];
-        if (cell->count)
-            *place_of(cells, room, cell->from, cell->to, cell->size) = *cell;
-    }
-    free(links->cells);
-    links->cells = cells;
-    links->room = room;
-    return true;
-}
-
 /* NULL: no room, and nothing is judged any more. */
-static struct link_cell *cell_of(struct links *links, uint32_t from, uint32_t to, uint32_t size) {
-    if (links->overflow || links->no_memory || (4 * links->used >= 3 * links->room && !grow(links)))
+static struct link_cell *cell_of(struct links *links, const struct link_key *key) {
+    if (links->overflow || links->no_memory)
         return NULL;
-    struct link_cell *cell = place_of(links->cells, links->room, from, to, size);
-    if (cell->count)
+    struct link_cell *cell = link_cells_find(&links->cells, key);
+    if (cell)
         return cell;
-    if (links->used == LINK_CELLS_MOST) {
+    if (links->cells.count == LINK_CELLS_MOST) {
         links->overflow = true;
         return NULL;
     }
-    links->used++;
-    cell->from = from;
-    cell->to = to;
-    cell->size = size;
+    cell = link_cells_add(&links->cells, key);
+    links->no_memory = !cell;
     return cell;
 }
 
@@ -88,8 +58,8 @@ void links_add(struct links *links, const struct match_message *message) {
         send->leave <= receive->enter) /* it may have been there long before */
         return;
     int64_t took = receive->leave - (send->enter > receive->enter ? send->enter : receive->enter);
-    struct link_cell *cell =
-        took > 0 ? cell_of(links, message->from_dump, message->to_dump, log_bin_of(message->bytes)) : NULL;
+    struct link_key key = {message->from_dump, message->to_dump, log_bin_of(message->bytes)};
+    struct link_cell *cell = took > 0 ? cell_of(links, &key) : NULL;
     if (!cell || cell->count == UINT32_MAX)
         return;
     cell->count++;
@@ -105,9 +75,9 @@ void links_finish(struct links *links) {
 void links_merge(struct links *into, const struct links *from) {
     into->overflow |= from->overflow;
     into->no_memory |= from->no_memory;
-    for (size_t i = 0; i < from->room; i++) {
-        const struct link_cell *part = &from->cells[i];
-        struct link_cell *cell = part->count ? cell_of(into, part->from, part->to, part->size) : NULL;
+    for (size_t i = 0; i < from->cells.count; i++) {
+        const struct link_cell *part = &link_cells_items(&from->cells)[i];
+        struct link_cell *cell = cell_of(into, &part->key);
         if (!cell || part->count > UINT32_MAX - cell->count)
             continue;
         cell->count += part->count;
@@ -142,9 +112,9 @@ double link_transfer_error(const struct link_transfer *transfer) {
 }
 
 static struct link_measure measure_blocking(const struct link_cell *cell) {
-    return (struct link_measure){.from = cell->from,
-                                 .to = cell->to,
-                                 .size = cell->size,
+    return (struct link_measure){.from = cell->key.from,
+                                 .to = cell->key.to,
+                                 .size = cell->key.size,
                                  .count = cell->count,
                                  .bins = cell->bins,
                                  .typical = log_bins_quantile(cell->bins, cell->count, 0.5),
@@ -194,11 +164,12 @@ struct gathered_links {
 static struct link_measure *list_measures(const struct links *links, const struct gathered_links *gathered,
                                           size_t *count) {
     struct link_measure *measures =
-        calloc(links->used + gathered->pair_count + gathered->transfer_count + 1, sizeof *measures);
+        calloc(links->cells.count + gathered->pair_count + gathered->transfer_count + 1, sizeof *measures);
     *count = 0;
-    for (size_t i = 0; measures && i < links->room; i++)
-        if (links->cells[i].count >= LINK_MESSAGES_MIN)
-            measures[(*count)++] = measure_blocking(&links->cells[i]);
+    const struct link_cell *cells = link_cells_items(&links->cells);
+    for (size_t i = 0; measures && i < links->cells.count; i++)
+        if (cells[i].count >= LINK_MESSAGES_MIN)
+            measures[(*count)++] = measure_blocking(&cells[i]);
     if (measures)
         qsort(measures, *count, sizeof *measures, compare_measures);
     for (size_t i = 0; measures && i < gathered->pair_count; i++)

@@ -13,6 +13,7 @@
 #ifndef COMMTAP_LINKS_LINKS_H
 #define COMMTAP_LINKS_LINKS_H
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/links/exchanges.h"
 #include "analyzer/links/link_judge.h"
 #include "analyzer/links/link_transfers.h"
@@ -22,20 +23,25 @@ enum {
     LINK_CELLS_MOST = 32768, /* pairs and sizes: 28 MB; where there are more, nothing is judged */
 };
 
+struct link_key {
+    uint32_t from, to; /* indices of dumps */
+    uint32_t size;     /* bin of the bytes */
+};
+
 /* What is known of the messages of one size, up to an eighth, from one rank to another. */
 struct link_cell {
-    uint32_t from, to;       /* indices of dumps */
-    uint32_t size;           /* bin of the bytes */
-    uint32_t count;          /* 0: free place in the table */
+    struct link_key key;
+    uint32_t count;
     uint64_t bytes, took_ns; /* sums */
     uint32_t bins[LOG_BINS]; /* of what they took */
 };
 
+HASH_TABLE_OF(link_cells, struct link_cell, struct link_key);
+
 struct links {
     const struct common_clock *clock;
     const struct match_directory *directory;
-    struct link_cell *cells; /* open addressing, `room` a power of two */
-    size_t room, used;
+    struct hash_table cells;
     struct exchanges exchanges;
     bool overflow;  /* more than LINK_CELLS_MOST */
     bool no_memory; /* nothing is judged then */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/load/private.h"
 
 /* `first_bytes` is an item's length in format 1.0: no file may have shorter ones. A struct that grows leaves it as it
@@ -142,11 +143,9 @@ static bool convert(struct loaded *loaded, struct view *view) {
     uint32_t own_bytes = section_kinds[view->section.kind].item_bytes;
     if (view->section.item_bytes == own_bytes || view->items == 0)
         return true;
-    struct converted *all = realloc(loaded->converted, (loaded->converted_count + 1) * sizeof *all);
-    if (!all)
+    if (!grow_list(loaded->converted, loaded->converted_count))
         return false;
-    loaded->converted = all;
-    struct converted *converted = &all[loaded->converted_count];
+    struct converted *converted = &loaded->converted[loaded->converted_count];
     *converted = (struct converted){.from = view->base,
                                     .offset = view->section.offset,
                                     .items = view->items,

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash_table.h"
+#include "analyzer/base/statistics.h"
 #include "analyzer/profile/forward_backward_pairs.h"
 #include "analyzer/profile/recorded_calls.h"
 #include "analyzer/waits/site_waits.h"
@@ -21,13 +24,17 @@
 #define RANKS_LISTED_MAX (UINT64_C(1) << 22)
 
 /* Where the calls of one (stack, communicator, call) of the dump at hand went. */
+struct destination_key {
+    uint32_t stack, comm, call;
+};
+
 struct destination {
-    bool used;
-    uint16_t call;
-    uint32_t stack, comm;
+    struct destination_key key;
     struct call_node *node; /* NULL: filtered out */
     size_t entry;
 };
+
+HASH_TABLE_OF(destinations, struct destination, struct destination_key);
 
 struct tree_build {
     struct call_tree *tree;
@@ -37,20 +44,9 @@ struct tree_build {
     size_t d;
     const struct dump *dump;
     struct forward_backward_pairs *pairs;
-    struct destination *table; /* open addressing, a power of two */
-    size_t table_size, table_count;
+    struct hash_table destinations;
     struct frames frames;
 };
-
-/* Room for one more of `count` items: the array doubles where the count is a power of two. */
-static bool make_room(void **items, size_t count, size_t item_bytes) {
-    if ((count & (count - 1)) != 0)
-        return true;
-    void *larger = realloc(*items, (count ? 2 * count : 1) * item_bytes);
-    if (larger)
-        *items = larger;
-    return larger != NULL;
-}
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
@@ -83,7 +79,7 @@ static struct call_node *child_of(struct call_node *parent, const struct frame *
     for (size_t i = 0; i < parent->child_count; i++)
         if (compare_frames(&parent->children[i]->frame, frame) == 0)
             return parent->children[i];
-    if (!make_room((void **)&parent->children, parent->child_count, sizeof *parent->children))
+    if (!grow_list(parent->children, parent->child_count))
         return NULL;
     struct call_node *node = new_node(parent, frame);
     if (node)
@@ -135,18 +131,13 @@ static bool same_entry(const struct call_entry *entry, const struct call_subject
            strcmp(entry->op, subject->call->name) == 0;
 }
 
-static int compare_ranks(const void *a, const void *b) {
-    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Members of an intercommunicator are those of both groups. 0 = not all of them are in this dump. */
 static size_t list_ranks_of(const struct dump_communicator *communicator, int32_t *ranks, size_t capacity) {
     size_t count = dump_communicator_members(communicator, ranks, capacity);
     if (communicator->definition->kind != COMMUNICATOR_INTER)
         return count;
     size_t more = dump_communicator_remote_members(communicator, ranks + count, capacity - count);
-    qsort(ranks, count + more, sizeof *ranks, compare_ranks);
+    qsort(ranks, count + more, sizeof *ranks, compare_int32);
     return count + more;
 }
 
@@ -190,7 +181,7 @@ static size_t entry_index(struct tree_build *build, struct call_node *node, cons
     while (i < node->entry_count && !same_entry(&node->entries[i], subject, pass, inferred))
         i++;
     if (i == node->entry_count) {
-        if (!make_room((void **)&node->entries, node->entry_count, sizeof *node->entries))
+        if (!grow_list(node->entries, node->entry_count))
             return SIZE_MAX;
         node->entries[node->entry_count++] = (struct call_entry){.op = subject->call->name,
                                                                  .api = subject->call->api,
@@ -206,41 +197,18 @@ static size_t entry_index(struct tree_build *build, struct call_node *node, cons
 
 /* ---- destinations ---------------------------------------------------------------------------- */
 
-static struct destination *slot_of(struct destination *table, size_t size, uint32_t stack, uint32_t comm,
-                                   uint16_t call) {
-    uint64_t hash = ((uint64_t)stack << 32 ^ (uint64_t)comm << 12 ^ call) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (size_t)(hash >> 24) & (size - 1);
-    while (table[at].used && (table[at].stack != stack || table[at].comm != comm || table[at].call != call))
-        at = (at + 1) & (size - 1);
-    return &table[at];
-}
-
-static bool grow_table(struct tree_build *build) {
-    size_t size = build->table_size ? 2 * build->table_size : 256;
-    struct destination *table = calloc(size, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < build->table_size; i++)
-        if (build->table[i].used)
-            *slot_of(table, size, build->table[i].stack, build->table[i].comm, build->table[i].call) = build->table[i];
-    free(build->table);
-    build->table = table;
-    build->table_size = size;
-    return true;
-}
-
 /* Finds the node and entry of calls that pass the filter. */
 static bool settle_destination(struct tree_build *build, struct destination *destination) {
     struct call_subject subject;
     const struct call_tree_request *request = build->request;
-    if (!call_subject_of(build, destination->call, destination->comm, &subject))
+    if (!call_subject_of(build, (uint16_t)destination->key.call, destination->key.comm, &subject))
         return true;
-    uint32_t stack = destination->stack;
+    uint32_t stack = destination->key.stack;
     if (!frames_of(&build->frames, request->symbols, request->skip, build->d, stack))
         return false;
     enum pass pass = is_setup(subject.call) ? PASS_NONE : build->frames.pass;
     uint32_t forward = pass == PASS_BACKWARD && !build->frames.has_python
-                           ? forward_backward_pairs_forward(build->pairs, stack, destination->comm)
+                           ? forward_backward_pairs_forward(build->pairs, stack, destination->key.comm)
                            : STACK_NONE;
     if (forward != STACK_NONE && !frames_of(&build->frames, request->symbols, request->skip, build->d, forward))
         return false;
@@ -254,14 +222,12 @@ static bool settle_destination(struct tree_build *build, struct destination *des
 
 /* NULL when memory is short. */
 static struct destination *destination_of(struct tree_build *build, uint32_t stack, uint32_t comm, uint16_t call) {
-    if (2 * build->table_count >= build->table_size && !grow_table(build))
-        return NULL;
-    struct destination *slot = slot_of(build->table, build->table_size, stack, comm, call);
-    if (slot->used)
-        return slot;
-    *slot = (struct destination){.used = true, .stack = stack, .comm = comm, .call = call};
-    build->table_count++;
-    return settle_destination(build, slot) ? slot : NULL;
+    size_t known = build->destinations.count;
+    struct destination_key key = {stack, comm, call};
+    struct destination *destination = destinations_add(&build->destinations, &key);
+    if (!destination || build->destinations.count == known)
+        return destination;
+    return settle_destination(build, destination) ? destination : NULL;
 }
 
 static uint32_t local_comm(uint32_t comm_epoch) {
@@ -333,29 +299,29 @@ static bool add_pending_sites(struct tree_build *build) {
 /* By stack, the one with the most time first. */
 static int compare_destinations(const void *a, const void *b) {
     const struct destination *left = *(struct destination *const *)a, *right = *(struct destination *const *)b;
-    if (left->stack != right->stack)
-        return left->stack < right->stack ? -1 : 1;
+    if (left->key.stack != right->key.stack)
+        return left->key.stack < right->key.stack ? -1 : 1;
     uint64_t left_ns = entry_at(left)->sums.time_ns, right_ns = entry_at(right)->sums.time_ns;
     if (left_ns != right_ns)
         return left_ns > right_ns ? -1 : 1;
-    if (left->comm != right->comm)
-        return left->comm < right->comm ? -1 : 1;
-    return (int)left->call - (int)right->call;
+    if (left->key.comm != right->key.comm)
+        return left->key.comm < right->key.comm ? -1 : 1;
+    return (int)left->key.call - (int)right->key.call;
 }
 
 /* The waits of a site are known for all its calls together: its entry with the most time has them. */
 static bool add_wait_sums(struct tree_build *build) {
-    const struct destination **sorted = malloc((build->table_count + 1) * sizeof *sorted);
+    const struct destination **sorted = malloc((build->destinations.count + 1) * sizeof *sorted);
     size_t count = 0;
-    for (size_t i = 0; sorted && i < build->table_size; i++)
-        if (build->table[i].used && build->table[i].node)
-            sorted[count++] = &build->table[i];
+    for (size_t i = 0; sorted && i < build->destinations.count; i++)
+        if (destinations_items(&build->destinations)[i].node)
+            sorted[count++] = &destinations_items(&build->destinations)[i];
     if (count > 0)
         qsort(sorted, count, sizeof *sorted, compare_destinations);
     for (size_t i = 0; i < count; i++)
-        if (i == 0 || sorted[i]->stack != sorted[i - 1]->stack)
+        if (i == 0 || sorted[i]->key.stack != sorted[i - 1]->key.stack)
             entry_at(sorted[i])->sums.wait_ns +=
-                (uint64_t)site_waits_of(build->request->waits, build->d, sorted[i]->stack).wait_ns;
+                (uint64_t)site_waits_of(build->request->waits, build->d, sorted[i]->key.stack).wait_ns;
     bool enough_memory = sorted != NULL;
     free(sorted);
     return enough_memory;
@@ -369,7 +335,7 @@ static bool add_size(struct call_entry *entry, const struct record *record) {
             entry->sizes[i].count++;
             return true;
         }
-    if (!make_room((void **)&entry->sizes, entry->size_count, sizeof *entry->sizes))
+    if (!grow_list(entry->sizes, entry->size_count))
         return false;
     entry->sizes[entry->size_count++] = (struct call_size){record->bytes, record->dtype, 1};
     return true;
@@ -381,7 +347,7 @@ static bool count_record(struct tree_build *build, const struct destination *des
         build->tree->records_left_out++;
         return true;
     }
-    if (!make_room((void **)&node->records, node->record_count, sizeof *node->records))
+    if (!grow_list(node->records, node->record_count))
         return false;
     uint64_t length = record->t1 > record->t0 ? record->t1 - record->t0 : 0;
     node->records[node->record_count++] = (struct call_record){
@@ -459,9 +425,7 @@ static bool add_dump_sites(struct tree_build *build, size_t d) {
     const struct call_tree_request *request = build->request;
     build->d = d;
     build->dump = request->job->dumps[d];
-    build->table_count = 0;
-    if (build->table)
-        memset(build->table, 0, build->table_size * sizeof *build->table);
+    hash_table_clear(&build->destinations);
     build->pairs = forward_backward_pairs_new(request->symbols, request->skip, d);
     bool limited = scope_is_limited(request->scope), gpu = dump_has_device_times(build->dump);
     bool enough_memory = build->pairs && (limited || add_tables(build));
@@ -483,7 +447,7 @@ static bool add_op(struct call_node *node, const struct call_op *part) {
     while (i < node->op_count && (node->ops[i].pass != part->pass || strcmp(node->ops[i].op, part->op) != 0))
         i++;
     if (i == node->op_count) {
-        if (!make_room((void **)&node->ops, node->op_count, sizeof *node->ops))
+        if (!grow_list(node->ops, node->op_count))
             return false;
         node->ops[node->op_count++] = (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup};
     }
@@ -605,7 +569,7 @@ bool call_tree_build(struct call_tree *tree, const struct call_tree_request *req
     for (size_t d = 0; enough_memory && d < request->job->count; d++)
         if (filter_rank(request->filter, request->job->dumps[d]->header->rank))
             enough_memory = add_dump_sites(&build, d);
-    free(build.table);
+    hash_table_free(&build.destinations);
     frames_free(&build.frames);
     return enough_memory && finish_node(tree->root);
 }

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+
 #define OBSERVATIONS_MIN 4.0
 
 double compared_mean_ns(const struct compared_side *side) {
@@ -31,14 +33,8 @@ static struct compared_row *find_row(struct comparison *comparison, const struct
     for (size_t i = 0; i < comparison->count; i++)
         if (same_key(&comparison->rows[i], key))
             return &comparison->rows[i];
-    if (comparison->count == comparison->capacity) {
-        size_t capacity = comparison->capacity ? 2 * comparison->capacity : 64;
-        struct compared_row *larger = realloc(comparison->rows, capacity * sizeof *larger);
-        if (!larger)
-            return NULL;
-        comparison->rows = larger;
-        comparison->capacity = capacity;
-    }
+    if (!grow_list(comparison->rows, comparison->count))
+        return NULL;
     comparison->rows[comparison->count] = *key;
     return &comparison->rows[comparison->count++];
 }
@@ -51,11 +47,9 @@ static int compare_samples(const void *a, const void *b) {
 static bool add_samples(struct compared_side *side, const struct summary_sample *samples, size_t count) {
     if (count == 0)
         return true;
-    struct summary_sample *larger = realloc(side->samples, (side->sample_count + count) * sizeof *larger);
-    if (!larger)
+    if (!grow_to(side->samples, side->sample_room, side->sample_count + count))
         return false;
-    side->samples = larger;
-    memcpy(larger + side->sample_count, samples, count * sizeof *larger);
+    memcpy(side->samples + side->sample_count, samples, count * sizeof *samples);
     side->sample_count += count;
     return true;
 }

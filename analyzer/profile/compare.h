@@ -26,7 +26,7 @@ struct compared_side {
     uint64_t time_total_ns;
     double observations;            /* that count as independent of each other */
     struct summary_sample *samples; /* ascending once judged; owned by the comparison */
-    size_t sample_count;
+    size_t sample_count, sample_room;
 };
 
 struct compared_row {
@@ -44,7 +44,7 @@ struct compared_row {
 
 struct comparison {
     struct compared_row *rows;
-    size_t count, capacity;
+    size_t count;
 };
 
 /* Add one run's (side 0 or 1) entries: operations from summary_build by op, bytes and comm, sites from

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/match/stream.h"
 
 enum { FORWARDS_MAX = 4096 }; /* forward collectives that wait for their backward one */
@@ -74,13 +75,8 @@ static bool vote(struct forward_backward_pairs *pairs, uint32_t stack, uint32_t 
             return true;
         }
     }
-    if ((pairs->vote_count & (pairs->vote_count - 1)) == 0) {
-        struct vote *votes =
-            realloc(pairs->votes, (pairs->vote_count ? 2 * pairs->vote_count : 1) * sizeof *pairs->votes);
-        if (!votes)
-            return false;
-        pairs->votes = votes;
-    }
+    if (!grow_list(pairs->votes, pairs->vote_count))
+        return false;
     pairs->votes[pairs->vote_count++] = (struct vote){stack, comm, forward, 1};
     return true;
 }

@@ -12,107 +12,84 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash_table.h"
 #include "analyzer/profile/recorded_calls.h"
 
 /* ---- strings that outlive the dumps ---------------------------------------------------------- */
 
-/* Some for each of tens of thousands of communicators' names. */
-#define STRING_LISTS 4096u
-
 struct string {
-    struct string *next;
-    char text[];
+    const char *key;
 };
 
-struct string_table {
-    struct string *lists[STRING_LISTS];
-};
-
-static struct string **list_of(struct string_table *table, const char *text) {
-    uint64_t hash = 0;
-    for (const char *c = text; *c; c++)
-        hash = mix(hash, (unsigned char)*c);
-    return &table->lists[hash % STRING_LISTS];
-}
+HASH_TABLE_OF_TEXTS(strings, struct string);
 
 static const char *intern(struct summary *summary, const char *text) {
-    if (!summary->strings && !(summary->strings = calloc(1, sizeof(struct string_table))))
+    if (!summary->strings && !(summary->strings = calloc(1, sizeof(struct hash_table))))
         return NULL;
-    struct string **list = list_of(summary->strings, text);
-    for (struct string *string = *list; string; string = string->next)
-        if (strcmp(string->text, text) == 0)
-            return string->text;
-    struct string *string = malloc(sizeof *string + strlen(text) + 1);
-    if (!string)
+    const struct string *known = strings_find(summary->strings, text);
+    if (known)
+        return known->key;
+    char *copy = strdup(text);
+    if (!copy || !strings_add(summary->strings, copy)) {
+        free(copy);
         return NULL;
-    strcpy(string->text, text);
-    string->next = *list;
-    *list = string;
-    return string->text;
+    }
+    return copy;
 }
 
-static void free_strings(struct string_table *table) {
-    for (size_t i = 0; table && i < STRING_LISTS; i++)
-        for (struct string *string = table->lists[i], *next; string; string = next) {
-            next = string->next;
-            free(string);
-        }
-    free(table);
+static void free_strings(struct hash_table *texts) {
+    for (size_t i = 0; texts && i < texts->count; i++)
+        free((char *)strings_items(texts)[i].key);
+    if (texts)
+        hash_table_free(texts);
+    free(texts);
 }
 
 /* ---- entries by key -------------------------------------------------------------------------- */
 
-static uint64_t hash_key(const struct summary_entry *key) {
-    uint64_t hash = mix(key->api * 256u + key->source, (uintptr_t)key->op);
-    hash = mix(hash, key->has_comm ? key->comm : 1);
-    hash = mix(hash, key->bytes * 2 + key->size_class);
-    hash = mix(hash, (uintptr_t)key->site);
-    return mix(hash, (uint32_t)key->rank);
-}
+/* Texts are those of intern(): one text, one address. */
+struct group_key {
+    uint64_t op, site, comm, bytes;
+    uint32_t source, rank;
+    uint8_t api, has_comm, size_class, zero[5];
+};
+_Static_assert(sizeof(struct group_key) == 48, "keys have no padding");
 
-static bool same_key(const struct summary_entry *a, const struct summary_entry *b) {
-    return a->api == b->api && a->source == b->source && a->op == b->op && a->has_comm == b->has_comm &&
-           a->comm == b->comm && a->bytes == b->bytes && a->size_class == b->size_class && a->rank == b->rank &&
-           a->site == b->site;
-}
+struct keyed_group {
+    struct group_key key;
+    struct summary_group *group;
+};
 
-static bool grow_table(struct summary_build *build) {
-    size_t size = build->table_size ? build->table_size * 2 : 256;
-    struct summary_group **table = calloc(size, sizeof *table);
-    struct summary_group **groups = realloc(build->groups, size / 2 * sizeof *groups);
-    if (groups)
-        build->groups = groups;
-    if (!table || !groups) {
-        free(table);
-        return false;
-    }
-    for (size_t i = 0; i < build->count; i++) {
-        size_t at = build->groups[i]->hash & (size - 1);
-        while (table[at])
-            at = (at + 1) & (size - 1);
-        table[at] = build->groups[i];
-    }
-    free(build->table);
-    build->table = table;
-    build->table_size = size;
-    return true;
+HASH_TABLE_OF(keyed_groups, struct keyed_group, struct group_key);
+
+static struct group_key key_of(const struct summary_entry *entry) {
+    return (struct group_key){.op = (uintptr_t)entry->op,
+                              .site = (uintptr_t)entry->site,
+                              .comm = entry->comm,
+                              .bytes = entry->bytes,
+                              .source = entry->source,
+                              .rank = (uint32_t)entry->rank,
+                              .api = (uint8_t)entry->api,
+                              .has_comm = entry->has_comm,
+                              .size_class = entry->size_class};
 }
 
 /* The group with that key; a new one is made when `create`. NULL when there is none or memory is short. */
-static struct summary_group *find_group(struct summary_build *build, const struct summary_entry *key, bool create) {
-    if (build->count * 2 >= build->table_size && !grow_table(build))
+static struct summary_group *find_group(struct summary_build *build, const struct summary_entry *entry, bool create) {
+    struct group_key key = key_of(entry);
+    const struct keyed_group *known = keyed_groups_find(&build->by_key, &key);
+    if (known || !create)
+        return known ? known->group : NULL;
+    if (!grow_list(build->groups, build->count))
         return NULL;
-    uint64_t hash = hash_key(key);
-    size_t at = hash & (build->table_size - 1);
-    for (; build->table[at]; at = (at + 1) & (build->table_size - 1))
-        if (same_key(&build->table[at]->entry, key))
-            return build->table[at];
-    struct summary_group *group = create ? calloc(1, sizeof *group) : NULL;
-    if (!group)
+    struct summary_group *group = calloc(1, sizeof *group);
+    struct keyed_group *added = group ? keyed_groups_add(&build->by_key, &key) : NULL;
+    if (!added) {
+        free(group);
         return NULL;
-    group->entry = *key;
-    group->hash = hash;
-    build->table[at] = group;
+    }
+    group->entry = *entry;
+    added->group = group;
     build->groups[build->count++] = group;
     return group;
 }
@@ -328,14 +305,8 @@ bool summary_enter(struct summary_build *build, const struct dump *dump, size_t 
 
 bool summary_add_sample(struct summary_group *group, uint64_t ns, uint64_t count) {
     struct summary_entry *entry = &group->entry;
-    if (entry->sample_count == group->sample_capacity) {
-        size_t capacity = group->sample_capacity ? group->sample_capacity * 2 : 16;
-        struct summary_sample *samples = realloc(entry->samples, capacity * sizeof *samples);
-        if (!samples)
-            return false;
-        entry->samples = samples;
-        group->sample_capacity = capacity;
-    }
+    if (!grow_list(entry->samples, entry->sample_count))
+        return false;
     entry->samples[entry->sample_count++] = (struct summary_sample){ns, count};
     return true;
 }
@@ -463,7 +434,7 @@ static void free_build(struct summary_build *build) {
         free(build->groups[i]);
     }
     free(build->groups);
-    free(build->table);
+    hash_table_free(&build->by_key);
     free(build->call_names);
 }
 

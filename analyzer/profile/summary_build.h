@@ -7,6 +7,7 @@
 #ifndef COMMTAP_PROFILE_SUMMARY_BUILD_H
 #define COMMTAP_PROFILE_SUMMARY_BUILD_H
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/profile/scope.h"
 #include "analyzer/profile/summary.h"
 
@@ -23,9 +24,7 @@ struct row_reference {
 /* An entry while it is being summed up. */
 struct summary_group {
     struct summary_entry entry;
-    uint64_t hash;
     struct row_reference *rows;
-    size_t sample_capacity;
     uint64_t band_bytes, band_ns; /* calls with bytes, time and a bandwidth convention */
     double bus_bytes;
     bool bus_unknown;
@@ -35,8 +34,7 @@ struct summary_build {
     struct summary *summary;
     const struct filter *filter;
     unsigned by;
-    struct summary_group **table; /* open addressing, a power of two */
-    size_t table_size;
+    struct hash_table by_key;
     struct summary_group **groups; /* in order of appearance */
     size_t count;
     struct site_labels *labels; /* NULL: not by site */

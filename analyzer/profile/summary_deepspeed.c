@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash_table.h"
 #include "analyzer/profile/scope.h"
 
 enum { JOINED_RECORDS_MAX = 2000000 };
@@ -87,7 +89,7 @@ static uint64_t message_bytes(const char *torch, const char *op, uint64_t bytes,
 /* Times of the calls behind one row. */
 struct collected {
     struct summary_sample *latencies, *least, *waits;
-    size_t latency_count, matched_count, matched_capacity;
+    size_t latency_count, latency_room, matched_count;
 };
 
 struct deepspeed_build {
@@ -112,11 +114,11 @@ static size_t find_row(const struct deepspeed *log, const char *op, uint64_t msg
 
 static bool add_latencies(struct collected *collected, const struct summary_entry *entry) {
     size_t count = collected->latency_count + entry->sample_count;
-    struct summary_sample *samples = realloc(collected->latencies, (count + 1) * sizeof *samples);
-    if (!samples)
+    if (!grow_to(collected->latencies, collected->latency_room, count))
         return false;
-    memcpy(samples + collected->latency_count, entry->samples, entry->sample_count * sizeof *samples);
-    collected->latencies = samples;
+    if (entry->sample_count > 0)
+        memcpy(collected->latencies + collected->latency_count, entry->samples,
+               entry->sample_count * sizeof *entry->samples);
     collected->latency_count = count;
     return true;
 }
@@ -131,16 +133,10 @@ static bool add_logged(struct deepspeed_build *build, const struct summary_entry
     uint64_t msg_bytes = message_bytes(entry->torch, entry->op, bytes, entry->comm_size);
     size_t at = find_row(log, entry->torch, msg_bytes);
     if (at == log->count) {
-        struct deepspeed_row *rows = realloc(log->rows, (at + 1) * sizeof *rows);
-        if (rows)
-            log->rows = rows;
-        struct collected *collected = realloc(build->collected, (at + 1) * sizeof *collected);
-        if (collected)
-            build->collected = collected;
-        if (!rows || !collected)
+        if (!grow_list(log->rows, at) || !grow_list(build->collected, at))
             return false;
-        rows[at] = (struct deepspeed_row){.op = entry->torch, .msg_bytes = msg_bytes};
-        collected[at] = (struct collected){.latency_count = 0};
+        log->rows[at] = (struct deepspeed_row){.op = entry->torch, .msg_bytes = msg_bytes};
+        build->collected[at] = (struct collected){.latency_count = 0};
         log->count++;
     }
     struct deepspeed_row *row = &log->rows[at];
@@ -152,27 +148,23 @@ static bool add_logged(struct deepspeed_build *build, const struct summary_entry
 
 /* ---- straggler: the same collective on all ranks --------------------------------------------- */
 
-struct instance {
+struct instance_key {
     uint64_t uid;
     uint32_t seq;
     int32_t start; /* ordinal of the start of a persistent collective, else 0 */
+};
+
+struct instance {
+    struct instance_key key;
     uint32_t seen;
-    uint32_t size; /* 0 = free */
+    uint32_t size; /* 0: new */
     uint64_t least_ns;
 };
 
-struct join {
-    struct instance *table;
-    size_t mask;
-};
+HASH_TABLE_OF(instances, struct instance, struct instance_key);
 
-static struct instance *instance_at(struct join *join, uint64_t uid, uint32_t seq, int32_t start) {
-    uint64_t hash = (uid ^ ((uint64_t)seq << 32 | (uint32_t)start)) * UINT64_C(0x9e3779b97f4a7c15);
-    size_t at = (hash >> 20) & join->mask;
-    for (; join->table[at].size; at = (at + 1) & join->mask)
-        if (join->table[at].uid == uid && join->table[at].seq == seq && join->table[at].start == start)
-            break;
-    return &join->table[at];
+static struct instance_key key_of(const struct communicator_definition *definition, const struct record *record) {
+    return (struct instance_key){definition->uid, record->seq, record->flags & FLAG_STARTED ? record->tag : 0};
 }
 
 /* A completed, numbered collective with a name in torch.distributed; NULL communicator otherwise. */
@@ -195,47 +187,43 @@ static uint64_t length_ns(const struct dump *dump, const struct record *record) 
     return record_is_device(record) ? length : (uint64_t)dump_duration_ns(dump, length);
 }
 
-static void enter_record(struct join *join, const struct dump *dump, const struct record *record,
+/* False when memory is short. */
+static bool enter_record(struct hash_table *join, const struct dump *dump, const struct record *record,
                          const struct dump_communicator *communicator) {
-    const struct communicator_definition *definition = communicator->definition;
-    int32_t start = record->flags & FLAG_STARTED ? record->tag : 0;
-    struct instance *instance = instance_at(join, definition->uid, record->seq, start);
+    struct instance_key key = key_of(communicator->definition, record);
+    struct instance *instance = instances_add(join, &key);
     uint64_t ns = length_ns(dump, record);
-    if (instance->size == 0)
-        *instance = (struct instance){definition->uid, record->seq, start, 0, definition->size, ns};
+    if (!instance)
+        return false;
+    if (instance->size == 0) {
+        instance->size = communicator->definition->size;
+        instance->least_ns = ns;
+    }
     instance->seen++;
     if (ns < instance->least_ns)
         instance->least_ns = ns;
+    return true;
 }
 
 static bool add_matched(struct collected *collected, uint64_t least, uint64_t wait) {
-    if (collected->matched_count == collected->matched_capacity) {
-        size_t capacity = collected->matched_capacity ? collected->matched_capacity * 2 : 64;
-        struct summary_sample *list = realloc(collected->least, capacity * sizeof *list);
-        if (list)
-            collected->least = list;
-        struct summary_sample *waits = realloc(collected->waits, capacity * sizeof *waits);
-        if (waits)
-            collected->waits = waits;
-        if (!list || !waits)
-            return false;
-        collected->matched_capacity = capacity;
-    }
+    if (!grow_list(collected->least, collected->matched_count) ||
+        !grow_list(collected->waits, collected->matched_count))
+        return false;
     collected->least[collected->matched_count] = (struct summary_sample){least, 1};
     collected->waits[collected->matched_count++] = (struct summary_sample){wait, 1};
     return true;
 }
 
-static bool compare_with_least(struct deepspeed_build *build, struct join *join, const struct dump *dump,
+static bool compare_with_least(struct deepspeed_build *build, const struct hash_table *join, const struct dump *dump,
                                const struct record *record, const struct dump_communicator *communicator,
                                const struct call_name *call) {
     struct deepspeed *log = build->log;
     const struct communicator_definition *definition = communicator->definition;
-    int32_t start = record->flags & FLAG_STARTED ? record->tag : 0;
-    const struct instance *instance = instance_at(join, definition->uid, record->seq, start);
+    struct instance_key key = key_of(definition, record);
+    const struct instance *instance = instances_find(join, &key);
     uint64_t bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes;
     size_t at = find_row(log, call->torch, message_bytes(call->torch, call->name, bytes, definition->size));
-    if (at == log->count || instance->seen != definition->size) {
+    if (at == log->count || !instance || instance->seen != definition->size) {
         log->unmatched++;
         return true;
     }
@@ -248,7 +236,7 @@ static bool compare_with_least(struct deepspeed_build *build, struct join *join,
 }
 
 /* Walks one dump's joinable records: enters them, or compares them where `compare`. */
-static bool walk_dump(struct deepspeed_build *build, struct join *join, size_t d, bool compare) {
+static bool walk_dump(struct deepspeed_build *build, struct hash_table *join, size_t d, bool compare) {
     const struct dump *dump = build->set->dumps[d];
     struct scope_walk walk;
     bool enough_memory = true;
@@ -259,7 +247,7 @@ static bool walk_dump(struct deepspeed_build *build, struct join *join, size_t d
         if (communicator && compare)
             enough_memory = compare_with_least(build, join, dump, record, communicator, call);
         else if (communicator)
-            enter_record(join, dump, record, communicator);
+            enough_memory = enter_record(join, dump, record, communicator);
     }
     scope_walk_end(&walk);
     return enough_memory && !walk.no_memory;
@@ -273,16 +261,13 @@ static bool add_stragglers(struct deepspeed_build *build, size_t own) {
     build->log->stragglers_known = records <= JOINED_RECORDS_MAX;
     if (!build->log->stragglers_known)
         return true;
-    size_t size = 64;
-    while (size < 2 * records)
-        size *= 2;
-    struct join join = {calloc(size, sizeof *join.table), size - 1};
-    bool enough_memory = join.table != NULL;
+    struct hash_table join = {0};
+    bool enough_memory = true;
     for (size_t i = 0; i < build->set->count && enough_memory; i++)
         if (!build->set->duplicate[i])
             enough_memory = walk_dump(build, &join, i, false);
     enough_memory = enough_memory && walk_dump(build, &join, own, true);
-    free(join.table);
+    hash_table_free(&join);
     return enough_memory;
 }
 

@@ -12,31 +12,33 @@ static bool is_device(const struct summary_entry *entry) {
 
 static bool is_row_of(const struct summary_entry *entry, const struct transfer *row,
                       const struct match_directory *directory) {
-    return entry->bytes == row->bytes && entry->size_class == row->size_class && entry->has_comm &&
-           entry->comm == directory->communicators[row->communicator].uid && is_device(entry) == row->device &&
-           entry->op && strcmp(entry->op, directory->calls[row->call].name->name) == 0;
+    return entry->bytes == row->key.bytes && entry->size_class == row->key.size_class && entry->has_comm &&
+           entry->comm == directory->communicators[row->key.communicator].uid && is_device(entry) == row->key.device &&
+           entry->op && strcmp(entry->op, directory->calls[row->key.call].name->name) == 0;
 }
 
 static void fill_in(struct summary_entry *entry, const struct transfer *row, const struct match_directory *directory) {
-    const struct call_name *call = directory->calls[row->call].name;
+    const struct call_name *call = directory->calls[row->key.call].name;
     enum busbw kind = (enum busbw)call->busbw;
     entry->transfer_members = row->members;
     entry->transfer_ns = row->transfer_ns;
     entry->completion_ns = row->completion_ns;
     entry->transfer_wait_ns = row->wait_ns;
-    bool enqueued = call->api == API_NCCL && !row->device; /* returns before anything has moved */
-    if (kind == BUSBW_NONE || enqueued || row->transfer_ns <= 0 || row->bytes == BYTES_UNKNOWN || row->size_class)
+    bool enqueued = call->api == API_NCCL && !row->key.device; /* returns before anything has moved */
+    if (kind == BUSBW_NONE || enqueued || row->transfer_ns <= 0 || row->key.bytes == BYTES_UNKNOWN ||
+        row->key.size_class)
         return;
-    entry->transfer_algbw_bytes_per_s = (double)row->bytes * (double)row->members / ((double)row->transfer_ns / 1e9);
+    entry->transfer_algbw_bytes_per_s =
+        (double)row->key.bytes * (double)row->members / ((double)row->transfer_ns / 1e9);
     entry->transfer_busbw_bytes_per_s =
-        entry->transfer_algbw_bytes_per_s * busbw_factor(kind, directory->communicators[row->communicator].size);
+        entry->transfer_algbw_bytes_per_s * busbw_factor(kind, directory->communicators[row->key.communicator].size);
 }
 
 void summary_add_transfers(struct summary *summary, const struct transfers *transfers,
                            const struct match_directory *directory) {
-    for (size_t i = 0; i < transfers->size; i++) {
-        const struct transfer *row = &transfers->slots[i];
-        for (size_t e = 0; row->members > 0 && e < summary->count; e++)
+    for (size_t i = 0; i < transfers->rows.count; i++) {
+        const struct transfer *row = &transfer_rows_items(&transfers->rows)[i];
+        for (size_t e = 0; e < summary->count; e++)
             if (is_row_of(&summary->entries[e], row, directory)) {
                 fill_in(&summary->entries[e], row, directory);
                 break;

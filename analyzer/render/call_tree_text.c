@@ -4,6 +4,7 @@
  * Lives here: layout.
  * Must not live here: figures, JSON (call_tree_json.c).
  */
+#include "analyzer/base/grow.h"
 #include "analyzer/render/call_tree.h"
 
 #include <inttypes.h>
@@ -243,22 +244,16 @@ void call_tree_print_text(FILE *stream, const struct call_tree *tree, const stru
 /* A path of frames as text that can become longer; "" at the root. */
 struct path {
     char *text;
-    size_t length, capacity;
+    size_t length, room;
     bool no_memory;
 };
 
 /* A semicolon would end the frame, a line break the stack. */
 static void add_frame(struct path *path, const char *name) {
     size_t bytes = strlen(name) + 1;
-    if (path->length + bytes + 1 > path->capacity) {
-        size_t capacity = 2 * (path->length + bytes + 1);
-        char *text = realloc(path->text, capacity);
-        if (!text) {
-            path->no_memory = true;
-            return;
-        }
-        path->text = text;
-        path->capacity = capacity;
+    if (!grow_to(path->text, path->room, path->length + bytes + 1)) {
+        path->no_memory = true;
+        return;
     }
     if (path->length > 0)
         path->text[path->length++] = ';';

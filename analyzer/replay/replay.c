@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/match/match.h"
 #include "analyzer/waits/delay_costs.h"
 
@@ -70,16 +72,6 @@ struct replay_build {
     unsigned workers;
 };
 
-static bool grow(void **items, size_t *room, size_t size) {
-    size_t wanted = *room ? *room * 2 : 256;
-    void *more = realloc(*items, wanted * size);
-    if (!more)
-        return false;
-    *items = more;
-    *room = wanted;
-    return true;
-}
-
 /* ---- gathering ----------------------------------------------------------------------------------- */
 
 struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
@@ -114,9 +106,8 @@ void replay_drop(struct replay_build *build) {
 }
 
 /* Never 0; the order counts. */
-static uint32_t mix(uint32_t hash, uint64_t value) {
-    uint64_t h = (hash * UINT64_C(0xbf58476d1ce4e5b9) ^ value ^ value << 23) * UINT64_C(0x9e3779b97f4a7c15);
-    return (uint32_t)(h ^ h >> 32) | 1;
+static uint32_t signature_mix(uint32_t signature, uint64_t value) {
+    return (uint32_t)hash_mix(hash_scramble(signature), value) | 1;
 }
 
 static uint8_t size_class(uint64_t bytes) {
@@ -147,9 +138,9 @@ static bool node_kind(const struct match_record *item, const struct call_name *c
 static uint32_t node_signature(const struct replay_build *build, const struct match_record *item) {
     struct match_place place = match_place_of(build->directory, item->dump, item->record->comm);
     uint32_t members = place.communicator == NOWHERE ? 0 : build->directory->communicators[place.communicator].size;
-    uint32_t hash = mix(0, build->directory->calls[item->call].base);
-    hash = mix(hash, (uint64_t)size_class(item->record->bytes) << 32 | members);
-    return mix(hash, item->record->flags & (FLAG_SEND | FLAG_RECV | FLAG_ROOT));
+    uint32_t hash = signature_mix(0, build->directory->calls[item->call].base);
+    hash = signature_mix(hash, (uint64_t)size_class(item->record->bytes) << 32 | members);
+    return signature_mix(hash, item->record->flags & (FLAG_SEND | FLAG_RECV | FLAG_ROOT));
 }
 
 static bool is_poll(const struct replay_build *build, const struct replay_node *node) {
@@ -160,8 +151,7 @@ static bool is_poll(const struct replay_build *build, const struct replay_node *
 static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node, size_t dump) {
     if (!history->last)
         history->last = calloc(DUMP_LANES_MAX, sizeof *history->last);
-    if (!history->last ||
-        (history->count == history->room && !grow((void **)&history->nodes, &history->room, sizeof *history->nodes)))
+    if (!history->last || !grow_by_one(history->nodes, history->count, history->room))
         return false;
     size_t *last = &history->last[node->flow];
     if (*last > 0) {
@@ -170,7 +160,7 @@ static bool add_node(struct replay_build *build, struct dump_nodes *history, str
             before->leave = node->leave > before->leave ? node->leave : before->leave;
             return true;
         }
-        node->before = mix(before->signature, node->signature);
+        node->before = signature_mix(before->signature, node->signature);
     }
     node->segment = build->reference[dump] == COMM_NONE ? 0 : history->segment;
     history->nodes[history->count++] = *node;
@@ -206,7 +196,7 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
 }
 
 static void add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
-    if (g->member_count == g->member_room && !grow((void **)&g->members, &g->member_room, sizeof *g->members)) {
+    if (!grow_by_one(g->members, g->member_count, g->member_room)) {
         g->no_memory = true;
         return;
     }
@@ -215,7 +205,7 @@ static void add_link_member(struct replay_gathered *g, uint32_t dump, const stru
 }
 
 static void add_link(struct replay_gathered *g, struct link link) {
-    if (g->link_count == g->link_room && !grow((void **)&g->links, &g->link_room, sizeof *g->links)) {
+    if (!grow_by_one(g->links, g->link_count, g->link_room)) {
         g->no_memory = true;
         return;
     }

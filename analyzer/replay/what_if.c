@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/hash_table.h"
+#include "analyzer/base/statistics.h"
+
 enum {
     DELAY_RATIO = 4,  /* where work is named, a transfer this many times the usual has waited for something unnamed */
     QUANTILES = 128,  /* of the parts of the run, by length */
@@ -82,50 +85,33 @@ static void groups_free(struct groups *groups) {
     free(groups->first);
 }
 
-struct group_slot {
+struct work_group_key {
     uint64_t key;
-    uint32_t number; /* + 1; 0 = free */
 };
 
-struct group_table {
-    struct group_slot *slots;
-    size_t size;
+struct work_group {
+    struct work_group_key key;
+    uint32_t number; /* + 1; 0: new */
 };
 
-static struct group_slot *find_group(const struct group_table *table, uint64_t key) {
-    size_t at = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (table->size - 1);
-    while (table->slots[at].number != 0 && table->slots[at].key != key)
-        at = (at + 1) & (table->size - 1);
-    return &table->slots[at];
-}
-
-static bool grow_groups(struct group_table *table) {
-    struct group_table larger = {.size = table->size ? 2 * table->size : 256};
-    larger.slots = calloc(larger.size, sizeof *larger.slots);
-    for (size_t i = 0; larger.slots && i < table->size; i++)
-        if (table->slots[i].number != 0)
-            *find_group(&larger, table->slots[i].key) = table->slots[i];
-    free(table->slots);
-    *table = larger;
-    return larger.slots != NULL;
-}
+HASH_TABLE_OF(work_groups, struct work_group, struct work_group_key);
 
 /* Numbers groups in the order of their first nodes. Returns false when memory is short. */
 static bool number_groups(struct groups *groups, const struct replay *replay, group_key *key_of) {
-    struct group_table table = {0};
+    struct hash_table table = {0};
     bool done = true;
     for (size_t n = 0; done && n < replay->node_count; n++) {
-        uint64_t key;
+        struct work_group_key key;
         groups->of[n] = NOWHERE;
-        if (!key_of(replay, n, &key))
+        if (!key_of(replay, n, &key.key))
             continue;
-        done = (size_t)2 * groups->count < table.size || grow_groups(&table);
-        struct group_slot *slot = done ? find_group(&table, key) : NULL;
-        if (slot && slot->number == 0)
-            *slot = (struct group_slot){key, ++groups->count};
-        groups->of[n] = slot ? slot->number - 1 : NOWHERE;
+        struct work_group *group = work_groups_add(&table, &key);
+        if (group && group->number == 0)
+            group->number = ++groups->count;
+        groups->of[n] = group ? group->number - 1 : NOWHERE;
+        done = group != NULL;
     }
-    free(table.slots);
+    hash_table_free(&table);
     return done;
 }
 
@@ -148,17 +134,7 @@ static bool groups_make(struct groups *groups, const struct replay *replay, grou
     return true;
 }
 
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* The middle one, of an even number the mean of the middle two. Sorts. */
-static int64_t median(int64_t *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_times);
-    return values[(count - 1) / 2] + (values[count / 2] - values[(count - 1) / 2]) / 2;
-}
-
 /* Every duration becomes the mean, or the median, of its group. `scratch` has room for all nodes. */
 static void level_groups(int64_t *durations, const struct groups *groups, bool by_median, int64_t *scratch) {
     for (uint32_t g = 0; g < groups->count; g++) {
@@ -169,7 +145,7 @@ static void level_groups(int64_t *durations, const struct groups *groups, bool b
             scratch[i] = durations[nodes[i]];
             sum += (double)scratch[i];
         }
-        int64_t common = by_median ? median(scratch, count) : ns_clamped(sum / (double)count);
+        int64_t common = by_median ? median_int64(scratch, count) : ns_clamped(sum / (double)count);
         for (size_t i = 0; i < count; i++)
             durations[nodes[i]] = common;
     }
@@ -194,7 +170,7 @@ static bool cut_transfers(struct replay *replay, const bool *named) {
         size_t count = groups.first[g + 1] - groups.first[g];
         for (size_t i = 0; i < count; i++)
             scratch[i] = replay->tail_ns[nodes[i]];
-        int64_t most = median(scratch, count);
+        int64_t most = median_int64(scratch, count);
         most = most > 0 && most < NS_MOST / DELAY_RATIO ? most * DELAY_RATIO : most;
         for (size_t i = 0; i < count; i++)
             if (named[replay->nodes[nodes[i]].flow] && replay->tail_ns[nodes[i]] > most)
@@ -392,7 +368,7 @@ static void cut_peaks(struct stretches *stretches, const struct what_if_mend *me
         size_t end = i;
         for (; end < stretches->count && items[end].part == items[i].part && items[end].peers == items[i].peers; end++)
             scratch[end - i] = items[end].own_ns;
-        int64_t usual = median(scratch, end - i);
+        int64_t usual = median_int64(scratch, end - i);
         for (; i < end; i++)
             if (items[i].peers != NOWHERE && (double)items[i].own_ns > mend->now_and_then * (double)usual &&
                 is_mended(mend, items[i].dump))
@@ -419,7 +395,7 @@ static bool usual_quantiles(int64_t usual[QUANTILES], const struct stretches *st
                         .own_ns;
         if (others == 0)
             return false;
-        usual[q] = median(scratch, others);
+        usual[q] = median_int64(scratch, others);
     }
     return true;
 }

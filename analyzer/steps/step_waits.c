@@ -60,7 +60,7 @@ static void take_wait(void *context, const struct told_wait *wait) {
     struct step_worker *worker = context;
     if (__atomic_add_fetch(worker->kept_in_all, 1, __ATOMIC_RELAXED) > WAITS_MOST)
         return;
-    if (!grow_for_one((void **)&worker->kept, worker->kept_count, &worker->kept_room, sizeof *worker->kept)) {
+    if (!grow_by_one(worker->kept, worker->kept_count, worker->kept_room)) {
         worker->no_memory = true;
         return;
     }

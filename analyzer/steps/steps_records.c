@@ -15,8 +15,7 @@
 enum { OPERATIONS_MAX = 1 << 22 }; /* of one rank; later ones are left out */
 enum { MARK_LEVEL = 100 };         /* MPI_Pcontrol from here on marks steps (README) */
 
-#define GROW(w, items, count, room)                                                                                    \
-    (grow_for_one((void **)&(w)->items, (w)->count, &(w)->room, sizeof *(w)->items) || !((w)->no_memory = true))
+#define GROW(w, items, count, room) (grow_by_one((w)->items, (w)->count, (w)->room) || !((w)->no_memory = true))
 
 static uint64_t combine(uint64_t h, uint64_t value) {
     h = (h ^ value) * UINT64_C(0xbf58476d1ce4e5b9);

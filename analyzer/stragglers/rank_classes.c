@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/hash.h"
+#include "analyzer/base/statistics.h"
+
 enum { OFTEN = 4 }; /* a call counts from a quarter of the reference collectives up */
 
 /* ---- what a rank calls ----------------------------------------------------------------------- */
@@ -28,12 +31,6 @@ void call_profile_add(struct call_profile *profile, const struct match_record *i
     }
     if (profile->count < CALL_PROFILE_MOST)
         profile->calls[profile->count++] = (struct profiled_call){record->comm, item->call, direction, 1};
-}
-
-static uint64_t mix(uint64_t value) {
-    value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
-    return value ^ value >> 31;
 }
 
 /* The collectives on the communicator that the comparison group is compared by. */
@@ -56,9 +53,9 @@ static uint64_t profile_signature(const struct call_profile *profile, size_t dum
             continue;
         const struct match_communicator *communicator = &directory->communicators[place.communicator];
         uint32_t size = communicator->size;
-        uint64_t key = mix((uint64_t)call->call << 48 | (uint64_t)call->direction << 32 | size);
+        uint64_t key = hash_scramble((uint64_t)call->call << 48 | (uint64_t)call->direction << 32 | size);
         if (places && call->direction && size < directory->communicators[whole].size)
-            key = mix(key ^ (communicator->rank_of[place.position] + UINT64_C(1)));
+            key = hash_scramble(key ^ (communicator->rank_of[place.position] + UINT64_C(1)));
         sum += key;
     }
     return sum;
@@ -210,11 +207,6 @@ double rank_classes_judge_ranks(const struct rank_classes *classes, const struct
     return independent;
 }
 
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* Median of one row over a rank class's columns, the lower of two; all columns where `rank_class` is their count. */
 static int64_t row_median(const struct rank_classes *classes, const struct time_batches *batches, size_t batch,
                           size_t rank_class, int64_t *scratch) {
@@ -222,8 +214,7 @@ static int64_t row_median(const struct rank_classes *classes, const struct time_
     for (size_t i = 0; i < batches->dump_count; i++)
         if (rank_class == classes->count || classes->class_of[i] == rank_class)
             scratch[count++] = batches->self_ns[batch * batches->dump_count + i];
-    qsort(scratch, count, sizeof *scratch, compare_times);
-    return scratch[(count - 1) / 2];
+    return median_low_int64(scratch, count);
 }
 
 double rank_classes_judge(const struct rank_classes *classes, const struct time_batches *batches,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/significance.h"
+#include "analyzer/base/statistics.h"
 
 enum {
     DEPTHS_MOST = 8,      /* 1, 4, 16 ... 4^7 ranks slow at once */
@@ -49,16 +50,6 @@ struct rotating_work {
     struct row_place *slowest; /* per row */
     double *row_median;        /* per row: of the rank class of its slowest rank */
 };
-
-static int compare_doubles(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-static double median_of(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
-}
 
 static size_t depths_of(const struct rotating_table *table) {
     size_t count = 0;
@@ -120,7 +111,7 @@ static void find_medians(struct rotating_work *work) {
             size_t count = 0;
             for (size_t i = work->starts[rank_class]; i < work->starts[rank_class + 1]; i++)
                 work->scratch[count++] = (double)table->self_ns[row * table->columns + work->members[i]];
-            double median = count > 0 ? median_of(work->scratch, count) : 0;
+            double median = count > 0 ? median_double(work->scratch, count) : 0;
             work->median[row * work->classes + rank_class] = median;
         }
 }
@@ -139,7 +130,7 @@ static void find_always_slow(struct rotating_work *work) {
             if (median > 0 && median * (double)table->rows >= sum)
                 work->scratch[count++] = (double)table->self_ns[row * table->columns + c] / median;
         }
-        double ratio = count > 0 ? median_of(work->scratch, count) : 1;
+        double ratio = count > 0 ? median_double(work->scratch, count) : 1;
         work->slow[c] = ratio > 1 ? ratio : 1;
     }
 }
@@ -413,7 +404,7 @@ static double *find_typical(const struct rotating_table *table) {
     for (size_t row = 0; typical && row_of && row < table->rows; row++) {
         for (size_t c = 0; c < table->columns; c++)
             row_of[c] = (double)table->self_ns[row * table->columns + c];
-        typical[row] = median_of(row_of, table->columns);
+        typical[row] = median_double(row_of, table->columns);
     }
     if (!row_of) {
         free(typical);

@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/statistics.h"
+
 enum { ONE_BIN_MOST = 8 }; /* one bin weighs at most this fraction of all: a long start leaves TIME_BATCHES_MIN */
 
 /* The bins of all columns, side by side. */
@@ -15,11 +17,6 @@ struct common_bins {
     uint32_t first, end; /* numbers that every column has */
     int64_t *median;     /* per bin; -1 where the columns do not count the same collectives */
 };
-
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
 
 static int64_t self_in(const struct rank_times *times, uint32_t number) {
     return times->bins.self_ns[number - times->bins.first];
@@ -60,8 +57,7 @@ static bool fill_medians(struct common_bins *bins, const struct time_batches *ba
             same = same && calls_in(&times[batches->dumps[i]], number) == calls;
             column[i] = self_in(&times[batches->dumps[i]], number);
         }
-        qsort(column, batches->dump_count, sizeof *column, compare_times);
-        bins->median[number - bins->first] = same ? column[batches->dump_count / 2] : -1;
+        bins->median[number - bins->first] = same ? median_high_int64(column, batches->dump_count) : -1;
     }
     free(column);
     return true;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/statistics.h"
+
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
 /* Columns of a comparison group's table, by host. */
@@ -42,18 +44,12 @@ static bool group_by_host(struct host_columns *hosts, const struct straggler_ana
     return true;
 }
 
-static int compare_times(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
 /* A host's time in a batch is the median of its ranks'. */
 static int64_t host_time(const struct time_batches *batches, size_t batch, const struct host_column *host,
                          int64_t *scratch) {
     for (size_t i = 0; i < host->count; i++)
         scratch[i] = batches->self_ns[batch * batches->dump_count + host->columns[i]];
-    qsort(scratch, host->count, sizeof *scratch, compare_times);
-    return scratch[(host->count - 1) / 2];
+    return median_low_int64(scratch, host->count);
 }
 
 static bool judge_hosts(struct host_columns *hosts, const struct time_batches *batches) {
@@ -106,9 +102,9 @@ static bool compare_communication(const struct straggler_analysis *analysis, con
         else if (comm < own)
             own = comm;
     }
-    qsort(others, count, sizeof *others, compare_times);
-    if (count > 0 && others[count / 2] > own)
-        straggler->others_comm_ns = others[count / 2] - own;
+    int64_t usual = count > 0 ? median_high_int64(others, count) : own;
+    if (usual > own)
+        straggler->others_comm_ns = usual - own;
     free(others);
     return true;
 }
@@ -135,9 +131,8 @@ static bool compare_work(const struct straggler_analysis *analysis, const struct
         else if (work > straggler->work_ns)
             straggler->work_ns = work;
     }
-    qsort(others, count, sizeof *others, compare_times);
     if (count > 0)
-        straggler->others_work_ns = others[count / 2];
+        straggler->others_work_ns = median_high_int64(others, count);
     free(others);
     return true;
 }

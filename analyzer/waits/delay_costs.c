@@ -79,7 +79,7 @@ void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, co
 }
 
 static void add_wait_event(struct wait_collector *c, const struct wait_event *wait) {
-    if (grow_for_one((void **)&c->waits, c->wait_count, &c->wait_room, sizeof *c->waits))
+    if (grow_by_one(c->waits, c->wait_count, c->wait_room))
         c->waits[c->wait_count++] = *wait;
     else
         c->no_memory = true;
@@ -501,10 +501,9 @@ static bool join_waits(struct delay_costs_build *build) {
         if (build->collectors[w].no_memory)
             return false;
     }
-    struct wait_event *waits = count < NOWHERE ? realloc(all->waits, (count + 1) * sizeof *waits) : NULL;
-    if (!waits)
+    if (count >= NOWHERE || !grow_to(all->waits, all->wait_room, count + 1))
         return false;
-    all->waits = waits;
+    struct wait_event *waits = all->waits;
     for (unsigned w = 1; w < build->workers; w++) {
         const struct wait_collector *one = &build->collectors[w];
         if (one->wait_count > 0)
@@ -519,7 +518,7 @@ static bool join_waits(struct delay_costs_build *build) {
 static bool make_sums(struct delay_costs_build *build) {
     for (size_t d = 0; d < build->directory->dump_count; d++) {
         struct rank_history *history = &build->histories[d];
-        history->sums = calloc(history->timeline.site_count, sizeof *history->sums);
+        history->sums = calloc(history->timeline.sites.count, sizeof *history->sums);
         if (!history->sums)
             return false;
     }
@@ -528,19 +527,19 @@ static bool make_sums(struct delay_costs_build *build) {
 
 /* The sites at which anything happened. */
 static bool list_sites(struct delay_costs *costs, const struct delay_costs_build *build) {
-    size_t room = 0;
     for (uint32_t d = 0; d < build->directory->dump_count; d++) {
         const struct rank_history *history = &build->histories[d];
-        for (uint32_t i = 0; i < history->timeline.site_count; i++) {
+        for (uint32_t i = 0; i < history->timeline.sites.count; i++) {
             const struct site_sums *sums = &history->sums[i];
+            const struct timeline_site *site = &timeline_sites_items(&history->timeline.sites)[i];
             if ((sums->path_inside | sums->path_before | sums->delay_cost_inside | sums->delay_cost_before) == 0)
                 continue;
-            if (!grow_for_one((void **)&costs->sites, costs->site_count, &room, sizeof *costs->sites))
+            if (!grow_list(costs->sites, costs->site_count))
                 return false;
             costs->sites[costs->site_count++] =
                 (struct site_delay_costs){.dump = d,
-                                          .stack = history->timeline.sites[i].stack,
-                                          .call = history->timeline.sites[i].call,
+                                          .stack = site->key.stack,
+                                          .call = (uint16_t)site->key.call,
                                           .path_inside_ns = sums->path_inside,
                                           .path_before_ns = sums->path_before,
                                           .delay_cost_inside_ns = sums->delay_cost_inside,

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/waits/delays.h"
 
+#include "analyzer/base/hash.h"
 #include "analyzer/base/ns.h"
-#include "analyzer/base/grow.h"
 
 /* What a stretch of time is added to: a new item is made for the late rank only. */
 static void add_time(struct delays *delays, const struct timeline *timeline, uint32_t site, bool inside, int64_t length,
                      bool late) {
-    uint64_t way = timeline->sites[site].way ^ (inside ? UINT64_C(0xd6e8feb86659fd93) : 0);
-    size_t at = (size_t)(mix(way, 0) >> 20) % DELAYS_SLOTS;
+    uint64_t way = timeline_sites_items(&timeline->sites)[site].way ^ (inside ? UINT64_C(0xd6e8feb86659fd93) : 0);
+    size_t at = (size_t)(hash_mix(way, 0) >> 20) % DELAYS_SLOTS;
     while (delays->slots[at] != 0 && delays->items[delays->slots[at] - 1].way != way)
         at = (at + 1) % DELAYS_SLOTS;
     if (delays->slots[at] == 0) {

@@ -11,16 +11,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/hash_table.h"
+
+struct site_key {
+    uint32_t dump, stack;
+};
+
 struct site_wait {
-    uint32_t dump, stack;  /* STACK_NONE: unused */
+    struct site_key key;
     int64_t wait_ns;       /* spent here waiting for others */
     int64_t waited_for_ns; /* spent by others waiting for this rank to come here */
 };
 
+HASH_TABLE_OF(site_wait_sums, struct site_wait, struct site_key);
+
 struct site_waits {
-    struct site_wait *slots; /* open addressing, a power of two */
-    size_t size, count;
-    bool no_memory; /* some could not be added */
+    struct hash_table sums; /* of sites */
+    bool no_memory;         /* some could not be added */
 };
 
 /* Starts zeroed. Adds to a site; stack STACK_NONE is left out. */

@@ -1,67 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/waits/timeline.h"
 
+#include "analyzer/base/hash.h"
 #include "analyzer/base/ns.h"
 #include "analyzer/base/grow.h"
 
-enum { TABLE_LEAST = 64 };
-
 bool timeline_init(struct timeline *timeline) {
-    *timeline = (struct timeline){.table = calloc(TABLE_LEAST, sizeof *timeline->table)};
-    if (!timeline->table || !grow_for_one((void **)&timeline->sites, 0, &timeline->site_room, sizeof *timeline->sites))
-        return false;
-    timeline->table_size = TABLE_LEAST;
-    timeline->sites[timeline->site_count++] =
-        (struct timeline_site){.stack = STACK_NONE, .call = CALL_UNKNOWN}; /* TIMELINE_NOWHERE */
-    return true;
+    *timeline = (struct timeline){0};
+    struct timeline_site_key nowhere = {STACK_NONE, CALL_UNKNOWN}; /* the first: TIMELINE_NOWHERE */
+    return timeline_sites_add(&timeline->sites, &nowhere) != NULL;
 }
 
 void timeline_free(struct timeline *timeline) {
     free(timeline->stretches);
-    free(timeline->sites);
-    free(timeline->table);
+    hash_table_free(&timeline->sites);
     *timeline = (struct timeline){0};
 }
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
-static size_t slot_of(const struct timeline *timeline, const uint32_t *table, size_t size, uint32_t stack,
-                      uint16_t call) {
-    size_t at = (size_t)(mix(stack, call) >> 20) & (size - 1);
-    while (table[at] != TIMELINE_NOWHERE &&
-           (timeline->sites[table[at]].stack != stack || timeline->sites[table[at]].call != call))
-        at = (at + 1) & (size - 1);
-    return at;
-}
-
-static bool grow_table(struct timeline *timeline) {
-    size_t size = timeline->table_size * 2;
-    uint32_t *table = calloc(size, sizeof *table);
-    if (!table)
-        return false;
-    for (uint32_t i = 1; i < timeline->site_count; i++)
-        table[slot_of(timeline, table, size, timeline->sites[i].stack, timeline->sites[i].call)] = i;
-    free(timeline->table);
-    timeline->table = table;
-    timeline->table_size = size;
-    return true;
-}
-
 /* The number of a call site, TIMELINE_NOWHERE when memory is short. */
 static uint32_t site_of(struct timeline *timeline, const struct dump *dump, uint32_t stack, uint16_t call) {
-    size_t at = slot_of(timeline, timeline->table, timeline->table_size, stack, call);
-    if (timeline->table[at] != TIMELINE_NOWHERE)
-        return timeline->table[at];
-    if ((size_t)timeline->site_count * 2 >= timeline->table_size) {
-        if (!grow_table(timeline))
-            return TIMELINE_NOWHERE;
-        at = slot_of(timeline, timeline->table, timeline->table_size, stack, call);
-    }
-    if (!grow_for_one((void **)&timeline->sites, timeline->site_count, &timeline->site_room, sizeof *timeline->sites))
+    size_t known = timeline->sites.count;
+    struct timeline_site *site = timeline_sites_add(&timeline->sites, &(struct timeline_site_key){stack, call});
+    if (!site)
         return TIMELINE_NOWHERE;
-    timeline->sites[timeline->site_count] =
-        (struct timeline_site){.way = mix(dump_stack_way(dump, stack), call), .stack = stack, .call = call};
-    return timeline->table[at] = timeline->site_count++;
+    if (timeline->sites.count > known)
+        site->way = hash_mix(dump_stack_way(dump, stack), call);
+    return (uint32_t)(site - timeline_sites_items(&timeline->sites));
 }
 
 /* ---- stretches ------------------------------------------------------------------------------- */
@@ -90,8 +56,7 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
     if (last)
         stretch.own_before = add_ns(last->own_before, stretch.from - last->to);
     stretch.site = site_of(timeline, dump, item->record->stack, item->call);
-    if (stretch.site == TIMELINE_NOWHERE ||
-        !grow_for_one((void **)&timeline->stretches, timeline->count, &timeline->room, sizeof *timeline->stretches))
+    if (stretch.site == TIMELINE_NOWHERE || !grow_list(timeline->stretches, timeline->count))
         return false;
     timeline->stretches[timeline->count++] = stretch;
     return true;

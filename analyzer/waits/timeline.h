@@ -12,6 +12,7 @@
 #ifndef COMMTAP_WAITS_TIMELINE_H
 #define COMMTAP_WAITS_TIMELINE_H
 
+#include "analyzer/base/hash_table.h"
 #include "analyzer/match/instances.h"
 
 struct stretch {
@@ -21,22 +22,24 @@ struct stretch {
     uint32_t site;      /* index into the timeline's sites */
 };
 
-struct timeline_site {
-    uint64_t way;
+struct timeline_site_key {
     uint32_t stack; /* an id of the rank's dump, STACK_NONE = unknown */
-    uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
+    uint32_t call;  /* index into the directory's calls, CALL_UNKNOWN */
 };
+
+struct timeline_site {
+    struct timeline_site_key key;
+    uint64_t way;
+};
+
+HASH_TABLE_OF(timeline_sites, struct timeline_site, struct timeline_site_key);
 
 enum { TIMELINE_NOWHERE = 0 }; /* sites[0]: not known */
 
 struct timeline {
     struct stretch *stretches; /* by time */
-    size_t count, room;
-    struct timeline_site *sites; /* in order of appearance */
-    uint32_t site_count;
-    size_t site_room;
-    uint32_t *table; /* private: hash table of sites */
-    size_t table_size;
+    size_t count;
+    struct hash_table sites; /* in order of appearance */
 };
 
 /* Returns false when memory is short. timeline_free frees in every case. */

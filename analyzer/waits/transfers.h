@@ -11,14 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct transfer {
-    /* key */
+#include "analyzer/base/hash_table.h"
+
+struct transfer_key {
     uint32_t communicator; /* index into the directory's */
     uint16_t call;         /* index into the directory's calls */
     bool device;           /* times of the GPUs */
     bool size_class;       /* `bytes` is the lower bound of a class of sizes: a power of two */
     uint64_t bytes;        /* of one operation, the largest of its members'; BYTES_UNKNOWN */
+};
 
+struct transfer {
+    struct transfer_key key;
     uint64_t collectives; /* matched on all recorded members */
     uint64_t members;     /* parts of them that have a transfer time */
     int64_t wait_ns;      /* sums over members */
@@ -27,11 +31,12 @@ struct transfer {
     int64_t least_ns, most_ns; /* shortest and longest transfer of one member */
 };
 
+HASH_TABLE_OF(transfer_rows, struct transfer, struct transfer_key);
+
 struct transfers {
-    struct transfer *slots; /* open addressing, a power of two; members == 0: free */
-    size_t size, count;
-    bool coarse;    /* there were too many sizes: every row is a class of them */
-    bool no_memory; /* some could not be added */
+    struct hash_table rows; /* of transfers */
+    bool coarse;            /* there were too many sizes: every row is a class of them */
+    bool no_memory;         /* some could not be added */
 };
 
 /* Starts zeroed. Adds one collective: key, and figures of its members with `members` > 0. */

@@ -307,12 +307,13 @@ static int64_t completion_of(const struct waits *waits, const struct instance_ti
 /* What members spend in the collective. The waits are taken out of `transfer_ns` afterwards (charge). */
 static void add_times(struct waits *waits, const struct match_instance *instance, enum flow flow) {
     struct instance_times times = find_times(instance, flow);
-    struct transfer sums = {.communicator = (uint32_t)(instance->communicator - waits->directory->communicators),
-                            .call = instance->call,
-                            .device = instance->device,
-                            .bytes = instance->bytes,
-                            .collectives = 1,
-                            .least_ns = INT64_MAX};
+    struct transfer sums = {
+        .key = {.communicator = (uint32_t)(instance->communicator - waits->directory->communicators),
+                .call = instance->call,
+                .device = instance->device,
+                .bytes = instance->bytes},
+        .collectives = 1,
+        .least_ns = INT64_MAX};
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         const struct match_member *member = &instance->members[i];
         if (member->enter == MATCH_ABSENT || member->bystander)

@@ -220,6 +220,23 @@ static void a_table_that_cannot_grow_stays_as_it_is(void **state) {
     assert_true(full.size == 2 * HASH_TABLE_MOST && !full.places);
 }
 
+static void a_cleared_table_is_empty_and_fills_again(void **state) {
+    (void)state;
+    struct hash_table table = {0};
+    hash_table_clear(&table);
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = round; i < 500; i++) {
+            struct pair_key key = key_of(i);
+            assert_null(pairs_find(&table, &key));
+            pairs_add(&table, &key)->value = i + 1;
+        }
+        assert_int_equal(table.count, 500 - round);
+        hash_table_clear(&table);
+        assert_int_equal(table.count, 0);
+    }
+    hash_table_free(&table);
+}
+
 static void texts_are_compared_letter_by_letter(void **state) {
     (void)state;
     struct hash_table table = {0};
@@ -435,6 +452,7 @@ int main(void) {
         cmocka_unit_test(a_table_does_what_an_array_would),
         cmocka_unit_test(colliding_keys_are_found_and_removed),
         cmocka_unit_test(a_table_that_cannot_grow_stays_as_it_is),
+        cmocka_unit_test(a_cleared_table_is_empty_and_fills_again),
         cmocka_unit_test(texts_are_compared_letter_by_letter),
         cmocka_unit_test(lists_grow_one_by_one),
         cmocka_unit_test(room_is_made_for_as_many_as_wanted),

@@ -569,7 +569,7 @@ static void labels_merge_sites_over_ranks(void **state) {
     assert_int_equal(hot.items[0].wait_ns, 2000);
     assert_int_equal(hot.items[0].waited_for_ns, 9000);
     const size_t first = 0;
-    assert_int_equal(hot_site_of(&waits, &first, 1).stack, 1);
+    assert_int_equal(hot_site_of(&waits, &first, 1).key.stack, 1);
     hot_sites_free(&hot);
     site_labels_free(labels);
     site_waits_free(&waits);

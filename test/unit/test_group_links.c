@@ -291,10 +291,10 @@ static void only_what_all_wait_for_is_taken(void **state) {
     group_links_add(&groups, &bad);
     members[1].wait = 1000;
     group_links_add(&groups, &good);
-    assert_int_equal(groups.used, 0);
+    assert_int_equal(groups.cells.count, 0);
     good.device = true;
     group_links_add(&groups, &good);
-    assert_int_equal(groups.used, 1);
+    assert_int_equal(groups.cells.count, 1);
     group_links_free(&groups);
 }
 

@@ -55,7 +55,7 @@ static void compare_workers(const struct hand_job *job, const struct sums *one) 
             waits_merge(&sums[0].waits, &sums[w].waits);
     }
     assert_memory_equal(sums[0].waits.ranks, one->waits.ranks, job->directory.dump_count * sizeof *one->waits.ranks);
-    assert_int_equal(sums[0].waits.transfers.count, one->waits.transfers.count);
+    assert_int_equal(sums[0].waits.transfers.rows.count, one->waits.transfers.rows.count);
     for (unsigned w = 0; w < WORKERS; w++)
         waits_free(&sums[w].waits);
 }
@@ -104,7 +104,7 @@ static void done(struct hand_job *job, struct sums *sums) {
 /* What the only row of the transfers says. */
 static void assert_transfers(const struct sums *sums, int64_t wait_ns, int64_t transfer_ns) {
     struct transfer *rows = transfers_sorted(&sums->waits.transfers);
-    assert_int_equal(sums->waits.transfers.count, 1);
+    assert_int_equal(sums->waits.transfers.rows.count, 1);
     assert_int_equal(rows[0].wait_ns, wait_ns);
     assert_int_equal(rows[0].transfer_ns, transfer_ns);
     free(rows);
@@ -213,9 +213,9 @@ static void time_in_a_collective_is_wait_transfer_and_completion(void **state) {
         assert_int_equal(sums.waits.ranks[r].completion_ns, (int64_t)leave[r] - 6000);
     }
     struct transfer *rows = transfers_sorted(&sums.waits.transfers);
-    assert_int_equal(sums.waits.transfers.count, 1);
-    assert_string_equal(job.directory.calls[rows[0].call].name->name, "MPI_Allreduce");
-    assert_int_equal(rows[0].bytes, 8);
+    assert_int_equal(sums.waits.transfers.rows.count, 1);
+    assert_string_equal(job.directory.calls[rows[0].key.call].name->name, "MPI_Allreduce");
+    assert_int_equal(rows[0].key.bytes, 8);
     assert_int_equal(rows[0].collectives, 1);
     assert_int_equal(rows[0].members, 3);
     assert_int_equal(rows[0].wait_ns, 4000 + 3000);
@@ -241,9 +241,9 @@ static void sizes_and_functions_have_transfers_of_their_own(void **state) {
     analyse(&job, 2, &sums);
     struct transfer *rows = transfers_sorted(&sums.waits.transfers);
     int64_t of_eight = 0;
-    assert_int_equal(sums.waits.transfers.count, 3);
+    assert_int_equal(sums.waits.transfers.rows.count, 3);
     for (size_t i = 0; i < 3; i++)
-        if (rows[i].bytes == 8 && rows[i].collectives == 2)
+        if (rows[i].key.bytes == 8 && rows[i].collectives == 2)
             of_eight = rows[i].transfer_ns;
     assert_int_equal(of_eight, 2 * (100 + 400));
     free(rows);
@@ -260,7 +260,7 @@ static void transfers_are_unknown_where_members_have_no_dump(void **state) {
         dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 0, 8, 100 * r, 1000);
     analyse(&job, 2, &sums);
     assert_state(0, WAIT_AT_NXN, 100);
-    assert_int_equal(sums.waits.transfers.count, 0);
+    assert_int_equal(sums.waits.transfers.rows.count, 0);
     done(&job, &sums);
 }
 
