@@ -157,6 +157,65 @@ static void too_few_links_or_messages_compare_with_nothing(void **state) {
     links_free(&links);
 }
 
+/* Four links, so many messages of that size each, the last of which takes so long where the others take 100 us. */
+static struct links four_links(uint64_t bytes, unsigned times, int64_t last) {
+    struct links links;
+    begin(&links);
+    for (uint32_t r = 0; r < 4; r++)
+        send(&links, r, r + 1, bytes, times, r == 3 ? last : 100 * US);
+    return links;
+}
+
+static size_t count_compared(uint64_t bytes, unsigned times) {
+    struct links links = four_links(bytes, times, 100 * US);
+    size_t count;
+    free(compare(&links, &count));
+    links_free(&links);
+    return count;
+}
+
+static void messages_count_from_64_kib_and_32_of_them_on(void **state) {
+    (void)state;
+    assert_int_equal(count_compared(65536, 32), 4);
+    assert_int_equal(count_compared(60000, 32), 0);
+    assert_int_equal(count_compared(65536, 31), 0);
+}
+
+static void a_fifth_below_the_mean_is_said(void **state) {
+    (void)state;
+    struct links slow = four_links(MIB, TIMES, 150 * US), usual = four_links(MIB, TIMES, 123 * US);
+    assert_true(is_said(&slow, NULL));   /* 2/3 of a mean of 11/12: 73 % */
+    assert_false(is_said(&usual, NULL)); /* 85 % */
+    links_free(&slow);
+    links_free(&usual);
+}
+
+/* Nine links of one host, of which three are as much faster than the middle ones as three are slower, but for the last,
+ * which takes `slowest` times as long. */
+static bool is_said_beside(double differ, double slowest) {
+    struct links links;
+    struct findings findings = {0};
+    struct advice_limits limits = advice_standard();
+    begin(&links);
+    for (uint32_t i = 0; i < 9; i++) {
+        uint32_t from = i / 3, to = (from + 1 + i % 3) % 4;
+        double factor = i == 8 ? slowest : exp(differ * ((double)(i % 3) - 1));
+        send(&links, from, to, MIB, TIMES, (int64_t)(100 * US * factor));
+    }
+    advice_add_links(&findings, &links, &limits);
+    bool said = findings.count > 0;
+    findings_free(&findings);
+    links_free(&links);
+    return said;
+}
+
+/* Where links differ by some 10 % anyway, two standard errors of it are left to chance. */
+static void two_standard_errors_are_left_to_chance(void **state) {
+    (void)state;
+    assert_false(is_said_beside(0.1, 1.5));
+    assert_true(is_said_beside(0.08, 1.75));
+}
+
 static void a_message_held_up_makes_no_slow_link(void **state) {
     (void)state;
     struct links links;
@@ -240,6 +299,9 @@ int main(void) {
         cmocka_unit_test_setup(a_link_is_compared_with_the_mean_of_its_like, make_ranks),
         cmocka_unit_test_setup(only_like_is_compared_with_like, make_ranks),
         cmocka_unit_test_setup(too_few_links_or_messages_compare_with_nothing, make_ranks),
+        cmocka_unit_test_setup(messages_count_from_64_kib_and_32_of_them_on, make_ranks),
+        cmocka_unit_test_setup(a_fifth_below_the_mean_is_said, make_ranks),
+        cmocka_unit_test_setup(two_standard_errors_are_left_to_chance, make_ranks),
         cmocka_unit_test_setup(a_message_held_up_makes_no_slow_link, make_ranks),
         cmocka_unit_test_setup(links_that_differ_anyway_are_not_said_to_be_slow, make_ranks),
         cmocka_unit_test_setup(workers_add_up, make_ranks),
