@@ -247,11 +247,12 @@ static void print_help_text(FILE *stream, const char *text, int column, int widt
 
 enum { HELP_COLUMN = 28, HELP_WIDTH = 110 };
 
-/* The left column; what leaves no blank before the text stands on a line of its own. */
+/* The left column; what leaves no two blanks before the text stands on a line of its own. */
 static void print_left(FILE *stream, const char *text) {
-    fprintf(stream, "  %-*s", HELP_COLUMN - 2, text);
-    if ((int)strlen(text) >= HELP_COLUMN - 2)
-        fprintf(stream, "\n%*s", HELP_COLUMN, "");
+    if ((int)strlen(text) > HELP_COLUMN - 4)
+        fprintf(stream, "  %s\n%*s", text, HELP_COLUMN, "");
+    else
+        fprintf(stream, "  %-*s", HELP_COLUMN - 2, text);
 }
 
 void option_describe(char *text, size_t size, const struct option *row) {

@@ -294,7 +294,7 @@ static void print_nobody(const struct output *output, const struct session *sess
     if (analysis->straggler_count + analysis->suspect_count + analysis->uneven_count > 0)
         return;
     if (analysis->judgement == JUDGED)
-        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu parts of the run compared)%s\n",
+        fprintf(output->stream, "nobody makes the others wait beyond chance (%zu time batches compared)%s\n",
                 analysis->batches, judged_on);
     else if (analysis->judgement == JUDGED_ALONE)
         fputs("one rank with a dump: there is no other to compare it with\n", output->stream);

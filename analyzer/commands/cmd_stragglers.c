@@ -188,7 +188,7 @@ const struct command command_stragglers = {
     .arguments = "DIR",
     .details =
         "In each collective the one who arrives last makes the others wait. A rank is named only where chance is\n"
-        "ruled out; weaker suspicions are findings. Where another rank is slow each time, they take turns: rotating.\n"
+        "ruled out; weaker suspicions are findings. Where another rank is slow each time, the kind is rotating.\n"
         "--from, --to and --step limit what is judged: one window for all ranks, from the first rank's beginning of "
         "the\n"
         "step to the last one's end, with what reaches into it. --rank says who is shown, --comm and --op which waits "

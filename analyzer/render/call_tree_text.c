@@ -202,6 +202,8 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
     fputc('\n', stream);
     if (tree->root->sums.count == 0)
         fputs("no operation on record passes the filters\n", stream);
+    else
+        fputs("*: functions called there or below, and how often; times and bytes are sums over all ranks\n", stream);
     scope_print(stream, page->context->scope);
     print_clock_note(stream, tree);
     if (tree->passes)

@@ -66,7 +66,7 @@ const struct column rank_columns[] = {
     {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages", .legend = "for later ranks"},
     {"imposed_wait_seconds", "imposed wait", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited; what it had itself been kept waiting for is charged to who kept it", .legend = "waits it caused as the last to arrive"},
     {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank", .legend = "by the others, summed"},
-    {"caused_seconds", "delay cost", LOOK_SECONDS, .value = caused, .doc = "of all ranks' waits, what comes from this rank in the end", .legend = "all waits that go back to it"},
+    {"caused_seconds", "delay cost", LOOK_SECONDS, .value = caused, .doc = "delay cost: of all ranks' waits, those that go back to this rank in the end", .legend = "all waits that go back to it"},
     {"delay_cost_direct_seconds", "direct", LOOK_SECONDS, .value = direct, .doc = "of caused_seconds: the others waited for this rank itself", .legend = "of delay cost, waits for this rank itself"},
     {"delay_cost_propagated_seconds", NULL, LOOK_SECONDS, .value = propagated, .doc = "of caused_seconds: they waited for ranks that this one had kept waiting"},
     {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},

@@ -43,7 +43,7 @@ def test_the_path_runs_through_the_work_of_the_slow_rank(mpi, where):
     most = max(longest["ranks"], key=lambda row: row["caused_seconds"])
     assert most["rank"] == SLOW
     text = jobs.commtap("report", where).stdout
-    assert "(critical path)" in text and longest["where"] in text
+    assert "Critical path by call" in text and longest["where"] in text
 
 
 def test_one_and_two_threads_see_the_same_path(mpi, where):
