@@ -78,7 +78,7 @@ if_here = +@if absent=$$(scripts/install-deps --has $(1)); then $(MAKE) $(SIDE_B
     else echo "$(2) is skipped, $$absent"; fi
 
 # None builds what another one builds; the replays of check-fuzz are linked to what check-unit has built.
-CHECKS_SIDE_BY_SIDE := check-unit check-fuzz check-tsan check-tidy check-clang check-house check-calls fmt-check fuzz-build
+CHECKS_SIDE_BY_SIDE := check-unit check-fuzz check-tsan check-tidy check-fanalyzer check-clang check-house check-calls fmt-check fuzz-build
 .PHONY: $(CHECKS_SIDE_BY_SIDE:%=if-here/%)
 if-here/check-unit:
 	$(call if_here,libcmocka-dev,check-unit)
@@ -88,6 +88,8 @@ if-here/check-tsan:
 	$(call if_here,libcmocka-dev,check-tsan)
 if-here/check-tidy:
 	$(call if_here,clang-tidy,check-tidy)
+if-here/check-fanalyzer:
+	+@$(MAKE) check-fanalyzer
 if-here/check-clang:
 	$(call if_here,clang,check-clang)
 if-here/check-house:
@@ -125,6 +127,7 @@ help:
 	@echo 'check-tsan   what threads of the shim share, under the thread sanitizer'
 	@echo 'check-fuzzers a minute of every fuzzer, side by side (FUZZ_SECONDS)'
 	@echo 'check-tidy   clang-tidy, with the checks that .clang-tidy lists'
+	@echo 'check-fanalyzer the analyzer of GCC, over the shim'
 	@echo 'check-gpu    what only a real GPU can show, on the one here'
 	@echo 'check-mpi4py the test suites of mpi4py 3.1 and 4.1 on five MPIs, with and without commtap; hours'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'

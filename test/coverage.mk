@@ -10,7 +10,8 @@
 # is laid out in memory or at what is linked to it fail here, and that is no matter: only the counts are looked at.
 
 COVERAGE := $(BUILD)/coverage
-COVERAGE_FLAGS := -O1 -g --coverage -fprofile-update=atomic
+# Warnings are the ordinary build's.
+COVERAGE_FLAGS := -O1 -g -w --coverage -fprofile-update=atomic
 COVERAGE_E2E ?= test/e2e
 COVERAGE_MAKE := $(MAKE) --no-print-directory BUILD=$(COVERAGE) CFLAGS='$(COVERAGE_FLAGS)' SHIM_OPTIMIZE= \
     SAN_FLAGS='$(COVERAGE_FLAGS)'
