@@ -48,35 +48,35 @@ static void free_strings(struct hash_table *texts) {
 /* ---- entries by key -------------------------------------------------------------------------- */
 
 /* Texts are those of intern(): one text, one address. */
-struct group_key {
+struct summary_group_key {
     uint64_t op, site, comm, bytes;
     uint32_t source, rank;
     uint8_t api, has_comm, size_class, zero[5];
 };
-_Static_assert(sizeof(struct group_key) == 48, "keys have no padding");
+_Static_assert(sizeof(struct summary_group_key) == 48, "keys have no padding");
 
 struct keyed_group {
-    struct group_key key;
+    struct summary_group_key key;
     struct summary_group *group;
 };
 
-HASH_TABLE_OF(keyed_groups, struct keyed_group, struct group_key);
+HASH_TABLE_OF(keyed_groups, struct keyed_group, struct summary_group_key);
 
-static struct group_key key_of(const struct summary_entry *entry) {
-    return (struct group_key){.op = (uintptr_t)entry->op,
-                              .site = (uintptr_t)entry->site,
-                              .comm = entry->comm,
-                              .bytes = entry->bytes,
-                              .source = entry->source,
-                              .rank = (uint32_t)entry->rank,
-                              .api = (uint8_t)entry->api,
-                              .has_comm = entry->has_comm,
-                              .size_class = entry->size_class};
+static struct summary_group_key key_of(const struct summary_entry *entry) {
+    return (struct summary_group_key){.op = (uintptr_t)entry->op,
+                                      .site = (uintptr_t)entry->site,
+                                      .comm = entry->comm,
+                                      .bytes = entry->bytes,
+                                      .source = entry->source,
+                                      .rank = (uint32_t)entry->rank,
+                                      .api = (uint8_t)entry->api,
+                                      .has_comm = entry->has_comm,
+                                      .size_class = entry->size_class};
 }
 
 /* The group with that key; a new one is made when `create`. NULL when there is none or memory is short. */
 static struct summary_group *find_group(struct summary_build *build, const struct summary_entry *entry, bool create) {
-    struct group_key key = key_of(entry);
+    struct summary_group_key key = key_of(entry);
     const struct keyed_group *known = keyed_groups_find(&build->by_key, &key);
     if (known || !create)
         return known ? known->group : NULL;

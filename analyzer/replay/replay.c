@@ -31,7 +31,7 @@ struct member {
     uint8_t parts;
 };
 
-struct link {
+struct replay_link {
     uint32_t first, count; /* of the worker's members */
     uint32_t from, to;     /* dumps, of a message */
     uint16_t call;         /* of a message's send */
@@ -46,7 +46,7 @@ struct sends {
 
 /* What one worker has gathered. */
 struct replay_gathered {
-    struct link *links;
+    struct replay_link *links;
     size_t link_count, link_room;
     struct member *members;
     size_t member_count, member_room;
@@ -204,7 +204,7 @@ static void add_link_member(struct replay_gathered *g, uint32_t dump, const stru
         .enter = member->enter, .leave = member->leave, .dump = dump, .call = member->call, .parts = (uint8_t)parts};
 }
 
-static void add_link(struct replay_gathered *g, struct link link) {
+static void add_link(struct replay_gathered *g, struct replay_link link) {
     if (!grow_by_one(g->links, g->link_count, g->link_room)) {
         g->no_memory = true;
         return;
@@ -233,7 +233,7 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
         if (instance->members[i].enter < build->from_ns)
             return;
-    struct link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
+    struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         int parts = GIVES | TAKES;
         if (instance->members[i].bystander)
@@ -269,12 +269,12 @@ void replay_add_message(struct replay_build *build, unsigned worker, const struc
     if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns)
         return;
     note_send(build, g, message, size);
-    struct link link = {.first = (uint32_t)g->member_count,
-                        .from = message->from_dump,
-                        .to = message->to_dump,
-                        .call = message->send.call,
-                        .size = size,
-                        .blocks = message->synchronous || message->send.leave >= message->receive.enter};
+    struct replay_link link = {.first = (uint32_t)g->member_count,
+                               .from = message->from_dump,
+                               .to = message->to_dump,
+                               .call = message->send.call,
+                               .size = size,
+                               .blocks = message->synchronous || message->send.leave >= message->receive.enter};
     add_link_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
     add_link_member(g, message->to_dump, &message->receive, TAKES);
     add_link(g, link);
@@ -365,7 +365,7 @@ static uint32_t find_wait(const struct replay *replay, const struct member *memb
     return NOWHERE;
 }
 
-static bool sends_wait(const struct replay_build *build, const struct link *link) {
+static bool sends_wait(const struct replay_build *build, const struct replay_link *link) {
     struct sends sum = {0, 0};
     if (link->call == CALL_UNKNOWN)
         return false;
@@ -380,7 +380,7 @@ static bool sends_wait(const struct replay_build *build, const struct link *link
 
 /* Finds the nodes of a link's members. Returns false where one is not there: the others then wait for nobody. */
 static bool find_members(const struct replay *replay, const struct replay_build *build, struct replay_gathered *g,
-                         const struct link *link) {
+                         const struct replay_link *link) {
     struct member *members = g->members + link->first;
     if (link->from != NOWHERE && link->blocks && !(members[0].parts & TAKES) && sends_wait(build, link)) {
         members[0].parts |= TAKES;
@@ -438,7 +438,7 @@ static void fill_members(struct replay *replay, const struct replay_build *build
     for (unsigned w = 0; w < build->workers; w++)
         for (size_t l = 0; l < build->gathered[w].link_count; l++) {
             const struct replay_gathered *g = &build->gathered[w];
-            const struct link *link = &g->links[l];
+            const struct replay_link *link = &g->links[l];
             if (link->count == 0)
                 continue;
             for (uint32_t i = 0; i < link->count; i++) {
