@@ -30,7 +30,8 @@ ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)
 ANALYZER_OBJECTS := $(ANALYZER_SOURCES:%.c=$(BUILD)/%.o)
 ANALYZER_CFLAGS := $(COMMON_CFLAGS) -pthread
 # libdw reads source lines. libiberty demangles C++ and Rust: a static C library whose output can be cut off, where
-# __cxa_demangle would need C++'s runtime and memory without bound for a hostile name. zlib reads compressed traces.
+# __cxa_demangle would need C++'s runtime and memory without bound for a hostile name. zlib reads compressed traces and
+# makes checksums.
 ANALYZER_LIBS := -ljansson -lz -ldw -liberty -ldl -lm
 
 .PHONY: all shim analyzer check clean fmt fmt-check install help

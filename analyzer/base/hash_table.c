@@ -5,8 +5,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { SIZE_FIRST = 32 };
-
 /* Where the kernel has no random numbers to give, an address and the time are still not known to who wrote a dump. */
 static struct hash_seed new_seed(const struct hash_table *table) {
     struct hash_seed seed;
@@ -30,8 +28,8 @@ void hash_table_clear(struct hash_table *table) {
 }
 
 bool hash_table_grow(struct hash_table *table, size_t item_bytes) {
-    size_t size = table->size ? 2 * table->size : SIZE_FIRST, bytes;
-    if (size / 2 > HASH_TABLE_MOST || __builtin_mul_overflow(size / 2, item_bytes, &bytes))
+    size_t size = hash_table_next_size(table->size), bytes;
+    if (size == 0 || __builtin_mul_overflow(size / 2, item_bytes, &bytes))
         return false;
     uint64_t *places = calloc(size, sizeof *places);
     void *items = places ? realloc(table->items, bytes) : NULL;

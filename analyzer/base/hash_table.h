@@ -47,6 +47,12 @@ void hash_table_free(struct hash_table *table);
 /* Takes all items out and keeps the room. */
 void hash_table_clear(struct hash_table *table);
 
+/* How many places there are after the next growth; 0 when there may not be more. */
+static inline size_t hash_table_next_size(size_t size) {
+    enum { SIZE_FIRST = 32 };
+    return size == 0 ? SIZE_FIRST : size <= HASH_TABLE_MOST ? 2 * size : 0;
+}
+
 /* Doubles the room. Returns false, and leaves all as it was, when memory is short or HASH_TABLE_MOST is reached. */
 bool hash_table_grow(struct hash_table *table, size_t item_bytes);
 

@@ -215,6 +215,8 @@ static void a_table_that_cannot_grow_stays_as_it_is(void **state) {
     for (uint32_t i = 0; i < 16; i++)
         assert_int_equal(pairs_find(&table, &(struct pair_key){i, 0, 0})->value, i + 1);
     hash_table_free(&table);
+    assert_true(hash_table_next_size(HASH_TABLE_MOST) == 2 * HASH_TABLE_MOST);
+    assert_int_equal(hash_table_next_size(2 * HASH_TABLE_MOST), 0);
     struct hash_table full = {.count = HASH_TABLE_MOST, .size = 2 * HASH_TABLE_MOST};
     assert_false(hash_table_grow(&full, 1));
     assert_true(full.size == 2 * HASH_TABLE_MOST && !full.places);
