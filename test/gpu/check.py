@@ -18,6 +18,9 @@ import subprocess
 import sys
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), os.pardir, "support"))
+import schema  # noqa: E402
+
 DRIVER_SYMBOLS = """cuEventCreate cuEventDestroy_v2 cuEventRecord cuEventRecordWithFlags cuEventQuery cuEventElapsedTime
     cuEventElapsedTime_v2 cuStreamGetCtx cuStreamIsCapturing cuStreamGetCaptureInfo_v2 cuThreadExchangeStreamCaptureMode
     cuCtxGetCurrent cuCtxGetDevice cuCtxPushCurrent_v2 cuCtxPopCurrent_v2 cuStreamWaitEvent""".split()
@@ -117,8 +120,10 @@ class Check:
         return with_us[2]
 
     def commtap(self, *words):
-        return subprocess.run([os.path.join(self.build, "commtap"), *words], stdout=subprocess.PIPE, text=True,
+        said = subprocess.run([os.path.join(self.build, "commtap"), *words], stdout=subprocess.PIPE, text=True,
                               check=True).stdout
+        schema.check(words, said)
+        return said
 
     def records(self, directory, *kinds):
         lines = self.commtap("export", "--format", "jsonl", directory).splitlines()
