@@ -4,9 +4,9 @@
  * Excellence. Lives here: the five ratios, from the ranks' times and from a replay on an ideal network. Must not live
  * here: the replay (replay.h), words.
  *
- * "POP Standard Metrics for Parallel Performance Analysis" (https://pop-coe.eu/node/69). Useful is a rank's time
- * outside of everything that may wait for others (ranks.h), runtime the longest time of a rank, Init and Finalize left
- * out: load balance             = mean useful / largest useful communication efficiency = largest useful / runtime
+ * "POP Standard Metrics for Parallel Performance Analysis" (https://co-design.pop-coe.eu/metrics). Useful is a rank's
+ * time outside of everything that may wait for others (ranks.h), runtime the longest time of a rank, Init and Finalize
+ * left out: load balance             = mean useful / largest useful communication efficiency = largest useful / runtime
  *   parallel efficiency      = mean useful / runtime = load balance * communication efficiency
  *   serialization efficiency = largest useful / runtime on an ideal network
  *   transfer efficiency      = runtime on an ideal network / runtime; communication = serialization * transfer
