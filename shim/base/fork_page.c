@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of fork_page.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/base/fork_page.h"
 
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of os.h. Everything here may run inside the job's calls: errno is kept, nothing allocates from the
- * job's heap, nothing blocks.
+ * Everything here may run inside the job's calls: errno is kept, nothing allocates from the job's heap, nothing
+ * blocks.
  */
 #include "shim/base/os.h"
 

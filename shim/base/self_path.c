@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of self_path.h. The linker's own list is asked and not dladdr(), which searches all our symbols.
+ * The linker's own list is asked and not dladdr(), which searches all our symbols.
  */
 #include "shim/base/self_path.h"
 

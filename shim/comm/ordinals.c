@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of ordinals.h: sets of four entries, one cache line each. A set that has evicted once can no longer
- * tell a new channel from a forgotten one; channels entering it then have no ordinal.
+ * Sets of four entries, one cache line each. A set that has evicted once can no longer tell a new channel from a
+ * forgotten one; channels entering it then have no ordinal.
  */
 #include "shim/comm/ordinals.h"
 

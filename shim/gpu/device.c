@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of device.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/device.h"
 
 #include "shim/base/os.h"

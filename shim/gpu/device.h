@@ -2,7 +2,7 @@
  *
  * The GPUs of this process as timing sees them: a context, a pool of events, spans on their way.
  * Lives here: the state that application threads and the harvester share, and its rules.
- * Must not live here: what a wrapper may call (timing.h), how a span becomes a record (span_ends.h)
+ * Must not live here: what a wrapper may call (timing.h), how a span becomes a record (span_ends.h).
  *
  * Application threads take spans from a device's pool and push them on one queue; the harvester empties the queue and
  * gives spans back. Neither ever waits for the other. Events are never destroyed: behind a stuck kernel that hangs.

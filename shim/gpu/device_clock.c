@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of device_clock.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/device_clock.h"
 
 #include <sched.h>

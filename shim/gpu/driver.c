@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of driver.h. The names without _ptsz: NCCL, too, takes stream 0 for the legacy stream.
+ * The names without _ptsz: NCCL, too, takes stream 0 for the legacy stream.
  */
 #include "shim/gpu/driver.h"
 

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of globaltimer.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/globaltimer.h"
 
 static int64_t drift_since(uint64_t then, uint64_t now) {

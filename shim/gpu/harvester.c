@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of harvester.h: the thread, its lists of what is in flight, one look at the oldest of each stream.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/harvester.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
  *
  * The thread that looks, later, at what application threads have put on streams.
  * Lives here: starting and stopping it, one round of its work.
- * Must not live here: anything an application thread does around a launch (spans.c).
+ * Must not live here: anything an application thread does around a launch (timing.c).
  *
  * Nothing waits for this thread without a bound: a query may hang in the driver.
  */

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of kernel_times.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/kernel_times.h"
 
 #include <string.h>

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of mode.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/mode.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of waits.h. The tables are small and forget: a wait that cannot be told is one less in the figure,
- * never a wrong one.
+ * The tables are small and forget: a wait that cannot be told is one less in the figure, never a wrong one.
  */
 #include "shim/gpu/waits.h"
 

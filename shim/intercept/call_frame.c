@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of call_frame.h: its slow halves.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/intercept/call_frame.h"
 
 void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of nvtx.h. Three parts: what NVTX calls (ranges open and close, nothing is looked up), the labels of
- * the dump (texts interned), and the source that brings the two together when a recorded call asks.
+ * Three parts: what NVTX calls (ranges open and close, nothing is looked up), the labels of the dump (texts interned),
+ * and the source that brings the two together when a recorded call asks.
  */
 #include "shim/intercept/nvtx.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of mpi_abi.h. Constants: Open MPI's mpi.h (4.1, 5.0), MPICH's mpi.h (stable since the ABI initiative
- * of 2013, shared by Intel MPI, MVAPICH and Cray MPICH), mpi_abi.h of the MPI 5.0 standard's appendix.
+ * Constants: Open MPI's mpi.h (4.1, 5.0), MPICH's mpi.h (stable since the ABI initiative of 2013, shared by Intel MPI,
+ * MVAPICH and Cray MPICH), mpi_abi.h of the MPI 5.0 standard's appendix.
  */
 #include "shim/mpi/mpi_abi.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of mpi_bytes.h. Sizes are cached per datatype handle as size + 1 (bits 8 and up) and the code of a
- * predefined type (low byte).
+ * Sizes are cached per datatype handle as size + 1 (bits 8 and up) and the code of a predefined type (low byte).
  */
 #include "shim/mpi/mpi_bytes.h"
 
@@ -133,12 +132,37 @@ static uint64_t neighbours(const struct call *call, const struct counts *c, stru
     }
 }
 
+/* Formulas that count the communicator's members. */
+static uint64_t bytes_of_all(const struct call *call, const struct counts *first, const struct counts *second,
+                             struct communicator *comm, bool root, bool ask) {
+    bool in_place = call->inplace && first->arguments[call->inplace - 1] == mpi_abi.in_place;
+    uint32_t n = comm->others;
+    switch (call->bytes) {
+    case BYTES_COUNT_N:
+        return multiplied(scalar(first, ask), n);
+    case BYTES_SUM: /* a reduction is scattered over the local group, a gather collects from the other one */
+        return sum(first, call->redop ? comm->size : n, 0, ask);
+    case BYTES_GATHER:
+        return multiplied(scalar(root ? second : first, ask), n);
+    case BYTES_SCATTER:
+        return multiplied(scalar(root ? first : second, ask), n);
+    case BYTES_GATHERV:
+        return root ? sum(second, n, 0, ask) : scalar(first, ask);
+    case BYTES_SCATTERV:
+        return root ? sum(first, n, 0, ask) : scalar(second, ask);
+    case BYTES_ALLTOALLV:
+        return sum(in_place ? second : first, n, 0, ask);
+    case BYTES_ALLTOALLW:
+        return sum_of_types(in_place ? second : first, n, 0, ask);
+    default:
+        return neighbours(call, first, mpi_communicator(comm), ask);
+    }
+}
+
 uint64_t mpi_bytes(const struct call *call, const uintptr_t *arguments, struct communicator *comm, bool root,
                    bool ask) {
     const struct counts first = {call, arguments, call->count, call->type};
     const struct counts second = {call, arguments, call->count2, call->type2};
-    bool in_place = call->inplace && arguments[call->inplace - 1] == mpi_abi.in_place;
-    uint32_t n = comm ? comm->others : 0;
     switch (call->bytes) {
     case BYTES_ZERO:
         return 0;
@@ -150,29 +174,7 @@ uint64_t mpi_bytes(const struct call *call, const uintptr_t *arguments, struct c
         return multiplied(times((int64_t)arguments[call->count - 1], type_size(arguments[call->type - 1], ask)),
                           (uint64_t)scalar_count(&second));
     default:
-        break;
-    }
-    if (!comm)
-        return BYTES_UNKNOWN;
-    switch (call->bytes) {
-    case BYTES_COUNT_N:
-        return multiplied(scalar(&first, ask), n);
-    case BYTES_SUM: /* a reduction is scattered over the local group, a gather collects from the other one */
-        return sum(&first, call->redop ? comm->size : n, 0, ask);
-    case BYTES_GATHER:
-        return multiplied(scalar(root ? &second : &first, ask), n);
-    case BYTES_SCATTER:
-        return multiplied(scalar(root ? &first : &second, ask), n);
-    case BYTES_GATHERV:
-        return root ? sum(&second, n, 0, ask) : scalar(&first, ask);
-    case BYTES_SCATTERV:
-        return root ? sum(&first, n, 0, ask) : scalar(&second, ask);
-    case BYTES_ALLTOALLV:
-        return sum(in_place ? &second : &first, n, 0, ask);
-    case BYTES_ALLTOALLW:
-        return sum_of_types(in_place ? &second : &first, n, 0, ask);
-    default:
-        return neighbours(call, &first, mpi_communicator(comm), ask);
+        return comm ? bytes_of_all(call, &first, &second, comm, root, ask) : BYTES_UNKNOWN;
     }
 }
 

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of mpi_library.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/mpi_library.h"
 
 #include "shim/intercept/resolve.h"

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of requests.h: its slow halves.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/mpi/requests.h"
 
 #include <string.h>

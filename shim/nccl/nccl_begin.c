@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of nccl_begin.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/nccl_begin.h"
 
 #include <time.h>

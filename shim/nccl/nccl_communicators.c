@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of nccl_communicators.h. The library is asked for nothing but the size and rank of a communicator that
- * it has just handed out complete.
+ * The library is asked for nothing but the size and rank of a communicator that it has just handed out complete.
  */
 #include "shim/nccl/nccl_communicators.h"
 

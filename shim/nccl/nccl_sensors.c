@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of nccl_sensors.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/nccl_sensors.h"
 
 enum {

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of plugin_proxy.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/nccl/plugin_proxy.h"
 
 #include <string.h>

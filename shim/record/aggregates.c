@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of aggregates.h: making rows, size classes, shared lanes.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/record/aggregates.h"
 
 #include <errno.h>

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of call_cache.h: its slow halves.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/record/call_cache.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of definitions.h: a chain of areas, each handed out by one atomic addition.
+ * A chain of areas, each handed out by one atomic addition.
  */
 #include "shim/record/definitions.h"
 

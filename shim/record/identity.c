@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of identity.h. One table of launchers says which variables each of them sets.
+ * One table of launchers says which variables each of them sets.
  */
 #include "shim/record/identity.h"
 

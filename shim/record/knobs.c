@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of knobs.h, driven by knobs.def. Values are copied: the job may change its environment later.
+ * Values are copied: the job may change its environment later.
  */
 #include "shim/record/knobs.h"
 

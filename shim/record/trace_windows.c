@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of trace_windows.h. A block belongs to one lane while it is in use; only that lane writes or frees it,
- * so there is nothing to lock.
+ * A block belongs to one lane while it is in use; only that lane writes or frees it, so there is nothing to lock.
  */
 #include "shim/record/trace_windows.h"
 

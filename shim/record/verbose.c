@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of verbose.h. The fields are those of DeepSpeed's communication logger with commtap's own prefix;
- * bandwidths follow the nccl-tests convention (doc/PERFORMANCE.md) with the communicator's own size.
+ * The fields are those of DeepSpeed's communication logger with commtap's own prefix; bandwidths follow the nccl-tests
+ * convention (doc/PERFORMANCE.md) with the communicator's own size.
  */
 #include "shim/record/verbose.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of cfi.h. Values of encodings and operations are those of the LSB and of DWARF.
+ * Values of encodings and operations are those of the LSB and of DWARF.
  */
 #include "shim/stacks/cfi.h"
 
@@ -206,34 +206,100 @@ static void define_cfa(struct row *row, uint64_t reg, int64_t offset) {
     row->cfa_deref = row->cfa_complex = false;
 }
 
-/* Operations other than those that move the location or hold a register in their low bits. */
-static void run_operation(struct program *p, struct row *row, struct reader *r, uint8_t operation) {
+static int64_t aligned(const struct program *p, uint64_t factor) {
+    return (int64_t)(factor * (uint64_t)p->data_align);
+}
+
+/* Operations that say where the caller's stack pointer is found; false when it is none of them. */
+static bool run_cfa_operation(const struct program *p, struct row *row, struct reader *r, uint8_t operation) {
     uint64_t reg;
     switch (operation) {
-    case 0x05: /* offset_extended */
+    case 0x0c: /* def_cfa */
         reg = read_uleb(r);
-        set_saved(row, reg, SAVED_AT_CFA, (int64_t)(read_uleb(r) * (uint64_t)p->data_align));
-        break;
-    case 0x06: /* restore_extended */
-        restore(row, read_uleb(r), &p->initial);
-        break;
-    case 0x07: /* undefined */
-        set_saved(row, read_uleb(r), SAVED_UNDEFINED, 0);
-        break;
-    case 0x08: /* same_value */
-        set_saved(row, read_uleb(r), SAVED_NOT, 0);
-        break;
+        define_cfa(row, reg, (int64_t)read_uleb(r));
+        return true;
+    case 0x12: /* def_cfa_sf */
+        reg = read_uleb(r);
+        define_cfa(row, reg, aligned(p, (uint64_t)read_sleb(r)));
+        return true;
+    case 0x0d: /* def_cfa_register */
+        define_cfa(row, read_uleb(r), row->cfa_offset);
+        return true;
+    case 0x0e: /* def_cfa_offset */
+        row->cfa_offset = (int64_t)read_uleb(r);
+        return true;
+    case 0x13: /* def_cfa_offset_sf */
+        row->cfa_offset = aligned(p, (uint64_t)read_sleb(r));
+        return true;
+    case 0x0f: /* def_cfa_expression */
+        set_cfa_expression(row, part(r, read_uleb(r)));
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Operations that say where a register is found in a way that only the full unwinder follows, most of them; false when
+ * it is none of them. */
+static bool run_rare_register_operation(struct row *row, struct reader *r, uint8_t operation) {
+    uint64_t reg;
+    switch (operation) {
     case 0x09: /* register */
     case 0x14: /* val_offset */
         reg = read_uleb(r);
         read_uleb(r);
         set_saved(row, reg, SAVED_COMPLEX, 0);
-        break;
+        return true;
     case 0x15: /* val_offset_sf */
         reg = read_uleb(r);
         read_sleb(r);
         set_saved(row, reg, SAVED_COMPLEX, 0);
-        break;
+        return true;
+    case 0x10: /* expression */
+        reg = read_uleb(r);
+        set_saved_expression(row, reg, part(r, read_uleb(r)));
+        return true;
+    case 0x16: /* val_expression */
+        reg = read_uleb(r);
+        skip(r, read_uleb(r));
+        set_saved(row, reg, SAVED_COMPLEX, 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Operations that say where a register is found; false when it is none of them. */
+static bool run_register_operation(const struct program *p, struct row *row, struct reader *r, uint8_t operation) {
+    uint64_t reg;
+    switch (operation) {
+    case 0x05: /* offset_extended */
+        reg = read_uleb(r);
+        set_saved(row, reg, SAVED_AT_CFA, aligned(p, read_uleb(r)));
+        return true;
+    case 0x11: /* offset_extended_sf */
+        reg = read_uleb(r);
+        set_saved(row, reg, SAVED_AT_CFA, aligned(p, (uint64_t)read_sleb(r)));
+        return true;
+    case 0x06: /* restore_extended */
+        restore(row, read_uleb(r), &p->initial);
+        return true;
+    case 0x07: /* undefined */
+        set_saved(row, read_uleb(r), SAVED_UNDEFINED, 0);
+        return true;
+    case 0x08: /* same_value */
+        set_saved(row, read_uleb(r), SAVED_NOT, 0);
+        return true;
+    default:
+        return run_rare_register_operation(row, r, operation);
+    }
+}
+
+/* Operations other than those that move the location or hold a register in their low bits. */
+static void run_operation(struct program *p, struct row *row, struct reader *r, uint8_t operation) {
+    if (run_cfa_operation(p, row, r, operation) || run_register_operation(p, row, r, operation))
+        return;
+    switch (operation) {
     case 0x0a: /* remember_state */
         if (p->saved_count < SAVED_STATES)
             p->saved_rows[p->saved_count++] = *row;
@@ -245,39 +311,6 @@ static void run_operation(struct program *p, struct row *row, struct reader *r, 
             *row = p->saved_rows[--p->saved_count];
         else
             p->failed = true;
-        break;
-    case 0x0c: /* def_cfa */
-        reg = read_uleb(r);
-        define_cfa(row, reg, (int64_t)read_uleb(r));
-        break;
-    case 0x12: /* def_cfa_sf */
-        reg = read_uleb(r);
-        define_cfa(row, reg, (int64_t)((uint64_t)read_sleb(r) * (uint64_t)p->data_align));
-        break;
-    case 0x0d: /* def_cfa_register */
-        define_cfa(row, read_uleb(r), row->cfa_offset);
-        break;
-    case 0x0e: /* def_cfa_offset */
-        row->cfa_offset = (int64_t)read_uleb(r);
-        break;
-    case 0x13: /* def_cfa_offset_sf */
-        row->cfa_offset = (int64_t)((uint64_t)read_sleb(r) * (uint64_t)p->data_align);
-        break;
-    case 0x0f: /* def_cfa_expression */
-        set_cfa_expression(row, part(r, read_uleb(r)));
-        break;
-    case 0x10: /* expression */
-        reg = read_uleb(r);
-        set_saved_expression(row, reg, part(r, read_uleb(r)));
-        break;
-    case 0x16: /* val_expression */
-        reg = read_uleb(r);
-        skip(r, read_uleb(r));
-        set_saved(row, reg, SAVED_COMPLEX, 0);
-        break;
-    case 0x11: /* offset_extended_sf */
-        reg = read_uleb(r);
-        set_saved(row, reg, SAVED_AT_CFA, (int64_t)((uint64_t)read_sleb(r) * (uint64_t)p->data_align));
         break;
     case 0x2e: /* GNU_args_size */
         read_uleb(r);
@@ -318,7 +351,7 @@ static void run(struct program *p, struct row *row, struct reader instructions, 
         else if (read_advance(r, operation, &units))
             location += units * p->code_align;
         else if ((operation & 0xc0) == 0x80)
-            set_saved(row, operation & 0x3f, SAVED_AT_CFA, (int64_t)(read_uleb(r) * (uint64_t)p->data_align));
+            set_saved(row, operation & 0x3f, SAVED_AT_CFA, aligned(p, read_uleb(r)));
         else if ((operation & 0xc0) == 0xc0)
             restore(row, operation & 0x3f, &p->initial);
         else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of modules.h. Entries are only ever added; one that is gone stays, marked, since its successor at the
- * same addresses is another entry.
+ * Entries are only ever added; one that is gone stays, marked, since its successor at the same addresses is another
+ * entry.
  */
 #include "shim/stacks/modules.h"
 

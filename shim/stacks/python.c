@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of python.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/stacks/python.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of python_code.h. Line tables: Objects/lnotab_notes.txt of CPython 3.8 to 3.10 and
- * Objects/locations.md (InternalDocs/code_objects.md) from 3.11 on.
+ * Line tables: Objects/lnotab_notes.txt of CPython 3.8 to 3.10 and Objects/locations.md (InternalDocs/code_objects.md)
+ * from 3.11 on.
  */
 #include "shim/stacks/python_code.h"
 

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of python_layout.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/stacks/python_layout.h"
 
 #include <dlfcn.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of stacks.h, in three layers: what a thread remembers of its own walks, verified slot by slot; native
- * frames interned for the process; and (native, keys of the sources) -> id. Tables are filled by compare-and-swap and
- * never give anything up, so nobody waits; a race makes a second id for one stack, which is harmless.
+ * Three layers: what a thread remembers of its own walks, verified slot by slot; native frames interned for the
+ * process; and (native, keys of the sources) -> id. Tables are filled by compare-and-swap and never give anything up,
+ * so nobody waits; a race makes a second id for one stack, which is harmless.
  */
 #include "shim/stacks/stacks.h"
 

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of walk.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/stacks/walk.h"
 
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Implementation of timing.h: what application threads do. On the way of a launch there is no lock, no allocation and
- * no driver call that could wait.
+ * What application threads do. On the way of a launch there is no lock, no allocation and no driver call that could
+ * wait.
  */
 #include <errno.h>
 #include <sched.h>
