@@ -84,7 +84,7 @@ enum section_kind {
     SECTION_PENDING = 4,         /* struct pending[count]: posted, not complete */
     SECTION_PROGRESS = 5,        /* struct progress[count]: one per live communicator */
     SECTION_DEFINITIONS = 6,     /* append-only; may occur several times, in `index` order */
-    SECTION_WINDOWS = 7,         /* struct window_block[count] */
+    SECTION_TRACE_WINDOWS = 7,   /* struct trace_window_block[count] */
     SECTION_LANES = 8,           /* struct lane_state[count], at most 64 */
     SECTION_RING = 9,            /* struct record[count], count a power of two; index = lane */
     SECTION_OPERATIONS = 10,     /* struct operation_row[count]; index = lane */
@@ -441,15 +441,15 @@ struct progress {
 };
 
 /* One sampled stretch of one ring: records that were about to be overwritten and whose t0 lies in a kept window. */
-#define WINDOW_SECONDS       10u /* windows are numbered floor(REALTIME seconds / 10) */
-#define WINDOW_BLOCK_RECORDS 63u
+#define TRACE_WINDOW_SECONDS 10u /* windows are numbered floor(REALTIME seconds / 10) */
+#define TRACE_WINDOW_RECORDS 63u
 
-struct window_block {
+struct trace_window_block {
     uint64_t window; /* number + 1, released after the block was taken; 0 = free, all ones = being taken */
     uint32_t lane;
     uint32_t used; /* records copied so far; each still has its own commit word */
     uint64_t reserved[6];
-    struct record records[WINDOW_BLOCK_RECORDS];
+    struct record records[TRACE_WINDOW_RECORDS];
 };
 
 /* A lane is what one thread writes at a time: a ring and three tables. Lanes are reused when a thread ends; the last
@@ -465,10 +465,10 @@ struct lane_state {
     uint64_t operations_lost_bytes;
     uint64_t sites_lost;
     uint64_t peers_lost;
-    uint64_t windows_lost; /* records of kept windows that found no room */
-    uint64_t window_level; /* windows divisible by 2^level are kept */
-    uint64_t device;       /* 1: written by the GPU harvester */
-    uint64_t extends;      /* lane + 1 whose full tables go on here; such a lane has no ring. 0: a lane of its own */
+    uint64_t windows_lost;       /* records of kept windows that found no room */
+    uint64_t trace_window_level; /* windows divisible by 2^level are kept */
+    uint64_t device;             /* 1: written by the GPU harvester */
+    uint64_t extends; /* lane + 1 whose full tables go on here; such a lane has no ring. 0: a lane of its own */
     uint64_t reserved[4];
 };
 
@@ -784,7 +784,7 @@ _Static_assert(sizeof(struct pending) == 64, "pending");
 _Static_assert(sizeof(struct section) == 32, "section");
 _Static_assert(sizeof(struct call_name) == 72, "call_name");
 _Static_assert(sizeof(struct clock_anchor) == 64, "clock_anchor");
-_Static_assert(sizeof(struct window_block) == 4096, "a window block is one page");
+_Static_assert(sizeof(struct trace_window_block) == 4096, "a window block is one page");
 _Static_assert(sizeof(struct lane_state) % 8 == 0, "lane_state");
 _Static_assert(sizeof(struct operation_row) == 128 + 4 * HISTOGRAM_BUCKETS, "operation_row");
 _Static_assert(sizeof(struct site_row) == 64, "site_row");

@@ -116,7 +116,7 @@ struct dump {
     uint32_t in_flight_count;
     const struct pending *pending;
     uint32_t pending_count;
-    const struct window_block *windows;
+    const struct trace_window_block *windows;
     uint32_t window_count;
     const struct device_state *devices;
     uint32_t device_count;

@@ -222,8 +222,8 @@ static bool load_section(struct loaded *loaded, const struct view *view) {
     case SECTION_PENDING:
         TAKE(dump->pending, dump->pending_count, struct pending);
         return true;
-    case SECTION_WINDOWS:
-        TAKE(dump->windows, dump->window_count, struct window_block);
+    case SECTION_TRACE_WINDOWS:
+        TAKE(dump->windows, dump->window_count, struct trace_window_block);
         return true;
     case SECTION_LANES:
         load_lanes(dump, view);

@@ -122,11 +122,11 @@ static int compare_keys(const void *a, const void *b) {
     return left->block < right->block ? -1 : left->block > right->block;
 }
 
-static uint32_t block_used(const struct window_block *block) {
-    return block->used < WINDOW_BLOCK_RECORDS ? block->used : WINDOW_BLOCK_RECORDS;
+static uint32_t block_used(const struct trace_window_block *block) {
+    return block->used < TRACE_WINDOW_RECORDS ? block->used : TRACE_WINDOW_RECORDS;
 }
 
-static bool first_ticket_of(const struct window_block *block, uint64_t *ticket) {
+static bool first_ticket_of(const struct trace_window_block *block, uint64_t *ticket) {
     for (uint32_t i = 0; i < block_used(block); i++) {
         uint64_t commit = __atomic_load_n(&block->records[i].commit, __ATOMIC_ACQUIRE);
         if (commit != 0) {
@@ -138,7 +138,7 @@ static bool first_ticket_of(const struct window_block *block, uint64_t *ticket) 
 }
 
 /* A block that was being taken (all ones) when its process ended holds nothing yet. */
-static bool is_lanes_block(const struct window_block *block, uint32_t lane) {
+static bool is_lanes_block(const struct trace_window_block *block, uint32_t lane) {
     uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
     return window != 0 && window != UINT64_MAX && block->lane == lane;
 }
@@ -158,7 +158,7 @@ static bool sort_blocks(struct record_cursor *cursor, size_t capacity) {
         return false;
     size_t count = 0;
     for (uint32_t i = 0; i < dump->window_count && count < capacity; i++) {
-        const struct window_block *block = &dump->windows[i];
+        const struct trace_window_block *block = &dump->windows[i];
         if (is_lanes_block(block, cursor->lane) && first_ticket_of(block, &keys[count].ticket))
             keys[count++].block = i;
     }
@@ -198,7 +198,7 @@ static const struct record *copy_record(struct cursor_state *state, const struct
 static const struct record *next_in_windows(struct record_cursor *cursor, struct cursor_state *state) {
     const struct dump_lane *lane = &cursor->dump->lanes[cursor->lane];
     for (; cursor->block < cursor->block_count; cursor->block++, cursor->in_block = 0) {
-        const struct window_block *block = &cursor->dump->windows[cursor->blocks[cursor->block]];
+        const struct trace_window_block *block = &cursor->dump->windows[cursor->blocks[cursor->block]];
         while (cursor->in_block < block_used(block)) {
             const struct record *slot = &block->records[cursor->in_block++];
             uint64_t commit = __atomic_load_n(&slot->commit, __ATOMIC_ACQUIRE);

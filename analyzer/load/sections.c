@@ -27,7 +27,7 @@ static const struct {
     [SECTION_PENDING] = {"pending operations", sizeof(struct pending), 64, false},
     [SECTION_PROGRESS] = {"progress rows", sizeof(struct progress), 1344, false},
     [SECTION_DEFINITIONS] = {"definitions", 1, 1, true},
-    [SECTION_WINDOWS] = {"sampled windows", sizeof(struct window_block), 4096, true},
+    [SECTION_TRACE_WINDOWS] = {"sampled windows", sizeof(struct trace_window_block), 4096, true},
     [SECTION_LANES] = {"lanes", sizeof(struct lane_state), 128, false},
     [SECTION_RING] = {"ring", sizeof(struct record), 64, true},
     [SECTION_OPERATIONS] = {"operation rows", sizeof(struct operation_row), 768, false},

@@ -31,14 +31,14 @@ static uint32_t ring_records(void) {
     return (uint32_t)records;
 }
 
-static uint32_t window_blocks(uint32_t records) {
+static uint32_t trace_window_blocks(uint32_t records) {
     uint32_t blocks = records / 32; /* twice the ring */
     return blocks < 4 ? 4 : blocks;
 }
 
 static uint64_t bytes_wanted(uint32_t records) {
     return section_bytes(records, sizeof(struct record)) +
-           section_bytes(window_blocks(records), sizeof(struct window_block)) + FIXED_SECTIONS;
+           section_bytes(trace_window_blocks(records), sizeof(struct trace_window_block)) + FIXED_SECTIONS;
 }
 
 static bool list_calls(void) {
@@ -72,7 +72,7 @@ static void fill_header(void) {
 
 static bool open_sections(void) {
     struct dumpfile *file = &recorder.file;
-    uint32_t blocks = window_blocks(recorder.header->ring_records);
+    uint32_t blocks = trace_window_blocks(recorder.header->ring_records);
     struct clock_anchor *anchors = dumpfile_section(file, SECTION_ANCHORS, 0, ANCHORS, sizeof *anchors);
     recorder.lane_states = dumpfile_section(file, SECTION_LANES, 0, LANE_STATES, sizeof *recorder.lane_states);
     recorder.slots = dumpfile_section(file, SECTION_IN_FLIGHT, 0, THREAD_SLOTS, sizeof *recorder.slots);
@@ -87,8 +87,9 @@ static bool open_sections(void) {
     anchors_begin(&recorder.anchors, anchors, ANCHORS);
     recorder.header->tick_hz_hint = recorder.anchors.tick_hz;
     definitions_begin(&recorder.definitions, file, &recorder.header->losses);
-    recorder.windows.blocks = dumpfile_section(file, SECTION_WINDOWS, 0, blocks, sizeof(struct window_block));
-    recorder.windows.count = recorder.windows.blocks ? blocks : 0;
+    recorder.trace_windows.blocks =
+        dumpfile_section(file, SECTION_TRACE_WINDOWS, 0, blocks, sizeof(struct trace_window_block));
+    recorder.trace_windows.count = recorder.trace_windows.blocks ? blocks : 0;
     return recorder.definitions.area_count > 0;
 }
 

@@ -51,7 +51,7 @@ void anchors_begin(struct anchors *a, struct clock_anchor *table, uint32_t capac
 /* Takes an anchor; called when `now` has reached next_due, from whichever thread gets there first. */
 void anchors_take(struct anchors *a);
 
-/* Ticks -> REALTIME ns by the last anchor: for sampled windows, good to microseconds. */
+/* Ticks -> REALTIME ns by the last anchor: for trace windows, good to microseconds. */
 uint64_t anchors_realtime_ns(const struct anchors *a, uint64_t at_ticks);
 /* REALTIME ns -> ticks, the inverse. */
 uint64_t anchors_ticks(const struct anchors *a, uint64_t realtime_ns);

@@ -11,7 +11,7 @@ static bool lane_open(struct lane *lane, uint32_t index) {
     lane->clock = &recorder.anchors;
     lane->state = &recorder.lane_states[index];
     lane->state->shared = lane->shared;
-    lane->window = (struct window_writer){.lane = index, .state = lane->state};
+    lane->trace_window = (struct trace_window_writer){.lane = index, .state = lane->state};
     lane->ring = dumpfile_section(file, SECTION_RING, index, records, sizeof *lane->ring);
     lane->mask = records - 1;
     if (!lane->ring || !aggregates_begin(lane, file))

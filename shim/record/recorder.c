@@ -63,9 +63,9 @@ struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
     uint64_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
     bool free = mine <= lane->mask ? commit == 0 : commit == mine - lane->mask;
     if (free && commit && record->t0 >= __atomic_load_n(&lane->keep_from, __ATOMIC_RELAXED) &&
-        !__atomic_exchange_n(&lane->window.busy, 1, __ATOMIC_ACQUIRE)) {
-        windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
-        __atomic_store_n(&lane->window.busy, 0, __ATOMIC_RELEASE);
+        !__atomic_exchange_n(&lane->trace_window.busy, 1, __ATOMIC_ACQUIRE)) {
+        trace_windows_keep(&recorder.trace_windows, &lane->trace_window, lane->clock, record, &lane->keep_from);
+        __atomic_store_n(&lane->trace_window.busy, 0, __ATOMIC_RELEASE);
     }
     /* The slot's last writer may be slower than a whole round: its record stays, this one is lost and shows as a gap.
      */

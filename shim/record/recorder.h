@@ -29,7 +29,7 @@ struct lane {
     struct record *ring;
     uint64_t mask;
     uint64_t head;               /* next ticket (exclusive lanes) */
-    uint64_t keep_from;          /* records about to be overwritten are offered to a sampled window from this t0 on */
+    uint64_t keep_from;          /* records about to be overwritten are offered to a trace window from this t0 on */
     const struct anchors *clock; /* of the records' t0: ticks, or device ns in the harvester's lane */
     struct lane_state *state;
     struct row_table *operations; /* aggregates.h */
@@ -39,7 +39,7 @@ struct lane {
     uint32_t index;
     bool shared;
     uint32_t ready; /* released once the above is filled */
-    struct window_writer window;
+    struct trace_window_writer trace_window;
 };
 
 /* Memory that another layer keeps for a thread: made and read by that layer alone. It goes with the thread; only a
@@ -85,7 +85,7 @@ struct recorder {
     uint32_t pending_count;
     struct progress *progress;
     uint32_t progress_count;
-    struct windows windows;
+    struct trace_windows trace_windows;
     struct definitions definitions;
     uint32_t epoch_bits; /* current epoch, shifted to where rows want it */
     uint32_t next_op;
@@ -150,7 +150,7 @@ static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
     uint64_t next = lane->head;
     struct record *record = &lane->ring[next & lane->mask];
     if (next > lane->mask && unlikely(record->t0 >= lane->keep_from))
-        windows_keep(&recorder.windows, &lane->window, lane->clock, record, &lane->keep_from);
+        trace_windows_keep(&recorder.trace_windows, &lane->trace_window, lane->clock, record, &lane->keep_from);
     __atomic_store_n(&record->commit, 0, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     *ticket = next;

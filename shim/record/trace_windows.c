@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define WINDOW_NS      (WINDOW_SECONDS * 1000000000ull)
+#define WINDOW_NS      (TRACE_WINDOW_SECONDS * 1000000000ull)
 #define BLOCK_RESERVED UINT64_MAX
 /* One busy window may fill at most this share of the area: several windows tell more than one. */
 #define SHARE_OF_AREA 4u
@@ -15,22 +15,22 @@ static bool is_kept(uint64_t window, uint32_t level) {
     return (window & ((1ull << level) - 1)) == 0;
 }
 
-static void free_own_blocks(struct windows *w, struct window_writer *writer, uint32_t level) {
+static void free_own_blocks(struct trace_windows *w, struct trace_window_writer *writer, uint32_t level) {
     for (uint32_t i = 0; i < w->count; i++) {
-        struct window_block *block = &w->blocks[i];
+        struct trace_window_block *block = &w->blocks[i];
         uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
         if (window != 0 && window != BLOCK_RESERVED && block->lane == writer->lane && !is_kept(window - 1, level))
             __atomic_store_n(&block->window, 0, __ATOMIC_RELEASE);
     }
     writer->level = level;
-    writer->state->window_level = level;
+    writer->state->trace_window_level = level;
 }
 
-static struct window_block *take_free_block(struct windows *w, struct window_writer *writer) {
+static struct trace_window_block *take_free_block(struct trace_windows *w, struct trace_window_writer *writer) {
     for (uint32_t tried = 0; tried < w->count; tried++) {
         uint32_t i = (w->cursor + tried) % w->count;
         uint64_t expected = 0;
-        struct window_block *block = &w->blocks[i];
+        struct trace_window_block *block = &w->blocks[i];
         if (!__atomic_compare_exchange_n(&block->window, &expected, BLOCK_RESERVED, false, __ATOMIC_ACQUIRE,
                                          __ATOMIC_RELAXED))
             continue;
@@ -45,10 +45,10 @@ static struct window_block *take_free_block(struct windows *w, struct window_wri
     return NULL;
 }
 
-static struct window_block *next_block(struct windows *w, struct window_writer *writer) {
+static struct trace_window_block *next_block(struct trace_windows *w, struct trace_window_writer *writer) {
     if (writer->taken >= (w->count + SHARE_OF_AREA - 1) / SHARE_OF_AREA)
         return NULL;
-    struct window_block *block = take_free_block(w, writer);
+    struct trace_window_block *block = take_free_block(w, writer);
     if (block)
         return block;
     uint32_t level = writer->level + 1;
@@ -59,7 +59,7 @@ static struct window_block *next_block(struct windows *w, struct window_writer *
     return is_kept(writer->window, writer->level) ? take_free_block(w, writer) : NULL;
 }
 
-static void enter_window(struct window_writer *writer, const struct anchors *anchors, uint64_t at_ticks) {
+static void enter_window(struct trace_window_writer *writer, const struct anchors *anchors, uint64_t at_ticks) {
     uint64_t window = anchors_realtime_ns(anchors, at_ticks) / WINDOW_NS;
     writer->window = window;
     writer->end_ticks = anchors_ticks(anchors, (window + 1) * WINDOW_NS);
@@ -69,7 +69,7 @@ static void enter_window(struct window_writer *writer, const struct anchors *anc
     writer->taken = 0;
 }
 
-static void copy_record(struct window_block *block, const struct record *record) {
+static void copy_record(struct trace_window_block *block, const struct record *record) {
     struct record *to = &block->records[block->used];
     uint64_t commit = record->commit;
     *to = *record;
@@ -78,8 +78,8 @@ static void copy_record(struct window_block *block, const struct record *record)
     block->used++;
 }
 
-void windows_keep(struct windows *w, struct window_writer *writer, const struct anchors *anchors,
-                  const struct record *record, uint64_t *keep_from) {
+void trace_windows_keep(struct trace_windows *w, struct trace_window_writer *writer, const struct anchors *anchors,
+                        const struct record *record, uint64_t *keep_from) {
     if (w->count == 0) {
         __atomic_store_n(keep_from, UINT64_MAX, __ATOMIC_RELAXED);
         return;
@@ -92,7 +92,7 @@ void windows_keep(struct windows *w, struct window_writer *writer, const struct 
     if (level != writer->level)
         free_own_blocks(w, writer, level);
     if (is_kept(writer->window, level)) {
-        if (!writer->block || writer->block->used == WINDOW_BLOCK_RECORDS)
+        if (!writer->block || writer->block->used == TRACE_WINDOW_RECORDS)
             writer->block = next_block(w, writer);
         if (writer->block) {
             copy_record(writer->block, record);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sampled windows: what a long job keeps of its past after the ring has gone round.
- * Time is cut into windows of WINDOW_SECONDS of REALTIME; those divisible by 2^level are kept, level growing when the
- * area is full, so that all ranks keep overlapping windows without talking to each other.
+ * Trace windows: what a long job keeps of its past after the ring has gone round.
+ * Time is cut into windows of TRACE_WINDOW_SECONDS of REALTIME; those divisible by 2^level are kept, level growing when
+ * the area is full, so that all ranks keep overlapping windows without talking to each other.
  * Lives here: choosing windows, taking and freeing blocks. Must not live here: the ring.
  */
 #ifndef COMMTAP_SHIM_RECORD_TRACE_WINDOWS_H
@@ -13,16 +13,16 @@
 #include "shim/format.h"
 #include "shim/record/clock.h"
 
-struct windows {
-    struct window_block *blocks; /* NULL: none */
+struct trace_windows {
+    struct trace_window_block *blocks; /* NULL: none */
     uint32_t count;
     uint32_t level;  /* atomic */
     uint32_t cursor; /* where the last free block was found */
 };
 
 /* One lane's place in the area. */
-struct window_writer {
-    struct window_block *block;
+struct trace_window_writer {
+    struct trace_window_block *block;
     struct lane_state *state;
     uint64_t window;    /* current window number */
     uint64_t end_ticks; /* where it ends */
@@ -33,7 +33,7 @@ struct window_writer {
 };
 
 /* Offers a record that is about to be overwritten. Moves *keep_from to the next t0 worth offering. */
-void windows_keep(struct windows *windows, struct window_writer *writer, const struct anchors *anchors,
-                  const struct record *record, uint64_t *keep_from);
+void trace_windows_keep(struct trace_windows *windows, struct trace_window_writer *writer,
+                        const struct anchors *anchors, const struct record *record, uint64_t *keep_from);
 
 #endif

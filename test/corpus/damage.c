@@ -156,8 +156,8 @@ static size_t calls_scribbled(struct dump_builder *builder) {
 }
 
 static size_t tables_scribbled(struct dump_builder *builder) {
-    static const enum section_kind kinds[] = {SECTION_OPERATIONS, SECTION_SITES, SECTION_PEERS,  SECTION_PENDING,
-                                              SECTION_IN_FLIGHT,  SECTION_LANES, SECTION_WINDOWS};
+    static const enum section_kind kinds[] = {SECTION_OPERATIONS, SECTION_SITES, SECTION_PEERS,        SECTION_PENDING,
+                                              SECTION_IN_FLIGHT,  SECTION_LANES, SECTION_TRACE_WINDOWS};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         scribble_section(builder, kinds[i]);
     return 0;

@@ -481,9 +481,9 @@ static void step_window(struct job *job, const struct fuzz_step *step) {
         uint32_t lane = (step->where & 3) % job->lanes;
         struct section *ring = dump_builder_section(rank->builder, SECTION_RING, lane);
         const struct record *records = dump_builder_contents(rank->builder, SECTION_RING, lane);
-        struct window_block *block = dump_builder_window(rank->builder, lane, step->y);
+        struct trace_window_block *block = dump_builder_window(rank->builder, lane, step->y);
         rank->windows++;
-        for (uint32_t i = 0; i < 1u + step->x % WINDOW_BLOCK_RECORDS; i++)
+        for (uint32_t i = 0; i < 1u + step->x % TRACE_WINDOW_RECORDS; i++)
             block->records[block->used++] = records[(step->x + i) % ring->count];
     }
 }

@@ -66,7 +66,7 @@ struct actor {
     struct request *requests;
     size_t request_count, request_room;
     uint32_t op, tickets[2];
-    struct window_block *block[2];
+    struct trace_window_block *block[2];
     uint64_t block_window[2];
     int64_t *began;
     struct dump_builder *builder;
@@ -143,11 +143,11 @@ static void keep_in_window(struct stage *stage, struct actor *actor, uint32_t la
     const struct record *old = &ring[actor->tickets[lane] & (size - 1)];
     if (actor->tickets[lane] < size)
         return;
-    uint64_t window = (REALTIME + old->t0 - shown(stage, rank, 0)) / 1000000000u / WINDOW_SECONDS;
-    if (window & ((1u << stage->rules.window_level) - 1))
+    uint64_t window = (REALTIME + old->t0 - shown(stage, rank, 0)) / 1000000000u / TRACE_WINDOW_SECONDS;
+    if (window & ((1u << stage->rules.trace_window_level) - 1))
         return;
-    struct window_block *block = actor->block[lane];
-    if (!block || actor->block_window[lane] != window || block->used == WINDOW_BLOCK_RECORDS) {
+    struct trace_window_block *block = actor->block[lane];
+    if (!block || actor->block_window[lane] != window || block->used == TRACE_WINDOW_RECORDS) {
         block = actor->block[lane] = dump_builder_window(actor->builder, lane, window);
         actor->block_window[lane] = window;
     }
@@ -541,7 +541,7 @@ static void make_actor(struct stage *stage, unsigned rank) {
     struct dump_header *header = dump_builder_header(builder);
     header->activated_ticks = header->initialised_ticks = shown(stage, rank, 0);
     header->process_start_realtime_ns = REALTIME;
-    dump_builder_lane(builder, HOST_LANE)->window_level = rules->window_level;
+    dump_builder_lane(builder, HOST_LANE)->trace_window_level = rules->trace_window_level;
     if (rules->gpu) {
         header->mpi_family = 0;
         header->gpu_timing = GPU_TIMING_EVENTS;

@@ -70,7 +70,7 @@ struct actor_rules {
     struct actor_clocks clocks;
     uint32_t ring_records; /* a power of two */
     uint32_t windows;      /* blocks for sampled windows, 0 = none are kept */
-    uint32_t window_level;
+    uint32_t trace_window_level;
 };
 
 struct stage; /* everything at once */

@@ -279,7 +279,7 @@ struct stage *workload_play(const struct workload *w) {
                                 .clocks = w->clocks,
                                 .ring_records = ring_for(w),
                                 .windows = w->windows,
-                                .window_level = w->window_level};
+                                .trace_window_level = w->trace_window_level};
     struct stage *stage = stage_new(&rules);
     if (!play.random)
         abort();

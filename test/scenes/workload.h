@@ -53,7 +53,7 @@ struct workload {
     double outliers;
     struct actor_clocks clocks;
     uint32_t ring_records; /* 0 = enough for everything */
-    uint32_t windows, window_level;
+    uint32_t windows, trace_window_level;
 };
 
 /* 8 ranks on 2 hosts, 100 steps of 20 ms, 5 % noise, clocks off by up to a second and 100 ppm, nobody slow. */

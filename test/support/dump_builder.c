@@ -65,7 +65,7 @@ static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
     for (uint32_t i = 0; i < plan->definition_areas; i++)
         parts[n++] = (struct part){SECTION_DEFINITIONS, i, plan->definition_bytes, 1};
     if (plan->windows)
-        parts[n++] = (struct part){SECTION_WINDOWS, 0, plan->windows, sizeof(struct window_block)};
+        parts[n++] = (struct part){SECTION_TRACE_WINDOWS, 0, plan->windows, sizeof(struct trace_window_block)};
     if (plan->devices) {
         parts[n++] = (struct part){SECTION_DEVICES, 0, plan->devices, sizeof(struct device_state)};
         parts[n++] = (struct part){SECTION_DEVICE_ANCHORS, 0, plan->devices, sizeof(struct device_anchor)};
@@ -555,8 +555,8 @@ struct pending *dump_builder_pending(struct dump_builder *builder) {
     return row;
 }
 
-struct window_block *dump_builder_window(struct dump_builder *builder, uint32_t lane, uint64_t window) {
-    struct window_block *block = next_item(builder, SECTION_WINDOWS, 0, &builder->windows);
+struct trace_window_block *dump_builder_window(struct dump_builder *builder, uint32_t lane, uint64_t window) {
+    struct trace_window_block *block = next_item(builder, SECTION_TRACE_WINDOWS, 0, &builder->windows);
     block->window = window + 1;
     block->lane = lane;
     return block;

@@ -143,7 +143,7 @@ struct peer_row *dump_builder_peer(struct dump_builder *builder, uint32_t lane);
 struct progress *dump_builder_progress(struct dump_builder *builder, uint32_t comm);
 struct in_flight *dump_builder_in_flight(struct dump_builder *builder); /* tid is set, call is not */
 struct pending *dump_builder_pending(struct dump_builder *builder);     /* request is set */
-struct window_block *dump_builder_window(struct dump_builder *builder, uint32_t lane, uint64_t window);
+struct trace_window_block *dump_builder_window(struct dump_builder *builder, uint32_t lane, uint64_t window);
 struct lane_state *dump_builder_lane(struct dump_builder *builder, uint32_t lane);
 
 /* Adds one call of `ticks` to an operation row's counters and histogram (bucket by format.h's rule). */

@@ -95,7 +95,7 @@ static void test_room_is_there_from_the_start(void **state) {
     assert_int_equal(status.st_size, START_BYTES);
     assert_true((uint64_t)status.st_blocks * 512 >= START_BYTES);
     limit_files(START_BYTES); /* what was asked for at the start needs nothing more */
-    assert_non_null(dumpfile_section(&place->file, SECTION_WINDOWS, 0, 3 * SECTION_ALIGN, 1));
+    assert_non_null(dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, 3 * SECTION_ALIGN, 1));
     limit_files(RLIM_INFINITY);
     assert_int_equal(place->file.header->losses.tables_in_memory, 0);
 }
@@ -103,7 +103,7 @@ static void test_room_is_there_from_the_start(void **state) {
 static void test_a_table_without_room_is_kept_in_memory_and_counted(void **state) {
     struct place *place = *state;
     limit_files(START_BYTES);
-    char *table = dumpfile_section(&place->file, SECTION_WINDOWS, 7, START_BYTES, 1);
+    char *table = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 7, START_BYTES, 1);
     limit_files(RLIM_INFINITY);
     assert_non_null(table);
     strcpy(table + START_BYTES - 8, "last");
@@ -117,7 +117,7 @@ static void test_it_reaches_the_file_where_there_is_room_at_exit(void **state) {
     test_a_table_without_room_is_kept_in_memory_and_counted(state);
     assert_true(delivery_at_exit(&place->file, &place->why));
     const struct section *section = &place->file.header->sections[0];
-    assert_int_equal(section->kind, SECTION_WINDOWS);
+    assert_int_equal(section->kind, SECTION_TRACE_WINDOWS);
     assert_int_equal(section->index, 7);
     assert_int_equal(place->file.header->losses.tables_in_memory, 0);
     char last[8];
@@ -147,10 +147,10 @@ static void test_growth_leaves_other_files_alone(void **state) {
     assert_int_equal(close(open(other, O_CREAT | O_WRONLY, 0600)), 0);
     unlink(place->file.path);
     assert_int_equal(symlink(other, place->file.path), 0);
-    assert_non_null(dumpfile_section(&place->file, SECTION_WINDOWS, 0, SECTION_ALIGN, 1));
+    assert_non_null(dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1));
     unlink(place->file.path);
     assert_int_equal(rename(other, place->file.path), 0);
-    assert_non_null(dumpfile_section(&place->file, SECTION_WINDOWS, 1, SECTION_ALIGN, 1));
+    assert_non_null(dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 1, SECTION_ALIGN, 1));
     assert_int_equal(bytes_of(place->file.path), 0);
     assert_int_equal(place->file.header->losses.tables_in_memory, 2);
 }
@@ -182,7 +182,7 @@ static void test_a_planted_link_is_not_written_through(void **state) {
 
 static void test_a_staged_dump_stays_until_it_is_copied(void **state) {
     struct place *place = *state;
-    char *table = dumpfile_section(&place->file, SECTION_WINDOWS, 0, SECTION_ALIGN, 1);
+    char *table = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1);
     strcpy(table, "here");
     let_it_be_staged(place);
     assert_true(delivery_write_stub(&place->file, &place->why));

@@ -326,7 +326,7 @@ static void samples_of_the_past_are_told_from_the_end(void **state) {
     struct told told = {0};
     make_overwritten(&told, 1);
     for (unsigned r = 0; r < 2; r++) {
-        struct window_block *block = dump_builder_window(told.hand.builders[r], 0, 0);
+        struct trace_window_block *block = dump_builder_window(told.hand.builders[r], 0, 0);
         for (uint64_t ticket = 2; ticket < 10; ticket++)
             block->records[block->used++] = (struct record){.commit = ticket + 1,
                                                             .kind = RECORD_CALL,

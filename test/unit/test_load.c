@@ -292,14 +292,14 @@ static void windows_and_ring_give_each_ticket_once(void **state) {
     (void)state;
     struct dump_builder *builder = wrapped_ring();
     /* blocks out of order; the second overlaps the ring */
-    struct window_block *late = dump_builder_window(builder, 0, 7), *early = dump_builder_window(builder, 0, 3);
+    struct trace_window_block *late = dump_builder_window(builder, 0, 7), *early = dump_builder_window(builder, 0, 3);
     for (uint64_t ticket = 20; ticket < 28; ticket++)
         late->records[late->used++] = (struct record){.commit = ticket + 1, .kind = RECORD_CALL};
     for (uint64_t ticket = 2; ticket < 6; ticket++)
         early->records[early->used++] = (struct record){.commit = ticket + 1, .kind = RECORD_CALL};
     early->records[early->used++].commit = 0;
     *dump_builder_window(builder, 0, 9) =
-        (struct window_block){.window = UINT64_MAX, .used = 1, .records = {{.commit = 9}}};
+        (struct trace_window_block){.window = UINT64_MAX, .used = 1, .records = {{.commit = 9}}};
     struct dump *dump = open_builder(builder);
     uint64_t tickets[64], expected[64];
     size_t count = 0;
@@ -317,9 +317,9 @@ static void windows_and_ring_give_each_ticket_once(void **state) {
 static void a_window_block_that_claims_too_much_is_bounded(void **state) {
     (void)state;
     struct dump_builder *builder = wrapped_ring();
-    struct window_block *block = dump_builder_window(builder, 0, 7);
+    struct trace_window_block *block = dump_builder_window(builder, 0, 7);
     block->used = UINT32_MAX;
-    for (uint32_t i = 0; i < WINDOW_BLOCK_RECORDS; i++)
+    for (uint32_t i = 0; i < TRACE_WINDOW_RECORDS; i++)
         block->records[i].commit = 1; /* all the same ticket */
     struct dump *dump = open_builder(builder);
     uint64_t tickets[64];

@@ -257,23 +257,23 @@ static void test_forgotten_channels_have_no_ordinal(void **state) {
 #define DAY_SECONDS 86400u
 
 struct kept {
-    struct window_block blocks[AREA_BLOCKS];
+    struct trace_window_block blocks[AREA_BLOCKS];
     struct lane_state lane;
-    struct windows windows;
+    struct trace_windows windows;
 };
 
 /* One rank's day: `hz` records per second, offered in order as a ring would when they are about to be overwritten. */
 static void live_a_day(struct kept *kept, uint64_t started_ns, unsigned hz) {
     static const uint64_t second = 1000000000u;
     struct anchors clock = {.tick_hz = second, .last_ticks = 1000, .last_realtime = started_ns};
-    struct window_writer writer = {.state = &kept->lane};
+    struct trace_window_writer writer = {.state = &kept->lane};
     uint64_t keep_from = 0;
     memset(kept, 0, sizeof *kept);
-    kept->windows = (struct windows){.blocks = kept->blocks, .count = AREA_BLOCKS};
+    kept->windows = (struct trace_windows){.blocks = kept->blocks, .count = AREA_BLOCKS};
     for (uint64_t i = 0; i < (uint64_t)DAY_SECONDS * hz; i++) {
         struct record r = {.commit = i + 1, .t0 = 1000 + i * (second / hz)};
         if (r.t0 >= keep_from)
-            windows_keep(&kept->windows, &writer, &clock, &r, &keep_from);
+            trace_windows_keep(&kept->windows, &writer, &clock, &r, &keep_from);
     }
 }
 
@@ -291,16 +291,16 @@ static void test_windows_of_a_day(void **state) {
     live_a_day(&fast, start, 50);
     live_a_day(&slow, start + 2000000000u, 3);
     unsigned fast_windows = 0, common = 0;
-    uint64_t earliest = UINT64_MAX, first_window = start / 1000000000u / WINDOW_SECONDS;
+    uint64_t earliest = UINT64_MAX, first_window = start / 1000000000u / TRACE_WINDOW_SECONDS;
     for (uint32_t i = 0; i < AREA_BLOCKS; i++) {
-        const struct window_block *block = &fast.blocks[i];
+        const struct trace_window_block *block = &fast.blocks[i];
         if (!block->window)
             continue;
         uint64_t window = block->window - 1;
         assert_int_equal(window & ((1u << fast.windows.level) - 1), 0);
         for (uint32_t k = 0; k < block->used; k++) {
             uint64_t seconds = (start + block->records[k].t0 - 1000) / 1000000000u;
-            assert_int_equal(seconds / WINDOW_SECONDS, window);
+            assert_int_equal(seconds / TRACE_WINDOW_SECONDS, window);
             assert_true(k == 0 || block->records[k].commit > block->records[k - 1].commit);
         }
         earliest = window < earliest ? window : earliest;

@@ -145,7 +145,7 @@ static void wrapped_rings_and_samples_are_enough(void **state) {
     struct workload_result wrapped = workload_try(&w, 2, 800);
     assert_int_equal(wrapped.right, 2);
     w.windows = 160;
-    w.window_level = 1;
+    w.trace_window_level = 1;
     struct workload_result sampled = workload_try(&w, 2, 800);
     assert_int_equal(sampled.right, 2);
     w.plant = PLANT_NOBODY;
