@@ -5,25 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int compare_int32(const void *a, const void *b) {
-    int32_t left = *(const int32_t *)a, right = *(const int32_t *)b;
-    return (left > right) - (left < right);
-}
-
-int compare_int64(const void *a, const void *b) {
-    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-    return (left > right) - (left < right);
-}
-
-int compare_uint64(const void *a, const void *b) {
-    uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
-    return (left > right) - (left < right);
-}
-
-int compare_double(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
+#define COMPARE_VALUES(name, type)                                                                                     \
+    int name(const void *a, const void *b) {                                                                           \
+        type left = *(const type *)a, right = *(const type *)b;                                                        \
+        return (left > right) - (left < right);                                                                        \
+    }
+COMPARE_VALUES(compare_int32, int32_t)
+COMPARE_VALUES(compare_int64, int64_t)
+COMPARE_VALUES(compare_uint64, uint64_t)
+COMPARE_VALUES(compare_double, double)
 
 int compare_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -34,29 +24,22 @@ int64_t median_int64(int64_t *values, size_t count) {
     return low + (int64_t)(((uint64_t)high - (uint64_t)low) / 2);
 }
 
-int64_t median_low_int64(int64_t *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_int64);
-    return values[(count - 1) / 2];
-}
-
-int64_t median_high_int64(int64_t *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_int64);
-    return values[count / 2];
-}
+/* The middle value; of an even number the lower or the higher of the two in the middle. Sorts. */
+#define MEDIANS(kind, type)                                                                                            \
+    type median_low_##kind(type *values, size_t count) {                                                               \
+        qsort(values, count, sizeof *values, compare_##kind);                                                          \
+        return values[(count - 1) / 2];                                                                                \
+    }                                                                                                                  \
+    type median_high_##kind(type *values, size_t count) {                                                              \
+        qsort(values, count, sizeof *values, compare_##kind);                                                          \
+        return values[count / 2];                                                                                      \
+    }
+MEDIANS(int64, int64_t)
+MEDIANS(double, double)
 
 double median_double(double *values, size_t count) {
     double low = median_low_double(values, count);
     return count % 2 ? low : (low + values[count / 2]) / 2;
-}
-
-double median_low_double(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_double);
-    return values[(count - 1) / 2];
-}
-
-double median_high_double(double *values, size_t count) {
-    qsort(values, count, sizeof *values, compare_double);
-    return values[count / 2];
 }
 
 double quantile_low_double(const double *sorted, size_t count, unsigned percent) {

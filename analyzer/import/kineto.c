@@ -347,6 +347,23 @@ static size_t communicator_of(struct kineto *kineto, struct trace *trace, const 
     return *place - 1;
 }
 
+static struct trace_event kernel_event(const struct rank_trace *rank, const struct kernel *kernel,
+                                       const struct launch *launch, const struct annotation *annotation) {
+    int64_t posted = launch && launch->at_ns <= kernel->start_ns ? launch->at_ns : kernel->start_ns;
+    bool known = annotation && annotation->start_ns <= posted;
+    return (struct trace_event){
+        .posted_ns = known ? annotation->start_ns : posted,
+        .returned_ns = known ? annotation->end_ns : posted,
+        .enter_ns = kernel->start_ns,
+        .leave_ns = kernel->end_ns,
+        .rank = rank->rank,
+        .peer = PEER_NONE,
+        .tag = TAG_NONE,
+        .state = TRACE_FINISHED,
+        .timed = true,
+        .dtype = (uint8_t)(kernel->dtype != DATATYPE_OTHER || !annotation ? kernel->dtype : annotation->dtype)};
+}
+
 static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
                                  const struct kernel *kernel) {
     const struct launch *launch = launch_of(rank, kernel);
@@ -369,23 +386,11 @@ static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, con
     if (communicator->ordered_rank != rank->rank)
         communicator->next_order = 0;
     communicator->ordered_rank = rank->rank;
-    int64_t posted = launch && launch->at_ns <= kernel->start_ns ? launch->at_ns : kernel->start_ns;
-    bool known = annotation && annotation->start_ns <= posted;
-    struct trace_event event = {
-        .posted_ns = known ? annotation->start_ns : posted,
-        .returned_ns = known ? annotation->end_ns : posted,
-        .enter_ns = kernel->start_ns,
-        .leave_ns = kernel->end_ns,
-        .order = communicator->next_order++,
-        .bytes = kernel_bytes(kernel, annotation, call, communicator->size),
-        .communicator = (uint32_t)index,
-        .rank = rank->rank,
-        .peer = PEER_NONE,
-        .tag = TAG_NONE,
-        .call = (uint16_t)call,
-        .state = TRACE_FINISHED,
-        .timed = true,
-        .dtype = (uint8_t)(kernel->dtype != DATATYPE_OTHER || !annotation ? kernel->dtype : annotation->dtype)};
+    struct trace_event event = kernel_event(rank, kernel, launch, annotation);
+    event.order = communicator->next_order++;
+    event.bytes = kernel_bytes(kernel, annotation, call, communicator->size);
+    event.communicator = (uint32_t)index;
+    event.call = (uint16_t)call;
     return trace_add(trace, &event);
 }
 

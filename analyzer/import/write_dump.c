@@ -331,25 +331,25 @@ static void count_time(struct operation_row *row, uint64_t ticks) {
     row->histogram[bucket < HISTOGRAM_BUCKETS ? bucket : HISTOGRAM_BUCKETS - 1]++;
 }
 
+static int compare_calls(const struct trace_event *left, const struct trace_event *right) {
+    if (left->call != right->call)
+        return left->call < right->call ? -1 : 1;
+    return (left->communicator > right->communicator) - (left->communicator < right->communicator);
+}
+
 /* Events of one row follow each other in this order. */
 static int compare_rows(const void *a, const void *b) {
     const struct trace_event *left = *(const struct trace_event *const *)a;
     const struct trace_event *right = *(const struct trace_event *const *)b;
-    if (left->call != right->call)
-        return left->call < right->call ? -1 : 1;
-    if (left->communicator != right->communicator)
-        return left->communicator < right->communicator ? -1 : 1;
-    return left->bytes < right->bytes ? -1 : left->bytes > right->bytes;
+    int order = compare_calls(left, right);
+    return order ? order : (left->bytes > right->bytes) - (left->bytes < right->bytes);
 }
 
 static int compare_peers(const void *a, const void *b) {
     const struct trace_event *left = *(const struct trace_event *const *)a;
     const struct trace_event *right = *(const struct trace_event *const *)b;
-    if (left->call != right->call)
-        return left->call < right->call ? -1 : 1;
-    if (left->communicator != right->communicator)
-        return left->communicator < right->communicator ? -1 : 1;
-    return left->peer < right->peer ? -1 : left->peer > right->peer;
+    int order = compare_calls(left, right);
+    return order ? order : (left->peer > right->peer) - (left->peer < right->peer);
 }
 
 static bool is_message(const struct plan *plan, const struct trace_event *event) {

@@ -208,59 +208,58 @@ static bool add_area(struct loaded *loaded, const struct view *view) {
         (COUNT) = view->items;                                                                                         \
     } while (0)
 
+static void take_lane_rows(struct dump *dump, const struct view *view) {
+    struct dump_lane *lane = lane_at(dump, view);
+    if (!lane)
+        return;
+    if (view->section.kind == SECTION_OPERATIONS)
+        TAKE(lane->operations, lane->operation_count, struct operation_row);
+    else if (view->section.kind == SECTION_SITES)
+        TAKE(lane->sites, lane->site_count, struct site_row);
+    else
+        TAKE(lane->peers, lane->peer_count, struct peer_row);
+}
+
+/* Of the process as a whole. The rows of progress need the communicators: attach_progress. */
+static void take_rows(struct dump *dump, const struct view *view) {
+    if (view->section.kind == SECTION_IN_FLIGHT)
+        TAKE(dump->in_flight, dump->in_flight_count, struct in_flight);
+    else if (view->section.kind == SECTION_PENDING)
+        TAKE(dump->pending, dump->pending_count, struct pending);
+    else if (view->section.kind == SECTION_TRACE_WINDOWS)
+        TAKE(dump->windows, dump->window_count, struct trace_window_block);
+    else if (view->section.kind == SECTION_DEVICES)
+        TAKE(dump->devices, dump->device_count, struct device_state);
+    else if (view->section.kind == SECTION_DEVICE_ANCHORS)
+        TAKE(dump->device_anchors, dump->device_anchor_count, struct device_anchor);
+    else if (view->section.kind == SECTION_SENSORS)
+        TAKE(dump->sensors, dump->sensor_count, struct sensor_row);
+    else if (view->section.kind == SECTION_TRANSFERS)
+        TAKE(dump->transfers, dump->transfer_count, struct transfer_row);
+}
+
 static bool load_section(struct loaded *loaded, const struct view *view) {
-    struct dump *dump = &loaded->dump;
-    struct dump_lane *lane;
     switch ((enum section_kind)view->section.kind) {
     case SECTION_CALLS:
-        return load_calls(dump, view);
+        return load_calls(&loaded->dump, view);
     case SECTION_ANCHORS:
         return clock_load(loaded, (const struct clock_anchor *)view->base, view->items, view->section.offset);
-    case SECTION_IN_FLIGHT:
-        TAKE(dump->in_flight, dump->in_flight_count, struct in_flight);
-        return true;
-    case SECTION_PENDING:
-        TAKE(dump->pending, dump->pending_count, struct pending);
-        return true;
-    case SECTION_TRACE_WINDOWS:
-        TAKE(dump->windows, dump->window_count, struct trace_window_block);
-        return true;
-    case SECTION_LANES:
-        load_lanes(dump, view);
-        return true;
     case SECTION_DEFINITIONS:
         return add_area(loaded, view);
     case SECTION_RING:
         return load_ring(loaded, view);
+    case SECTION_LANES:
+        load_lanes(&loaded->dump, view);
+        return true;
     case SECTION_OPERATIONS:
-        if ((lane = lane_at(dump, view)))
-            TAKE(lane->operations, lane->operation_count, struct operation_row);
-        return true;
     case SECTION_SITES:
-        if ((lane = lane_at(dump, view)))
-            TAKE(lane->sites, lane->site_count, struct site_row);
-        return true;
     case SECTION_PEERS:
-        if ((lane = lane_at(dump, view)))
-            TAKE(lane->peers, lane->peer_count, struct peer_row);
+        take_lane_rows(&loaded->dump, view);
         return true;
-    case SECTION_DEVICES:
-        TAKE(dump->devices, dump->device_count, struct device_state);
-        return true;
-    case SECTION_DEVICE_ANCHORS:
-        TAKE(dump->device_anchors, dump->device_anchor_count, struct device_anchor);
-        return true;
-    case SECTION_SENSORS:
-        TAKE(dump->sensors, dump->sensor_count, struct sensor_row);
-        return true;
-    case SECTION_TRANSFERS:
-        TAKE(dump->transfers, dump->transfer_count, struct transfer_row);
-        return true;
-    case SECTION_PROGRESS: /* needs the communicators: attach_progress */
-    case SECTION_FREE:
+    default:
+        take_rows(&loaded->dump, view);
         return true;
     }
-    return true;
 }
 
 static void attach_progress(struct dump *dump, const struct view *view) {

@@ -223,6 +223,30 @@ static bool is_foreign(const struct match_walk *walk, const struct match_record 
 }
 
 /* Takes the part of a collective that a CALL or DONE record tells of. */
+/* A member's part in an operation that can be matched. */
+static struct channel_arrival collective_arrival(struct match_walk *walk, const struct match_record *item,
+                                                 const struct channel *channel, uint32_t position, uint32_t seq) {
+    const struct record *record = item->record;
+    struct channel_arrival arrival = {
+        .seq = seq,
+        .position = position,
+        .call = item->call,
+        .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->owner.directory->calls[item->call].base,
+        .root = match_rank_of(channel->communicator, position, record->peer),
+        .bytes = record->bytes,
+        .device = record_is_device(record),
+        .member = {.enter = arrival_of(walk, item),
+                   .leave = record_end(walk->clock, item->dump, record),
+                   .stack = record->stack,
+                   .call = item->call,
+                   .bystander = channel->communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
+    };
+    if (arrival.member.leave < arrival.member.enter) /* damage */
+        arrival.member.leave = arrival.member.enter;
+    arrival.member.wait = record->kind == RECORD_DONE ? arrival.member.leave : arrival.member.enter;
+    return arrival;
+}
+
 static void take_collective(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane,
                             bool mine) {
     const struct record *record = item->record;
@@ -250,23 +274,7 @@ static void take_collective(struct match_walk *walk, const struct match_record *
     if (!channel_owns(&walk->owner, channel, seq))
         return;
     walk->totals.collective++;
-    struct channel_arrival arrival = {
-        .seq = seq,
-        .position = place.position,
-        .call = item->call,
-        .base = item->call == CALL_UNKNOWN ? CALL_UNKNOWN : walk->owner.directory->calls[item->call].base,
-        .root = match_rank_of(channel->communicator, place.position, record->peer),
-        .bytes = record->bytes,
-        .device = record_is_device(record),
-        .member = {.enter = arrival_of(walk, item),
-                   .leave = record_end(walk->clock, item->dump, record),
-                   .stack = record->stack,
-                   .call = item->call,
-                   .bystander = channel->communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
-    };
-    if (arrival.member.leave < arrival.member.enter) /* damage */
-        arrival.member.leave = arrival.member.enter;
-    arrival.member.wait = record->kind == RECORD_DONE ? arrival.member.leave : arrival.member.enter;
+    struct channel_arrival arrival = collective_arrival(walk, item, channel, place.position, seq);
     if (waited_for)
         hold(walk, lane, &(struct completion){.channel = channel, .arrival = arrival}, held);
     else
@@ -511,22 +519,57 @@ unsigned match_workers(unsigned wish) {
     return workers;
 }
 
-bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
-               void *const *states, unsigned workers, struct match_totals *totals) {
-    struct match_walk walks[MATCH_WORKERS_MAX] = {0};
+/* What every worker needs to know of each dump before the walk begins. */
+struct foreknowledge {
+    struct wildcards *wildcards;
+    struct slips *slips;
+};
+
+static bool foresee(struct foreknowledge *known, const struct match_directory *directory) {
+    size_t count = directory->dump_count ? directory->dump_count : 1;
+    known->wildcards = calloc(count, sizeof *known->wildcards);
+    known->slips = calloc(count, sizeof *known->slips);
+    bool done = known->wildcards && known->slips && slips_find(known->slips, directory);
+    for (size_t d = 0; done && d < directory->dump_count; d++)
+        done = wildcards_number(&known->wildcards[d], directory->dumps[d]);
+    return done;
+}
+
+static void foreknowledge_free(struct foreknowledge *known, const struct match_directory *directory) {
+    for (size_t d = 0; known->wildcards && d < directory->dump_count; d++)
+        wildcards_free(&known->wildcards[d]);
+    for (size_t d = 0; known->slips && d < directory->dump_count; d++)
+        slips_free(&known->slips[d]);
+    free(known->wildcards);
+    free(known->slips);
+}
+
+/* The first walk on this thread, the others on threads of their own. False where one could not be started. */
+static bool walk_side_by_side(struct match_walk *walks, unsigned workers) {
     pthread_t threads[MATCH_WORKERS_MAX];
     unsigned running = 0;
     bool done = true;
+    for (unsigned w = 1; done && w < workers; w++) {
+        done = pthread_create(&threads[w], NULL, walk_all, &walks[w]) == 0;
+        running += done;
+    }
+    if (done)
+        walk_all(&walks[0]);
+    for (unsigned w = 1; w <= running; w++)
+        pthread_join(threads[w], NULL);
+    return done;
+}
+
+bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
+               void *const *states, unsigned workers, struct match_totals *totals) {
+    struct match_walk walks[MATCH_WORKERS_MAX] = {0};
+    struct foreknowledge known;
     workers = match_workers(workers);
     *totals = (struct match_totals){0};
-    struct wildcards *wildcards = calloc(directory->dump_count ? directory->dump_count : 1, sizeof *wildcards);
-    struct slips *slips = calloc(directory->dump_count ? directory->dump_count : 1, sizeof *slips);
-    done = wildcards && slips && slips_find(slips, directory);
-    for (size_t d = 0; done && d < directory->dump_count; d++)
-        done = wildcards_number(&wildcards[d], directory->dumps[d]);
+    bool done = foresee(&known, directory);
     for (unsigned w = 0; w < workers; w++) {
-        walks[w].wildcards = wildcards;
-        walks[w].slips = slips;
+        walks[w].wildcards = known.wildcards;
+        walks[w].slips = known.slips;
         walks[w].clock = clock;
         walks[w].workers = workers;
         walks[w].owner = (struct channel_owner){.worker = w,
@@ -537,26 +580,14 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
                                                 .totals = &walks[w].totals};
         done = done && walk_begin(&walks[w]);
     }
-    for (unsigned w = 1; done && w < workers; w++) {
-        done = pthread_create(&threads[w], NULL, walk_all, &walks[w]) == 0;
-        running += done;
-    }
-    if (done)
-        walk_all(&walks[0]);
-    for (unsigned w = 1; w <= running; w++)
-        pthread_join(threads[w], NULL);
+    done = done && walk_side_by_side(walks, workers);
     for (unsigned w = 0; w < workers; w++) {
         done = done && !walks[w].failed;
         walk_end(&walks[w]);
         add_totals(totals, &walks[w].totals);
     }
     for (size_t d = 0; done && d < directory->dump_count; d++)
-        count_slips(totals, directory, d, &slips[d]);
-    for (size_t d = 0; wildcards && d < directory->dump_count; d++)
-        wildcards_free(&wildcards[d]);
-    for (size_t d = 0; slips && d < directory->dump_count; d++)
-        slips_free(&slips[d]);
-    free(wildcards);
-    free(slips);
+        count_slips(totals, directory, d, &known.slips[d]);
+    foreknowledge_free(&known, directory);
     return done;
 }

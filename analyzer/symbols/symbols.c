@@ -346,22 +346,28 @@ static enum file_state open_module(struct elf_file *file, const struct module *m
     return state;
 }
 
+/* `path`: of the separate file with debug data. Either file may be NULL. */
+static bool look_up_in(struct symbols *symbols, const struct module *module, const struct batch *batch,
+                       const struct elf_file *file, const char *ran, const struct elf_file *debug, const char *path) {
+    if (debug && debug->has_symtab && !(file && file->has_symtab) && !name_places(symbols, debug, batch))
+        return false;
+    if (file && !name_places(symbols, file, batch)) /* .dynsym names what is left */
+        return false;
+    if (file && file->has_lines)
+        return find_lines(symbols, module, ran, batch);
+    return !debug || !debug->has_lines || find_lines(symbols, module, path, batch);
+}
+
 static bool look_up_batch(struct symbols *symbols, const struct module *module, const struct batch *batch) {
     struct elf_file file, debug;
     struct ran ran;
     char path[4096];
     enum file_state state = open_module(&file, module, &ran);
-    bool sound = state == FILE_SOUND, enough_memory = true, separate = false;
+    bool sound = state == FILE_SOUND, separate = false;
     if (!sound || !file.has_symtab || !file.has_lines)
         separate = debug_files_find(&debug, path, &ran, sound ? &file : NULL, symbols->debug_directory);
-    if (separate && debug.has_symtab && !(sound && file.has_symtab))
-        enough_memory = name_places(symbols, &debug, batch);
-    if (sound && enough_memory) /* .dynsym names what is left */
-        enough_memory = name_places(symbols, &file, batch);
-    if (enough_memory && sound && file.has_lines)
-        enough_memory = find_lines(symbols, module, ran.path, batch);
-    else if (enough_memory && separate && debug.has_lines)
-        enough_memory = find_lines(symbols, module, path, batch);
+    bool enough_memory =
+        look_up_in(symbols, module, batch, sound ? &file : NULL, ran.path, separate ? &debug : NULL, path);
     if (separate)
         elf_close(&debug);
     if (sound)
