@@ -81,8 +81,8 @@ static void plain_after(struct call_frame *f) {
 
 /* ---- in and out ------------------------------------------------------------------------------ */
 
-static any_function find_function(const struct call *call, unsigned index, unsigned entry, const uintptr_t *a,
-                                  const void *caller) {
+static any_function find_in_copy(const struct call *call, unsigned index, unsigned entry, const uintptr_t *a,
+                                 const void *caller) {
     const struct communicator *c = call->comm ? nccl_communicator_find(a[call->comm - 1]) : NULL;
     int copy;
     return nccl_find_function(index, entry, caller, c ? nccl_communicator(c)->copy : -1, &copy);
@@ -98,7 +98,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     struct thread *self = current_thread();
     f->self = NULL;
     if (unlikely(!real))
-        real = find_function(call, index, entry, a, (const void *)frame[1]);
+        real = find_in_copy(call, index, entry, a, (const void *)frame[1]);
     if (unlikely(!self) && !(self = wake(call)))
         return real;
     if (unlikely(nccl_generation != self->generation) && (!wakes(call) || !nccl_begin((void *)real)))

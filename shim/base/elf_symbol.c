@@ -13,7 +13,7 @@ static const void *dynamic_address(uintptr_t base, uint64_t value) {
     return (const void *)(value < base ? value + base : value);
 }
 
-static void read_entry(const ElfW(Dyn) * d, struct elf_tables *t) {
+static void read_dynamic_entry(const ElfW(Dyn) * d, struct elf_tables *t) {
     const void *address = dynamic_address(t->base, d->d_un.d_ptr);
     if (d->d_tag == DT_SYMTAB)
         t->symbols = address;
@@ -38,7 +38,7 @@ static void read_entry(const ElfW(Dyn) * d, struct elf_tables *t) {
 bool elf_tables_at(uintptr_t base, const ElfW(Dyn) * dynamic, struct elf_tables *tables) {
     *tables = (struct elf_tables){.base = base};
     for (const ElfW(Dyn) *d = dynamic; d && d->d_tag != DT_NULL; d++)
-        read_entry(d, tables);
+        read_dynamic_entry(d, tables);
     if (tables->gnu_hash && !tables->gnu_hash[0])
         tables->gnu_hash = NULL;
     if (tables->sysv_hash && !tables->sysv_hash[0])

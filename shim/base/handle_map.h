@@ -23,7 +23,7 @@ struct handle_map {
 };
 
 static inline uint32_t handle_slot(uintptr_t handle) {
-    return (uint32_t)((handle ^ handle >> 29) * 0x9e3779b97f4a7c15u >> 40) & (HANDLE_MAP_SIZE - 1);
+    return (uint32_t)(hash_spread(handle ^ handle >> 29) >> 40) & (HANDLE_MAP_SIZE - 1);
 }
 
 static inline struct handle_entry *handle_map_entry(struct handle_map *map, uintptr_t handle) {

@@ -66,7 +66,7 @@ static bool is_libc(const char *path) {
 
 /* ---- before the C library can be called ------------------------------------------------------ */
 
-static void *find_function(const char *name) {
+static void *find_in_libc(const char *name) {
     uint32_t hash = elf_hash(name);
     struct elf_tables tables;
     for (const struct link_map *map = &_r_debug ? _r_debug.r_map : NULL; map; map = map->l_next)
@@ -83,7 +83,7 @@ static void *find_function(const char *name) {
     static __typeof__(functions.name) get_##name(void) {                                                               \
         __typeof__(functions.name) f = __atomic_load_n(&functions.name, __ATOMIC_ACQUIRE);                             \
         if (unlikely(!f)) {                                                                                            \
-            f = (__typeof__(functions.name))find_function(in_libc);                                                    \
+            f = (__typeof__(functions.name))find_in_libc(in_libc);                                                     \
             __atomic_store_n(&functions.name, f, __ATOMIC_RELEASE);                                                    \
         }                                                                                                              \
         return f;                                                                                                      \

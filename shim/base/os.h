@@ -49,9 +49,14 @@ static inline uint64_t hash_mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
+/* One multiplication (by 2^64 over the golden ratio), for tables on the hot path: the upper bits depend on all of x. */
+static inline uint64_t hash_spread(uint64_t x) {
+    return x * 0x9e3779b97f4a7c15u;
+}
+
 /* Order-dependent combination of two hashes. */
 static inline uint64_t hash_combine(uint64_t h, uint64_t value) {
-    return hash_mix(h * 0x9e3779b97f4a7c15u ^ value);
+    return hash_mix(hash_spread(h) ^ value);
 }
 
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes);

@@ -38,7 +38,7 @@ static struct kept *find_own(void) {
 }
 
 /* This thread's place, for as long as the process lives; NULL when all are other threads'. */
-static struct kept *take_place(void) {
+static struct kept *take_kept(void) {
     struct kept *own = find_own();
     for (uint32_t i = 0; !own && i < KEPT_MAX; i++) {
         uintptr_t nobody = 0;
@@ -52,7 +52,7 @@ static struct kept *take_place(void) {
 static void keep(const char *text) {
     if (strstr(text, PLACE_HOLDER)) /* it is kept already */
         return;
-    struct kept *own = take_place();
+    struct kept *own = take_kept();
     if (!own)
         return;
     copy_text(own->text, sizeof own->text, text);

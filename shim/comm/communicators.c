@@ -45,7 +45,8 @@ static bool are_elsewhere(const struct communicator *c, uint32_t runs) {
     return runs > RUNS_LONG && c->rank >= RUNS_WRITERS;
 }
 
-static void define(const struct communicator *c, const struct members *m, uint64_t parent_uid, uint16_t created_by) {
+static void define_communicator(const struct communicator *c, const struct members *m, uint64_t parent_uid,
+                                uint16_t created_by) {
     uint32_t runs = m->foreign ? 0 : members_count_runs(m, NULL);
     bool elsewhere = are_elsewhere(c, runs);
     struct communicator_definition *d = begin_definition(c, m, elsewhere ? 0 : runs, parent_uid, created_by);
@@ -211,7 +212,7 @@ static struct communicator *publish(struct communicator *c, struct handle_map *m
 struct communicator *communicator_publish(struct communicator *c, struct handle_map *map, uintptr_t handle,
                                           const struct member_groups *m, uint64_t parent_uid, uint16_t call) {
     c->progress = take_progress(c);
-    define(c, &m->local, parent_uid, call);
+    define_communicator(c, &m->local, parent_uid, call);
     if (c->kind == COMMUNICATOR_INTER && !(c->flags & COMMUNICATOR_FOREIGN))
         define_remote(c, &m->remote);
     return publish(c, map, handle);

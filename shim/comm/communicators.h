@@ -60,6 +60,11 @@ struct communicator *communicator_publish(struct communicator *c, struct handle_
 struct communicator *communicator_publish_known(struct communicator *c, struct handle_map *map, uintptr_t handle,
                                                 uint64_t parent_uid, uint16_t call, bool may_be_world);
 
+/* Has its place gone to another, which has another index? A watchdog may abort one that other threads are stuck in. */
+static inline bool communicator_is_gone(const struct communicator *c, uint32_t index) {
+    return !__atomic_load_n(&c->taken, __ATOMIC_ACQUIRE) || c->index != index;
+}
+
 /* Counts a creation on `parent` and returns its ordinal; every member of the parent must come here. */
 uint32_t communicator_count_creation(struct communicator *parent);
 

@@ -35,7 +35,7 @@ static uint32_t advance(struct ordinal *o) {
     return ordinal & UNKNOWN ? SEQ_NONE : ordinal;
 }
 
-static uint32_t enter(struct ordinal *set, uint64_t channel) {
+static uint32_t enter_channel(struct ordinal *set, uint64_t channel) {
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t free = 0;
         if (__atomic_compare_exchange_n(&set[i].channel, &free, channel, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
@@ -56,5 +56,5 @@ uint32_t ordinal_next_of(uint64_t channel) {
     for (uint32_t i = 0; i < WAYS; i++)
         if (set[i].channel == channel)
             return advance(&set[i]);
-    return enter(set, channel);
+    return enter_channel(set, channel);
 }

@@ -18,7 +18,7 @@ struct gpu_device *gpu_device_of_context(const void *context) {
     return NULL;
 }
 
-static bool claim(struct gpu_device *device, void *expected, void *context) {
+static bool claim_context(struct gpu_device *device, void *expected, void *context) {
     return __atomic_compare_exchange_n(&device->context, &expected, context, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -26,10 +26,10 @@ static bool claim(struct gpu_device *device, void *expected, void *context) {
 static struct gpu_device *claim_place(void *context, int ordinal) {
     uint32_t limit = gpu_device_limit();
     for (uint32_t i = 0; i < limit; i++)
-        if (gpu.devices[i].ordinal == ordinal && claim(&gpu.devices[i], &gone_context, context))
+        if (gpu.devices[i].ordinal == ordinal && claim_context(&gpu.devices[i], &gone_context, context))
             return &gpu.devices[i];
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
-        if (claim(&gpu.devices[i], NULL, context)) {
+        if (claim_context(&gpu.devices[i], NULL, context)) {
             while (limit <= i && !__atomic_compare_exchange_n(&gpu.device_limit, &limit, i + 1, false, __ATOMIC_ACQ_REL,
                                                               __ATOMIC_ACQUIRE))
                 ;

@@ -6,7 +6,7 @@ static int64_t drift_since(uint64_t then, uint64_t now) {
 }
 
 /* Bounds that contradict each other: a clock was set. The older one is of before. */
-static void settle(struct globaltimer *clock, bool lower_is_new) {
+static void settle_bounds(struct globaltimer *clock, bool lower_is_new) {
     if (!clock->lower_ns || !clock->upper_ns || clock->lower <= clock->upper)
         return;
     if (lower_is_new)
@@ -21,7 +21,7 @@ void globaltimer_not_before(struct globaltimer *clock, uint64_t stamp, uint64_t 
     clock->lower = clock->lower_ns && old > bound ? old : bound;
     if (host_ns > clock->lower_ns)
         clock->lower_ns = host_ns;
-    settle(clock, true);
+    settle_bounds(clock, true);
 }
 
 void globaltimer_not_after(struct globaltimer *clock, uint64_t stamp, uint64_t host_ns) {
@@ -31,7 +31,7 @@ void globaltimer_not_after(struct globaltimer *clock, uint64_t stamp, uint64_t h
     if (host_ns > clock->upper_ns)
         clock->upper_ns = host_ns;
     clock->fetches += clock->fetches < GLOBALTIMER_FETCHES;
-    settle(clock, false);
+    settle_bounds(clock, false);
 }
 
 bool globaltimer_distance(const struct globaltimer *clock, int64_t *distance, uint64_t *width) {

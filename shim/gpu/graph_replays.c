@@ -54,7 +54,7 @@ static bool is_unread(const struct gpu_span *span, uint64_t replay) {
 }
 
 /* Claims one launch of the replay: what was read before is its own then. False: the next replay may have begun. */
-static bool claim(const struct gpu_span *span) {
+static bool claim_launch(const struct gpu_span *span) {
     uint64_t replay = __atomic_load_n(&span->graph->replay, __ATOMIC_ACQUIRE);
     while (is_unread(span, replay))
         if (__atomic_compare_exchange_n(&span->graph->replay, &replay, replay + 1, false, __ATOMIC_ACQ_REL,
@@ -67,7 +67,7 @@ static void read_launch(const struct gpu_span *span, const struct captured_launc
     uint64_t t0, length;
     if (!launch->timed || launch->dropped || device_clock_length(launch->start, launch->stop, &length) != GPU_SUCCESS ||
         device_clock_read(&span->graph->device->clock, launch->start, &t0) != GPU_SUCCESS ||
-        t0 + STALE_NS < span->enqueued_ns || !claim(span))
+        t0 + STALE_NS < span->enqueued_ns || !claim_launch(span))
         return;
     finish_operation(span->graph->device, &launch->launch, launch->epoch_bits, t0, t0 + length, FLAG_CAPTURED);
 }

@@ -28,7 +28,7 @@ static struct captured_graph *find(struct handle_map *map, const void *handle) {
 
 /* What the replay before has left, as far as it can be had now; what is read of its events after this is worthless.
  * Returns the number of the next one. */
-static uint32_t settle(struct captured_graph *captured) {
+static uint32_t settle_replay(struct captured_graph *captured) {
     if (__atomic_load_n(&captured->replay, __ATOMIC_ACQUIRE) & REPLAY_UNREAD)
         harvester_look_briefly();
     uint64_t before = __atomic_load_n(&captured->replay, __ATOMIC_ACQUIRE), next;
@@ -44,7 +44,7 @@ static uint32_t settle(struct captured_graph *captured) {
 
 static void release(struct captured_graph *captured) {
     if (__atomic_sub_fetch(&captured->users, 1, __ATOMIC_ACQ_REL) == 0) {
-        settle(captured);
+        settle_replay(captured);
         __atomic_store_n(&captured->taken, 0, __ATOMIC_RELEASE);
     }
 }
@@ -177,7 +177,7 @@ static struct gpu_span *new_replay(struct captured_graph *captured, void *stream
     int capturing = GPU_CAPTURE_STATUS_ACTIVE; /* then it becomes a child graph and is not followed */
     if (gpu_driver.stream_is_capturing(stream, &capturing) != GPU_SUCCESS || capturing != GPU_CAPTURE_STATUS_NONE)
         return NULL;
-    uint32_t number = settle(captured);
+    uint32_t number = settle_replay(captured);
     struct gpu_device *device = gpu_device_of_stream(captured->device, stream);
     struct gpu_span *span = device && gpu_device_is_live(device) ? gpu_span_take(device) : NULL;
     if (!span) {

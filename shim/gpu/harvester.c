@@ -69,7 +69,7 @@ static struct stream_list *list_of(const struct gpu_device *device, const void *
     return empty;
 }
 
-static void append(struct gpu_span *span) {
+static void append_span(struct gpu_span *span) {
     struct stream_list *list = list_of(span->device, span->stream);
     span->next = NULL;
     if (list->oldest)
@@ -81,7 +81,7 @@ static void append(struct gpu_span *span) {
     __atomic_fetch_add(&harvester.in_lists, 1, __ATOMIC_RELAXED);
 }
 
-static void remove_oldest(struct stream_list *list) {
+static void remove_oldest_span(struct stream_list *list) {
     struct gpu_span *span = list->oldest;
     list->oldest = span->next;
     span->device->waiting--;
@@ -90,7 +90,7 @@ static void remove_oldest(struct stream_list *list) {
 }
 
 /* Empties the queue, which is newest first, into the lists. */
-static bool collect(void) {
+static bool collect_spans(void) {
     struct gpu_span *span = __atomic_exchange_n(&gpu.queue, NULL, __ATOMIC_ACQUIRE), *reversed = NULL;
     bool any = span != NULL;
     while (span) {
@@ -101,7 +101,7 @@ static bool collect(void) {
     }
     while (reversed) {
         struct gpu_span *next = reversed->next;
-        append(reversed);
+        append_span(reversed);
         reversed = next;
     }
     return any;
@@ -127,14 +127,14 @@ static bool look_at_launches(struct stream_list *list) {
             break;
         if (status != GPU_SUCCESS)
             span_failed(span, status);
-        remove_oldest(list);
+        remove_oldest_span(list);
         any = true;
     }
     return any;
 }
 
 /* A driver may refuse to speak of events to a thread without a context. */
-static bool look_at(struct stream_list *list) {
+static bool look_at_stream(struct stream_list *list) {
     if (!list->oldest)
         return false;
     struct gpu_device *device = list->oldest->device;
@@ -172,9 +172,9 @@ static void leave_place(uint32_t to) {
 }
 
 static bool look_at_all(void) {
-    bool any = collect();
+    bool any = collect_spans();
     for (uint32_t i = 0; i < harvester.stream_count; i++)
-        any |= look_at(&harvester.streams[i]);
+        any |= look_at_stream(&harvester.streams[i]);
     if (gpu.kernel && harvester_also)
         any |= harvester_also();
     if (gpu.kernel)
@@ -255,7 +255,7 @@ static void lose_unfinished(const struct gpu_device *device) {
         struct stream_list *list = &harvester.streams[i];
         while (list->oldest && (!device || list->oldest->device == device)) {
             span_unfinished(list->oldest);
-            remove_oldest(list);
+            remove_oldest_span(list);
         }
     }
 }

@@ -73,7 +73,7 @@ struct kernel_span *kernel_span_take(void) {
 }
 
 /* From here on its name means nothing. */
-static void put(struct kernel_span *span) {
+static void put_back(struct kernel_span *span) {
     __atomic_store_n(&span->state, KERNEL_FREE, __ATOMIC_RELAXED);
     __atomic_store_n(&span->life, span->life + 1, __ATOMIC_RELEASE);
     free_list_put(&times.free, span->number);
@@ -88,7 +88,7 @@ struct kernel_span *kernel_span_find(uint32_t number, uint32_t life) {
 
 void kernel_span_drop(struct kernel_span *span) {
     if (span)
-        put(span);
+        put_back(span);
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -155,7 +155,7 @@ void kernel_spans_release(uint32_t owner) {
     for (uint32_t i = 0; i < free_list_limit(&times.free); i++) {
         struct kernel_span *span = &times.spans[i];
         if (__atomic_load_n(&span->state, __ATOMIC_ACQUIRE) == KERNEL_CAPTURED && span->owner == owner)
-            put(span);
+            put_back(span);
     }
 }
 
@@ -189,7 +189,7 @@ void kernel_span_stopped(struct kernel_span *span, uint64_t stamp) {
 
 /* ---- the look -------------------------------------------------------------------------------- */
 
-static void append(struct kernel_span *span) {
+static void append_launch(struct kernel_span *span) {
     uint32_t list = span->launch.comm % KERNEL_LISTS;
     span->next = NULL;
     if (times.lists[list].oldest)
@@ -200,7 +200,7 @@ static void append(struct kernel_span *span) {
     __atomic_fetch_add(&times.waiting, 1, __ATOMIC_RELAXED);
 }
 
-static bool collect(void) {
+static bool collect_launches(void) {
     struct kernel_span *span = __atomic_exchange_n(&times.queue, NULL, __ATOMIC_ACQUIRE), *reversed = NULL;
     bool any = span != NULL;
     while (span) {
@@ -211,17 +211,17 @@ static bool collect(void) {
     }
     while (reversed) {
         struct kernel_span *next = reversed->next;
-        append(reversed);
+        append_launch(reversed);
         reversed = next;
     }
     return any;
 }
 
-static void remove_oldest(uint32_t list) {
+static void remove_oldest_launch(uint32_t list) {
     struct kernel_span *span = times.lists[list].oldest;
     times.lists[list].oldest = span->next;
     __atomic_fetch_sub(&times.waiting, 1, __ATOMIC_RELAXED);
-    put(span);
+    put_back(span);
 }
 
 /* All channels that were said to take part have come and gone. Where that is not known, or was said wrongly, nothing
@@ -263,7 +263,7 @@ static void note_clock(uint32_t device, const struct kernel_span *span, uint64_t
     keep_anchor(device, span->last);
 }
 
-static void finish(const struct kernel_span *span) {
+static void finish_stamped(const struct kernel_span *span) {
     int64_t distance = 0;
     uint64_t width = 0;
     adjust_clock(span);
@@ -289,7 +289,7 @@ static bool was_overtaken(const struct kernel_span *span, uint64_t now) {
 static void finish_overtaken(const struct kernel_span *span) {
     uint32_t stopped = __atomic_load_n(&span->stopped, __ATOMIC_ACQUIRE);
     if (stopped && stopped == __atomic_load_n(&span->started, __ATOMIC_ACQUIRE)) {
-        finish(span);
+        finish_stamped(span);
         return;
     }
     finish_progress(&span->launch, span->reached, true);
@@ -303,12 +303,12 @@ static void note_running(struct kernel_span *span) {
     finish_progress(&span->launch, span->reached, false);
 }
 
-static bool look_at(uint32_t list, uint64_t now) {
+static bool look_at_list(uint32_t list, uint64_t now) {
     bool any = false;
     for (uint32_t i = 0; i < KERNEL_SPANS_OF_LOOK && times.lists[list].oldest; i++) {
         struct kernel_span *span = times.lists[list].oldest;
         if (is_complete(span, now)) {
-            finish(span);
+            finish_stamped(span);
         } else if (finish_is_aborted(span->launch.comm)) {
             count_loss(&recorder.header->losses.gpu_unfinished);
         } else if (was_overtaken(span, now)) {
@@ -317,7 +317,7 @@ static bool look_at(uint32_t list, uint64_t now) {
             note_running(span);
             break;
         }
-        remove_oldest(list);
+        remove_oldest_launch(list);
         any = true;
     }
     return any;
@@ -326,10 +326,10 @@ static bool look_at(uint32_t list, uint64_t now) {
 bool kernel_times_look(void) {
     if (!times.spans)
         return false;
-    bool any = collect();
+    bool any = collect_launches();
     uint64_t now = os_monotonic_ns();
     for (uint32_t i = 0; i < KERNEL_LISTS; i++)
-        any |= look_at(i, now);
+        any |= look_at_list(i, now);
     return any;
 }
 
@@ -341,7 +341,7 @@ void kernel_times_lose(void) {
     for (uint32_t i = 0; i < KERNEL_LISTS; i++)
         while (times.lists[i].oldest) {
             count_loss(&recorder.header->losses.gpu_unfinished);
-            remove_oldest(i);
+            remove_oldest_launch(i);
         }
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
         if (times.last_stamp[i] && !times.anchored_ns[i])

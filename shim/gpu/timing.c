@@ -3,6 +3,8 @@
  * What application threads do. On the way of a launch there is no lock, no allocation and no driver call that could
  * wait.
  */
+#include "shim/gpu/timing.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -17,7 +19,6 @@
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/kernel_times.h"
 #include "shim/gpu/mode.h"
-#include "shim/gpu/timing.h"
 #include "shim/gpu/waits.h"
 
 #define START_PATIENCE_NS 1000000000u
@@ -36,7 +37,7 @@ static void end_with_process(void) {
         registered = atexit(gpu_timing_exit) == 0;
 }
 
-static void start(uint32_t generation) {
+static void start_engine(uint32_t generation) {
     enum gpu_timing mode = gpu_mode_begin(gpu_driver_find());
     memset(&gpu, 0, sizeof gpu);
     graphs_begin();
@@ -69,7 +70,7 @@ static bool started(void) {
         sched_yield();
     }
     if (gpu.generation != generation)
-        start(generation);
+        start_engine(generation);
     fork_lock_release(FORK_LOCK_GPU);
     return gpu_is_live();
 }
@@ -129,7 +130,7 @@ static void launch_failed(struct gpu_span *span, int status) {
     gpu_span_put(span);
 }
 
-static struct gpu_span *begin_launch(struct gpu_device *device, void *stream) {
+static struct gpu_span *begin_timing(struct gpu_device *device, void *stream) {
     struct gpu_span *span = gpu_span_take(device);
     if (!span) {
         count_loss(&recorder.header->losses.gpu_no_event);
@@ -160,7 +161,7 @@ struct gpu_span *gpu_span_begin(int index, void *stream, uint32_t streams) {
     else if (capturing == GPU_CAPTURE_STATUS_ACTIVE)
         span = graphs_capture_begin(device, stream, streams);
     else if (capturing == GPU_CAPTURE_STATUS_NONE && (device = live_device(index, stream)))
-        span = begin_launch(device, stream);
+        span = begin_timing(device, stream);
     gpu_context_leave(entered);
     errno = saved;
     return span;

@@ -260,7 +260,7 @@ void absent_prepare(void) {
     __atomic_store_n(&done, true, __ATOMIC_RELEASE);
 }
 
-static void nothing(void) {
+static void nothing_to_do(void) {
 }
 
 /* Asked for the address of an indirect function of our own, the linker comes here while it relocates us. */
@@ -270,7 +270,7 @@ __attribute__((used)) static void (*hide_absent(void))(void) {
         linker_iterate(hide_in_object, &any);
     if (any)
         absent_prepare();
-    return nothing;
+    return nothing_to_do;
 }
 
 static void at_relocation(void) __attribute__((ifunc("hide_absent")));

@@ -81,8 +81,8 @@ struct label_slot {
 };
 
 static __thread struct labels *thread_labels;
-static os_pthread_key thread_key;
-static bool have_thread_key;
+static os_pthread_key labels_key_of_thread;
+static bool have_labels_key;
 
 static struct domain default_domain = {.state = DOMAIN_READY};
 static struct domain domains[DOMAINS];
@@ -91,7 +91,7 @@ static size_t registered_used;
 
 static struct started started[LABEL_STARTED];
 static uint64_t started_serial;
-static uint32_t awake;           /* a copy of NVTX has taken the hooks */
+static uint32_t labels_awake;    /* a copy of NVTX has taken the hooks */
 static uint64_t started_changes; /* counts starts and ends: a thread whose copy is older looks again */
 
 static struct label_slot *labels, *patterns;
@@ -137,14 +137,14 @@ static void free_labels(void *memory) {
 
 /* The slow half of this_threads_labels; NULL when there is no memory. Without a key it is kept for good. */
 static struct labels *attach_thread(void) {
-    if (!have_thread_key && os_pthread_key_create && os_pthread_setspecific && fork_lock_try(FORK_LOCK_NVTX)) {
-        if (!have_thread_key && os_pthread_key_create(&thread_key, free_labels) == 0)
-            __atomic_store_n(&have_thread_key, true, __ATOMIC_RELEASE);
+    if (!have_labels_key && os_pthread_key_create && os_pthread_setspecific && fork_lock_try(FORK_LOCK_NVTX)) {
+        if (!have_labels_key && os_pthread_key_create(&labels_key_of_thread, free_labels) == 0)
+            __atomic_store_n(&have_labels_key, true, __ATOMIC_RELEASE);
         fork_lock_release(FORK_LOCK_NVTX);
     }
     struct labels *l = os_memory(sizeof *l);
-    if (l && __atomic_load_n(&have_thread_key, __ATOMIC_ACQUIRE))
-        os_pthread_setspecific(thread_key, l);
+    if (l && __atomic_load_n(&have_labels_key, __ATOMIC_ACQUIRE))
+        os_pthread_setspecific(labels_key_of_thread, l);
     return thread_labels = l;
 }
 
@@ -244,7 +244,7 @@ static int pop(const struct domain *domain) {
 /* ---- ranges of the process ------------------------------------------------------------------- */
 
 /* An id that is never 0: its slot + 1 in the low byte (0: not kept), a serial number above. */
-static uint64_t start(const struct domain *domain, const char *text, size_t length) {
+static uint64_t start_range(const struct domain *domain, const char *text, size_t length) {
     uint64_t serial = __atomic_add_fetch(&started_serial, 1, __ATOMIC_RELAXED);
     for (uint32_t i = 0; i < LABEL_STARTED && !domain->is_librarys; i++) {
         struct started *s = &started[i];
@@ -266,15 +266,15 @@ static uint64_t start(const struct domain *domain, const char *text, size_t leng
 }
 
 static uint64_t start_text(const struct domain *domain, const char *text) {
-    return start(domain, text ? text : "", kept_length(text, LABEL_BYTES));
+    return start_range(domain, text ? text : "", kept_length(text, LABEL_BYTES));
 }
 
 static uint64_t start_wide(const struct domain *domain, const int32_t *text) {
     char buffer[LABEL_BYTES];
-    return start(domain, buffer, narrow(text, buffer, sizeof buffer));
+    return start_range(domain, buffer, narrow(text, buffer, sizeof buffer));
 }
 
-static void end(uint64_t id) {
+static void end_range(uint64_t id) {
     uint32_t i = (uint32_t)(id & 0xff) - 1, open = STARTED_OPEN;
     if (i < LABEL_STARTED && __atomic_load_n(&started[i].serial, __ATOMIC_RELAXED) == id >> 8 &&
         __atomic_compare_exchange_n(&started[i].state, &open, STARTED_FREE, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
@@ -362,7 +362,7 @@ static uint64_t domain_start_ex(const struct domain *handle, const struct nvtx_a
     if (type == NVTX_UNICODE)
         return start_wide(domain_of(handle), message);
     if (type == NVTX_REGISTERED)
-        return start(domain_of(handle), string->text, string->length);
+        return start_range(domain_of(handle), string->text, string->length);
     return start_text(domain_of(handle), type == NVTX_ASCII ? message : "");
 }
 
@@ -400,7 +400,7 @@ static uint64_t start_w(const int32_t *message) {
 
 static void domain_end(const struct domain *handle, uint64_t id) {
     (void)handle;
-    end(id);
+    end_range(id);
 }
 
 static const struct registered *register_a(const struct domain *handle, const char *text) {
@@ -432,7 +432,7 @@ int nvtx_attach(nvtx_export_table get_export_table) {
         {NVTX_MODULE_CORE, NVTX_RANGE_START_EX, (nvtx_function)start_ex},
         {NVTX_MODULE_CORE, NVTX_RANGE_START_A, (nvtx_function)start_a},
         {NVTX_MODULE_CORE, NVTX_RANGE_START_W, (nvtx_function)start_w},
-        {NVTX_MODULE_CORE, NVTX_RANGE_END, (nvtx_function)end},
+        {NVTX_MODULE_CORE, NVTX_RANGE_END, (nvtx_function)end_range},
         {NVTX_MODULE_CORE, NVTX_RANGE_PUSH_EX, (nvtx_function)push_ex},
         {NVTX_MODULE_CORE, NVTX_RANGE_PUSH_A, (nvtx_function)push_a},
         {NVTX_MODULE_CORE, NVTX_RANGE_PUSH_W, (nvtx_function)push_w},
@@ -456,7 +456,7 @@ int nvtx_attach(nvtx_export_table get_export_table) {
             table[hooks[i].index])
             *table[hooks[i].index] = hooks[i].function;
     }
-    __atomic_store_n(&awake, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&labels_awake, 1, __ATOMIC_RELAXED);
     return 1;
 }
 
@@ -581,7 +581,7 @@ static void forget_labels(void) {
         domains[i].string = 0;
 }
 
-static bool begin(void) {
+static bool labels_begin(void) {
     forget_labels();
     return labels && patterns;
 }
@@ -634,7 +634,7 @@ static void look_at_started(struct labels *l, uint64_t changes) {
     l->started_seen = changes;
 }
 
-static uint64_t key(struct thread *self) {
+static uint64_t labels_key(struct thread *self) {
     uint64_t changes = __atomic_load_n(&started_changes, __ATOMIC_ACQUIRE);
     struct labels *l = likely(!changes) ? thread_labels : this_threads_labels();
     if (!l)
@@ -656,8 +656,8 @@ static uint64_t key(struct thread *self) {
     return hash_combine(pushed + (l->beyond > 0), l->started_hash) | 1;
 }
 
-/* Between key() and here only other threads have run: everything is as it was. */
-static size_t entries(struct thread *self, uint64_t key, uint64_t *to, size_t room) {
+/* Between labels_key() and here only other threads have run: everything is as it was. */
+static size_t labels_entries(struct thread *self, uint64_t key, uint64_t *to, size_t room) {
     const struct labels *l = thread_labels;
     uint64_t all[1 + LABEL_LEVELS + LABEL_SHOWN];
     size_t n = 0;
@@ -679,4 +679,5 @@ static size_t entries(struct thread *self, uint64_t key, uint64_t *to, size_t ro
     return written;
 }
 
-const struct stack_source label_source = {.begin = begin, .awake = &awake, .key = key, .entries = entries};
+const struct stack_source label_source = {
+    .begin = labels_begin, .awake = &labels_awake, .key = labels_key, .entries = labels_entries};

@@ -84,7 +84,7 @@ static uint64_t scalar(const struct counts *c, bool ask) {
     return count == 0 ? 0 : times(count, type_size(c->arguments[c->type - 1], ask));
 }
 
-static uint64_t sum(const struct counts *c, uint32_t n, uint64_t missing, bool ask) {
+static uint64_t sum_of_counts(const struct counts *c, uint32_t n, uint64_t missing, bool ask) {
     if (n && !c->arguments[c->count - 1]) /* the library will say what is wrong */
         return BYTES_UNKNOWN;
     int64_t total = 0;
@@ -126,7 +126,7 @@ static uint64_t neighbours(const struct call *call, const struct counts *c, stru
     case BYTES_NEIGHBOR:
         return comm->outdegree == 0 ? 0 : multiplied(scalar(c, ask), (uint64_t)comm->outdegree);
     case BYTES_NEIGHBOR_V:
-        return sum(c, comm->neighbours, comm->missing, ask);
+        return sum_of_counts(c, comm->neighbours, comm->missing, ask);
     default:
         return sum_of_types(c, comm->neighbours, comm->missing, ask);
     }
@@ -141,17 +141,17 @@ static uint64_t bytes_of_all(const struct call *call, const struct counts *first
     case BYTES_COUNT_N:
         return multiplied(scalar(first, ask), n);
     case BYTES_SUM: /* a reduction is scattered over the local group, a gather collects from the other one */
-        return sum(first, call->redop ? comm->size : n, 0, ask);
+        return sum_of_counts(first, call->redop ? comm->size : n, 0, ask);
     case BYTES_GATHER:
         return multiplied(scalar(root ? second : first, ask), n);
     case BYTES_SCATTER:
         return multiplied(scalar(root ? first : second, ask), n);
     case BYTES_GATHERV:
-        return root ? sum(second, n, 0, ask) : scalar(first, ask);
+        return root ? sum_of_counts(second, n, 0, ask) : scalar(first, ask);
     case BYTES_SCATTERV:
-        return root ? sum(first, n, 0, ask) : scalar(second, ask);
+        return root ? sum_of_counts(first, n, 0, ask) : scalar(second, ask);
     case BYTES_ALLTOALLV:
-        return sum(in_place ? second : first, n, 0, ask);
+        return sum_of_counts(in_place ? second : first, n, 0, ask);
     case BYTES_ALLTOALLW:
         return sum_of_types(in_place ? second : first, n, 0, ask);
     default:

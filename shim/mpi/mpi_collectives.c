@@ -48,7 +48,7 @@ static uint64_t signature(const struct call_frame *f) {
         h |= f->redop;
         h ^= (uint64_t)(uint32_t)f->peer << 32;
         if (same_everywhere[f->call->bytes])
-            h ^= f->bytes * 0x9e3779b97f4a7c15u;
+            h ^= hash_spread(f->bytes);
     }
     return h;
 }
@@ -83,7 +83,7 @@ static void withdraw(struct call_frame *f) {
 }
 
 /* After the call took place: an unknown communicator gets its number, unknown sizes may be asked for. */
-static void settle(struct call_frame *f) {
+static void settle_collective(struct call_frame *f) {
     if (unlikely(!f->comm) && !f->failed) {
         frame_find_unseen(f);
         if (f->comm) {
@@ -101,7 +101,7 @@ static void settle(struct call_frame *f) {
 
 void collective_settle_after(struct call_frame *f) {
     if (takes_part(f, false)) {
-        settle(f);
+        settle_collective(f);
         if (likely(f->comm))
             collective_complete(f->comm);
     } else {
@@ -120,7 +120,7 @@ void icollective_after(struct call_frame *f) {
         emit_refused(f);
         return;
     }
-    settle(f);
+    settle_collective(f);
     operation_posted(f, REQUEST_COLLECTIVE);
 }
 
@@ -129,7 +129,7 @@ void collective_init_after(struct call_frame *f) {
         emit_refused(f);
         return;
     }
-    settle(f);
+    settle_collective(f);
     if (f->comm)
         collective_complete(f->comm);
     operation_prepared(f, REQUEST_COLLECTIVE);
@@ -192,7 +192,7 @@ void comm_idup_after(struct call_frame *f) {
         return;
     }
     mpi_tail(f)->ordinal = communicator_count_creation(f->comm);
-    settle(f);
+    settle_collective(f);
     mpi_tail(f)->topology = new_topology(f);
     operation_posted(f, REQUEST_COLLECTIVE | REQUEST_CREATES);
 }
@@ -357,7 +357,7 @@ void independent_request_after(struct call_frame *f) {
         return;
     }
     if (collective)
-        settle(f);
+        settle_collective(f);
     else
         settle_independent(f);
     operation_posted(f, collective ? REQUEST_COLLECTIVE : 0);

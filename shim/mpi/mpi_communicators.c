@@ -9,8 +9,8 @@
 
 #define GROUP_CREATIONS 512u
 
-static struct mpi_handles nothing_known;
-struct mpi_handles *mpi_handles = &nothing_known;
+static struct mpi_handles no_handles;
+struct mpi_handles *mpi_handles = &no_handles;
 
 static uintptr_t world_group;
 static int keyval;
@@ -123,7 +123,7 @@ static bool group_ordinal(uint64_t key, uint32_t *ordinal) {
 }
 
 /* A place for one whose handle is known. */
-static struct mpi_communicator *take_place(uintptr_t handle) {
+static struct mpi_communicator *take_communicator(uintptr_t handle) {
     struct mpi_communicator *c = (struct mpi_communicator *)communicator_take();
     if (c) {
         c->handle = handle;
@@ -156,7 +156,7 @@ static struct communicator *register_communicator(uintptr_t handle, const struct
     if (handle == 0 || handle == mpi_abi.comm_null)
         return NULL;
     int saved = errno;
-    struct mpi_communicator *c = take_place(handle);
+    struct mpi_communicator *c = take_communicator(handle);
     struct communicator *registered = NULL;
     if (c) {
         c->base.flags = flags;
@@ -188,7 +188,7 @@ struct communicator *mpi_communicator_register_unseen(uintptr_t handle) {
 struct communicator *mpi_sequence_register(struct handle_map *map, uintptr_t handle, struct communicator *parent,
                                            enum communicator_kind kind, uint16_t call) {
     struct member_groups m = {0};
-    struct mpi_communicator *c = parent ? take_place(mpi_communicator(parent)->handle) : NULL;
+    struct mpi_communicator *c = parent ? take_communicator(mpi_communicator(parent)->handle) : NULL;
     struct communicator *found = NULL;
     if (!c)
         return NULL;
@@ -210,7 +210,7 @@ struct communicator *mpi_sequence_register(struct handle_map *map, uintptr_t han
 
 static struct communicator *register_predefined(uintptr_t handle, const char *name, uint64_t uid) {
     struct member_groups m = {0};
-    struct mpi_communicator *c = take_place(handle);
+    struct mpi_communicator *c = take_communicator(handle);
     struct communicator *found = NULL;
     if (!c)
         return NULL;

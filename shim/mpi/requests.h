@@ -79,7 +79,7 @@ static inline uintptr_t *request_key(uint32_t index) {
 
 /* The entry a handle has by right: its bucket, and its place in it. */
 static inline uint32_t request_home(uintptr_t handle) {
-    uint64_t h = (handle ^ handle >> 31) * 0x9e3779b97f4a7c15u;
+    uint64_t h = hash_spread(handle ^ handle >> 31);
     return (uint32_t)(h >> 37) & (requests.bucket_mask * REQUEST_KEYS + REQUEST_KEYS - 1);
 }
 

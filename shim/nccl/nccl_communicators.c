@@ -13,8 +13,8 @@
 #include "shim/nccl/plugin.h"
 #include "shim/record/verbose.h"
 
-static struct handle_map nothing_known;
-struct handle_map *nccl_handles = &nothing_known;
+static struct handle_map no_handles;
+struct handle_map *nccl_handles = &no_handles;
 
 /* ---- uids ------------------------------------------------------------------------------------ */
 
@@ -108,12 +108,6 @@ static int ask(int copy, const char *name, uintptr_t comm) {
     return function && function(comm, &value) == NCCL_SUCCESS ? value : -1;
 }
 
-static void library_is_up(void) {
-    if (recorder.header->initialised_ticks == 0)
-        recorder.header->initialised_ticks = ticks();
-    __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED, __ATOMIC_RELEASE);
-}
-
 static void ask_size_and_rank(struct nccl_communicator *c, uintptr_t handle) {
     int size = ask(c->copy, "ncclCommCount", handle);
     c->base.size = size > 0 ? (uint32_t)size : 0;
@@ -142,7 +136,7 @@ static struct communicator *register_handle(uintptr_t handle, const struct nccl_
     if (registered && *creation->name)
         communicator_set_name(registered, creation->name);
     plugin_follow_mode();
-    library_is_up();
+    nccl_library_is_up();
     return registered;
 }
 

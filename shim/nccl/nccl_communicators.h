@@ -78,6 +78,15 @@ void nccl_register(const struct nccl_creation *creation);
 /* A communicator that we did not see being made, just used with success: registered with what its library tells. */
 struct communicator *nccl_register_unseen(uintptr_t handle, const void *function);
 
+/* A communicator was made, or is seen in use: notes that the library is initialised. */
+static inline void nccl_library_is_up(void) {
+    if (__atomic_load_n(&recorder.header->state, __ATOMIC_RELAXED) & STATE_INITIALISED)
+        return;
+    if (recorder.header->initialised_ticks == 0)
+        recorder.header->initialised_ticks = ticks();
+    __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED, __ATOMIC_RELEASE);
+}
+
 /* A call is about to end it: its handle is another's as soon as that has returned. `destroyed`: properly, not by an
  * abort. */
 void nccl_communicator_forget(uintptr_t handle, bool destroyed);

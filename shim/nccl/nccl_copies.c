@@ -69,7 +69,7 @@ static any_function function_of_copy(unsigned index, int copy) {
     return found;
 }
 
-static any_function remember(unsigned index, void *found, int *copy) {
+static any_function remember_function(unsigned index, void *found, int *copy) {
     *copy = copy_of(found, NULL);
     if (*copy >= 0)
         __atomic_store_n(&nccl_functions[*copy][index], (any_function)found, __ATOMIC_RELEASE);
@@ -107,7 +107,7 @@ static any_function of_any(unsigned index, int *copy) {
                 return found;
         }
     void *found = lookup_in_any_library(commtap_calls[index].name);
-    return found ? remember(index, found, copy) : NULL;
+    return found ? remember_function(index, found, copy) : NULL;
 }
 
 /* A call site seen before: what its library is linked to does not change. */
@@ -126,7 +126,7 @@ static any_function find_by_caller(unsigned index, const void *caller, int made_
         return of_known_caller(index, (unsigned)verdict, made_by, copy);
     void *found = lookup_next(name);
     if (found) {
-        remember(index, found, copy);
+        remember_function(index, found, copy);
         __atomic_store_n(&nccl_global_functions[index], (any_function)found, __ATOMIC_RELEASE);
         return (any_function)found;
     }
@@ -135,7 +135,7 @@ static any_function find_by_caller(unsigned index, const void *caller, int made_
         learn_caller(caller, CALLER_HAS_NONE);
         return of_known_caller(index, CALLER_HAS_NONE, made_by, copy);
     }
-    remember(index, found, copy);
+    remember_function(index, found, copy);
     if (*copy >= 0)
         learn_caller(caller, (unsigned)*copy);
     return (any_function)found;

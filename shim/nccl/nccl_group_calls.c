@@ -83,17 +83,12 @@ static void finish_launch(const struct call_frame *f, struct group_launch *launc
         record_group(f, launch, flags);
 }
 
-/* Its place is another's when a watchdog has aborted it meanwhile. */
-static bool is_gone(const struct group_launch *launch) {
-    return !__atomic_load_n(&launch->comm->taken, __ATOMIC_ACQUIRE) || launch->comm->index != launch->facts.comm;
-}
-
 /* Nothing ran: the numbers of its collectives are given again, and each operation is seen to be part of a group that
  * was only simulated, or that failed. */
 static void take_back(const struct call_frame *f, struct group_launch *launch) {
     gpu_span_drop(launch->span);
     kernel_span_drop(launch->kernel);
-    if (launch->facts.collectives && !is_gone(launch))
+    if (launch->facts.collectives && !communicator_is_gone(launch->comm, launch->facts.comm))
         collective_take_back(launch->comm, launch->first_sequence, launch->hashed, launch->prefix_hash);
     if (!launch->group_op)
         group_become_one(launch, f->self);

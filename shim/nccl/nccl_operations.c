@@ -10,7 +10,7 @@
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static uint64_t sum(const size_t *counts, uint32_t n) {
+static uint64_t sum_of_sizes(const size_t *counts, uint32_t n) {
     uint64_t total = 0;
     for (uint32_t i = 0; i < n; i++)
         total += counts[i];
@@ -26,7 +26,7 @@ uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks)
         return BYTES_UNKNOWN;
     uint64_t size = nccl_datatypes[type].size;
     if (call->bytes == BYTES_SUM)
-        return count ? sum((const size_t *)a[call->count - 1], ranks) * size : BYTES_UNKNOWN;
+        return count ? sum_of_sizes((const size_t *)a[call->count - 1], ranks) * size : BYTES_UNKNOWN;
     return call->bytes == BYTES_COUNT_N ? count * size * ranks : count * size;
 }
 
@@ -40,10 +40,10 @@ static uint16_t operation_id(uint16_t id) {
 uint64_t nccl_signature(const struct call_frame *f) {
     uint64_t h = (uint64_t)operation_id(f->id) << 16 | (uint64_t)f->dtype << 8 | f->redop;
     h ^= (uint64_t)(uint32_t)f->peer << 32;
-    return f->call->bytes == BYTES_SUM ? h : h ^ f->bytes * 0x9e3779b97f4a7c15u;
+    return f->call->bytes == BYTES_SUM ? h : h ^ hash_spread(f->bytes);
 }
 
-static void find_root(struct call_frame *f) {
+static void find_nccl_root(struct call_frame *f) {
     f->peer = (int32_t)argument(f, f->call->root);
     if (f->comm && f->peer == f->comm->rank) {
         f->flags |= FLAG_ROOT;
@@ -66,7 +66,7 @@ static void find_facts(struct call_frame *f) {
     if (call->redop && (uint32_t)argument(f, call->redop) < NCCL_REDOPS)
         f->redop = nccl_redops[(uint32_t)argument(f, call->redop)];
     if (call->root)
-        find_root(f);
+        find_nccl_root(f);
     if (call->peer)
         find_partner(f);
     if (f->comm && nccl_kind_is_cached((enum call_kind)call->kind) && call->bytes <= BYTES_COUNT_N)
@@ -158,8 +158,8 @@ static void settle_unseen(struct call_frame *f) {
 
 /* A communicator that another thread destroyed or aborted meanwhile (a watchdog, while we were stuck) is none any more:
  * its place and its progress may be another's. */
-static bool is_gone(const struct call_frame *f) {
-    return f->comm && (!__atomic_load_n(&f->comm->taken, __ATOMIC_ACQUIRE) || f->comm->index != f->comm_index);
+static ALWAYS_INLINE bool is_gone(const struct call_frame *f) {
+    return f->comm && communicator_is_gone(f->comm, f->comm_index);
 }
 
 /* The call has returned: its launch is under way, or waits for the end of the group. */
@@ -191,7 +191,7 @@ static void operation_after(struct call_frame *f) {
 
 /* ---- collectives ----------------------------------------------------------------------------- */
 
-static void number_collective(struct call_frame *f) {
+static void take_number(struct call_frame *f) {
     f->flags |= FLAG_COLLECTIVE;
     f->seq = collective_enqueue(f->comm, f->id, f->t0);
 }
@@ -203,7 +203,7 @@ void nccl_collective_before(struct call_frame *f) {
     f->t0 = ticks();
     if (unlikely(!f->comm))
         return;
-    number_collective(f);
+    take_number(f);
     begin_launch(f);
     if (nccl_tail(f)->span) /* recording a start event is not the library's time */
         f->t0 = ticks();
@@ -220,7 +220,7 @@ void nccl_collective_after(struct call_frame *f) {
     } else if (unlikely(!f->comm && !f->failed)) {
         settle_unseen(f);
         if (f->comm)
-            number_collective(f);
+            take_number(f);
     }
     if (likely(!f->failed && f->comm && !gone))
         collective_hash(f->comm, likely(f->cached) ? f->cached->signature : nccl_signature(f));

@@ -16,6 +16,7 @@
 #include "shim/gpu/kernel_times.h"
 #include "shim/intercept/activate.h"
 #include "shim/nccl/nccl_begin.h"
+#include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_sensors.h"
@@ -63,15 +64,8 @@ static struct call_frame *frame_of_thread(void) {
 }
 
 /* Without a wrapper around the making of communicators this is the first that is known of the library being up. */
-static void library_is_up(void) {
-    if (__atomic_load_n(&recorder.header->state, __ATOMIC_RELAXED) & STATE_INITIALISED)
-        return;
-    recorder.header->initialised_ticks = ticks();
-    __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED, __ATOMIC_RELEASE);
-}
-
 static void count_unseen(const char *function) {
-    library_is_up();
+    nccl_library_is_up();
     for (unsigned i = 0; function && i < CALL_INDEX_COUNT; i++) {
         const struct call *call = &commtap_calls[i];
         struct sensor_row *row = call->api == API_NCCL ? sensor_row(call) : NULL;
@@ -90,7 +84,7 @@ static void count_seen(struct call_frame *f) {
         __atomic_fetch_add(&row->plugged, 1, __ATOMIC_RELAXED);
 }
 
-static void count(struct call_frame *f, const char *function) {
+static void count_told(struct call_frame *f, const char *function) {
     if (f && f->call->stream)
         count_seen(f);
     else
@@ -118,7 +112,7 @@ static void *pack(const struct kernel_span *span, enum plugin_handle_kind kind) 
 
 static void *start_call(const void *context, const char *function, bool captured) {
     struct call_frame *f = frame_of_thread();
-    count(f, function);
+    count_told(f, function);
     if (!kernel_times_live() || !f || !f->comm)
         return NULL;
     plugin_learn_comm(context, f->comm->index);
@@ -167,7 +161,7 @@ static void *start_task_v4(const void *context, const char *function, uint32_t c
     /* A task of no call that is being made is a replay; where none can be, it is a call that was not seen. */
     bool in_call = f && f->call->stream;
     if (in_call || !kernel_times_live())
-        count(in_call ? f : NULL, function);
+        count_told(in_call ? f : NULL, function);
     if (!kernel_times_live())
         return NULL;
     struct kernel_span *span = span_of_thread(context);

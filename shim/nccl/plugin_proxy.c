@@ -167,7 +167,7 @@ void proxy_stop(const void *handle) {
 /* ---- the look -------------------------------------------------------------------------------- */
 
 /* A launch's facts may come after its first transfers; it is not given back in this place before all of them. */
-static void join(struct proxy_operation *o) {
+static void join_launch(struct proxy_operation *o) {
     if (o->joined || o->foreign)
         return;
     const struct kernel_span *span = plugin_span_of(o->event.parent, PLUGIN_TASK);
@@ -198,7 +198,7 @@ static struct transfer_row *find_row(const struct proxy_operation *o) {
     return NULL;
 }
 
-static void count(const struct proxy_operation *o) {
+static void count_transfer(const struct proxy_operation *o) {
     struct transfer_row *row = find_row(o);
     if (!row) {
         count_loss(&recorder.header->losses.gpu_no_event);
@@ -220,8 +220,8 @@ static void count(const struct proxy_operation *o) {
     __atomic_store_n(&row->version, before + 2, __ATOMIC_RELEASE);
 }
 
-static void finish(struct proxy_operation *o) {
-    count(o);
+static void finish_transfer(struct proxy_operation *o) {
+    count_transfer(o);
     device_record(&(struct record){.t0 = o->t0,
                                    .t1 = o->t1,
                                    .bytes = o->bytes,
@@ -250,13 +250,13 @@ bool proxy_look(void) {
     }
     for (struct proxy_operation **link = &proxies.open; *link;) {
         struct proxy_operation *o = *link;
-        join(o);
+        join_launch(o);
         if (!__atomic_load_n(&o->stopped, __ATOMIC_ACQUIRE)) {
             link = &o->next;
             continue;
         }
         *link = o->next;
-        finish(o);
+        finish_transfer(o);
         any = true;
     }
     return any;

@@ -49,8 +49,8 @@ static uint32_t next_rows(uint32_t used, uint32_t mask) {
 }
 
 /* The next table takes the place of *table; the full one stays in the dump as it is. */
-static void grow(struct lane *lane, struct row_table **table, enum section_kind kind, uint32_t rows,
-                 uint32_t row_bytes) {
+static void grow_table(struct lane *lane, struct row_table **table, enum section_kind kind, uint32_t rows,
+                       uint32_t row_bytes) {
     int saved = errno;
     uint32_t index = LANES_MAX + __atomic_fetch_add(&recorder.extensions, 1, __ATOMIC_RELAXED);
     struct row_table *next = index < LANE_STATES ? os_memory(sizeof *next) : NULL;
@@ -116,7 +116,7 @@ static struct operation_row *operations_probe(struct lane *lane, uint64_t key, u
         fill_operation_row(row, key, bytes);
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
         if (rows)
-            grow(lane, &lane->operations, SECTION_OPERATIONS, rows, sizeof *row);
+            grow_table(lane, &lane->operations, SECTION_OPERATIONS, rows, sizeof *row);
         return row;
     }
     return NULL;
@@ -153,7 +153,7 @@ struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, ui
         row->direction = direction;
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
         if (rows)
-            grow(lane, &lane->peers, SECTION_PEERS, rows, sizeof *row);
+            grow_table(lane, &lane->peers, SECTION_PEERS, rows, sizeof *row);
         return row;
     }
     count_loss(&lane->state->peers_lost);
@@ -180,14 +180,14 @@ struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call) {
         row->call = call;
         __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
         if (rows)
-            grow(lane, &lane->sites, SECTION_SITES, rows, sizeof *row);
+            grow_table(lane, &lane->sites, SECTION_SITES, rows, sizeof *row);
         return row;
     }
     count_loss(&lane->state->sites_lost);
     return NULL;
 }
 
-static void add(uint64_t *to, uint64_t value) {
+static void add_atomically(uint64_t *to, uint64_t value) {
     __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
 
@@ -205,10 +205,10 @@ static void lower_to(uint64_t *to, uint64_t value) {
 
 static void add_time(struct operation_row *row, uint64_t time) {
     if (time == UINT64_MAX) {
-        add(&row->untimed, 1);
+        add_atomically(&row->untimed, 1);
         return;
     }
-    add(&row->time_total, time);
+    add_atomically(&row->time_total, time);
     lower_to(&row->time_min, time);
     raise_to(&row->time_max, time);
     uint32_t *bucket = &row->histogram[histogram_bucket(time)];
@@ -219,21 +219,21 @@ static void add_time(struct operation_row *row, uint64_t time) {
 void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *s) {
     uint64_t known_bytes = s->bytes == BYTES_UNKNOWN ? 0 : s->bytes;
     if (!row) {
-        add(&lane->state->operations_lost, 1);
-        add(&lane->state->operations_lost_bytes, known_bytes);
-        add(&lane->state->operations_lost_ticks, s->time == UINT64_MAX ? 0 : s->time);
+        add_atomically(&lane->state->operations_lost, 1);
+        add_atomically(&lane->state->operations_lost_bytes, known_bytes);
+        add_atomically(&lane->state->operations_lost_ticks, s->time == UINT64_MAX ? 0 : s->time);
         return;
     }
     uint64_t version = __atomic_load_n(&row->version, __ATOMIC_RELAXED);
     if (!lane->shared)
         __atomic_store_n(&row->version, version + 1, __ATOMIC_RELEASE);
-    add(&row->count, 1);
-    add(&row->bytes_total, known_bytes);
+    add_atomically(&row->count, 1);
+    add_atomically(&row->bytes_total, known_bytes);
     add_time(row, s->time);
-    add(&row->posting_total, s->posting);
-    add(&row->received_bytes, s->received_bytes);
-    add(&row->failed, s->failed);
-    add(&row->posted_size, s->posted_size);
+    add_atomically(&row->posting_total, s->posting);
+    add_atomically(&row->received_bytes, s->received_bytes);
+    add_atomically(&row->failed, s->failed);
+    add_atomically(&row->posted_size, s->posted_size);
     if (!lane->shared)
         __atomic_store_n(&row->version, version + 2, __ATOMIC_RELEASE);
 }
@@ -241,23 +241,23 @@ void operation_add_rare(struct lane *lane, struct operation_row *row, const stru
 void operations_count_lost(struct lane_state *state, const struct operation_row *rows, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (rows[i].version) {
-            add(&state->operations_lost, rows[i].count);
-            add(&state->operations_lost_bytes, rows[i].bytes_total);
-            add(&state->operations_lost_ticks, rows[i].time_total);
+            add_atomically(&state->operations_lost, rows[i].count);
+            add_atomically(&state->operations_lost_bytes, rows[i].bytes_total);
+            add_atomically(&state->operations_lost_ticks, rows[i].time_total);
         }
 }
 
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait) {
-    add(&row->count, 1);
-    add(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
-    add(&row->time_total, time);
+    add_atomically(&row->count, 1);
+    add_atomically(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
+    add_atomically(&row->time_total, time);
     raise_to(&row->time_max, time);
-    add(&row->wait_total, wait);
+    add_atomically(&row->wait_total, wait);
 }
 
 void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time) {
-    add(&row->count, 1);
-    add(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
-    add(&row->time_total, time);
+    add_atomically(&row->count, 1);
+    add_atomically(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
+    add_atomically(&row->time_total, time);
     raise_to(&row->time_max, time);
 }

@@ -89,7 +89,7 @@ static inline struct row_table *table_of(struct row_table *const *table) {
 }
 
 static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
-    return (uint32_t)((key ^ bytes * 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u >> 40);
+    return (uint32_t)((key ^ hash_spread(bytes)) * 0xd6e8feb86659fd93u >> 40);
 }
 
 static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {

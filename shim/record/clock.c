@@ -64,7 +64,7 @@ static void thin(struct anchors *a) {
     a->interval_ticks *= 2;
 }
 
-static void append(struct anchors *a, const struct clock_anchor *anchor) {
+static void append_anchor(struct anchors *a, const struct clock_anchor *anchor) {
     if (a->used == a->capacity)
         thin(a);
     store(&a->table[a->used++], anchor);
@@ -89,7 +89,7 @@ void anchors_begin(struct anchors *a, struct clock_anchor *table, uint32_t capac
     struct clock_anchor first = read_clocks();
     a->first_ticks = first.ticks;
     a->first_monotonic = first.monotonic_ns;
-    append(a, &first);
+    append_anchor(a, &first);
 }
 
 void anchors_take(struct anchors *a) {
@@ -99,7 +99,7 @@ void anchors_take(struct anchors *a) {
     uint64_t elapsed = now.monotonic_ns - a->first_monotonic;
     if (elapsed > 100000000u)
         a->tick_hz = (uint64_t)((unsigned __int128)(now.ticks - a->first_ticks) * 1000000000u / elapsed);
-    append(a, &now);
+    append_anchor(a, &now);
     __atomic_store_n(&a->busy, 0, __ATOMIC_RELEASE);
 }
 

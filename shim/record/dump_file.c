@@ -17,8 +17,8 @@
 #include "shim/base/os.h"
 #include "shim/record/storage.h"
 
-static bool join(char *to, size_t size, const char *directory, const char *run_id, uint64_t unique,
-                 const char *suffix) {
+static bool join_path(char *to, size_t size, const char *directory, const char *run_id, uint64_t unique,
+                      const char *suffix) {
     struct text t;
     text_begin(&t, to, size);
     text_add(&t, directory);
@@ -70,8 +70,8 @@ static bool begin_file(struct dumpfile *file, int fd, uint64_t bytes) {
 static bool create_in(struct dumpfile *file, const char *directory, const char *run_id, uint64_t unique, uint64_t bytes,
                       enum dump_place place) {
     file->place = place;
-    if (!storage_is_mappable(directory) ||
-        !join(file->path, sizeof file->path, directory, run_id, unique, FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX))
+    if (!storage_is_mappable(directory) || !join_path(file->path, sizeof file->path, directory, run_id, unique,
+                                                      FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX))
         return false;
     int fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
@@ -84,7 +84,7 @@ static bool create_in(struct dumpfile *file, const char *directory, const char *
 }
 
 static bool stage(struct dumpfile *file, const char *run_id, uint64_t unique, uint64_t bytes) {
-    static const char places[][12] = {"/dev/shm", "/tmp", "/var/tmp"};
+    static const char places[][12] = {FORMAT_STAGING_DIRECTORIES};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (create_in(file, places[i], run_id, unique, bytes, PLACE_STAGED))
             return true;
@@ -146,8 +146,8 @@ const char *dumpfile_create(struct dumpfile *file, const char *directory, const 
     const char *trouble = prepare(output, &full);
     if (trouble)
         return trouble;
-    if (!join(file->final_path, sizeof file->final_path, output, run_id, unique, FORMAT_FILE_SUFFIX) ||
-        !join(file->stub_path, sizeof file->stub_path, output, run_id, unique, FORMAT_STUB_SUFFIX))
+    if (!join_path(file->final_path, sizeof file->final_path, output, run_id, unique, FORMAT_FILE_SUFFIX) ||
+        !join_path(file->stub_path, sizeof file->stub_path, output, run_id, unique, FORMAT_STUB_SUFFIX))
         return "the output directory's name is too long";
     return choose_place(file, output, full, run_id, unique, bytes, note);
 }

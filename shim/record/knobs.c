@@ -69,7 +69,7 @@ AT_START static bool is_variable(const char *entry, const char *name, size_t len
     return !strncmp(entry, name, length) && entry[length] == '=' && entry[length + 1];
 }
 
-AT_START static void read_entry(struct knobs *knobs, const char *entry) {
+AT_START static void read_variable(struct knobs *knobs, const char *entry) {
 #define KNOB(field, name, type, fallback, doc)                                                                         \
     if (is_variable(entry, #name, sizeof #name - 1) && parse_##type(entry + sizeof #name, &knobs->field))              \
         knobs->given |= 1u << KNOB_##field;
@@ -82,7 +82,7 @@ AT_START bool knobs_read(struct knobs *knobs) {
     bool any = false;
     for (char **entry = environ; entry && *entry; entry++)
         if (**entry == 'C' && !strncmp(*entry, "COMMTAP_", 8)) {
-            read_entry(knobs, *entry);
+            read_variable(knobs, *entry);
             any = true;
         }
     return any;

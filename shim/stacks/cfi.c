@@ -437,7 +437,7 @@ static const uint8_t *search(const struct cfi_tables *tables, uintptr_t pc) {
     return entry[0] <= wanted ? (const uint8_t *)((uintptr_t)tables->header + (uintptr_t)(intptr_t)entry[1]) : NULL;
 }
 
-static bool fits(int64_t offset, int64_t words) {
+static bool fits_in_rule(int64_t offset, int64_t words) {
     return offset % WORD == 0 && offset / WORD > -words && offset / WORD < words;
 }
 
@@ -451,7 +451,8 @@ static struct frame_rule rule_of_row(const struct row *row) {
         return rule;
     }
     if (row->cfa_complex || row->fp.how == SAVED_COMPLEX || row->ra.how == SAVED_COMPLEX ||
-        !fits(row->cfa_offset, 1 << 23) || !fits(row->fp.offset, 1 << 16) || !fits(row->ra.offset, 1 << 16))
+        !fits_in_rule(row->cfa_offset, 1 << 23) || !fits_in_rule(row->fp.offset, 1 << 16) ||
+        !fits_in_rule(row->ra.offset, 1 << 16))
         return complex_rule;
     if (row->cfa_deref)
         rule.kind = RULE_FP_DEREF;

@@ -142,7 +142,7 @@ void modules_each_gone(uint32_t since, void (*visit)(const struct module *module
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-struct search {
+struct module_search {
     uintptr_t address;
     const struct module *known; /* table's answer, right as long as nothing was unloaded */
     struct image image;
@@ -151,7 +151,7 @@ struct search {
 };
 
 static int visit_object(struct dl_phdr_info *info, size_t size, void *data) {
-    struct search *search = data;
+    struct module_search *search = data;
     if (unloads_of_linker(info, size) != __atomic_load_n(&checked_unload, __ATOMIC_ACQUIRE)) {
         search->unloaded = true;
         return 1;
@@ -177,7 +177,7 @@ static const struct module *known_module(uintptr_t address) {
     return NULL;
 }
 
-static void define(const struct search *search) {
+static void define_module(const struct module_search *search) {
     const struct image *image = &search->image;
     uint32_t path_bytes = (uint32_t)strlen(search->path);
     struct module_definition *d =
@@ -196,7 +196,7 @@ static void define(const struct search *search) {
     definitions_commit(d, DEFINITION_MODULE);
 }
 
-static void add(struct search *search) {
+static void add_module(struct module_search *search) {
     uint32_t slot = __atomic_fetch_add(&table_used, 1, __ATOMIC_RELAXED);
     if (slot >= MODULES) {
         __atomic_store_n(&table_used, MODULES, __ATOMIC_RELAXED);
@@ -206,7 +206,7 @@ static void add(struct search *search) {
         ssize_t n = readlink("/proc/self/exe", search->path, sizeof search->path - 1);
         search->path[n > 0 ? n : 0] = '\0';
     }
-    define(search);
+    define_module(search);
     memcpy(&table[slot], &search->image.module, offsetof(struct module, ready));
     __atomic_store_n(&table[slot].ready, 1, __ATOMIC_RELEASE);
 }
@@ -216,12 +216,12 @@ uint32_t modules_count(void) {
 }
 
 bool modules_find(uintptr_t address, struct module *found) {
-    struct search search = {.address = address, .known = known_module(address)};
+    struct module_search search = {.address = address, .known = known_module(address)};
     linker_iterate(visit_object, &search);
     if (search.unloaded) { /* by a way that does not pass the hook */
         unloads_count();
         modules_check();
-        search = (struct search){.address = address, .known = known_module(address)};
+        search = (struct module_search){.address = address, .known = known_module(address)};
         linker_iterate(visit_object, &search);
     }
     if (search.known && !search.unloaded) {
@@ -230,7 +230,7 @@ bool modules_find(uintptr_t address, struct module *found) {
     }
     if (!search.found)
         return false;
-    add(&search);
+    add_module(&search);
     *found = search.image.module;
     return true;
 }

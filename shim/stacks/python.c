@@ -36,8 +36,8 @@ struct code_slot {
 
 static struct python_runtime runtime;
 static uint32_t state;
-static uint32_t looked_at; /* libraries known when an interpreter was last looked for */
-static uint32_t awake;     /* there is an interpreter */
+static uint32_t looked_at;    /* libraries known when an interpreter was last looked for */
+static uint32_t python_awake; /* there is an interpreter */
 static struct code_slot *codes;
 static uint32_t last_code_id;
 
@@ -261,7 +261,7 @@ static void say_refused(unsigned version) {
         message(line);
 }
 
-static bool enter(enum state from) {
+static bool enter_state(enum state from) {
     if (!fork_lock_try(FORK_LOCK_PYTHON))
         return false;
     if (__atomic_load_n(&state, __ATOMIC_RELAXED) == from)
@@ -270,7 +270,7 @@ static bool enter(enum state from) {
     return false;
 }
 
-static void leave(enum state to) {
+static void leave_state(enum state to) {
     __atomic_store_n(&state, to, __ATOMIC_RELEASE);
     fork_lock_release(FORK_LOCK_PYTHON);
 }
@@ -278,25 +278,25 @@ static void leave(enum state to) {
 static void look(void) {
     unsigned version;
     int saved = errno;
-    if (!enter(STATE_LOOKING))
+    if (!enter_state(STATE_LOOKING))
         return;
     enum python_found found = python_runtime_find(&runtime, &version);
     if (found == PYTHON_UNKNOWN)
         say_refused(version);
-    __atomic_store_n(&awake, found == PYTHON_FOUND, __ATOMIC_RELAXED);
-    leave(found == PYTHON_FOUND ? STATE_UNCHECKED : found == PYTHON_UNKNOWN ? STATE_REFUSED : STATE_LOOKING);
+    __atomic_store_n(&python_awake, found == PYTHON_FOUND, __ATOMIC_RELAXED);
+    leave_state(found == PYTHON_FOUND ? STATE_UNCHECKED : found == PYTHON_UNKNOWN ? STATE_REFUSED : STATE_LOOKING);
     errno = saved;
 }
 
 static void check(void) {
     int saved = errno;
-    if (!enter(STATE_UNCHECKED))
+    if (!enter_state(STATE_UNCHECKED))
         return;
     uintptr_t frame = innermost(&runtime);
     bool sound = frame && is_sound_chain(&runtime, frame);
     if (frame && !sound)
         say_refused(runtime.at.version);
-    leave(sound ? STATE_READY : frame ? STATE_REFUSED : STATE_UNCHECKED);
+    leave_state(sound ? STATE_READY : frame ? STATE_REFUSED : STATE_UNCHECKED);
     errno = saved;
 }
 
@@ -373,7 +373,7 @@ static uint32_t code_id(uintptr_t code) {
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-static bool begin(void) {
+static bool python_begin(void) {
     if (codes)
         os_unmap(codes, CODE_SLOTS * sizeof *codes);
     codes = os_memory(CODE_SLOTS * sizeof *codes);
@@ -383,7 +383,7 @@ static bool begin(void) {
     return codes && __atomic_load_n(&state, __ATOMIC_RELAXED) != STATE_REFUSED;
 }
 
-static uint64_t key(struct thread *self) {
+static uint64_t python_key(struct thread *self) {
     (void)self;
     if (!is_ready())
         return 0;
@@ -394,7 +394,7 @@ static uint64_t key(struct thread *self) {
     return h ? hash_mix(h) | 1 : 0;
 }
 
-static size_t entries(struct thread *self, uint64_t key, uint64_t *to, size_t room) {
+static size_t python_entries(struct thread *self, uint64_t key, uint64_t *to, size_t room) {
     struct python_frame frames[FRAMES_MAX];
     (void)self;
     (void)key;
@@ -413,4 +413,5 @@ static size_t entries(struct thread *self, uint64_t key, uint64_t *to, size_t ro
     return n;
 }
 
-const struct stack_source python_source = {.begin = begin, .awake = &awake, .key = key, .entries = entries};
+const struct stack_source python_source = {
+    .begin = python_begin, .awake = &python_awake, .key = python_key, .entries = python_entries};

@@ -92,7 +92,7 @@ enum small_member { OBJECT_TYPE = 1, BYTES_SIZE = 1, BYTES_DATA = 2, TEXT_STATE 
 
 #define DESCRIPTOR_COOKIE "xdebugpy"
 
-static bool fits(const uint64_t *part, unsigned from, unsigned to) {
+static bool has_offsets(const uint64_t *part, unsigned from, unsigned to) {
     for (unsigned i = from; i <= to; i++)
         if (part[i] > 4096)
             return false;
@@ -111,8 +111,9 @@ bool python_layout_published(struct python_layout *layout, const void *descripto
     /* A free-threaded 3.14 runs copies of the code, one per thread. */
     if (memcmp(head, DESCRIPTOR_COOKIE, 8) != 0 || head[1] >> 16 != layout->version || (newer && head[2]))
         return false;
-    if (!fits(frame, 1, 5) || !fits(code, 1, 9) || !fits(object, 1, 1) || !fits(bytes, 1, 2) || !fits(text, 1, 3) ||
-        thread[THREAD_FRAME] > 4096 || thread[THREAD_ID] > 4096)
+    if (!has_offsets(frame, 1, 5) || !has_offsets(code, 1, 9) || !has_offsets(object, 1, 1) ||
+        !has_offsets(bytes, 1, 2) || !has_offsets(text, 1, 3) || thread[THREAD_FRAME] > 4096 ||
+        thread[THREAD_ID] > 4096)
         return false;
     layout->state_frame = (uint16_t)thread[THREAD_FRAME];
     layout->state_thread = (uint16_t)thread[THREAD_ID];

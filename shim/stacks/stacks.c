@@ -100,7 +100,7 @@ static struct stack *stacks;
 static uint32_t last_id;
 
 /* Writes the stack down; 0 when there is no room. */
-static uint32_t define(struct thread *self, const struct native *native, const uint64_t *keys, uint64_t *room) {
+static uint32_t define_stack(struct thread *self, const struct native *native, const uint64_t *keys, uint64_t *room) {
     uint32_t depth = native->depth;
     memcpy(room, native->entries, depth * sizeof *room);
     for (unsigned i = 0; i < SOURCES; i++)
@@ -123,7 +123,7 @@ static uint32_t find_id(struct thread *self, uint32_t native, const uint64_t *ke
         uint32_t taken = 0;
         if (__atomic_compare_exchange_n(&stack->native, &taken, native, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
             memcpy(stack->keys, keys, sizeof stack->keys);
-            uint32_t id = define(self, &natives[native - 1], keys, room);
+            uint32_t id = define_stack(self, &natives[native - 1], keys, room);
             __atomic_store_n(&stack->id, id, __ATOMIC_RELEASE);
             return id;
         }
@@ -165,7 +165,7 @@ static inline struct memo *memo_at(struct stack_memory *memory, uint32_t index) 
 }
 
 static inline uint32_t set_of(uintptr_t pc, uintptr_t sp) {
-    return (uint32_t)((pc ^ sp << 7) * 0x9e3779b97f4a7c15u >> 59) % SETS;
+    return (uint32_t)(hash_spread(pc ^ sp << 7) >> 59) % SETS;
 }
 
 /* In the order of the walk, up to the first difference: each slot is where it was because the ones before hold what
@@ -194,8 +194,8 @@ static struct memo *oldest_way(struct stack_memory *memory, uint32_t set) {
     return memo_at(memory, set * WAYS + memory->next_way++ % WAYS);
 }
 
-static __attribute__((noinline)) struct memo *remember(struct stack_memory *memory, uintptr_t pc, uintptr_t sp,
-                                                       uintptr_t fp) {
+static __attribute__((noinline)) struct memo *remember_walk(struct stack_memory *memory, uintptr_t pc, uintptr_t sp,
+                                                            uintptr_t fp) {
     int saved = errno;
     struct memo *memo = oldest_way(memory, set_of(pc, sp));
     struct walk walk = {.pc = pc,
@@ -274,7 +274,7 @@ static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintp
     struct memo *memo = recall(memory, pc, sp, fp);
     bool is_new = !memo;
     if (unlikely(is_new))
-        memo = remember(memory, pc, sp, fp);
+        memo = remember_walk(memory, pc, sp, fp);
     for (unsigned i = 0; i < SOURCES; i++)
         if (unlikely(__atomic_load_n(awake[i], __ATOMIC_RELAXED) || (is_new && sources[i])))
             keys[i] = sources[i]->key(self);

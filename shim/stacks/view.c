@@ -87,7 +87,7 @@ static bool is_near(uintptr_t low, uintptr_t high) {
 }
 
 /* Finds the own stack, or more of it, between `sp` and what is known. */
-static bool grow(struct stack_view *view, uintptr_t sp) {
+static bool grow_view(struct stack_view *view, uintptr_t sp) {
     uintptr_t top = view->low ? view->low : page_of(landmark()) + PAGE;
     if (!is_near(page_of(sp), top) || !all_readable(sp, top))
         return false;
@@ -100,7 +100,7 @@ void view_begin(struct stack_view *view, uintptr_t sp) {
     view->page = 0;
     if (likely(sp >= view->low && sp < view->high))
         return;
-    if (view->failures < FAILURES_MAX && !grow(view, sp))
+    if (view->failures < FAILURES_MAX && !grow_view(view, sp))
         view->failures++;
 }
 

@@ -43,7 +43,7 @@ bool walk_begin(void) {
 }
 
 static inline uint32_t rule_place(uintptr_t pc) {
-    return (uint32_t)(pc * 0x9e3779b97f4a7c15u >> 40);
+    return (uint32_t)(hash_spread(pc) >> 40);
 }
 
 static void grow_rules(struct rules *full) {
