@@ -2,11 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How large, how branched and how repetitive the functions in the trees of sources named are, by lizard.
 
-    figures.py [--not-yet FILE] TREE...     exit 1 with a line for everything over the limits, else one line with what
-                                            was measured
-
-FILE lists what is known to be over the limits: such things are said, and do not fail. It should be empty. Its lines are
-"file function" or "repeated file...", then what follows a # is why.
+    figures.py TREE...     exit 1 with a line for everything over the limits, else one line with what was measured
 
 lizard comes from $LIZARD, a folder (make lizard fetches the version in pins.txt, for versions count differently).
 """
@@ -31,14 +27,13 @@ def measure(trees):
 
 
 def problems_of_functions(files):
-    """Pairs (key, sentence)."""
     for file in files:
         for function in file.function_list:
-            key, place = f"{file.filename} {function.name}", f"{file.filename}:{function.start_line} {function.name}"
+            place = f"{file.filename}:{function.start_line} {function.name}"
             if function.nloc > LONGEST:
-                yield key, f"{place} has {function.nloc} lines, more than {LONGEST}"
+                yield f"{place} has {function.nloc} lines, more than {LONGEST}"
             if function.cyclomatic_complexity > MOST_COMPLEX:
-                yield key, f"{place} has complexity {function.cyclomatic_complexity}, more than {MOST_COMPLEX}"
+                yield f"{place} has complexity {function.cyclomatic_complexity}, more than {MOST_COMPLEX}"
 
 
 def repeats(duplicates, files):
@@ -52,25 +47,14 @@ def repeats(duplicates, files):
     for places in duplicates:
         long = [place for place in places if counts(place)]
         if len(long) > 1:
-            yield (" ".join(["repeated", *dict.fromkeys(p.file_name for p in long)]),
-                   "repeated: " + ", ".join(f"{p.file_name}:{p.start_line}-{p.end_line}" for p in long))
+            yield "repeated: " + ", ".join(f"{p.file_name}:{p.start_line}-{p.end_line}" for p in long)
 
 
-def known(path):
-    with open(path, encoding="utf-8") as file:
-        return {line for line in (line.partition("#")[0].strip() for line in file) if line}
-
-
-def main(arguments):
-    not_yet = known(arguments[1]) if arguments[0] == "--not-yet" else set()
-    trees = arguments[2:] if arguments[0] == "--not-yet" else arguments
+def main(trees):
     files, duplicates = measure(trees)
-    problems = dict.fromkeys([*problems_of_functions(files), *repeats(duplicates, files)])
-    for key in sorted(not_yet - {key for key, _ in problems}):
-        print(f"within the limits, to be taken off the list: {key}")
-    for key, sentence in problems:
-        print("not yet: " * (key in not_yet) + sentence)
-    if {key for key, _ in problems} - not_yet:
+    problems = list(dict.fromkeys([*problems_of_functions(files), *repeats(duplicates, files)]))
+    if problems:
+        print("\n".join(problems))
         return 1
     functions = [function for file in files for function in file.function_list]
     if not functions:
@@ -78,7 +62,7 @@ def main(arguments):
         return 1
     print(f"{' '.join(trees)}: {len(functions)} functions, {sum(f.nloc for f in functions) / len(functions):.1f} lines "
           f"on average, {max(f.nloc for f in functions)} at most, complexity "
-          f"{max(f.cyclomatic_complexity for f in functions)} at most, {len(problems) or 'nothing'} over the limits")
+          f"{max(f.cyclomatic_complexity for f in functions)} at most")
     return 0
 
 
