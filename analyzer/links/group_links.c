@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/links/link_judge.h"
 #include "analyzer/base/significance.h"
@@ -272,10 +273,8 @@ static bool list_groups(struct testing *t, const bool *explained) {
             .typical = log_bins_quantile(cell->bins, cell->count, 0.5),
             .error = log_bins_error(cell->bins, cell->count, 0.5, (double)cell->count / CORRELATED)};
         group->hosts = list_hosts(t, group, NULL, 0);
-        for (uint32_t m = 0; m < communicator->dump_count; m++) { /* whatever their order */
-            uint64_t host = (member_host(t, group, m) + 1) * UINT64_C(0x9e3779b97f4a7c15);
-            group->hosts_hash += (host ^ host >> 31) * UINT64_C(0xbf58476d1ce4e5b9);
-        }
+        for (uint32_t m = 0; m < communicator->dump_count; m++) /* whatever their order */
+            group->hosts_hash += hash_scramble(member_host(t, group, m) + 1);
     }
     return t->groups != NULL;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/base/hash.h"
+
 /* A table in use, found by its list's hash: nearly always there is one. */
 struct shared {
     struct call_table table; /* first: what is handed out */
@@ -26,8 +28,7 @@ static uint64_t hash_of(const struct call_name *rows, uint32_t count) {
     uint64_t hash = count, word;
     for (size_t at = 0; at < count * sizeof *rows; at += sizeof word) {
         memcpy(&word, (const char *)rows + at, sizeof word);
-        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-        hash ^= hash >> 29;
+        hash = hash_mix(hash, word);
     }
     return hash;
 }

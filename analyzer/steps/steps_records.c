@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/match/stream.h"
 
 #define BYTES_ORDERED ((UINT64_C(1) << 47) - 1)
@@ -17,28 +18,23 @@ enum { MARK_LEVEL = 100 };         /* MPI_Pcontrol from here on marks steps (REA
 
 #define GROW(w, items, count, room) (grow_by_one((w)->items, (w)->count, (w)->room) || !((w)->no_memory = true))
 
-static uint64_t combine(uint64_t h, uint64_t value) {
-    h = (h ^ value) * UINT64_C(0xbf58476d1ce4e5b9);
-    return h ^ (h >> 29);
-}
-
 /* ---- records --------------------------------------------------------------------------------- */
 
 /* Partners count by their distance: the same place in a step has the same symbol on every rank of a pipeline. */
 static uint64_t symbol_of(const struct record *record, uint64_t uid) {
-    uint64_t h = combine(UINT64_C(0x9e3779b97f4a7c15), record->call);
-    h = combine(h, uid);
-    h = combine(h, record->bytes);
-    h = combine(h, (uint64_t)record->dtype << 8 | record->redop);
-    h = combine(h, (uint32_t)record->peer);
-    return combine(h, record->stack);
+    uint64_t h = hash_mix(UINT64_C(0x9e3779b97f4a7c15), record->call);
+    h = hash_mix(h, uid);
+    h = hash_mix(h, record->bytes);
+    h = hash_mix(h, (uint64_t)record->dtype << 8 | record->redop);
+    h = hash_mix(h, (uint32_t)record->peer);
+    return hash_mix(h, record->stack);
 }
 
 /* Small ones first: a step tends to end in a loss or a norm of a few bytes. Nothing in it is a rank's own. */
 static uint64_t wanted_order(const struct record *record, const struct call_name *call, uint64_t uid) {
-    uint64_t h = combine(combine(UINT64_C(0x9e3779b97f4a7c15), uid), record->redop), bytes = record->bytes;
+    uint64_t h = hash_mix(hash_mix(UINT64_C(0x9e3779b97f4a7c15), uid), record->redop), bytes = record->bytes;
     for (const char *c = call->name; *c; c++)
-        h = combine(h, (unsigned char)*c);
+        h = hash_mix(h, (unsigned char)*c);
     return (bytes < BYTES_ORDERED ? bytes : BYTES_ORDERED) << 16 | (h >> 48);
 }
 

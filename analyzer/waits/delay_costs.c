@@ -10,6 +10,7 @@
 #include "analyzer/match/match.h"
 #include "analyzer/waits/delays.h"
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash_table.h"
 
 enum {
     RECORDS_MOST = 2 << 20, /* records looked at; of a longer run only the end */
@@ -45,7 +46,7 @@ struct rank_history {
 
 /* When members of a channel met last: a communicator's members, or two ranks that exchange messages. */
 struct meeting {
-    uint64_t key; /* 0 = free */
+    uint64_t key; /* the channel */
     int64_t at;
 };
 
@@ -66,8 +67,7 @@ struct delay_costs_build {
     unsigned workers;
     struct wait_event *waits; /* by time, once they are sorted */
     size_t wait_count;
-    struct meeting *meetings;
-    size_t meeting_count, meeting_capacity;
+    struct hash_table meetings;
     struct delays delays;
 };
 
@@ -108,40 +108,18 @@ struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsig
 
 /* ---- forwards: who met when ------------------------------------------------------------------ */
 
-static size_t meeting_place(const struct delay_costs_build *c, uint64_t channel) {
-    size_t at = (channel * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (c->meeting_capacity - 1);
-    while (c->meetings[at].key != 0 && c->meetings[at].key != channel)
-        at = (at + 1) & (c->meeting_capacity - 1);
-    return at;
-}
+HASH_TABLE_OF(meetings, struct meeting, uint64_t);
 
 static bool note_meeting(struct delay_costs_build *c, uint64_t channel, int64_t at) {
-    if (c->meeting_count * 2 >= c->meeting_capacity) {
-        struct meeting *old = c->meetings;
-        size_t old_capacity = c->meeting_capacity;
-        c->meeting_capacity = old_capacity ? old_capacity * 2 : 64;
-        c->meetings = calloc(c->meeting_capacity, sizeof *c->meetings);
-        if (!c->meetings) {
-            c->meetings = old;
-            c->meeting_capacity = old_capacity;
-            return false;
-        }
-        for (size_t i = 0; i < old_capacity; i++)
-            if (old[i].key)
-                c->meetings[meeting_place(c, old[i].key)] = old[i];
-        free(old);
-    }
-    struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
-    c->meeting_count += meeting->key == 0;
-    *meeting = (struct meeting){channel, at};
-    return true;
+    struct meeting *meeting = meetings_add(&c->meetings, &channel);
+    if (meeting)
+        meeting->at = at;
+    return meeting != NULL;
 }
 
 static int64_t last_meeting(const struct delay_costs_build *c, uint64_t channel) {
-    if (c->meeting_capacity == 0)
-        return -NS_MOST;
-    const struct meeting *meeting = &c->meetings[meeting_place(c, channel)];
-    return meeting->key ? meeting->at : -NS_MOST;
+    const struct meeting *meeting = meetings_find(&c->meetings, &channel);
+    return meeting ? meeting->at : -NS_MOST;
 }
 
 /* By time; at one time waits come before the meeting that ends them. */
@@ -467,7 +445,7 @@ void delay_costs_drop(struct delay_costs_build *build) {
     for (unsigned w = 0; w < build->workers; w++)
         free(build->collectors[w].waits);
     free(build->histories);
-    free(build->meetings);
+    hash_table_free(&build->meetings);
     free(build);
 }
 
