@@ -147,7 +147,7 @@ void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
 static inline void aggregate_frame(const struct call_frame *f, uint64_t received_bytes) {
     struct cached_call *c = f->cached;
     if (unlikely(received_bytes || f->failed || !cached_call_has_row(c, f->bytes) ||
-                 (!c->site && lane_has_sites(f->self->lane)))) {
+                 (!c->site && recorder.tells_sites))) {
         aggregate_frame_first(f, received_bytes);
         return;
     }

@@ -103,7 +103,7 @@ static inline void aggregate_done(struct thread *self, const struct pending *e, 
                                   const struct completion *c) {
     struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
     bool message = partner(e, p) >= 0;
-    if (unlikely(!c->timed || !cached_call_has_row(cached, e->bytes) || (!cached->site && lane_has_sites(self->lane)) ||
+    if (unlikely(!c->timed || !cached_call_has_row(cached, e->bytes) || (!cached->site && recorder.tells_sites) ||
                  (!cached->peer && message))) {
         aggregate_first(self, e, p, c, cached);
         return;

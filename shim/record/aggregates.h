@@ -78,11 +78,6 @@ static inline bool row_is_made(const uint64_t *version) {
     return __atomic_load_n(version, __ATOMIC_ACQUIRE) > 1;
 }
 
-/* Are calls counted by call site? No order is asked for: a table that is used is loaded again, by table_of. */
-static inline bool lane_has_sites(const struct lane *lane) {
-    return __atomic_load_n(&lane->sites, __ATOMIC_RELAXED) != NULL;
-}
-
 /* The newest table: another thread of a shared lane may have made it. */
 static inline struct row_table *table_of(struct row_table *const *table) {
     return __atomic_load_n(table, __ATOMIC_ACQUIRE);
@@ -202,7 +197,7 @@ static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t tim
  * counted by site_count, else NULL. */
 static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
                                          uint64_t bytes, uint64_t time) {
-    struct site_row *row = lane_has_sites(lane) ? sites_find(lane, stack, comm, call) : NULL;
+    struct site_row *row = recorder.tells_sites ? sites_find(lane, stack, comm, call) : NULL;
     if (likely(row && !lane->shared)) {
         site_count(row, bytes, time);
         return row;

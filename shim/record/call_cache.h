@@ -116,7 +116,7 @@ static inline void count_site(struct lane *lane, struct cached_call *c, uint32_t
                               uint64_t bytes, uint64_t time) {
     if (likely(c && c->site)) {
         site_count(c->site, bytes, time);
-    } else if (lane_has_sites(lane)) {
+    } else if (recorder.tells_sites) {
         struct site_row *row = sites_add(lane, stack, comm, call, bytes, time);
         if (c)
             c->site = row;
