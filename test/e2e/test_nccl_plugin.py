@@ -83,14 +83,14 @@ def test_every_launch_is_timed(tmp_path, version):
 def test_times_lie_between_enqueueing_and_end(tmp_path):
     """Kernel times are in the host's clock: a launch starts after it was enqueued, on every rank at about the same
     time it can end only once the last has come."""
-    job = Job(tmp_path, "streams", STANDIN_NCCL_FAULTS="stream-delay rank=1 op=10 ms=30",
+    job = Job(tmp_path, "streams", STANDIN_NCCL_FAULTS="stream-delay rank=1 op=10 ms=300",
               STANDIN_GLOBALTIMER_NS="123456789012345")
     launches = [sorted((r for r in dump.records(KERNEL)), key=lambda r: r["op"]) for dump in job.dumps()]
     late = max(zip(*launches), key=lambda one: one[0]["t1"] - one[0]["t0"])
     lengths = [r["t1"] - r["t0"] for r in late]
-    assert lengths[0] > 20 * MS and lengths[2] > 20 * MS and lengths[1] < 10 * MS
+    assert lengths[0] > 200 * MS and lengths[2] > 200 * MS and lengths[1] < 100 * MS
     ends = [r["t1"] for r in late]
-    assert max(ends) - min(ends) < 5 * MS
+    assert max(ends) - min(ends) < 100 * MS  # a third of the delay: a busy machine lets one end later
     assert min(ends) > late[1]["t0"]  # of another device: its globaltimer is told apart
 
 
