@@ -124,6 +124,10 @@ clean:
 help:
 	@echo 'demo         set up what it needs, build, run a small training job with a slow rank, print the report'
 	@echo 'check        set up, build, run every test'
+	@echo 'check-unit   unit tests, with the address and undefined-behaviour sanitizers'
+	@echo 'check-e2e    end-to-end tests: real jobs, every command; make programs builds what they run'
+	@echo 'check-house  what includes what, the stages, the papers; check-figures is part of it'
+	@echo 'check-calls  the table of calls against the MPI and NCCL headers here; calls-doc writes shim/CALLS.md'
 	@echo 'check-figures functions of the shim and the analyzer over the limits of size and branching, and repetitions'
 	@echo 'check-tsan   what threads of the shim share, under the thread sanitizer'
 	@echo 'check-fuzzers a minute of every fuzzer, side by side (FUZZ_SECONDS)'

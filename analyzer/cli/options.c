@@ -15,7 +15,7 @@
 const struct option option_help = {.name = "help", .letter = 'h', .doc = "show this"};
 
 const char *const exit_meanings[EXIT_AGAIN] = {[EXIT_FINE] = "fine",
-                                               [EXIT_FINDINGS] = "findings",
+                                               [EXIT_FINDINGS] = "findings (with --fail-on)",
                                                [EXIT_USAGE] = "usage",
                                                [EXIT_UNUSABLE] = "unusable input",
                                                [EXIT_OUTPUT] = "the result could not be written"};

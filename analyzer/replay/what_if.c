@@ -6,6 +6,7 @@
  */
 #include "analyzer/replay/what_if.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,7 +266,8 @@ static bool measure_share(struct what_if *what_if, const struct replay *replay, 
             }
         double faster = speedup(replay, &mended);
         done = faster > 0;
-        what_if->worst_workers_share = (1 - 1 / faster) / (1 - 1 / what_if->slowdown);
+        /* like their peers some ranks would take longer than they do: without that the worst may give more than all */
+        what_if->worst_workers_share = fmin(1, (1 - 1 / faster) / (1 - 1 / what_if->slowdown));
     }
     free(worst);
     durations_free(&mended);

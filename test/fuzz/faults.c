@@ -84,27 +84,31 @@ static void damage_section(struct dump_builder *builder, const struct fuzz_step 
     }
 }
 
-/* The `number`-th definition of the first area, NULL when there are fewer. */
-static struct definition *definition_at(struct dump_builder *builder, unsigned number) {
+/* Where the `number`-th definition of the first area lies, and its length; 0 when there are fewer. Earlier faults may
+ * have moved the area anywhere. */
+static uint64_t definition_at(struct dump_builder *builder, unsigned number, uint32_t *length) {
     const struct section *section = dump_builder_section(builder, SECTION_DEFINITIONS, 0);
     for (uint64_t at = 0; section && at + 16 <= section->bytes;) {
-        struct definition *head = (struct definition *)place(builder, section->offset + at, sizeof *head);
-        if (!head || head->bytes < 16 || head->bytes % 16 != 0)
-            return NULL;
+        struct definition head;
+        const void *in_file = place(builder, section->offset + at, sizeof head);
+        if (!in_file)
+            return 0;
+        memcpy(&head, in_file, sizeof head);
+        *length = head.bytes;
+        if (head.bytes < 16 || head.bytes % 16 != 0)
+            return 0;
         if (number-- == 0)
-            return head;
-        at += head->bytes;
+            return section->offset + at;
+        at += head.bytes;
     }
-    return NULL;
+    return 0;
 }
 
 static void damage_definition(struct dump_builder *builder, const struct fuzz_step *step) {
-    size_t all;
-    struct definition *head = definition_at(builder, step->where % 64);
-    if (!head)
-        return;
-    uint64_t at = (uint64_t)((uint8_t *)head - (const uint8_t *)dump_builder_data(builder, &all));
-    put(builder, at + step->x % head->bytes, step->y % 4, step->value);
+    uint32_t length;
+    uint64_t at = definition_at(builder, step->where % 64, &length);
+    if (at)
+        put(builder, at + step->x % length, step->y % 4, step->value);
 }
 
 static void damage_header(struct dump_builder *builder, const struct fuzz_step *step) {
