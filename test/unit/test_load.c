@@ -454,6 +454,36 @@ static void problems_are_bounded(void **state) {
     dump_builder_free(builder);
 }
 
+/* As a later minor version would write it: 16 bytes that nobody knows behind every item. */
+static void longer_items_keep_every_byte_that_is_known(void **state) {
+    (void)state;
+    enum { MORE = 16 };
+    struct dump_builder *builder = new_builder((struct dump_plan){.world_size = 1});
+    struct section *section = dump_builder_section(builder, SECTION_PEERS, 0);
+    size_t bytes, item = sizeof(struct peer_row), count = section->count;
+    uint8_t *known = (uint8_t *)dump_builder_data(builder, &bytes) + section->offset;
+    for (size_t i = 0; i < count * item; i++)
+        known[i] = (uint8_t)(i * 7 + i / item);
+    size_t room = (count * (item + MORE) + SECTION_ALIGN - 1) / SECTION_ALIGN * SECTION_ALIGN;
+    uint8_t *image = malloc(bytes + room);
+    assert_non_null(image);
+    section->item_bytes += MORE;
+    memset(image + bytes, 0xee, room);
+    for (size_t i = 0; i < count; i++)
+        memcpy(image + bytes + i * (item + MORE), known + i * item, item);
+    uint64_t offset = section->offset;
+    section->offset = bytes;
+    section->bytes = room;
+    memcpy(image, dump_builder_data(builder, &bytes), bytes);
+    struct dump *dump = dump_open_buffer("longer", image, bytes + room);
+    assert_non_null(dump->header);
+    assert_int_equal(dump->lanes[0].peer_count, count);
+    assert_memory_equal(dump->lanes[0].peers, image + offset, count * item);
+    dump_close(dump);
+    free(image);
+    dump_builder_free(builder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_dump_has_no_problems),
@@ -477,6 +507,7 @@ int main(void) {
         cmocka_unit_test(names_ends_and_epochs_are_kept),
         cmocka_unit_test(names_of_calls_are_always_terminated),
         cmocka_unit_test(problems_are_bounded),
+        cmocka_unit_test(longer_items_keep_every_byte_that_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
