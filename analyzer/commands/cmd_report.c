@@ -16,6 +16,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/render/efficiencies_table.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/finding_list.h"
 #include "analyzer/render/loss_list.h"
 #include "analyzer/render/critical_path_table.h"
 #include "analyzer/render/scope_text.h"

@@ -12,9 +12,11 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/render/finding_list.h"
 #include "analyzer/render/critical_path_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
+#include "analyzer/render/units.h"
 #include "analyzer/render/what_if.h"
 #include "analyzer/cli/session.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "analyzer/render/escape.h"
-#include "analyzer/render/straggler_table.h"
+#include "analyzer/render/units.h"
 
 static double share_of(int64_t part, int64_t whole) {
     return whole > 0 ? (double)part / (double)whole : 0;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyzer/render/escape.h"
-#include "analyzer/render/straggler_table.h"
+#include "analyzer/render/table.h"
 #include "analyzer/render/wrapped_text.h"
 
 enum { TARGETS_SHOWN = 64 };

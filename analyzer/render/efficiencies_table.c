@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/render/efficiencies_table.h"
 
-#include "analyzer/render/straggler_table.h"
 #include "analyzer/render/table.h"
+#include "analyzer/render/units.h"
 
 #define ROW ((const struct efficiencies *)row)
 #define VALUE(NAME, CELL)                                                                                              \

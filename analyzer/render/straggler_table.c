@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks, stragglers and findings as tables and JSON.
- * Lives here: keys and looks of the ranks' columns, the JSON of stragglers and findings, findings as text.
+ * Ranks and stragglers as tables and JSON.
+ * Lives here: keys and looks of the ranks' columns, the JSON of stragglers.
  * Must not live here: figures, sentences.
  */
 #include "analyzer/render/straggler_table.h"
@@ -12,13 +12,10 @@
 
 #include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/render/escape.h"
-#include "analyzer/render/wrapped_text.h"
+#include "analyzer/render/finding_list.h"
+#include "analyzer/render/units.h"
 
 enum { EVIDENCE = 512 };
-
-double seconds_of(int64_t ns) {
-    return (double)ns / 1e9;
-}
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
@@ -158,18 +155,6 @@ static json_t *link_to_json(const struct straggler_analysis *analysis, const str
                      link->scope == LINK_HOSTS ? escape_json(hosts[link->to].name) : json_null());
 }
 
-/* What something rests on, and how much of the run that is; the last only of events. */
-static json_t *coverage_to_json(const struct coverage *coverage, enum evidence evidence) {
-    bool events = evidence == EVIDENCE_EVENTS, timed = events && coverage->known;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:I, s:o}", "evidence", evidence_name(evidence), "kept",
-                     events ? json_string(kept_name(coverage->kept)) : json_null(), "events_share",
-                     events ? json_real(coverage_share(coverage)) : json_null(), "from_seconds",
-                     timed ? json_real(seconds_of(coverage->from_ns)) : json_null(), "to_seconds",
-                     timed ? json_real(seconds_of(coverage->to_ns)) : json_null(), "ranks_seen",
-                     (json_int_t)coverage->ranks_seen, "ranks_expected",
-                     coverage->ranks_expected > 0 ? json_integer(coverage->ranks_expected) : json_null());
-}
-
 static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
                                  const struct straggler *straggler) {
     char evidence[EVIDENCE];
@@ -201,7 +186,7 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
                      site ? escape_json(site) : json_null(), "link_scope",
                      a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",
                      a_link ? json_integer((json_int_t)straggler->link.messages) : json_null(), "coverage",
-                     coverage_to_json(coverage, EVIDENCE_EVENTS));
+                     findings_coverage_to_json(coverage, EVIDENCE_EVENTS));
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
@@ -228,34 +213,3 @@ const struct column hot_site_columns[] = {
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
-
-json_t *findings_to_json(const struct findings *findings) {
-    json_t *array = json_array();
-    for (size_t i = 0; array && i < findings->count; i++) {
-        const struct finding *finding = &findings->items[i];
-        json_t *item = json_pack("{s:s, s:s, s:o, s:o}", "severity", severity_name(finding->severity), "code",
-                                 finding->code, "text", escape_json(finding->text), "coverage",
-                                 coverage_to_json(&findings->coverage, finding->evidence));
-        if (json_array_append_new(array, item) != 0) {
-            json_decref(array);
-            return NULL;
-        }
-    }
-    return array;
-}
-
-/* ---- text ------------------------------------------------------------------------------------ */
-
-void findings_print(FILE *stream, const struct findings *findings, bool color) {
-    static const struct {
-        const char *word, *start;
-    } looks[] = {[SEVERITY_INFO] = {"note", "\033[2m"},
-                 [SEVERITY_WARNING] = {"warning", "\033[1;33m"},
-                 [SEVERITY_ERROR] = {"error", "\033[1;31m"}};
-    for (size_t i = 0; i < findings->count; i++) {
-        const struct finding *finding = &findings->items[i];
-        fprintf(stream, "%s%-7s%s  ", color ? looks[finding->severity].start : "", looks[finding->severity].word,
-                color ? "\033[0m" : "");
-        print_wrapped(stream, finding->text, 9, 9);
-    }
-}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Ranks, stragglers and findings as tables and JSON.
- * Lives here: keys and looks of the ranks' columns, the JSON of stragglers and findings, findings as text.
+ * Ranks and stragglers as tables and JSON.
+ * Lives here: keys and looks of the ranks' columns, the JSON of stragglers.
  * Must not live here: figures, sentences.
  */
 #ifndef COMMTAP_RENDER_STRAGGLER_TABLE_H
@@ -33,15 +33,8 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
 /* Columns over struct hot_site. */
 extern const struct column hot_site_columns[];
 
-/* report.stragglers and report.findings, each with its coverage. NULL when memory is short. */
+/* report.stragglers, each with its coverage. NULL when memory is short. */
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
                            const struct straggler *stragglers, size_t count);
-json_t *findings_to_json(const struct findings *findings);
-
-/* One paragraph per finding, wrapped for a screen of 100 columns. */
-void findings_print(FILE *stream, const struct findings *findings, bool color);
-
-/* A number of nanoseconds as seconds. */
-double seconds_of(int64_t ns);
 
 #endif

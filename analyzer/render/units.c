@@ -47,3 +47,7 @@ void units_rate(char text[UNITS_TEXT], double bytes_per_s) {
     else
         snprintf(text, UNITS_TEXT, "%.2f kB/s", bytes_per_s / 1e3);
 }
+
+double seconds_of(int64_t ns) {
+    return (double)ns / 1e9;
+}

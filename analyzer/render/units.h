@@ -19,4 +19,7 @@ void units_time(char text[UNITS_TEXT], uint64_t ns);
 /* Bytes per second in 1e9 bytes: "12.34 GB/s"; below 0.1 GB/s "51.20 MB/s", below 0.1 MB/s in kB/s. */
 void units_rate(char text[UNITS_TEXT], double bytes_per_s);
 
+/* A number of nanoseconds as seconds. */
+double seconds_of(int64_t ns);
+
 #endif

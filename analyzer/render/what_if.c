@@ -6,7 +6,7 @@
 #include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/wrapped_text.h"
-#include "analyzer/render/straggler_table.h"
+#include "analyzer/render/units.h"
 
 #define MATTERS   1.01
 #define SAME_GAIN 0.03 /* what the replay itself is off by in jobs whose mended time is known */
