@@ -4,6 +4,9 @@
  * Lives here: comparing two ranks' time, way by way (timeline.h).
  * Must not live here: waits, who is charged.
  *
+ * Compared is once per wait, millions of times in a large job: the table of ways is therefore of a fixed size, and only
+ * the slots that were used are cleared, where base/hash.h would allocate and clear all of it each time.
+ *
  * d_a = max(0, t_B(a) - t_A(a)) over the ways a of the rank B that came late: its own work before a call, and what it
  * spent in the call without waiting for others. A is the rank that waited.
  */
