@@ -232,10 +232,11 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     if (unlikely(!recorder.ready) && kind != KIND_INIT)
         return real;
     /* Calls that the library makes itself are part of the outer one. A stack not deeper than the outer one's means that
-     * an exception or longjmp has left it without our seeing it. */
-    if (sp < self->outer)
+     * an exception or longjmp has left it without our seeing it, and so does a deeper one where its frame is gone. */
+    if (unlikely(sp < self->outer) && thread_is_within_call(self, sp))
         return real;
     self->outer = sp;
+    self->outer_owner = &f->self;
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     struct cached_call *cached = kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);

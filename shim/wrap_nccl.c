@@ -104,10 +104,11 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     if (unlikely(nccl_generation != self->generation) && (!wakes(call) || !nccl_begin((void *)real)))
         return real;
     /* Calls that a library makes itself are part of the outer one. A stack not deeper than the outer one's means that
-     * an exception or longjmp has left it without our seeing it. */
-    if (sp < self->outer)
+     * an exception or longjmp has left it without our seeing it, and so does a deeper one where its frame is gone. */
+    if (unlikely(sp < self->outer) && thread_is_within_call(self, sp))
         return real;
     self->outer = sp;
+    self->outer_owner = &f->self;
     uint32_t stack = stack_here(self, frame, sp);
     struct cached_call *cached = nccl_kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);

@@ -6,6 +6,7 @@
 #include "shim/record/call_cache.h"
 #include "shim/record/lanes.h"
 #include "shim/stacks/stacks.h"
+#include "shim/stacks/view.h"
 
 static os_pthread_key thread_key;
 static bool have_thread_key;
@@ -104,6 +105,17 @@ struct thread *thread_attach(void) {
     }
     errno = saved;
     return self;
+}
+
+/* A frame that is left holds its owner until something is stored there. So one that lies below `sp` is gone for
+ * certain, and one above it unless its words say otherwise: the callers of this call mostly have written over them by
+ * now. On another stack (of a coroutine) it may be unmapped. */
+READS_ANY_FRAME bool thread_is_within_call(const struct thread *self, uintptr_t sp) {
+    uintptr_t owner = (uintptr_t)self->outer_owner;
+    int saved = errno;
+    bool is_there = owner >= sp && view_is_readable(owner);
+    errno = saved;
+    return is_there && *self->outer_owner == self;
 }
 
 void threads_begin(void) {

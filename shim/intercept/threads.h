@@ -15,6 +15,11 @@ void threads_begin(void);
 /* Gives the calling thread a lane and a slot. NULL when there is no memory. */
 struct thread *thread_attach(void);
 
+/* Whether a call with the stack pointer `sp`, deeper than that of the thread's outermost call, is made within that one:
+ * false where an exception or longjmp has left the outermost call without our seeing it, and its frame is gone. One
+ * system call. */
+bool thread_is_within_call(const struct thread *self, uintptr_t sp);
+
 /* The calling thread's state, or NULL when this process does not record. */
 static inline struct thread *current_thread(void) {
     struct thread *self = this_thread;

@@ -111,6 +111,7 @@ def test_errors_are_the_jobs_own(mpi, where):
     result = jobs.report(where)
     after_the_jumps = sum(r["count"] for r in result["summary"] if r["op"] == "MPI_Allreduce" and r["comm_size"] == 2)
     assert after_the_jumps >= 2 * 77
+    assert sum(r["count"] for r in result["summary"] if r["op"] == "MPI_Reduce") == 2 * 55
 
 
 def test_training_is_bitwise_the_same(mpi, where):

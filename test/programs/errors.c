@@ -9,6 +9,7 @@
 #include <mpi.h>
 #include <setjmp.h>
 #include <stdio.h>
+#include <string.h>
 
 static jmp_buf back;
 
@@ -105,6 +106,33 @@ static void jumped_out_of(void) {
     printf("jumps %d, sum %d\n", jumps, sum);
 }
 
+/* A call that lies deeper than those that were left. What is stored on the way is what any caller stores. */
+static __attribute__((noinline)) int deeper(int levels) {
+    volatile char stored[256];
+    int value = 1, sum = 0;
+    memset((char *)stored, levels, sizeof stored);
+    if (levels == 0)
+        MPI_Reduce(&value, &sum, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    else
+        sum = deeper(levels - 1);
+    return sum + stored[levels] - stored[levels + 1];
+}
+
+static void deeper_after_jumps(void) {
+    MPI_Errhandler jumping;
+    int value = 1;
+    volatile int sum = 0;
+    MPI_Comm_create_errhandler(handler, &jumping);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, jumping);
+    for (volatile int i = 0; i < 55; i++)
+        if (setjmp(back) == 0)
+            MPI_Send(&value, 1, MPI_INT, 999, 0, MPI_COMM_WORLD);
+        else
+            sum += deeper(10);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+    printf("deeper: %d\n", sum);
+}
+
 static void errno_kept(void) {
     double in = 1, out;
     int flag;
@@ -133,6 +161,7 @@ int main(int argc, char **argv) {
         errno_kept();
     }
     jumped_out_of();
+    deeper_after_jumps();
     MPI_Finalize();
     return 0;
 }
