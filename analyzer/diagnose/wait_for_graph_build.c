@@ -181,7 +181,7 @@ static void read_party(struct builder *b, uint32_t p) {
 
 /* ---- all together ---------------------------------------------------------------------------- */
 
-static void add_waits(struct builder *b, uint32_t p) {
+static void add_party_waits(struct builder *b, uint32_t p) {
     const struct dump *dump = b->world->parties[p].dump;
     struct party_state *state = &b->waits->parties[p];
     if (state->doing == DOING_FINISHED || state->doing == DOING_GONE || state->doing == DOING_FINALIZE ||
@@ -237,7 +237,7 @@ bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world,
     pending_messages_sort(&b.sends);
     pending_messages_sort(&b.receives);
     for (uint32_t p = 0; done && p < world->dump_count; p++)
-        add_waits(&b, p);
+        add_party_waits(&b, p);
     if (waits->stalled_count > 0)
         qsort(waits->stalled, waits->stalled_count, sizeof *waits->stalled, compare_stalled);
     done = done && !b.no_memory && !b.sends.no_memory && !b.receives.no_memory && and_or_graph_release(&waits->graph);

@@ -562,7 +562,7 @@ struct ordering {
     size_t runnable_count, ordered;
 };
 
-static void wake(struct ordering *o, uint32_t link) {
+static void make_runnable(struct ordering *o, uint32_t link) {
     for (uint32_t d = o->waiting[link]; d != NOWHERE; d = o->next[d]) {
         o->awaited[d] = NOWHERE;
         o->runnable[o->runnable_count++] = d;
@@ -594,7 +594,7 @@ static void advance_dump(struct ordering *o, uint32_t dump) {
         } else {
             for (uint32_t g = replay->gives_first[node]; g < replay->gives_first[node + 1]; g++)
                 if (--o->missing[replay->gives[g]] == 0)
-                    wake(o, replay->gives[g]);
+                    make_runnable(o, replay->gives[g]);
         }
         o->replay->order[o->ordered++] = event;
     }
