@@ -476,6 +476,23 @@ static void a_send_to_a_posted_receive_is_no_deadlock(void **state) {
     hand_free(&hand);
 }
 
+/* 0 waits for its sends to 1 and to 2; 1 waits for something else from 0; 2 is in its own code. Sends that may be
+ * buffered need not be waited for both: 2 may be all that 0 lacks. From 256 KiB on they are: a deadlock of 0 and 1. */
+static void sends_of_a_quarter_megabyte_wait_for_their_receivers(void **state) {
+    (void)state;
+    for (unsigned large = 0; large < 2; large++) {
+        struct hand hand;
+        hand_make(&hand, 3);
+        hand_call(&hand, 0, BUILDER_WAITALL, 0, PEER_NONE, 2, 6);
+        hand.slots[0]->op = 5;
+        hand_pending(&hand, 0, BUILDER_ISEND, FLAG_SEND, 1, 5, 0)->bytes = (256 << 10) - 1 + large;
+        hand_pending(&hand, 0, BUILDER_ISEND, FLAG_SEND, 2, 6, 0)->bytes = (256 << 10) - 1 + large;
+        hand_call(&hand, 1, BUILDER_RECV, FLAG_RECV, 0, 9, 0);
+        assert_int_equal(hand_judge(&hand, true)->verdict, large ? VERDICT_DEADLOCK : VERDICT_HANG);
+        hand_free(&hand);
+    }
+}
+
 static void waiting_for_oneself(void **state) {
     (void)state;
     struct hand hand;
@@ -748,6 +765,7 @@ int main(void) {
         cmocka_unit_test(a_pending_request_outside_the_list_does_not_count),
         cmocka_unit_test(a_message_under_way_when_all_were_killed),
         cmocka_unit_test(a_send_to_a_posted_receive_is_no_deadlock),
+        cmocka_unit_test(sends_of_a_quarter_megabyte_wait_for_their_receivers),
         cmocka_unit_test(waiting_for_oneself),
         cmocka_unit_test(a_circle_beside_ranks_that_move),
         cmocka_unit_test(waiting_for_ranks_that_move_is_no_hang),

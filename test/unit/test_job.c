@@ -288,6 +288,30 @@ static const struct finding *find(const struct told *told, const char *code) {
     return NULL;
 }
 
+/* Forty collectives on rank 0, the first 40 - `missing` of them on rank 1: of 80 - `missing` records, 80 - 2 `missing`
+ * are matched. */
+static bool is_unmatched_said(uint32_t missing) {
+    struct told told = {0};
+    hand_job_make(&told.hand, 2, (struct dump_plan){0});
+    for (uint32_t seq = 0; seq < 40; seq++)
+        for (unsigned r = 0; r < 2; r++)
+            if (r == 0 || seq < 40 - missing)
+                dump_builder_collective(told.hand.builders[r], 0, BUILDER_ALLREDUCE, 0, seq, 8, 1000 * (seq + 1) + r,
+                                        1000 * (seq + 1) + 500);
+    tell(&told, 2, false);
+    bool said = false;
+    for (size_t i = 0; i < told.findings.count; i++)
+        said |= strcmp(told.findings.items[i].code, "unmatched") == 0;
+    forget(&told);
+    return said;
+}
+
+static void a_tenth_of_the_collectives_unmatched_is_said(void **state) {
+    (void)state;
+    assert_false(is_unmatched_said(7)); /* 9.6 % */
+    assert_true(is_unmatched_said(8));  /* 11 % */
+}
+
 /* Forty collectives of which the ring holds sixteen; rank 1 makes another call in the last. */
 static void make_overwritten(struct told *told, uint32_t windows) {
     hand_job_make(&told->hand, 2, (struct dump_plan){.ring_records = 16, .windows = windows});
@@ -387,6 +411,7 @@ int main(void) {
         cmocka_unit_test(samples_of_the_past_are_told_from_the_end),
         cmocka_unit_test(what_was_judged_on_everything_need_not_say_so),
         cmocka_unit_test(a_disagreement_is_an_error),
+        cmocka_unit_test(a_tenth_of_the_collectives_unmatched_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
