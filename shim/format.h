@@ -31,7 +31,7 @@
 
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             1u
-#define FORMAT_MINOR             0u
+#define FORMAT_MINOR             1u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -44,6 +44,7 @@
 #define FORMAT_UNFINISHED_SUFFIX ".new" /* after .ct, until the header is written */
 #define SECTION_ALIGN            65536u
 #define SECTIONS_MAX             160u
+#define CPU_MASK_WORDS           16u /* dump_header.cpus: up to 1024 processors */
 
 #define BYTES_UNKNOWN UINT64_MAX
 #define COMM_NONE     UINT32_MAX /* `comm` of calls that have no communicator */
@@ -185,6 +186,17 @@ struct dump_header {
     uint32_t section_limit; /* SECTIONS_MAX of the writer */
     uint32_t reserved2;
     struct section sections[SECTIONS_MAX];
+
+    /* since 1.1; zero or empty: not known */
+    char job_id[64];             /* as the batch system, or else the launcher, calls the job */
+    char user[32];               /* who runs it, by name */
+    char working_directory[512]; /* at activation; cut to size */
+    char library_version[128];   /* first line of what MPI_Get_library_version says */
+    char operations[256];        /* COMMTAP_OPS where it leaves functions out, cut to size; empty: it leaves none out */
+    uint64_t cpus[CPU_MASK_WORDS]; /* processors that the process might run on at activation, bit i = processor i */
+    uint64_t unseen_calls;         /* of PMPI_X by others than a Fortran binding, outside of any MPI_X: not recorded */
+    uint32_t unseen_call;          /* id of X in the first of them */
+    uint32_t pauses;               /* how often MPI_Pcontrol(0) stopped recording: what came until 1 is in no total */
 };
 
 enum gpu_timing {

@@ -18,11 +18,26 @@
 #include "shim/mpi/mpi_requests.h"
 #include "shim/record/lanes.h"
 
+#include <string.h>
+
 /* ---- coming up and going down ---------------------------------------------------------------- */
 
 static uint32_t library_generation; /* activation for which the library was asked for its world */
 static bool finalized;
 static bool sessions_only; /* no MPI_Init: the last session's end is the job's */
+
+/* The first line of what the library says of itself; the longest there is are MPICH's 8192 bytes. */
+static void note_library_version(void) {
+    static char text[16384];
+    struct dump_header *header = recorder.header;
+    int length = 0;
+    if (!mpi_library.Get_library_version || mpi_library.Get_library_version(text, &length) != 0 || length < 0 ||
+        length >= (int)sizeof text)
+        return;
+    text[length] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    copy_text(header->library_version, sizeof header->library_version, text);
+}
 
 /* With MPI initialised: who we are, what its handles look like. Trouble here ends recording, not the job. */
 static void begin_library(bool with_world) {
@@ -45,6 +60,7 @@ static void begin_library(bool with_world) {
     if (recorder.multithreaded)
         lanes_expect_threads();
     copy_text(recorder.header->library, sizeof recorder.header->library, resolve_provider_path());
+    note_library_version();
     recorder.header->mpi_family = mpi_abi.family;
     recorder.header->initialised_ticks = ticks();
     __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED | (recorder.multithreaded ? STATE_THREAD_MULTIPLE : 0),
@@ -297,17 +313,36 @@ MPI_HANDLERS(X)
         leave_##kind(&f.call, result);                                                                                 \
     return result;
 
+/* A call of PMPI_X that no MPI_X of ours has seen: the program, or a tool in front of us, has an MPI_X of its own. It
+ * is not recorded, for the tool may make of it what it likes, but counted; what the library calls within is part of it.
+ * Returns the thread whose `outer` is to be reset, or NULL. */
+static __attribute__((noinline)) struct thread *unseen_begin(unsigned index, enum resolved_caller caller,
+                                                             uintptr_t sp) {
+    struct thread *self = current_thread();
+    if (!self || !recorder.ready || caller != CALLER_OTHER || sp < self->outer || recorder.paused)
+        return NULL;
+    if (__atomic_fetch_add(&recorder.header->unseen_calls, 1, __ATOMIC_RELAXED) == 0)
+        recorder.header->unseen_call = rows[index].id;
+    self->outer = sp;
+    return self;
+}
+
 /* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */
 #define CALL(id, name, arity, kind, ...)                                                                               \
     EXPORTED uintptr_t name(P##arity);                                                                                 \
     EXPORTED uintptr_t P##name(P##arity);                                                                              \
     uintptr_t name(P##arity){THROUGH(INDEX_##name, arity, kind, false)} uintptr_t P##name(P##arity) {                  \
-        if (resolve_caller_is_fortran(__builtin_return_address(0))) {                                                  \
+        enum resolved_caller caller = resolve_caller(__builtin_return_address(0));                                     \
+        if (caller == CALLER_FORTRAN) {                                                                                \
             THROUGH(INDEX_##name, arity, kind, true)                                                                   \
         }                                                                                                              \
         uintptr_t a[] = {V##arity};                                                                                    \
         (void)a;                                                                                                       \
-        return resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                                \
+        struct thread *self = unseen_begin(INDEX_##name, caller, (uintptr_t)__builtin_dwarf_cfa());                    \
+        uintptr_t result = resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                    \
+        if (self)                                                                                                      \
+            self->outer = 0;                                                                                           \
+        return result;                                                                                                 \
     }
 #define NCCL(...)
 #include "shim/calls.def"
@@ -336,6 +371,8 @@ static void control(int level) {
     struct thread *self = current_thread();
     if (!self || self->outer)
         return;
+    if (level == 0 && !recorder.paused)
+        recorder.header->pauses++;
     if (level == 0 || level == 1)
         recorder.paused = level == 0;
     else if (level == 2)
@@ -368,7 +405,7 @@ __attribute__((visibility("hidden"), used)) void *choose_pcontrol(uintptr_t leve
 __attribute__((visibility("hidden"), used)) void *choose_profiling_pcontrol(uintptr_t level, uintptr_t a2, uintptr_t a3,
                                                                             const void *caller) {
     (void)a2, (void)a3;
-    if (resolve_caller_is_fortran(caller))
+    if (resolve_caller(caller) == CALLER_FORTRAN)
         control((int)level);
     return pcontrol(profiling_pcontrol_looked_up, "PMPI_Pcontrol", caller);
 }

@@ -101,6 +101,7 @@ struct dump {
     size_t bytes;
     const struct dump_header *header;
     char run_id[65], host[65], boot_id[41], command[513], library[193], launcher[33], trouble[129], writer[33];
+    char job_id[65], user[33], working_directory[513], library_version[129], operations[257], nccl_library[129];
 
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;

@@ -89,6 +89,12 @@ static void copy_texts(struct dump *dump) {
     copy_text(dump->launcher, header->launcher, sizeof header->launcher);
     copy_text(dump->trouble, header->trouble, sizeof header->trouble);
     copy_text(dump->writer, header->writer, sizeof header->writer);
+    copy_text(dump->job_id, header->job_id, sizeof header->job_id);
+    copy_text(dump->user, header->user, sizeof header->user);
+    copy_text(dump->working_directory, header->working_directory, sizeof header->working_directory);
+    copy_text(dump->library_version, header->library_version, sizeof header->library_version);
+    copy_text(dump->operations, header->operations, sizeof header->operations);
+    copy_text(dump->nccl_library, header->nccl_library, sizeof header->nccl_library);
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */

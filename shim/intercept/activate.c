@@ -11,6 +11,7 @@
 #include "shim/record/aggregates.h"
 #include "shim/record/delivery.h"
 #include "shim/record/identity.h"
+#include "shim/record/output_directory.h"
 #include "shim/record/recorder.h"
 #include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
@@ -67,6 +68,9 @@ static void fill_header(void) {
     h->record_bytes = sizeof(struct record);
     h->section_limit = SECTIONS_MAX;
     h->clock_kind = clock_choose();
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        if (!recorder.enabled[i])
+            copy_text(h->operations, sizeof h->operations, recorder.knobs.ops);
     copy_text(h->writer, sizeof h->writer, COMMTAP_VERSION);
 }
 
@@ -93,14 +97,8 @@ static bool open_sections(void) {
     return recorder.definitions.area_count > 0;
 }
 
-static void choose_directory(char *to, size_t size, const char *run_id) {
-    struct text t;
-    text_begin(&t, to, size);
-    text_add(&t, recorder.knobs.dir);
-    if (!*recorder.knobs.dir) {
-        text_add(&t, "commtap-");
-        text_add(&t, run_id);
-    }
+static uint32_t file_mode(void) {
+    return recorder.knobs.mode == KNOBS_MODE_GROUP ? 0640 : 0600;
 }
 
 /* For messages at the beginning and at the end, one at a time: threads may have small stacks. */
@@ -122,28 +120,35 @@ static void say_about(const struct dump_header *identity, const char *text, cons
     say(identity, line);
 }
 
+/* Creates the file, with `records` in its ring or, where only a short one finds room, fewer. */
+static bool create_file(const struct dump_header *identity, char *directory, size_t size, uint32_t *records) {
+    const char *note = NULL, *trouble = "the output directory's name is too long";
+    if (output_directory(directory, size, recorder.knobs.dir, identity))
+        trouble =
+            dumpfile_create(&recorder.file, directory, identity->run_id, file_mode(), bytes_wanted(*records), &note);
+    if (!trouble && recorder.file.place == PLACE_MEMORY && *records > RING_SMALL) {
+        dumpfile_discard(&recorder.file);
+        *records = RING_SMALL;
+        trouble =
+            dumpfile_create(&recorder.file, directory, identity->run_id, file_mode(), bytes_wanted(*records), &note);
+    }
+    if (trouble)
+        say_about(identity, trouble, directory);
+    else if (note)
+        say(identity, note);
+    return !trouble;
+}
+
 static bool open_dump(void) {
     static struct dump_header identity; /* before there is a file to hold it */
-    char directory[1100];
-    const char *note, *trouble;
+    char directory[1100] = "";
     uint32_t records = ring_records();
     memset(&identity, 0, sizeof identity);
-    identity_fill(&identity, recorder.knobs.run_id);
+    identity_fill(&identity, recorder.knobs.run_id, recorder.knobs.argv);
     if (identity.rank <= 0)
         knobs_complain();
-    choose_directory(directory, sizeof directory, identity.run_id);
-    trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
-    if (!trouble && recorder.file.place == PLACE_MEMORY && records > RING_SMALL) { /* a short ring may still fit */
-        dumpfile_discard(&recorder.file);
-        records = RING_SMALL;
-        trouble = dumpfile_create(&recorder.file, directory, identity.run_id, bytes_wanted(records), &note);
-    }
-    if (trouble) {
-        say_about(&identity, trouble, directory);
+    if (!create_file(&identity, directory, sizeof directory, &records))
         return false;
-    }
-    if (note)
-        say(&identity, note);
     recorder.header = recorder.file.header;
     *recorder.header = identity;
     recorder.header->ring_records = records;

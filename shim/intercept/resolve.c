@@ -203,7 +203,7 @@ any_function resolve_call(unsigned index, bool profiling, const void *caller) {
     return found;
 }
 
-/* ---- Fortran bindings ------------------------------------------------------------------------ */
+/* ---- who calls PMPI_X ------------------------------------------------------------------------ */
 
 static bool is_fortran_library(const char *path) {
     return linker_file_begins(path, "libmpi_mpifh\0libmpi_usempi\0libmpichfort\0libmpifort\0libmpichf90\0");
@@ -216,17 +216,30 @@ static bool is_fortran_symbol(const char *name) {
     return strstr(name, "_f08") || name[strlen(name) - 1] == '_';
 }
 
-#define FORTRAN_CACHE 256u
-bool resolve_caller_is_fortran(const void *caller) {
-    /* Call sites repeat: address and verdict in one word (text addresses have the top bit clear). */
-    static uint64_t cache[FORTRAN_CACHE];
-    uint64_t *slot = &cache[hash_mix((uintptr_t)caller) % FORTRAN_CACHE];
-    uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
-    if (seen << 1 == (uint64_t)(uintptr_t)caller << 1 && seen)
-        return seen >> 63;
+/* Open MPI's plugins (mca_), its layers, and libraries that implementations are split into. */
+static bool is_mpi_library(const char *path) {
+    return linker_file_begins(path, "libmpi\0libpmpi\0mca_\0libopen-\0libopal\0libromio\0");
+}
+
+static enum resolved_caller find_caller(const void *caller) {
     Dl_info info;
-    bool fortran = linker_dladdr(caller, &info) && info.dli_fname &&
-                   (is_fortran_library(info.dli_fname) || is_fortran_symbol(info.dli_sname));
-    __atomic_store_n(slot, (uint64_t)(uintptr_t)caller | (uint64_t)fortran << 63, __ATOMIC_RELAXED);
-    return fortran;
+    if (!linker_dladdr(caller, &info) || !info.dli_fname)
+        return CALLER_OTHER;
+    if (is_fortran_library(info.dli_fname) || is_fortran_symbol(info.dli_sname))
+        return CALLER_FORTRAN;
+    return is_mpi_library(info.dli_fname) ? CALLER_LIBRARY : CALLER_OTHER;
+}
+
+#define CALLER_CACHE 256u
+enum { CALLER_SHIFT = 62 };
+enum resolved_caller resolve_caller(const void *caller) {
+    /* Call sites repeat: address and answer in one word (text addresses have the top bits clear). */
+    static uint64_t cache[CALLER_CACHE];
+    uint64_t *slot = &cache[hash_mix((uintptr_t)caller) % CALLER_CACHE];
+    uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
+    if (seen << 2 == (uint64_t)(uintptr_t)caller << 2 && seen)
+        return (enum resolved_caller)(seen >> CALLER_SHIFT);
+    enum resolved_caller found = find_caller(caller);
+    __atomic_store_n(slot, (uint64_t)(uintptr_t)caller | (uint64_t)found << CALLER_SHIFT, __ATOMIC_RELAXED);
+    return found;
 }

@@ -79,7 +79,12 @@ void *resolve_in_pinned(const char *name); /* as the job's own look-up there wou
 /* Path of the library that provides the job's MPI, "" before it is known. */
 const char *resolve_provider_path(void);
 
-/* True when the return address lies in a Fortran binding, which may call PMPI_ functions on the program's behalf. */
-bool resolve_caller_is_fortran(const void *caller);
+/* Who calls PMPI_X, by its return address. */
+enum resolved_caller {
+    CALLER_OTHER,   /* the program or a tool of its own */
+    CALLER_FORTRAN, /* a Fortran binding, on the program's behalf */
+    CALLER_LIBRARY, /* the MPI library itself */
+};
+enum resolved_caller resolve_caller(const void *caller);
 
 #endif

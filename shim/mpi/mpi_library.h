@@ -13,6 +13,7 @@
 #define MPI_LIBRARY_FUNCTIONS(X)                                                                                       \
     X(Initialized, (int *flag))                                                                                        \
     X(Finalized, (int *flag))                                                                                          \
+    X(Get_library_version, (char *text, int *length))                                                                  \
     X(Query_thread, (int *provided))                                                                                   \
     X(Comm_size, (uintptr_t comm, int *size))                                                                          \
     X(Comm_rank, (uintptr_t comm, int *rank))                                                                          \

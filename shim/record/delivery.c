@@ -16,8 +16,9 @@ static void add_reason(struct text *t, int error) {
         int error;
         char words[40]; /* no pointers: a table of them would be relocated in every process */
     } reasons[] = {
-        {ENOSPC, "no space is left"}, {EDQUOT, "over quota"}, {EFBIG, "over the limit on the size of files"},
-        {EROFS, "it is read-only"},   {EIO, "I/O error"},     {ENOENT, "it is gone"},
+        {ENOSPC, "no space is left"}, {EDQUOT, "over quota"},   {EFBIG, "over the limit on the size of files"},
+        {EROFS, "it is read-only"},   {EIO, "I/O error"},       {ENOENT, "it is gone"},
+        {EACCES, "no permission"},    {EPERM, "no permission"}, {EEXIST, "a file of that name is there"},
     };
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
         if (reasons[i].error == error) {
@@ -48,23 +49,25 @@ static bool write_all(int fd, const void *data, uint64_t bytes, uint64_t offset)
 /* ---- files that appear whole or not at all --------------------------------------------------- */
 
 /* The output directory may be missing where there was no room for it before; `path` is only changed meanwhile. */
-static bool make_directory_of(char *path) {
+static bool make_directory_of(char *path, uint32_t mode) {
     char *slash = strrchr(path, '/');
     *slash = '\0';
-    bool made = dumpfile_make_directories(path);
+    bool made = dumpfile_make_directories(path, mode);
     *slash = '/';
     return made;
 }
 
-static bool part_begin(const char *path, char *part, int *fd) {
+static bool part_begin(const char *path, uint32_t mode, char *part, int *fd) {
     static const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
     struct text t;
     text_begin(&t, part, DUMP_PATH_BYTES + sizeof PART_SUFFIX);
     text_add(&t, path);
     text_add(&t, PART_SUFFIX);
     *fd = open(part, flags, 0600);
-    if (*fd < 0 && errno == ENOENT && make_directory_of(part))
+    if (*fd < 0 && errno == ENOENT && make_directory_of(part, mode))
         *fd = open(part, flags, 0600);
+    if (*fd >= 0)
+        dumpfile_give_mode(*fd, mode);
     return *fd >= 0;
 }
 
@@ -110,7 +113,7 @@ static bool write_stub(const struct dumpfile *file) {
     add_line(&t, "path=", file->path);
     add_number(&t, "pid=", file->header->pid);
     add_number(&t, "rank=", file->header->rank);
-    if (!part_begin(file->stub_path, part, &fd))
+    if (!part_begin(file->stub_path, file->mode, part, &fd))
         return false;
     signals_hold(&held);
     bool written = write_all(fd, body, t.length, 0);
@@ -201,7 +204,7 @@ static bool copy_out(const struct dumpfile *file) {
     char part[DUMP_PATH_BYTES + sizeof PART_SUFFIX];
     struct held_signals held;
     int fd;
-    if (!part_begin(file->final_path, part, &fd))
+    if (!part_begin(file->final_path, file->mode, part, &fd))
         return false;
     signals_hold(&held);
     bool copied = copy_dump(file, fd) && (file->place == PLACE_MEMORY || fsync(fd) == 0);

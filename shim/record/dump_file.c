@@ -30,14 +30,37 @@ static bool join_path(char *to, size_t size, const char *directory, const char *
     return t.length + 1 < size;
 }
 
-bool dumpfile_make_directories(char *path) {
+void dumpfile_give_mode(int fd, uint32_t mode) {
+    if (mode != 0600)
+        fchmod(fd, mode);
+}
+
+/* What is made below a directory with the set-group-id bit has it, too, and keeps it. */
+static void open_to_group(const char *path) {
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0 && os_fstat(fd, &status))
+        fchmod(fd, 0750 | (status.st_mode & S_ISGID));
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool make_directory(const char *path, uint32_t mode) {
+    if (mkdir(path, 0700) != 0)
+        return errno == EEXIST;
+    if (mode != 0600)
+        open_to_group(path);
+    return true;
+}
+
+bool dumpfile_make_directories(char *path, uint32_t mode) {
     for (char *slash = path + 1; *slash; slash++)
         if (*slash == '/') {
             *slash = '\0';
-            mkdir(path, 0777);
+            make_directory(path, mode);
             *slash = '/';
         }
-    return mkdir(path, 0777) == 0 || errno == EEXIST;
+    return make_directory(path, mode);
 }
 
 int dumpfile_open(const struct dumpfile *file) {
@@ -76,6 +99,7 @@ static bool create_in(struct dumpfile *file, const char *directory, const char *
     int fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return false;
+    dumpfile_give_mode(fd, file->mode);
     bool begun = begin_file(file, fd, bytes);
     close(fd);
     if (!begun)
@@ -113,8 +137,8 @@ static bool absolute(char *to, size_t size, const char *directory) {
 }
 
 /* Makes the directory. One that only finds no room now may be made at exit: until then it counts as full. */
-static const char *prepare(char *output, bool *full) {
-    if (!dumpfile_make_directories(output)) {
+static const char *prepare(char *output, uint32_t mode, bool *full) {
+    if (!dumpfile_make_directories(output, mode)) {
         *full = errno == ENOSPC || errno == EDQUOT;
         return *full ? NULL : "the output directory cannot be created";
     }
@@ -132,18 +156,19 @@ static const char *choose_place(struct dumpfile *file, const char *output, bool 
     return keep_in_memory(file) ? NULL : "no memory for the dump";
 }
 
-const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint64_t bytes,
-                            const char **note) {
+const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint32_t mode,
+                            uint64_t bytes, const char **note) {
     char output[1152];
     uint64_t unique;
     bool full;
     *note = NULL;
     memset(file, 0, sizeof *file);
+    file->mode = mode;
     if (getrandom(&unique, sizeof unique, GRND_NONBLOCK) != (ssize_t)sizeof unique)
         unique = hash_combine(os_realtime_ns(), (uint64_t)getpid() << 32 ^ (uint64_t)os_thread_id());
     if (!absolute(output, sizeof output, directory))
         return "the output directory cannot be created";
-    const char *trouble = prepare(output, &full);
+    const char *trouble = prepare(output, mode, &full);
     if (trouble)
         return trouble;
     if (!join_path(file->final_path, sizeof file->final_path, output, run_id, unique, FORMAT_FILE_SUFFIX) ||

@@ -18,6 +18,7 @@
 
 struct dumpfile {
     enum dump_place place;
+    uint32_t mode; /* of its files: 0600, or 0640 */
     struct dump_header *header;
     uint64_t end;           /* where the next section goes; atomic */
     uint32_t section_count; /* atomic */
@@ -33,11 +34,12 @@ struct dumpfile {
                                      its entry in the header is filled but for `kind`. Atomic. */
 };
 
-/* Creates the file for this run in `directory` (created when missing), or stages it, or falls back to memory. `bytes`
- * is what activation will ask for, so that a full disk shows now. Returns NULL, or why there can be no dump at all
- * (a text for one line on stderr). A fallback that the user should know of is told through `note` (or NULL). */
-const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint64_t bytes,
-                            const char **note);
+/* Creates the file for this run in `directory` (created when missing), or stages it, or falls back to memory. `mode`:
+ * 0600, or 0640 by which the group may read, whatever the job's umask; directories get 0700 or 0750. `bytes` is what
+ * activation will ask for, so that a full disk shows now. Returns NULL, or why there can be no dump at all (a text for
+ * one line on stderr). A fallback that the user should know of is told through `note` (or NULL). */
+const char *dumpfile_create(struct dumpfile *file, const char *directory, const char *run_id, uint32_t mode,
+                            uint64_t bytes, const char **note);
 
 /* Takes a file back that was created and is not used. */
 void dumpfile_discard(struct dumpfile *file);
@@ -54,8 +56,12 @@ void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t i
 /* Opens the mapped file for writing. -1 where its path leads to another one, or to none. */
 int dumpfile_open(const struct dumpfile *file);
 
-/* Makes a directory and those above it. True when it is there; else errno says why. `path` is changed meanwhile. */
-bool dumpfile_make_directories(char *path);
+/* Makes a directory and those above it, to be read by those who may read files of `mode`. True when it is there; else
+ * errno says why. `path` is changed meanwhile. */
+bool dumpfile_make_directories(char *path, uint32_t mode);
+
+/* Lets the group read an open file of ours where `mode` says so: the job's umask may have kept it from that. */
+void dumpfile_give_mode(int fd, uint32_t mode);
 
 /* Bytes of a section in the file. */
 static inline uint64_t section_bytes(uint64_t count, uint64_t item_bytes) {

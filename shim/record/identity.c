@@ -4,11 +4,13 @@
  */
 #include "shim/record/identity.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "shim/base/directory_pattern.h"
 #include "shim/base/os.h"
 
 /* The first launcher whose rank variable is set (and whose condition, if any, is) is taken: torchrun may run below
@@ -169,13 +171,32 @@ static void set_run_id(char *to, size_t size, const char *knob, uint64_t job) {
             *c = '_';
 }
 
-static void read_command(char *to, size_t size) {
+/* Words end with zeros: without what follows the first one it is the program's name. */
+static void read_command(char *to, size_t size, bool arguments) {
     ssize_t n = read_small_file("/proc/self/cmdline", to, size);
-    for (ssize_t i = 0; i + 1 < n; i++)
+    for (ssize_t i = 0; arguments && i + 1 < n; i++)
         if (to[i] == '\0')
             to[i] = ' ';
     if (n < 0)
         to[0] = '\0';
+    size_t length = strlen(to);
+    memset(to + length, 0, size - length);
+}
+
+static void read_owner(struct dump_header *header) {
+    const char *job = directory_job_id(), *user = directory_user();
+    copy_text(header->job_id, sizeof header->job_id, job ? job : "");
+    copy_text(header->user, sizeof header->user, user ? user : "");
+    if (!getcwd(header->working_directory, sizeof header->working_directory))
+        header->working_directory[0] = '\0';
+}
+
+/* Of the main thread: the launcher's choice, unless the program has made another one. */
+static void read_cpus(struct dump_header *header) {
+    cpu_set_t set;
+    _Static_assert(sizeof set == sizeof header->cpus, "1024 processors");
+    if (sched_getaffinity(header->pid, sizeof set, &set) == 0)
+        memcpy(header->cpus, &set, sizeof set);
 }
 
 static uint64_t start_realtime_ns(void) {
@@ -207,11 +228,13 @@ static void read_host(struct dump_header *header) {
             header->time_namespace = header->time_namespace * 10 + (uint64_t)(link[i] - '0');
 }
 
-void identity_fill(struct dump_header *header, const char *run_id_knob) {
+void identity_fill(struct dump_header *header, const char *run_id_knob, bool arguments) {
     const struct launcher *launcher = find_launcher();
     read_host(header);
-    read_command(header->command, sizeof header->command);
+    read_command(header->command, sizeof header->command, arguments);
+    read_owner(header);
     header->pid = getpid();
+    read_cpus(header);
     header->parent_pid = getppid();
     header->process_start_realtime_ns = start_realtime_ns();
     header->rank = launcher ? environment_number(launcher->rank, RANK_UNKNOWN) : RANK_UNKNOWN;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "shim/base/directory_pattern.h"
 #include "shim/base/edit_distance.h"
 #include "shim/base/os.h"
 #include "shim/call.h"
@@ -202,7 +203,10 @@ static const char *doubt_ops(const char *text) {
             return "a pattern matches no function that is intercepted: ";
         p = *end ? end + 1 : end;
     }
-    return NULL;
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        if (knobs_match(text, commtap_calls[i].name))
+            return NULL;
+    return "it leaves no function to record: ";
 }
 
 static bool is_rank_list(const char *text) {
@@ -236,6 +240,28 @@ static const char *doubt_ring(const char *text) {
     return "no power of two from 16 to 16M, the next one is used: ";
 }
 
+static const char *doubt_dir(const char *text) {
+    return directory_pattern_mistake(text)
+               ? "a % that stands for nothing, none of %j %u %h %p %r %%: ./commtap-<run id> is used: "
+               : NULL;
+}
+
+static const char *doubt_run_id(const char *text) {
+    static const char kept[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    size_t length = strlen(text);
+    if (length >= sizeof((struct dump_header *)NULL)->run_id)
+        return "longer than 63 characters, the rest is cut off: ";
+    return text[0] != '.' && strspn(text, kept) == length
+               ? NULL
+               : "a run's name is made of letters, digits, _ - and no leading dot, others become _: ";
+}
+
+static const char *doubt_mode(const char *text) {
+    uint64_t mode = 0;
+    parse_NUMBER(text, &mode);
+    return mode == KNOBS_MODE_OWNER || mode == KNOBS_MODE_GROUP ? NULL : "neither 0600 nor 0640, 0600 is used: ";
+}
+
 static const char *doubt_stack_depth(const char *text) {
     uint64_t frames = 0;
     parse_NUMBER(text, &frames);
@@ -255,7 +281,10 @@ static const char *doubtful(const char *entry, size_t length) {
     static const struct {
         char name[24];
         const char *(*doubt)(const char *text);
-    } doubts[] = {{"COMMTAP_OPS", doubt_ops},
+    } doubts[] = {{"COMMTAP_DIR", doubt_dir},
+                  {"COMMTAP_MODE", doubt_mode},
+                  {"COMMTAP_RUN_ID", doubt_run_id},
+                  {"COMMTAP_OPS", doubt_ops},
                   {"COMMTAP_VERBOSE", doubt_verbose},
                   {"COMMTAP_RING", doubt_ring},
                   {"COMMTAP_STACK_DEPTH", doubt_stack_depth},

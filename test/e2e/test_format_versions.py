@@ -17,7 +17,8 @@ CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
-HEADER_END = 6728
+HEADER_END = 6728  # of 1.0
+HEADER_BYTES_KNOWN = 7864  # of this version
 SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
 ALIGN = 65536
 KINDS_OF_ONE_LENGTH = {6, 7, 9}  # definitions, sampled windows, rings: their items never change within a major version
@@ -38,9 +39,9 @@ def sections_of(dump):
 def with_longer_items(dump, minor, more):
     """The dump as a later minor version might write it: `more` bytes that nobody knows behind the header and every
     item, and a section of an unknown kind."""
-    header = bytearray(dump[:HEADER_END]) + b"\xee" * more
+    header = bytearray(dump[:HEADER_BYTES_KNOWN]) + b"\xee" * more
     struct.pack_into("<I", header, VERSION, 1 | minor << 16)
-    struct.pack_into("<I", header, HEADER_BYTES, HEADER_END + more)
+    struct.pack_into("<I", header, HEADER_BYTES, HEADER_BYTES_KNOWN + more)
     body = bytearray()
     used = 0
     for i, (kind, index, offset, size, count, item) in enumerate(sections_of(dump)):

@@ -41,8 +41,8 @@ static int make_place(void **state) {
     if (!mkdtemp(place.directory))
         return -1;
     snprintf(place.output, sizeof place.output, "%s/output", place.directory);
-    if (mkdir(place.output, 0700) != 0 || dumpfile_create(&place.file, place.directory, "unit", START_BYTES, &note) ||
-        note)
+    if (mkdir(place.output, 0700) != 0 ||
+        dumpfile_create(&place.file, place.directory, "unit", 0600, START_BYTES, &note) || note)
         return -1;
     text_begin(&place.why, place.line, sizeof place.line);
     memcpy(place.file.header->magic, FORMAT_MAGIC, sizeof place.file.header->magic);

@@ -372,11 +372,11 @@ static void test_launchers_name_ranks_and_worlds(void **state) {
     setenv("OMPI_COMM_WORLD_RANK", "3", 1);
     setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
     setenv("PMIX_NAMESPACE", "one", 1);
-    identity_fill(&a, "");
+    identity_fill(&a, "", true);
     setenv("OMPI_COMM_WORLD_RANK", "4", 1);
-    identity_fill(&b, "");
+    identity_fill(&b, "", true);
     setenv("PMIX_NAMESPACE", "two", 1);
-    identity_fill(&c, "");
+    identity_fill(&c, "", true);
     assert_int_equal(a.rank, 3);
     assert_int_equal(a.world_size, 8);
     assert_int_equal(b.rank, 4);
@@ -387,7 +387,7 @@ static void test_launchers_name_ranks_and_worlds(void **state) {
     setenv("TORCHELASTIC_RUN_ID", "t", 1);
     setenv("TORCHELASTIC_RESTART_COUNT", "2", 1);
     setenv("RANK", "17", 1);
-    identity_fill(&c, "");
+    identity_fill(&c, "", true);
     assert_int_equal(c.rank, 17);
     assert_int_equal(c.generation, 2);
     assert_string_equal(c.launcher, "torchrun");
