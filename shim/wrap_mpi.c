@@ -315,16 +315,18 @@ MPI_HANDLERS(X)
 
 /* A call of PMPI_X that no MPI_X of ours has seen: the program, or a tool in front of us, has an MPI_X of its own. It
  * is not recorded, for the tool may make of it what it likes, but counted; what the library calls within is part of it.
- * Returns the thread whose `outer` is to be reset, or NULL. */
-static __attribute__((noinline)) struct thread *unseen_begin(unsigned index, enum resolved_caller caller,
-                                                             uintptr_t sp) {
+ * `owner`, in the wrapper's frame, is set to the thread whose call it is then. */
+static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved_caller caller, uintptr_t sp,
+                                                   struct thread **owner) {
     struct thread *self = current_thread();
-    if (!self || !recorder.ready || caller != CALLER_OTHER || sp < self->outer || recorder.paused)
-        return NULL;
+    if (!self || !recorder.ready || caller != CALLER_OTHER || recorder.paused ||
+        (sp < self->outer && thread_is_within_call(self, sp)))
+        return;
     if (__atomic_fetch_add(&recorder.header->unseen_calls, 1, __ATOMIC_RELAXED) == 0)
         recorder.header->unseen_call = rows[index].id;
+    *owner = self;
     self->outer = sp;
-    return self;
+    self->outer_owner = owner;
 }
 
 /* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */
@@ -338,10 +340,11 @@ static __attribute__((noinline)) struct thread *unseen_begin(unsigned index, enu
         }                                                                                                              \
         uintptr_t a[] = {V##arity};                                                                                    \
         (void)a;                                                                                                       \
-        struct thread *self = unseen_begin(INDEX_##name, caller, (uintptr_t)__builtin_dwarf_cfa());                    \
+        struct thread *owner = NULL;                                                                                   \
+        unseen_begin(INDEX_##name, caller, (uintptr_t)__builtin_dwarf_cfa(), &owner);                                  \
         uintptr_t result = resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                    \
-        if (self)                                                                                                      \
-            self->outer = 0;                                                                                           \
+        if (owner)                                                                                                     \
+            owner->outer = 0;                                                                                          \
         return result;                                                                                                 \
     }
 #define NCCL(...)

@@ -85,7 +85,7 @@ static void wrong_headers_are_fatal_and_say_where(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct dump_builder *builder = new_builder((struct dump_plan){.world_size = 1});
-        ((uint8_t *)dump_builder_header(builder))[cases[i].offset] ^= 0x55;
+        memset((uint8_t *)dump_builder_header(builder) + cases[i].offset, 0, sizeof(uint32_t));
         struct dump *dump = open_builder(builder);
         assert_fatal(dump, cases[i].offset, cases[i].says);
         dump_close(dump);

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Where dumps go, who may read them, and what they tell of whose job it was: COMMTAP_DIR with %, COMMTAP_MODE,
+# COMMTAP_ARGV, job, user, date, directory, library.
+# Must not live here: staging and collection (test_staging.py, test_collect.py), `commtap run` (test_run.py).
+import os
+import socket
+import stat
+
+import pytest
+
+import jobs
+
+
+def ending(mpi, where, ranks=2, knobs=None, environment=None):
+    return jobs.run(mpi, ranks, [jobs.program(mpi, "ending"), "proper"], where, knobs=knobs, environment=environment)
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# ---- COMMTAP_DIR with % -------------------------------------------------------------------------------------------------
+
+
+def test_job_user_host_and_rank_are_parts_of_the_directory(mpi, tmp_path):
+    ending(mpi, tmp_path / "%j" / "%u" / "%h-%r", environment={"SLURM_JOB_ID": "4711", "USER": "ada"})
+    below = tmp_path / "4711" / "ada"
+    host = socket.gethostname()
+    assert sorted(path.name for path in below.iterdir()) == [f"{host}-0", f"{host}-1"]
+    assert all(len(jobs.dumps(path)) == 1 for path in below.iterdir())
+
+
+def test_each_process_may_have_a_directory(mpi, tmp_path):
+    ending(mpi, tmp_path / "of-%p")
+    made = list(tmp_path.glob("of-*"))
+    assert len(made) == 2 and all(path.name.removeprefix("of-").isdigit() for path in made)
+    pids = {row["pid"] for path in made for row in jobs.document("check", path)["dumps"]}
+    assert {f"of-{pid}" for pid in pids} == {path.name for path in made}
+
+
+def test_what_is_not_known_is_x_and_two_percent_signs_are_one(mpi, tmp_path):
+    unknown = {name: "" for name in ("USER", "LOGNAME", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")}
+    ending(mpi, tmp_path / "%j-%u-100%%", environment=unknown)
+    assert [path.name for path in tmp_path.iterdir()] == ["x-x-100%"]
+
+
+def test_what_the_environment_says_cannot_lead_elsewhere(mpi, tmp_path):
+    ending(mpi, tmp_path / "in" / "%u", environment={"USER": "../../etc", "SLURM_JOB_ID": "1"})
+    assert [path.name for path in (tmp_path / "in").iterdir()] == ["_._.._etc"]
+
+
+def test_another_percent_sign_is_said_once_and_the_default_directory_is_used(mpi, tmp_path):
+    line = jobs.job_line(mpi, 3, [jobs.program(mpi, "ending"), "proper"], tmp_path / "%q")
+    process = jobs.start(line, cwd=tmp_path)
+    _, errors = process.communicate(timeout=60)
+    said = [text for text in errors.splitlines() if text.startswith("commtap")]
+    assert process.returncode == 0 and len(said) == 1, errors
+    assert "stands for nothing" in said[0] and "%q" in said[0] and "./commtap-" in said[0]
+    made, = tmp_path.iterdir()
+    assert made.name.startswith("commtap-") and len(jobs.dumps(made)) == 3
+
+
+# ---- who may read them ---------------------------------------------------------------------------------------------------
+
+
+def test_directories_and_files_are_the_users_alone(mpi, tmp_path):
+    ending(mpi, tmp_path / "a" / "b")
+    assert [mode(tmp_path / "a"), mode(tmp_path / "a" / "b")] == [0o700, 0o700]
+    assert {mode(path) for path in (tmp_path / "a" / "b").iterdir()} == {0o600}
+
+
+def test_the_group_may_read_them_whatever_the_umask(mpi, tmp_path):
+    line = jobs.job_line(mpi, 2, [jobs.program(mpi, "ending"), "proper"], tmp_path / "a" / "b",
+                         knobs={"COMMTAP_MODE": "0640"})
+    process = jobs.start(["sh", "-c", 'umask 077; exec "$@"', "sh", *line])
+    assert process.wait(60) == 0
+    assert [mode(tmp_path / "a"), mode(tmp_path / "a" / "b")] == [0o750, 0o750]
+    assert {mode(path) for path in (tmp_path / "a" / "b").iterdir()} == {0o640}
+
+
+def test_a_directory_keeps_the_groups_bit(mpi, tmp_path):
+    """Below a directory with the set-group-id bit files belong to the project's group: that is what they are opened for."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project").chmod(0o2750)
+    ending(mpi, tmp_path / "project" / "dumps", knobs={"COMMTAP_MODE": "0640"})
+    assert mode(tmp_path / "project" / "dumps") == 0o2750
+
+
+def test_a_directory_that_was_there_is_left_as_it_is(mpi, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine").chmod(0o711)
+    ending(mpi, tmp_path / "mine", knobs={"COMMTAP_MODE": "0640"})
+    assert mode(tmp_path / "mine") == 0o711
+
+
+# ---- whose job it was ------------------------------------------------------------------------------------------------------
+
+
+def test_arguments_may_be_left_out(mpi, tmp_path):
+    command = [jobs.program(mpi, "train"), "--steps", "12"]
+    for value, shown in (("off", command[0]), ("on", " ".join(command))):
+        jobs.run(mpi, 2, command, tmp_path / value, knobs={"COMMTAP_ARGV": value})
+        assert jobs.report(tmp_path / value)["job"]["command"] == shown
+        for dump in jobs.dumps(tmp_path / value):
+            assert (b"--steps" in dump.read_bytes()) == (value == "on")
