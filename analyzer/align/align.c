@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Grouping dumps by host clock, first guesses from CLOCK_REALTIME, then what the records prove.
+ * Grouping dumps by host and by clock domain, first guesses from CLOCK_REALTIME, then what the records prove.
  * Must not live here: how maps are found (estimate.c), matching for analysis.
  */
 #include "analyzer/align/align.h"
@@ -12,29 +12,53 @@
 #include "analyzer/align/observations.h"
 #include "analyzer/base/statistics.h"
 
+/* Where no boot id could be read the name has to do. */
+static bool same_host(const struct dump *a, const struct dump *b) {
+    return strcmp(a->boot_id, b->boot_id) == 0 && (a->boot_id[0] || strcmp(a->host, b->host) == 0);
+}
+
 static bool same_clock(const struct dump *a, const struct dump *b) {
-    return strcmp(a->boot_id, b->boot_id) == 0 && a->header->time_namespace == b->header->time_namespace;
+    return same_host(a, b) && a->header->time_namespace == b->header->time_namespace;
 }
 
 static bool group_hosts(struct common_clock *clock) {
     clock->hosts = calloc(clock->dump_count, sizeof *clock->hosts);
     clock->host_of = calloc(clock->dump_count, sizeof *clock->host_of);
-    clock->reading_error = calloc(clock->dump_count, sizeof *clock->reading_error);
-    clock->device_error = calloc(clock->dump_count, sizeof *clock->device_error);
-    if (!clock->hosts || !clock->host_of || !clock->reading_error || !clock->device_error)
+    if (!clock->hosts || !clock->host_of)
         return false;
     for (size_t i = 0; i < clock->dump_count; i++) {
         const struct dump *dump = clock->dumps[i];
         size_t host = clock->host_count; /* neighbours in rank order are mostly on one host: look there first */
-        while (host > 0 && !same_clock(dump, clock->dumps[clock->hosts[host - 1].first_dump]))
+        while (host > 0 && !same_host(dump, clock->dumps[clock->hosts[host - 1].first_dump]))
             host--;
         if (host == 0) {
             host = ++clock->host_count;
-            clock->hosts[host - 1] =
-                (struct clock_host){.name = dump->host, .first_dump = i, .first_ns = NS_MOST, .last_ns = -NS_MOST};
+            clock->hosts[host - 1] = (struct clock_host){.name = dump->host, .first_dump = i};
         }
-        clock->hosts[host - 1].dump_count++;
         clock->host_of[i] = (uint32_t)(host - 1);
+    }
+    return true;
+}
+
+static bool group_domains(struct common_clock *clock) {
+    clock->domains = calloc(clock->dump_count, sizeof *clock->domains);
+    clock->domain_of = calloc(clock->dump_count, sizeof *clock->domain_of);
+    clock->reading_error = calloc(clock->dump_count, sizeof *clock->reading_error);
+    clock->device_error = calloc(clock->dump_count, sizeof *clock->device_error);
+    if (!clock->domains || !clock->domain_of || !clock->reading_error || !clock->device_error)
+        return false;
+    for (size_t i = 0; i < clock->dump_count; i++) {
+        const struct dump *dump = clock->dumps[i];
+        size_t domain = clock->domain_count; /* neighbours in rank order are mostly in one domain: look there first */
+        while (domain > 0 && !same_clock(dump, clock->dumps[clock->domains[domain - 1].first_dump]))
+            domain--;
+        if (domain == 0) {
+            domain = ++clock->domain_count;
+            clock->domains[domain - 1] =
+                (struct clock_domain){.first_dump = i, .first_ns = NS_MOST, .last_ns = -NS_MOST};
+        }
+        clock->domains[domain - 1].dump_count++;
+        clock->domain_of[i] = (uint32_t)(domain - 1);
     }
     return true;
 }
@@ -64,21 +88,21 @@ static int64_t device_error(const struct dump *dump) {
 
 static void bound_by_anchors(struct common_clock *clock) {
     for (size_t i = 0; i < clock->dump_count; i++) {
-        struct clock_host *host = &clock->hosts[clock->host_of[i]];
+        struct clock_domain *domain = &clock->domains[clock->domain_of[i]];
         const struct dump *dump = clock->dumps[i];
         clock->reading_error[i] = anchor_error(dump);
         clock->device_error[i] = device_error(dump);
         int64_t first = dump_monotonic_ns(dump, dump->header->activated_ticks), last = first;
         if (dump->anchor_count > 0)
             last = dump_monotonic_ns(dump, dump->anchors[dump->anchor_count - 1].ticks);
-        host->first_ns = first < host->first_ns ? first : host->first_ns;
-        host->last_ns = last > host->last_ns ? last : host->last_ns;
-        if (clock->reading_error[i] > host->error_ns)
-            host->error_ns = clock->reading_error[i];
+        domain->first_ns = first < domain->first_ns ? first : domain->first_ns;
+        domain->last_ns = last > domain->last_ns ? last : domain->last_ns;
+        if (clock->reading_error[i] > domain->error_ns)
+            domain->error_ns = clock->reading_error[i];
     }
 }
 
-/* CLOCK_REALTIME minus CLOCK_MONOTONIC of a host: the median over the anchors of its first dump. */
+/* CLOCK_REALTIME minus CLOCK_MONOTONIC of a domain: the median over the anchors of its first dump. */
 static int64_t realtime_offset(const struct dump *dump) {
     int64_t offsets[64];
     size_t count = dump->anchor_count < 64 ? dump->anchor_count : 64;
@@ -93,20 +117,20 @@ static int64_t realtime_offset(const struct dump *dump) {
 
 static bool estimate_offsets(struct common_clock *clock) {
     int64_t reference_realtime = realtime_offset(clock->dumps[0]);
-    for (size_t h = 1; h < clock->host_count; h++)
-        clock->hosts[h].offset_ns = realtime_offset(clock->dumps[clock->hosts[h].first_dump]) - reference_realtime;
+    for (size_t h = 1; h < clock->domain_count; h++)
+        clock->domains[h].offset_ns = realtime_offset(clock->dumps[clock->domains[h].first_dump]) - reference_realtime;
     struct observations observations;
-    bool done =
-        observations_collect(&observations, clock) && clock_estimate(clock->hosts, clock->host_count, &observations);
+    bool done = observations_collect(&observations, clock) &&
+                clock_estimate(clock->domains, clock->domain_count, &observations);
     observations_free(&observations);
     return done;
 }
 
 bool common_clock_build(struct common_clock *clock, struct dump *const *dumps, size_t count) {
     *clock = (struct common_clock){.dumps = dumps, .dump_count = count};
-    if (group_hosts(clock)) {
+    if (group_hosts(clock) && group_domains(clock)) {
         bound_by_anchors(clock);
-        if (clock->host_count == 1 || estimate_offsets(clock))
+        if (clock->domain_count == 1 || estimate_offsets(clock))
             return true;
     }
     common_clock_free(clock);

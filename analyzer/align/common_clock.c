@@ -6,11 +6,11 @@
 
 #include "analyzer/base/statistics.h"
 
-int64_t clock_host_common(const struct clock_host *host, int64_t monotonic_ns) {
-    const struct clock_knot *knots = host->knots;
-    if (host->knot_count < 2)
-        return add_ns(monotonic_ns, host->offset_ns);
-    size_t low = 1, high = host->knot_count - 1; /* the end of the stretch it lies in */
+int64_t clock_domain_common(const struct clock_domain *domain, int64_t monotonic_ns) {
+    const struct clock_knot *knots = domain->knots;
+    if (domain->knot_count < 2)
+        return add_ns(monotonic_ns, domain->offset_ns);
+    size_t low = 1, high = domain->knot_count - 1; /* the end of the stretch it lies in */
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (monotonic_ns > knots[middle].at_ns)
@@ -25,8 +25,10 @@ int64_t clock_host_common(const struct clock_host *host, int64_t monotonic_ns) {
 }
 
 void common_clock_free(struct common_clock *clock) {
-    for (size_t h = 0; h < clock->host_count; h++)
-        free(clock->hosts[h].knots);
+    for (size_t h = 0; h < clock->domain_count; h++)
+        free(clock->domains[h].knots);
+    free(clock->domains);
+    free(clock->domain_of);
     free(clock->hosts);
     free(clock->host_of);
     free(clock->reading_error);
@@ -41,16 +43,17 @@ static int64_t add_errors(int64_t a, int64_t b) {
 }
 
 int64_t common_clock_error(const struct common_clock *clock, size_t dump_a, size_t dump_b) {
-    const struct clock_host *a = &clock->hosts[clock->host_of[dump_a]], *b = &clock->hosts[clock->host_of[dump_b]];
+    const struct clock_domain *a = &clock->domains[clock->domain_of[dump_a]],
+                              *b = &clock->domains[clock->domain_of[dump_b]];
     if (a == b) /* the offset cancels out: what is left is reading two clocks */
         return clock->reading_error[dump_a] + clock->reading_error[dump_b];
     return add_errors(a->error_ns, b->error_ns);
 }
 
 int64_t common_clock_worst_error(const struct common_clock *clock) {
-    int64_t first = 0, second = 0; /* the two largest errors of hosts */
-    for (size_t h = 0; h < clock->host_count; h++) {
-        int64_t error = clock->hosts[h].error_ns;
+    int64_t first = 0, second = 0; /* the two largest errors of domains */
+    for (size_t h = 0; h < clock->domain_count; h++) {
+        int64_t error = clock->domains[h].error_ns;
         if (error > first) {
             second = first;
             first = error;
@@ -58,5 +61,5 @@ int64_t common_clock_worst_error(const struct common_clock *clock) {
             second = error;
         }
     }
-    return clock->host_count > 1 ? add_errors(first, second) : 2 * first;
+    return clock->domain_count > 1 ? add_errors(first, second) : 2 * first;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One clock for all hosts, with an error bound.
- * Lives here: which dumps share a clock, the offset of every host and how far it can be wrong, times on that clock.
- * Must not live here: how the offsets are found (align.h), one process's clock (load/), what the times mean.
+ * One clock for all hosts, with an error bound; and which ranks share a host.
+ * Lives here: which dumps share a host or a clock, the offset of every domain and how far it can be wrong, times on
+ * that clock. Must not live here: how the offsets are found (align.h), one process's clock (load/), what the times
+ * mean.
  *
- * Common time is CLOCK_MONOTONIC of the first host in nanoseconds. Dumps with equal boot id and time namespace share
- * a clock exactly. Other hosts get a line each, or several where their clock wanders (estimate.h), from the operations
- * they share; a host that shares none keeps the offset of its CLOCK_REALTIME and an unknown error.
+ * A host is one running kernel, told by its boot id: containers with names of their own share it. A clock domain is
+ * what shares a clock exactly, a boot id and a time namespace.
+ * Common time is CLOCK_MONOTONIC of the first clock domain in nanoseconds. Other domains get a line each, or several
+ * where their clock wanders (estimate.h), from the operations they share; a domain that shares none keeps the offset of
+ * its CLOCK_REALTIME and an unknown error.
  */
 #ifndef COMMTAP_ALIGN_COMMON_CLOCK_H
 #define COMMTAP_ALIGN_COMMON_CLOCK_H
@@ -18,19 +21,18 @@
 #include "analyzer/base/ns.h"
 #include "analyzer/load/dump.h"
 
-/* Error of a host whose offset rests on CLOCK_REALTIME alone: nothing in the traces bounds it. */
+/* Error of a domain whose offset rests on CLOCK_REALTIME alone: nothing in the traces bounds it. */
 #define CLOCK_ERROR_UNKNOWN INT64_MAX
 
 struct clock_knot {
-    int64_t at_ns; /* host's CLOCK_MONOTONIC */
+    int64_t at_ns; /* domain's CLOCK_MONOTONIC */
     int64_t offset_ns;
 };
 
-struct clock_host {
-    const char *name;  /* of the first dump; points into the dump */
+struct clock_domain {
     int64_t offset_ns; /* common = monotonic + offset, in the middle of the run */
     int64_t error_ns;  /* bound of |common - true|, CLOCK_ERROR_UNKNOWN where there is none */
-    uint64_t samples;  /* exits that the offset rests on; 0 for the first host */
+    uint64_t samples;  /* exits that the offset rests on; 0 for the first domain */
     size_t first_dump, dump_count;
     int64_t first_ns, last_ns; /* that its dumps were seen alive, its own CLOCK_MONOTONIC */
 
@@ -43,11 +45,19 @@ struct clock_host {
     uint32_t contradictions; /* stretches in which no line fits, however short: a false match, or a clock set anew */
 };
 
+struct clock_host {
+    const char *name; /* by which its first rank knows it; points into the dump */
+    size_t first_dump;
+};
+
 struct common_clock {
     struct dump *const *dumps; /* not owned */
     size_t dump_count;
+    struct clock_domain *domains; /* in order of their first dump */
+    size_t domain_count;
     struct clock_host *hosts; /* in order of their first dump */
     size_t host_count;
+    uint32_t *domain_of;    /* per dump */
     uint32_t *host_of;      /* per dump */
     int64_t *reading_error; /* per dump: how far one reading of its clock can be off */
     int64_t *device_error;  /* per dump: how far one of its GPUs' clocks can be off beside that; 0 without GPUs */
@@ -55,19 +65,20 @@ struct common_clock {
 
 void common_clock_free(struct common_clock *clock);
 
-/* A host's CLOCK_MONOTONIC ns -> common ns, within +-NS_MOST. Monotone. */
-int64_t clock_host_common(const struct clock_host *host, int64_t monotonic_ns);
+/* A domain's CLOCK_MONOTONIC ns -> common ns, within +-NS_MOST. Monotone. */
+int64_t clock_domain_common(const struct clock_domain *domain, int64_t monotonic_ns);
 
 /* Raw ticks of a dump -> common nanoseconds, within +-NS_MOST. Monotone in `ticks` for one dump. */
 static inline int64_t to_common(const struct common_clock *clock, size_t dump, uint64_t ticks) {
-    const struct clock_host *host = &clock->hosts[clock->host_of[dump]];
+    const struct clock_domain *domain = &clock->domains[clock->domain_of[dump]];
     int64_t monotonic = dump_monotonic_ns(clock->dumps[dump], ticks);
-    return host->knots ? clock_host_common(host, monotonic) : add_ns(monotonic, host->offset_ns);
+    return domain->knots ? clock_domain_common(domain, monotonic) : add_ns(monotonic, domain->offset_ns);
 }
 
 /* The same for a device record's nanoseconds. */
 static inline int64_t device_to_common(const struct common_clock *clock, size_t dump, uint64_t device_ns) {
-    return clock_host_common(&clock->hosts[clock->host_of[dump]], device_ns < NS_MOST ? (int64_t)device_ns : NS_MOST);
+    return clock_domain_common(&clock->domains[clock->domain_of[dump]],
+                               device_ns < NS_MOST ? (int64_t)device_ns : NS_MOST);
 }
 
 /* A record's two times on the common clock, whichever clock they were taken by. */

@@ -2,7 +2,7 @@
  *
  * Lines through differences of two clocks.
  * Lives here: the likely line (block medians), the lines that no observation contradicts (a corridor of half-hulls).
- * Must not live here: where the points come from, hosts, dumps.
+ * Must not live here: where the points come from, domains, dumps.
  */
 #ifndef COMMTAP_ALIGN_FIT_H
 #define COMMTAP_ALIGN_FIT_H

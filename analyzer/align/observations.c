@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every host keeps the operations whose mixed key has its low bits zero; when there are too many, one bit more. A key
- * is then either kept by all hosts or, in the end, by none.
+ * Every domain keeps the operations whose mixed key has its low bits zero; when there are too many, one bit more. A key
+ * is then either kept by all domains or, in the end, by none.
  */
 #include "analyzer/align/observations.h"
 
@@ -10,11 +10,11 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
 
-enum { PER_HOST_MAX = 8192, PER_HOST_MIN = 512, ALTOGETHER = 1 << 20, FIRST_ROOM = 4096 };
+enum { PER_DOMAIN_MAX = 8192, PER_DOMAIN_MIN = 512, ALTOGETHER = 1 << 20, FIRST_ROOM = 4096 };
 
 struct observation_collector {
     const struct common_clock *clock;
-    uint32_t *host_of_rank; /* by world rank, NOWHERE_HOST */
+    uint32_t *domain_of_rank; /* by world rank, NOWHERE_DOMAIN */
     int32_t rank_count;
     struct observations *into;
     size_t room, limit; /* of `items`; observations kept at most */
@@ -22,23 +22,23 @@ struct observation_collector {
     bool no_memory;
 };
 
-#define NOWHERE_HOST UINT32_MAX
+#define NOWHERE_DOMAIN UINT32_MAX
 
 static int compare_observations(const void *a, const void *b) {
     const struct observation *left = a, *right = b;
     if (left->key != right->key)
         return left->key < right->key ? -1 : 1;
-    return left->host < right->host ? -1 : left->host > right->host;
+    return left->domain < right->domain ? -1 : left->domain > right->domain;
 }
 
-/* Several ranks of one host become one observation; returns how many there are then. */
+/* Several ranks of one domain become one observation; returns how many there are then. */
 static size_t merge_equal(struct observation *items, size_t count) {
     size_t n = 0;
     if (count > 1)
         qsort(items, count, sizeof *items, compare_observations);
     for (size_t i = 0; i < count; i++) {
         struct observation *last = n > 0 ? &items[n - 1] : NULL;
-        if (!last || last->key != items[i].key || last->host != items[i].host) {
+        if (!last || last->key != items[i].key || last->domain != items[i].domain) {
             items[n++] = items[i];
             continue;
         }
@@ -150,9 +150,9 @@ static void add_message(struct observation_collector *c, struct observation o, c
     add_observation(c, o);
 }
 
-/* Whether communicator members are on more than one host, as far as the dumps tell. */
-static bool spans_hosts(const struct observation_collector *c, const struct dump_communicator *communicator,
-                        uint32_t host) {
+/* Whether communicator members are in more than one domain, as far as the dumps tell. */
+static bool spans_domains(const struct observation_collector *c, const struct dump_communicator *communicator,
+                          uint32_t domain) {
     const struct communicator_definition *definition = communicator->definition;
     if (!communicator->runs)
         return true;
@@ -160,7 +160,7 @@ static bool spans_hosts(const struct observation_collector *c, const struct dump
         const struct member_run *run = &communicator->runs[i];
         int64_t rank = run->start;
         for (uint32_t k = 0; k < run->count; k++, rank += run->stride)
-            if (rank < 0 || rank >= c->rank_count || c->host_of_rank[rank] != host)
+            if (rank < 0 || rank >= c->rank_count || c->domain_of_rank[rank] != domain)
                 return true;
     }
     return false;
@@ -176,7 +176,7 @@ static void observe_record(struct observation_collector *c, size_t index, const 
         return;
     const struct communicator_definition *definition = dump->communicators[record->comm].definition;
     struct observation o = {.key = definition->uid,
-                            .host = c->clock->host_of[index],
+                            .domain = c->clock->domain_of[index],
                             .cause = OBSERVATION_NONE,
                             .effect = OBSERVATION_NONE};
     if (record->flags & FLAG_COLLECTIVE && (call->call_class == CLASS_COLLECTIVE || call->call_class == CLASS_GROUP))
@@ -194,7 +194,7 @@ static bool collect_dump(struct observation_collector *c, size_t index) {
         const struct dump_communicator *communicator = dump_communicator(dump, i);
         wanted[i] = communicator && communicator->definition->kind != COMMUNICATOR_INTER &&
                     !(communicator->definition->flags & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE)) &&
-                    spans_hosts(c, communicator, c->clock->host_of[index]);
+                    spans_domains(c, communicator, c->clock->domain_of[index]);
     }
     for (uint32_t lane = 0; lane < dump->lane_count && !c->no_memory; lane++) {
         struct record_cursor cursor;
@@ -212,24 +212,24 @@ static bool collect_dump(struct observation_collector *c, size_t index) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static bool find_hosts_of_ranks(struct observation_collector *c) {
+static bool find_domains_of_ranks(struct observation_collector *c) {
     for (size_t i = 0; i < c->clock->dump_count; i++)
         if (c->clock->dumps[i]->header->rank >= c->rank_count)
             c->rank_count = c->clock->dumps[i]->header->rank < (1 << 24) ? c->clock->dumps[i]->header->rank + 1 : 0;
-    c->host_of_rank = malloc(((size_t)c->rank_count + 1) * sizeof *c->host_of_rank);
-    if (!c->host_of_rank)
+    c->domain_of_rank = malloc(((size_t)c->rank_count + 1) * sizeof *c->domain_of_rank);
+    if (!c->domain_of_rank)
         return false;
     for (int32_t r = 0; r < c->rank_count; r++)
-        c->host_of_rank[r] = NOWHERE_HOST;
+        c->domain_of_rank[r] = NOWHERE_DOMAIN;
     for (size_t i = 0; i < c->clock->dump_count; i++) {
         int32_t rank = c->clock->dumps[i]->header->rank;
         if (rank >= 0 && rank < c->rank_count)
-            c->host_of_rank[rank] = c->clock->host_of[i];
+            c->domain_of_rank[rank] = c->clock->domain_of[i];
     }
     return true;
 }
 
-/* Operations seen on one host only say nothing. */
+/* Operations seen in one domain only say nothing. */
 static void drop_single(struct observations *o) {
     size_t kept = 0;
     for (size_t i = 0; i < o->count;) {
@@ -245,13 +245,15 @@ static void drop_single(struct observations *o) {
 
 bool observations_collect(struct observations *observations, const struct common_clock *clock) {
     *observations = (struct observations){0};
-    size_t per_host = ALTOGETHER / clock->host_count;
-    per_host = per_host > PER_HOST_MAX ? PER_HOST_MAX : per_host < PER_HOST_MIN ? PER_HOST_MIN : per_host;
-    struct observation_collector c = {.clock = clock, .into = observations, .limit = per_host * clock->host_count};
-    bool done = find_hosts_of_ranks(&c);
+    size_t per_domain = ALTOGETHER / clock->domain_count;
+    per_domain = per_domain > PER_DOMAIN_MAX   ? PER_DOMAIN_MAX
+                 : per_domain < PER_DOMAIN_MIN ? PER_DOMAIN_MIN
+                                               : per_domain;
+    struct observation_collector c = {.clock = clock, .into = observations, .limit = per_domain * clock->domain_count};
+    bool done = find_domains_of_ranks(&c);
     for (size_t i = 0; done && i < clock->dump_count; i++)
         done = collect_dump(&c, i);
-    free(c.host_of_rank);
+    free(c.domain_of_rank);
     if (!done)
         return false;
     observations->count = merge_equal(observations->items, thin(observations->items, observations->count, c.mask));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What two hosts' clocks are compared by: moments of one operation that must have followed each other.
- * Lives here: records -> causes and effects per host and operation.
+ * What the clocks of two domains are compared by: moments of one operation that must have followed each other.
+ * Lives here: records -> causes and effects per domain and operation.
  * Must not live here: clocks, fits.
  *
  * Of an operation that no member leaves before every member entered, every entry precedes every exit. From a root:
@@ -16,17 +16,17 @@
 
 #define OBSERVATION_NONE INT64_MIN
 
-/* One operation on one host, over all its ranks. Times are the host's CLOCK_MONOTONIC ns. */
+/* One operation in one domain, over all its ranks. Times are the domain's CLOCK_MONOTONIC ns. */
 struct observation {
-    uint64_t key; /* of the operation, equal on all hosts */
-    uint32_t host;
+    uint64_t key; /* of the operation, equal on all domains */
+    uint32_t domain;
     bool exact;     /* the exit is that of a call that nobody leaves before everybody entered: exits nearly coincide */
-    int64_t cause;  /* latest entry that other hosts' exits wait for, OBSERVATION_NONE */
-    int64_t effect; /* earliest exit that waits for other hosts' entries, OBSERVATION_NONE */
+    int64_t cause;  /* latest entry that other domains' exits wait for, OBSERVATION_NONE */
+    int64_t effect; /* earliest exit that waits for other domains' entries, OBSERVATION_NONE */
 };
 
 struct observations {
-    struct observation *items; /* by key, then host; of operations on at least two hosts */
+    struct observation *items; /* by key, then domain; of operations in at least two domains */
     size_t count;
 };
 

@@ -47,9 +47,7 @@ static json_t *seconds_between(bool known, int64_t from_ns, int64_t to_ns) {
 static json_t *job_to_json(const struct session *session) {
     const struct job *job = &session->job;
     int64_t error = common_clock_worst_error(&session->clock);
-    json_t *hosts = json_array();
-    for (size_t h = 0; h < session->clock.host_count; h++)
-        json_array_append_new(hosts, escape_json(session->clock.hosts[h].name));
+    json_t *hosts = hosts_to_json(job->dumps, NULL, job->count);
     json_t *missing = json_array();
     for (size_t i = 0; i < job->missing_count; i++)
         json_array_append_new(missing, json_integer(job->missing[i]));
@@ -192,9 +190,10 @@ static bool print_path(const struct output *output, const struct report *report)
     return critical_path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color);
 }
 
-/* What makes a rank worth a line: what it cost the others, else what it waited. */
+/* What makes a rank worth a line: the waits that go back to it. Who was late only because it had been kept waiting
+ * itself is waited for, but costs nothing. */
 static int64_t rank_weight(const struct rank_row *row) {
-    return row->waits ? row->waits->waited_for_ns : 0;
+    return row->costs ? row->costs->delay_cost_ns : row->waits ? row->waits->waited_for_ns : 0;
 }
 
 static int compare_rows(const void *a, const void *b) {
@@ -216,7 +215,7 @@ static bool print_ranks(const struct output *output, const struct report *report
     memcpy(rows, report->ranks, count * sizeof *rows);
     if (shown < count)
         qsort(rows, count, sizeof *rows, compare_rows);
-    print_heading(output, shown < count ? "Ranks that the others waited for most" : "Ranks");
+    print_heading(output, shown < count ? "Ranks that cost the others most" : "Ranks");
     static const char *const keys[] = {"rank",         "host",           "comm_seconds",
                                        "wait_seconds", "caused_seconds", "critical_path_seconds",
                                        "self_ratio",   "window_seconds", "state"};
@@ -280,7 +279,7 @@ static void print_coverage(const struct output *output, const struct session *se
     if (session->job.events_lost > 0)
         fprintf(output->stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
                 session->job.events);
-    if (session->clock.host_count > 1 && error != CLOCK_ERROR_UNKNOWN) {
+    if (session->clock.domain_count > 1 && error != CLOCK_ERROR_UNKNOWN) {
         units_time(within, (uint64_t)error);
         fprintf(output->stream, "; clocks agree within %s", within);
     }

@@ -21,8 +21,8 @@ static void say_link_ends(char *text, size_t size, const struct straggler_analys
     const struct common_clock *clock = analysis->clock;
     if (link->scope == LINK_RANKS)
         snprintf(text, size, "messages from rank %" PRId32 " (%.64s) to rank %" PRId32 " (%.64s)",
-                 clock->dumps[link->from]->header->rank, clock->hosts[clock->host_of[link->from]].name,
-                 clock->dumps[link->to]->header->rank, clock->hosts[clock->host_of[link->to]].name);
+                 clock->dumps[link->from]->header->rank, clock->dumps[link->from]->host,
+                 clock->dumps[link->to]->header->rank, clock->dumps[link->to]->host);
     else if (link->scope == LINK_HOSTS)
         snprintf(text, size, "messages %s host %.64s %s host %.64s", link->both ? "between" : "from",
                  clock->hosts[link->from].name, link->both ? "and" : "to", clock->hosts[link->to].name);

@@ -14,7 +14,7 @@ enum { LIST_TEXT = 160, SENTENCE = 512 };
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
-    const char *host = analysis->clock->hosts[straggler->host].name;
+    const char *host = analysis->clock->dumps[straggler->dumps[0]]->host;
     char ranks[LIST_TEXT];
     say_dumps(ranks, sizeof ranks, analysis->clock, straggler->dumps, straggler->dump_count);
     if (straggler->kind == STRAGGLER_HOST)

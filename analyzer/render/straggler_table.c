@@ -125,18 +125,24 @@ static json_t *rank_to_json(const struct straggler_analysis *analysis, size_t du
     return rank >= 0 ? json_integer(rank) : json_null();
 }
 
-/* The hosts of its ranks, each once, in the order of the ranks. */
-static json_t *hosts_to_json(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+json_t *hosts_to_json(struct dump *const *dumps, const size_t *which, size_t count) {
     json_t *hosts = json_array();
-    for (size_t i = 0; i < straggler->dump_count; i++) {
-        uint32_t host = analysis->clock->host_of[straggler->dumps[i]];
+    for (size_t i = 0; i < count; i++) {
+        const char *name = dumps[which ? which[i] : i]->host;
         bool listed = false;
         for (size_t j = 0; j < i && !listed; j++)
-            listed = analysis->clock->host_of[straggler->dumps[j]] == host;
+            listed = strcmp(dumps[which ? which[j] : j]->host, name) == 0;
         if (!listed)
-            json_array_append_new(hosts, escape_json(analysis->clock->hosts[host].name));
+            json_array_append_new(hosts, escape_json(name));
     }
     return hosts;
+}
+
+static bool is_on_one_host(const struct common_clock *clock, const struct straggler *straggler) {
+    size_t i = 1;
+    while (i < straggler->dump_count && clock->host_of[straggler->dumps[i]] == clock->host_of[straggler->dumps[0]])
+        i++;
+    return i >= straggler->dump_count;
 }
 
 /* What a link's ends are. */
@@ -158,8 +164,8 @@ static json_t *link_to_json(const struct straggler_analysis *analysis, const str
 static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
                                  const struct straggler *straggler) {
     char evidence[EVIDENCE];
-    json_t *hosts = hosts_to_json(analysis, straggler);
-    json_t *host = json_array_size(hosts) == 1 ? json_incref(json_array_get(hosts, 0)) : json_null();
+    json_t *hosts = hosts_to_json(analysis->clock->dumps, straggler->dumps, straggler->dump_count);
+    json_t *host = is_on_one_host(analysis->clock, straggler) ? json_incref(json_array_get(hosts, 0)) : json_null();
     json_t *ranks = json_array();
     for (size_t i = 0; i < straggler->dump_count; i++)
         json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));

@@ -33,6 +33,10 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
 /* Columns over struct hot_site. */
 extern const struct column hot_site_columns[];
 
+/* Names of the hosts of dumps `which` (NULL: of the first `count`), each once, in the order of the dumps. Each rank
+ * goes by the name that it has itself: containers on one host may have names of their own. */
+json_t *hosts_to_json(struct dump *const *dumps, const size_t *which, size_t count);
+
 /* report.stragglers, each with its coverage. NULL when memory is short. */
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
                            const struct straggler *stragglers, size_t count);

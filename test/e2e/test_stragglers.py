@@ -2,6 +2,7 @@
 #
 # The planted slow rank is named; where nobody is slow, nobody is.
 # Must not live here: figures that depend on the speed of the machine.
+import json
 import os
 import re
 import shutil
@@ -86,6 +87,53 @@ def test_planted_host_is_named(where):
     for row in result["ranks"]:
         assert abs(row["wait_seconds"] - waits[row["rank"]]) < 0.05 * STEPS * SLOW_MS / 1000
     assert min(waits[0], waits[1]) > 0.5 * STEPS * SLOW_MS / 1000 > 2 * max(waits[2], waits[3])
+
+
+def test_containers_on_one_host_share_it(where):
+    """Ranks 2 and 3 as if in a container with a name and a time name space of its own: one host, two clocks, and the
+    slow rank goes by the name that it has itself."""
+    slow = f"{jobs.program('openmpi', 'train')} --steps {STEPS} --slow-rank 3 --slow-ms {SLOW_MS}"
+    jobs.run("openmpi", 4, ["sh", "-c", slow], where)
+    for row in jobs.document("check", where)["dumps"]:
+        if row["rank"] >= 2:
+            subprocess.run([str(jobs.PROGRAMS / "rehost"), os.path.join(where, row["file"]), "pod", "-730000000", "80",
+                            "container"], check=True)
+    result = jobs.report(where)
+    assert result["job"]["hosts"] == 1
+    assert len(result["job"]["host_names"]) == 2 and "pod" in result["job"]["host_names"]
+    assert result["job"]["clock_error_us"] > 0
+    assert [(s["kind"], s["rank"], s["host"]) for s in jobs.stragglers(result)] == [("rank", 3, "pod")]
+    assert [row["host"] == "pod" for row in result["ranks"]] == [False, False, True, True]
+    page = " ".join(jobs.commtap("report", where).stdout.split())
+    assert "rank 3 on pod makes the others wait" in page and "4 ranks on 1 host," in page
+
+
+def test_ranks_are_sorted_by_what_they_cost(tmp_path):
+    """Ten ranks, of which eight are shown: 0 is late for a collective with 1 alone, which is late for it at the next one
+    with everybody else. The others wait for 1, but that is 0's doing."""
+    def kernel(at, to, ranks):
+        return {"ph": "X", "cat": "kernel", "name": "ncclDevKernel", "pid": 0, "tid": 7, "ts": at, "dur": to - at,
+                "args": {"Collective name": "allreduce", "In msg nelems": 1024, "Out msg nelems": 1024,
+                         "dtype": "Float", "Group size": len(ranks), "Process Group Name": str(len(ranks)),
+                         "Process Group Ranks": str(ranks)}}
+    pair, rest, files = [0, 1], list(range(1, 10)), []
+    for rank in range(10):
+        events = []
+        for step in range(40):
+            at = 10000 * (step + 1)
+            if rank in pair:
+                events.append(kernel(at + (5000 if rank == 0 else 100), at + 5100, pair))
+            if rank in rest:
+                events.append(kernel(at + (5200 if rank == 1 else 100), at + 5300, rest))
+        files.append(tmp_path / f"{rank}.json")
+        files[-1].write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 10}, "traceEvents": events}))
+    jobs.commtap("import", *files, "-o", tmp_path / "dumps")
+    rows = {row["rank"]: row for row in jobs.report(tmp_path / "dumps")["ranks"]}
+    assert rows[1]["waited_for_seconds"] > 5 * rows[0]["waited_for_seconds"]
+    assert rows[0]["caused_seconds"] > 5 * rows[1]["caused_seconds"]
+    page = jobs.commtap("report", tmp_path / "dumps").stdout
+    table = page[page.index("Ranks that cost the others most"):].splitlines()
+    assert [line.split()[0] for line in table[2:4]] == ["0", "1"]
 
 
 def test_clocks_that_are_far_off_make_nobody_slow(where):

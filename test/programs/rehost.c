@@ -3,9 +3,10 @@
  * Makes a dump one of another host, whose clocks are others: host name, boot id, and every anchor.
  * Lives here: changing a sound dump. Must not live here: checking it.
  *
- *   rehost DUMP HOST SHIFT_NS PPM
+ *   rehost DUMP HOST SHIFT_NS PPM [container]
  *
- * Afterwards the host's clocks are SHIFT_NS ahead at the dump's first anchor, and run PPM millionths too fast.
+ * Afterwards the host's clocks are SHIFT_NS ahead at the dump's first anchor, and run PPM millionths too fast. A
+ * container keeps the boot id of its host and has a time name space of its own.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,9 +28,9 @@ static void shift(struct clock_anchor *anchors, uint64_t count, int64_t shift_ns
 
 int main(int argc, char **argv) {
     struct stat status;
-    int file = argc == 5 ? open(argv[1], O_RDWR) : -1;
+    int file = argc == 5 || argc == 6 ? open(argv[1], O_RDWR) : -1;
     if (file < 0 || fstat(file, &status) != 0) {
-        fprintf(stderr, "usage: rehost DUMP HOST SHIFT_NS PPM\n");
+        fprintf(stderr, "usage: rehost DUMP HOST SHIFT_NS PPM [container]\n");
         return 2;
     }
     char *dump = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -38,8 +39,12 @@ int main(int argc, char **argv) {
     struct dump_header *header = (struct dump_header *)dump;
     memset(header->host, 0, sizeof header->host);
     snprintf(header->host, sizeof header->host, "%s", argv[2]);
-    memset(header->boot_id, 0, sizeof header->boot_id);
-    snprintf(header->boot_id, sizeof header->boot_id, "boot of %.20s", argv[2]);
+    if (argc == 6) {
+        header->time_namespace++;
+    } else {
+        memset(header->boot_id, 0, sizeof header->boot_id);
+        snprintf(header->boot_id, sizeof header->boot_id, "boot of %.20s", argv[2]);
+    }
     for (unsigned i = 0; i < SECTIONS_MAX; i++)
         if (header->sections[i].kind == SECTION_ANCHORS)
             shift((struct clock_anchor *)(dump + header->sections[i].offset), header->sections[i].count, atoll(argv[3]),

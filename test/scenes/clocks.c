@@ -40,7 +40,7 @@ static int64_t shown(const struct clock_job *job, unsigned host, double t) {
 
 static void observe(struct clock_job *job, uint64_t key, unsigned host, double cause, double effect, bool exact) {
     struct observation o = {
-        .key = key, .host = host, .exact = exact, .cause = OBSERVATION_NONE, .effect = OBSERVATION_NONE};
+        .key = key, .domain = host, .exact = exact, .cause = OBSERVATION_NONE, .effect = OBSERVATION_NONE};
     if (!isnan(cause))
         o.cause = shown(job, host, cause);
     if (!isnan(effect))
@@ -78,7 +78,7 @@ static int compare_observations(const void *a, const void *b) {
     const struct observation *left = a, *right = b;
     if (left->key != right->key)
         return left->key < right->key ? -1 : 1;
-    return (left->host > right->host) - (left->host < right->host);
+    return (left->domain > right->domain) - (left->domain < right->domain);
 }
 
 void clock_scene_play(struct clock_job *job, const struct clock_scene *scene) {
@@ -122,11 +122,11 @@ struct clock_verdict clock_scene_judge(const struct clock_job *job) {
     struct clock_verdict verdict = {0};
     double squares = 0;
     for (unsigned h = 1; h < job->scene.hosts; h++) {
-        const struct clock_host *host = &job->hosts[h];
+        const struct clock_domain *host = &job->hosts[h];
         int64_t worst = 0;
         for (int i = 0; i <= MOMENTS; i++) {
             double t = job->scene.seconds * (0.005 + 0.99 * i / MOMENTS);
-            int64_t error = llabs(clock_host_common(host, shown(job, h, t)) - shown(job, 0, t));
+            int64_t error = llabs(clock_domain_common(host, shown(job, h, t)) - shown(job, 0, t));
             worst = error > worst ? error : worst;
             squares += (double)error * (double)error / (MOMENTS + 1) / (job->scene.hosts - 1);
         }

@@ -39,7 +39,7 @@ struct clock_job {
     struct clock_scene scene;
     double offsets[CLOCK_HOSTS_MAX], drifts[CLOCK_HOSTS_MAX];
     struct observations observations;
-    struct clock_host hosts[CLOCK_HOSTS_MAX]; /* first guesses are 50 ms off */
+    struct clock_domain hosts[CLOCK_HOSTS_MAX]; /* first guesses are 50 ms off */
 };
 
 /* Ends the program when memory is short. */

@@ -34,8 +34,8 @@ static void ranks_of_one_host_share_a_clock(void **state) {
     scene_open(&job, &scene);
     assert_true(common_clock_build(&clock, job.dumps, job.ranks));
     assert_int_equal(clock.host_count, 1);
-    assert_int_equal(clock.hosts[0].offset_ns, 0);
-    assert_int_equal(clock.hosts[0].dump_count, 8);
+    assert_int_equal(clock.domains[0].offset_ns, 0);
+    assert_int_equal(clock.domains[0].dump_count, 8);
     assert_int_equal(to_common(&clock, 3, 1234567890), 1234567890);
     /* anchors 40 ticks wide: each clock is read to 20 ns */
     assert_int_equal(common_clock_error(&clock, 0, 7), 40);
@@ -52,13 +52,40 @@ static void a_time_namespace_is_a_clock_of_its_own(void **state) {
     struct common_clock clock;
     scene_play(&job, &scene);
     dump_builder_header(job.builders[1])->time_namespace++;
+    strcpy(dump_builder_header(job.builders[1])->host, "pod1");
     for (unsigned r = 0; r < 2; r++) {
         size_t bytes;
         const void *data = dump_builder_data(job.builders[r], &bytes);
         job.dumps[r] = dump_open_buffer("scene", data, bytes);
     }
     assert_true(common_clock_build(&clock, job.dumps, job.ranks));
+    assert_int_equal(clock.domain_count, 2);
+    assert_int_equal(clock.domain_of[1], 1);
+    /* which is the same host, whatever the container calls it */
+    assert_int_equal(clock.host_count, 1);
+    assert_int_equal(clock.host_of[1], 0);
+    assert_string_equal(clock.hosts[0].name, "node0");
+    common_clock_free(&clock);
+    scene_close(&job);
+}
+
+/* Boot ids tell hosts apart; where they cannot be read, names have to. */
+static void without_boot_ids_names_tell_hosts_apart(void **state) {
+    (void)state;
+    struct scene scene = two_hosts();
+    struct scene_job job;
+    struct common_clock clock;
+    scene_play(&job, &scene);
+    for (unsigned r = 0; r < scene.ranks; r++) {
+        struct dump_header *header = dump_builder_header(job.builders[r]);
+        memset(header->boot_id, 0, sizeof header->boot_id);
+        size_t bytes;
+        const void *data = dump_builder_data(job.builders[r], &bytes);
+        job.dumps[r] = dump_open_buffer("scene", data, bytes);
+    }
+    assert_true(common_clock_build(&clock, job.dumps, job.ranks));
     assert_int_equal(clock.host_count, 2);
+    assert_int_equal(clock.domain_count, 2);
     common_clock_free(&clock);
     scene_close(&job);
 }
@@ -71,13 +98,14 @@ static void exits_give_another_hosts_offset(void **state) {
     scene_open(&job, &scene);
     assert_true(common_clock_build(&clock, job.dumps, job.ranks));
     assert_int_equal(clock.host_count, 2);
-    int64_t wrong = clock.hosts[1].offset_ns - 700000000;
+    assert_int_equal(clock.domain_count, 2);
+    int64_t wrong = clock.domains[1].offset_ns - 700000000;
     /* members leave within a quarter of the latency of each other */
     assert_true(llabs(wrong) < scene.latency_ns / 4);
-    assert_true(clock.hosts[1].error_ns >= llabs(wrong));
-    assert_true(clock.hosts[1].error_ns < 2 * scene.latency_ns);
-    assert_int_equal(clock.hosts[1].samples, 100);
-    assert_int_equal(common_clock_error(&clock, 0, 2), clock.hosts[0].error_ns + clock.hosts[1].error_ns);
+    assert_true(clock.domains[1].error_ns >= llabs(wrong));
+    assert_true(clock.domains[1].error_ns < 2 * scene.latency_ns);
+    assert_int_equal(clock.domains[1].samples, 100);
+    assert_int_equal(common_clock_error(&clock, 0, 2), clock.domains[0].error_ns + clock.domains[1].error_ns);
     assert_true(common_clock_worst_error(&clock) == common_clock_error(&clock, 0, 2));
     common_clock_free(&clock);
     scene_close(&job);
@@ -91,7 +119,7 @@ static void without_common_exits_the_error_is_unknown(void **state) {
     struct common_clock clock;
     scene_open(&job, &scene);
     assert_true(common_clock_build(&clock, job.dumps, job.ranks));
-    assert_int_equal(clock.hosts[1].offset_ns, 700000000 + 4000000);
+    assert_int_equal(clock.domains[1].offset_ns, 700000000 + 4000000);
     assert_true(common_clock_error(&clock, 0, 1) == 40);
     assert_true(common_clock_error(&clock, 1, 2) == CLOCK_ERROR_UNKNOWN);
     assert_true(common_clock_worst_error(&clock) == CLOCK_ERROR_UNKNOWN);
@@ -109,8 +137,8 @@ static void many_exits_are_thinned_alike_on_both_hosts(void **state) {
     struct common_clock clock;
     scene_open(&job, &scene);
     assert_true(common_clock_build(&clock, job.dumps, job.ranks));
-    assert_in_range(clock.hosts[1].samples, 2000, 8192);
-    assert_true(llabs(clock.hosts[1].offset_ns - 700000000) < scene.latency_ns / 4);
+    assert_in_range(clock.domains[1].samples, 2000, 8192);
+    assert_true(llabs(clock.domains[1].offset_ns - 700000000) < scene.latency_ns / 4);
     common_clock_free(&clock);
     scene_close(&job);
 }
@@ -119,6 +147,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_of_one_host_share_a_clock),
         cmocka_unit_test(a_time_namespace_is_a_clock_of_its_own),
+        cmocka_unit_test(without_boot_ids_names_tell_hosts_apart),
         cmocka_unit_test(exits_give_another_hosts_offset),
         cmocka_unit_test(without_common_exits_the_error_is_unknown),
         cmocka_unit_test(many_exits_are_thinned_alike_on_both_hosts),

@@ -20,12 +20,16 @@ static const struct call_name names[] = {{.call_class = CLASS_RECV}, {.call_clas
 static struct match_call calls[] = {{.name = &names[0]}, {.name = &names[1]}};
 static const struct match_directory directory = {.dump_count = RANKS, .calls = calls, .call_count = 2};
 static struct clock_host hosts[1];
+static struct clock_domain domains[1];
 static uint32_t host_of[RANKS];
 static int64_t none[RANKS];
 static const struct common_clock one_host = {.dump_count = RANKS,
                                              .hosts = hosts,
                                              .host_count = 1,
                                              .host_of = host_of,
+                                             .domains = domains,
+                                             .domain_count = 1,
+                                             .domain_of = host_of,
                                              .reading_error = none,
                                              .device_error = none};
 

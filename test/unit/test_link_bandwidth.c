@@ -22,6 +22,7 @@ static struct dump_header headers[RANKS];
 static struct dump dumps[RANKS];
 static struct dump *dump_list[RANKS];
 static struct clock_host hosts[HOSTS];
+static struct clock_domain domains[HOSTS];
 static uint32_t host_of[RANKS], numbers[RANKS];
 static int64_t none[RANKS];
 static struct transfer_row rows[RANKS];
@@ -35,6 +36,9 @@ static const struct common_clock a_clock = {.dumps = dump_list,
                                             .hosts = hosts,
                                             .host_count = HOSTS,
                                             .host_of = host_of,
+                                            .domains = domains,
+                                            .domain_count = HOSTS,
+                                            .domain_of = host_of,
                                             .reading_error = none,
                                             .device_error = none};
 

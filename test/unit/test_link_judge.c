@@ -37,15 +37,20 @@ static void add_pair(struct network *network, unsigned from, unsigned to, double
 
 static size_t judge(struct network *network) {
     struct clock_host hosts[RANKS_MOST];
+    struct clock_domain domains[RANKS_MOST];
     uint32_t host_of[RANKS_MOST];
     int64_t none[RANKS_MOST] = {0};
     memset(hosts, 0, sizeof hosts);
+    memset(domains, 0, sizeof domains);
     for (unsigned r = 0; r < RANKS_MOST; r++)
         host_of[r] = r / network->per_host;
     struct common_clock clock = {.dump_count = RANKS_MOST,
                                  .hosts = hosts,
                                  .host_count = (RANKS_MOST + network->per_host - 1) / network->per_host,
                                  .host_of = host_of,
+                                 .domains = domains,
+                                 .domain_count = (RANKS_MOST + network->per_host - 1) / network->per_host,
+                                 .domain_of = host_of,
                                  .reading_error = none,
                                  .device_error = none};
     return link_judge(&clock, network->measures, network->count, network->found, FOUND_MOST);

@@ -66,7 +66,8 @@ static const struct match_directory directory = {.calls = calls, .call_count = 2
 struct hand {
     struct common_clock clock;
     struct clock_host hosts[HOSTS];
-    uint32_t host_of[RANKS];
+    struct clock_domain domains[HOSTS];
+    uint32_t host_of[RANKS]; /* each host has a clock of its own */
     int64_t none[RANKS];
 };
 
@@ -76,12 +77,15 @@ static void make_clock(struct hand *hand, const struct network *network) {
                                         .hosts = hand->hosts,
                                         .host_count = HOSTS,
                                         .host_of = hand->host_of,
+                                        .domains = hand->domains,
+                                        .domain_count = HOSTS,
+                                        .domain_of = hand->host_of,
                                         .reading_error = hand->none,
                                         .device_error = hand->none};
     for (unsigned r = 0; r < RANKS; r++)
         hand->host_of[r] = r / PER_HOST;
     for (unsigned h = 1; h < HOSTS; h++)
-        hand->hosts[h].error_ns = network->clock_error;
+        hand->domains[h].error_ns = network->clock_error;
 }
 
 static double transfer(const struct network *n, unsigned from, unsigned to, uint64_t *random) {
