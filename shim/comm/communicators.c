@@ -45,18 +45,19 @@ static bool are_elsewhere(const struct communicator *c, uint32_t runs) {
     return runs > RUNS_LONG && c->rank >= RUNS_WRITERS;
 }
 
-static void define_communicator(const struct communicator *c, const struct members *m, uint64_t parent_uid,
+static bool define_communicator(const struct communicator *c, const struct members *m, uint64_t parent_uid,
                                 uint16_t created_by) {
     uint32_t runs = m->foreign ? 0 : members_count_runs(m, NULL);
     bool elsewhere = are_elsewhere(c, runs);
     struct communicator_definition *d = begin_definition(c, m, elsewhere ? 0 : runs, parent_uid, created_by);
     if (!d)
-        return;
+        return false;
     if (elsewhere)
         d->flags |= COMMUNICATOR_MEMBERS_ELSEWHERE;
     else if (runs)
         members_count_runs(m, (struct member_run *)(d + 1));
     definitions_commit(d, DEFINITION_COMMUNICATOR);
+    return true;
 }
 
 static void define_remote(const struct communicator *c, const struct members *m) {
@@ -76,14 +77,15 @@ static void define_remote(const struct communicator *c, const struct members *m)
     definitions_commit(d, DEFINITION_REMOTE_GROUP);
 }
 
-static void define_known(const struct communicator *c, const struct members *m, bool like_world, uint64_t parent_uid,
+static bool define_known(const struct communicator *c, const struct members *m, bool like_world, uint64_t parent_uid,
                          uint16_t created_by) {
     struct communicator_definition *d = begin_definition(c, m, like_world, parent_uid, created_by);
     if (!d)
-        return;
+        return false;
     if (like_world)
         *(struct member_run *)(d + 1) = (struct member_run){0, c->size, 1};
     definitions_commit(d, DEFINITION_COMMUNICATOR);
+    return true;
 }
 
 void communicator_set_name(const struct communicator *c, const char *name) {
@@ -111,13 +113,15 @@ static void define_freed(const struct communicator *c) {
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-static struct progress *take_progress(const struct communicator *c) {
-    uint32_t row = free_list_take(&rows);
-    if (!row) {
+static struct progress *take_progress(const struct communicator *c, bool defined) {
+    uint32_t row = defined ? free_list_take(&rows) : 0; /* without a definition nobody could read it */
+    struct progress *p = row ? &recorder.progress[row - 1] : NULL;
+    if (!p || !dumpfile_make_room(&recorder.file, p, sizeof *p)) {
+        if (p)
+            free_list_put(&rows, row);
         count_loss(&recorder.header->losses.communicators_untracked);
         return &spare_progress;
     }
-    struct progress *p = &recorder.progress[row - 1];
     __atomic_store_n(&p->version, 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memset((char *)p + sizeof p->version, 0, sizeof *p - sizeof p->version);
@@ -211,8 +215,7 @@ static struct communicator *publish(struct communicator *c, struct handle_map *m
 
 struct communicator *communicator_publish(struct communicator *c, struct handle_map *map, uintptr_t handle,
                                           const struct member_groups *m, uint64_t parent_uid, uint16_t call) {
-    c->progress = take_progress(c);
-    define_communicator(c, &m->local, parent_uid, call);
+    c->progress = take_progress(c, define_communicator(c, &m->local, parent_uid, call));
     if (c->kind == COMMUNICATOR_INTER && !(c->flags & COMMUNICATOR_FOREIGN))
         define_remote(c, &m->remote);
     return publish(c, map, handle);
@@ -229,8 +232,7 @@ struct communicator *communicator_publish_known(struct communicator *c, struct h
     const struct members m = {.count = c->size, .hash = hash_mix(c->size)};
     c->kind = COMMUNICATOR_INTRA;
     c->others = c->size;
-    c->progress = take_progress(c);
-    define_known(c, &m, may_be_world && is_like_world(c), parent_uid, call);
+    c->progress = take_progress(c, define_known(c, &m, may_be_world && is_like_world(c), parent_uid, call));
     communicator_forget(map, handle); /* a handle that was freed unseen and handed out again */
     return publish(c, map, handle);
 }

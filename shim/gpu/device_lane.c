@@ -13,17 +13,19 @@ static struct {
     struct lane *records;
     struct anchors clock; /* of the lane: "ticks" are CLOCK_MONOTONIC ns */
     struct device_anchor *anchors;
+    uint32_t anchors_touched;                /* of these, from the front, that have room */
     uint32_t told_anchors[GPU_DEVICES_MAX];  /* number of device_tell_anchor's next one */
     uint32_t anchor_stride[GPU_DEVICES_MAX]; /* every how many-th anchor of a device is kept in the dump */
 } lane;
 
 bool device_lane_begin(void) {
     memset(lane.told_anchors, 0, sizeof lane.told_anchors);
+    lane.anchors_touched = 0;
     lane.clock =
         (struct anchors){.tick_hz = 1000000000u, .last_ticks = os_monotonic_ns(), .last_realtime = os_realtime_ns()};
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
         lane.anchor_stride[i] = 1;
-    gpu.rows = dumpfile_section(&recorder.file, SECTION_DEVICES, 0, GPU_DEVICES_MAX, sizeof *gpu.rows);
+    gpu.rows = dumpfile_full_section(&recorder.file, SECTION_DEVICES, 0, GPU_DEVICES_MAX, sizeof *gpu.rows);
     lane.anchors = dumpfile_section(&recorder.file, SECTION_DEVICE_ANCHORS, 0, ANCHOR_ROWS, sizeof *lane.anchors);
     lane.records = lanes_open_device(&lane.clock);
     return gpu.rows && lane.anchors && lane.records;
@@ -39,6 +41,8 @@ void device_lane_tick(uint64_t now) {
 void device_record(const struct record *content) {
     uint64_t ticket;
     struct record *record = ring_begin(lane.records, &ticket);
+    if (!record)
+        return;
     memcpy((char *)record + sizeof record->commit, (const char *)content + sizeof record->commit,
            sizeof *record - sizeof record->commit);
     ring_end(lane.records, record, ticket);
@@ -61,13 +65,18 @@ void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t
 }
 
 static struct device_anchor *free_anchor_row(void) {
-    for (uint32_t i = 0; i < ANCHOR_ROWS; i++)
+    for (uint32_t i = 0; i < lane.anchors_touched; i++)
         if (!lane.anchors[i].version)
             return &lane.anchors[i];
+    struct device_anchor *fresh = &lane.anchors[lane.anchors_touched];
+    if (lane.anchors_touched < ANCHOR_ROWS && dumpfile_make_room(&recorder.file, fresh, sizeof *fresh)) {
+        lane.anchors_touched++;
+        return fresh;
+    }
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
         lane.anchor_stride[i] *= 2;
     struct device_anchor *freed = NULL;
-    for (uint32_t i = 0; i < ANCHOR_ROWS; i++)
+    for (uint32_t i = 0; i < lane.anchors_touched; i++)
         if (lane.anchors[i].reserved[0] % lane.anchor_stride[lane.anchors[i].device]) {
             freed = &lane.anchors[i];
             __atomic_store_n(&freed->version, 0, __ATOMIC_RELEASE);

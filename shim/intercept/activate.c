@@ -44,7 +44,7 @@ static uint64_t bytes_wanted(uint32_t records) {
 
 static bool list_calls(void) {
     struct call_name *names =
-        dumpfile_section(&recorder.file, SECTION_CALLS, 0, commtap_call_count, sizeof(struct call_name));
+        dumpfile_full_section(&recorder.file, SECTION_CALLS, 0, commtap_call_count, sizeof(struct call_name));
     for (unsigned i = 0; names && i < commtap_call_count; i++) {
         const struct call *call = &commtap_calls[i];
         names[i].id = call->id;
@@ -78,7 +78,7 @@ static bool open_sections(void) {
     struct dumpfile *file = &recorder.file;
     uint32_t blocks = trace_window_blocks(recorder.header->ring_records);
     struct clock_anchor *anchors = dumpfile_section(file, SECTION_ANCHORS, 0, ANCHORS, sizeof *anchors);
-    recorder.lane_states = dumpfile_section(file, SECTION_LANES, 0, LANE_STATES, sizeof *recorder.lane_states);
+    recorder.lane_states = dumpfile_full_section(file, SECTION_LANES, 0, LANE_STATES, sizeof *recorder.lane_states);
     recorder.slots = dumpfile_section(file, SECTION_IN_FLIGHT, 0, THREAD_SLOTS, sizeof *recorder.slots);
     recorder.threads = os_memory(THREAD_SLOTS * sizeof *recorder.threads);
     recorder.pending = dumpfile_section(file, SECTION_PENDING, 0, PENDING_ENTRIES, sizeof *recorder.pending);
@@ -86,14 +86,15 @@ static bool open_sections(void) {
     recorder.progress = dumpfile_section(file, SECTION_PROGRESS, 0, PROGRESS_ROWS, sizeof *recorder.progress);
     recorder.progress_count = PROGRESS_ROWS;
     if (!anchors || !recorder.lane_states || !recorder.slots || !recorder.threads || !recorder.pending ||
-        !recorder.progress || !list_calls())
+        !recorder.progress || !list_calls() || !dumpfile_make_room(file, anchors, sizeof *anchors))
         return false;
-    anchors_begin(&recorder.anchors, anchors, ANCHORS);
+    anchors_begin(&recorder.anchors, file, anchors, ANCHORS);
     recorder.header->tick_hz_hint = recorder.anchors.tick_hz;
     definitions_begin(&recorder.definitions, file, &recorder.header->losses);
     recorder.trace_windows.blocks =
         dumpfile_section(file, SECTION_TRACE_WINDOWS, 0, blocks, sizeof(struct trace_window_block));
     recorder.trace_windows.count = recorder.trace_windows.blocks ? blocks : 0;
+    recorder.trace_windows.file = file;
     return recorder.definitions.area_count > 0;
 }
 

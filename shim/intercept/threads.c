@@ -14,6 +14,8 @@ static bool have_thread_key;
 static struct thread *take_thread(uint32_t tid) {
     for (uint32_t i = 0; i < THREAD_SLOTS; i++) {
         uint32_t nobody = 0;
+        if (!dumpfile_make_room(&recorder.file, &recorder.slots[i], sizeof recorder.slots[i]))
+            break;
         if (__atomic_compare_exchange_n(&recorder.slots[i].tid, &nobody, tid, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED)) {
             struct thread *thread = &recorder.threads[i];

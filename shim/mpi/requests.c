@@ -15,13 +15,15 @@ bool requests_begin(void) {
     requests.bucket_mask = count - 1;
     requests.keys = os_memory(recorder.pending_count * sizeof *requests.keys);
     requests.private = os_memory(recorder.pending_count * sizeof *requests.private);
-    requests.displaced = os_memory(count);
-    return requests.keys && requests.private && requests.displaced;
+    requests.buckets = os_memory(count);
+    if (requests.buckets)
+        memset(requests.buckets, BUCKET_NO_ROOM, count);
+    return requests.keys && requests.private && requests.buckets;
 }
 
 uint32_t request_search(uint32_t home, uintptr_t handle, bool claim) {
     uint32_t bucket = home / REQUEST_KEYS;
-    for (uint32_t hop = 0; hop <= SPILL && requests.displaced[bucket]; hop++) {
+    for (uint32_t hop = 0; hop <= SPILL && requests.buckets[bucket] & BUCKET_SPILLED; hop++) {
         for (uint32_t i = bucket * REQUEST_KEYS; i < (bucket + 1) * REQUEST_KEYS; i++)
             if (__atomic_load_n(request_key(i), __ATOMIC_ACQUIRE) == handle &&
                 (!claim || request_claim_key(request_key(i), handle)))
@@ -31,14 +33,37 @@ uint32_t request_search(uint32_t home, uintptr_t handle, bool claim) {
     return REQUEST_NO_ENTRY;
 }
 
-/* Every bucket on the way is marked, the one that takes the key too: it is searched through to the end. */
+/* Are the bucket's entries safe to store to? */
+static bool bucket_has_room(uint32_t bucket) {
+    uint8_t *state = &requests.buckets[bucket];
+    if (!(__atomic_load_n(state, __ATOMIC_ACQUIRE) & BUCKET_NO_ROOM))
+        return true;
+    if (!dumpfile_make_room(&recorder.file, request_entry(bucket * REQUEST_KEYS),
+                            REQUEST_KEYS * sizeof(struct pending)))
+        return false;
+    __atomic_fetch_and(state, (uint8_t)~BUCKET_NO_ROOM, __ATOMIC_RELEASE);
+    return true;
+}
+
+static uint32_t take_in_bucket(uint32_t bucket) {
+    for (uint32_t i = bucket * REQUEST_KEYS; i < (bucket + 1) * REQUEST_KEYS; i++)
+        if (*request_key(i) == 0 && request_claim_key(request_key(i), 0))
+            return i;
+    return REQUEST_NO_ENTRY;
+}
+
+/* The first key of a bucket brings room for all of them. Where another one is taken instead, every bucket on the way is
+ * marked, the one that takes the key too: it is searched through to the end. */
 uint32_t request_take_elsewhere(uint32_t home) {
     uint32_t bucket = home / REQUEST_KEYS;
+    if (!(requests.buckets[bucket] & BUCKET_SPILLED) && bucket_has_room(bucket) &&
+        request_claim_key(request_key(home), 0))
+        return home;
     for (uint32_t hop = 0; hop <= SPILL; hop++, bucket = (bucket + 1) & requests.bucket_mask) {
-        requests.displaced[bucket] = 1;
-        for (uint32_t i = bucket * REQUEST_KEYS; i < (bucket + 1) * REQUEST_KEYS; i++)
-            if (*request_key(i) == 0 && request_claim_key(request_key(i), 0))
-                return i;
+        __atomic_fetch_or(&requests.buckets[bucket], BUCKET_SPILLED, __ATOMIC_RELAXED);
+        uint32_t taken = bucket_has_room(bucket) ? take_in_bucket(bucket) : REQUEST_NO_ENTRY;
+        if (taken != REQUEST_NO_ENTRY)
+            return taken;
     }
     count_loss(&recorder.header->losses.pending_untracked);
     return REQUEST_NO_ENTRY;

@@ -31,6 +31,11 @@ enum request_trait {
     REQUEST_CANCELLED = 1u << 4,
 };
 
+enum bucket_state {
+    BUCKET_SPILLED = 1u << 0, /* keys that belong here may stand elsewhere */
+    BUCKET_NO_ROOM = 1u << 1, /* never used: the entries may have no room in the dump yet */
+};
+
 /* What the dump does not hold of a pending operation. */
 struct request_private {
     struct communicator *comm;
@@ -55,7 +60,7 @@ struct request_private {
 struct requests {
     uintptr_t *keys; /* REQUEST_KEYS of them are a bucket */
     struct request_private *private;
-    uint8_t *displaced; /* per bucket: keys that belong here may stand elsewhere */
+    uint8_t *buckets; /* enum bucket_state, per bucket */
     uint32_t bucket_mask;
     uint32_t waits;     /* Wait and Test calls so far */
     uint32_t wildcards; /* posted receives with a wildcard: while there are any, ignored statuses are replaced */
@@ -117,7 +122,7 @@ static inline uint32_t request_claim(uintptr_t handle) {
 static inline uint32_t request_take(uintptr_t handle, uint32_t *stale) {
     uint32_t home = request_home(handle);
     *stale = REQUEST_NO_ENTRY;
-    if (likely(!requests.displaced[home / REQUEST_KEYS] && request_claim_key(request_key(home), 0)))
+    if (likely(!requests.buckets[home / REQUEST_KEYS] && request_claim_key(request_key(home), 0)))
         return home;
     *stale = request_claim(handle);
     return request_take_elsewhere(home);

@@ -9,7 +9,7 @@ enum {
 struct sensor_row *sensor_rows;
 
 bool sensors_begin(void) {
-    struct sensor_row *rows = dumpfile_section(&recorder.file, SECTION_SENSORS, 0, ROWS, sizeof *rows);
+    struct sensor_row *rows = dumpfile_full_section(&recorder.file, SECTION_SENSORS, 0, ROWS, sizeof *rows);
     for (unsigned i = 0; rows && i < ROWS; i++)
         rows[i].call = commtap_calls[FIRST + i].id;
     sensor_rows = rows;

@@ -41,6 +41,8 @@ static struct {
     struct proxy_operation *queue; /* begun, newest first */
     struct proxy_operation *open;  /* the harvester's list */
     struct transfer_row *rows;
+    uint16_t used;                          /* rows from the front */
+    uint16_t index[PROXY_TRANSFER_ROWS];    /* open addressing: number of a row, from 1; 0 = free */
     uint64_t channels[PROXY_TRANSFER_ROWS]; /* of each row: bit = channel % 64 */
 } proxies;
 
@@ -181,17 +183,26 @@ static void join_launch(struct proxy_operation *o) {
     o->flags = span->launch.flags & (FLAG_COLLECTIVE | FLAG_CAPTURED);
 }
 
+/* Rows lie one behind the other, so that few of them take few pages. */
+static struct transfer_row *new_row(const struct proxy_operation *o, uint16_t *number) {
+    struct transfer_row *row = &proxies.rows[proxies.used];
+    if (!dumpfile_make_room(&recorder.file, row, sizeof *row))
+        return NULL;
+    *number = ++proxies.used;
+    row->comm = o->comm;
+    row->peer = o->event.proxy.peer;
+    row->sends = o->event.proxy.sends != 0;
+    return row;
+}
+
 static struct transfer_row *find_row(const struct proxy_operation *o) {
     uint32_t sends = o->event.proxy.sends != 0;
     uint64_t key = hash_mix((uint64_t)o->comm << 33 ^ (uint64_t)(uint32_t)o->event.proxy.peer << 1 ^ sends);
     for (uint32_t i = 0; i < PROXY_TRANSFER_ROWS; i++) {
-        struct transfer_row *row = &proxies.rows[(key + i) % PROXY_TRANSFER_ROWS];
-        if (!row->version) {
-            row->comm = o->comm;
-            row->peer = o->event.proxy.peer;
-            row->sends = sends;
-            return row;
-        }
+        uint16_t *number = &proxies.index[(key + i) % PROXY_TRANSFER_ROWS];
+        if (!*number)
+            return new_row(o, number);
+        struct transfer_row *row = &proxies.rows[*number - 1];
         if (row->comm == o->comm && row->peer == o->event.proxy.peer && row->sends == sends)
             return row;
     }

@@ -2,6 +2,7 @@
 #include "shim/record/aggregates.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define OPERATION_ROWS 1024u
 #define PEER_ROWS      2048u
@@ -15,52 +16,45 @@ struct size_count {
     uint32_t sizes;
 };
 
-static bool table_begin(struct row_table **table, struct dumpfile *file, enum section_kind kind, uint32_t lane,
-                        uint32_t rows, uint32_t row_bytes) {
-    struct row_table *made = os_memory(sizeof *made);
-    if (!made)
-        return false;
-    made->rows = dumpfile_section(file, kind, lane, rows, row_bytes);
-    made->mask = rows - 1;
-    __atomic_store_n(table, made, __ATOMIC_RELEASE);
-    return made->rows != NULL;
+static struct row_table *new_table(enum section_kind kind, uint32_t lane, uint32_t rows, uint32_t row_bytes) {
+    struct row_table *table = os_memory(sizeof *table + 2 * (size_t)rows * sizeof *table->index);
+    if (!table)
+        return NULL;
+    table->rows = dumpfile_section(&recorder.file, kind, lane, rows, row_bytes);
+    table->kind = kind;
+    table->capacity = rows;
+    table->row_bytes = row_bytes;
+    table->mask = 2 * rows - 1;
+    if (table->rows)
+        return table;
+    os_unmap(table, sizeof *table + 2 * (size_t)rows * sizeof *table->index);
+    return NULL;
 }
 
-bool aggregates_begin(struct lane *lane, struct dumpfile *file) {
+bool aggregates_begin(struct lane *lane) {
     lane->sizes = os_memory(SIZE_COUNTS * sizeof *lane->sizes);
-    return lane->sizes &&
-           table_begin(&lane->operations, file, SECTION_OPERATIONS, lane->index, OPERATION_ROWS,
-                       sizeof(struct operation_row)) &&
-           table_begin(&lane->peers, file, SECTION_PEERS, lane->index, PEER_ROWS, sizeof(struct peer_row)) &&
-           (!recorder.tells_sites ||
-            table_begin(&lane->sites, file, SECTION_SITES, lane->index, SITE_ROWS, sizeof(struct site_row)));
+    lane->operations = new_table(SECTION_OPERATIONS, lane->index, OPERATION_ROWS, sizeof(struct operation_row));
+    lane->peers = new_table(SECTION_PEERS, lane->index, PEER_ROWS, sizeof(struct peer_row));
+    if (recorder.tells_sites)
+        lane->sites = new_table(SECTION_SITES, lane->index, SITE_ROWS, sizeof(struct site_row));
+    return lane->sizes && lane->operations && lane->peers && (lane->sites || !recorder.tells_sites);
 }
 
 /* ---- further tables -------------------------------------------------------------------------- */
 
-static bool is_full(const struct row_table *table) {
-    return __atomic_load_n(&table->used, __ATOMIC_RELAXED) > table->mask / 8 * 7;
-}
-
-/* Rows of the next table; 0 when there may be no more. Whoever brings the count to three quarters makes it, so that
- * other threads of a shared lane still find room meanwhile. */
-static uint32_t next_rows(uint32_t used, uint32_t mask) {
-    return used == (mask + 1) / 4 * 3 && mask + 1 < ROWS_MAX ? (mask + 1) * 4 : 0;
-}
-
-/* The next table takes the place of *table; the full one stays in the dump as it is. */
-static void grow_table(struct lane *lane, struct row_table **table, enum section_kind kind, uint32_t rows,
-                       uint32_t row_bytes) {
+/* The next table takes the place of *place; the one before stays in the dump as it is. One thread makes it, so that the
+ * others of a shared lane still find room meanwhile. */
+static void grow_table(struct lane *lane, struct row_table **place, struct row_table *full) {
+    if (full->capacity >= ROWS_MAX || __atomic_exchange_n(&full->followed, true, __ATOMIC_RELAXED))
+        return;
     int saved = errno;
     uint32_t index = LANES_MAX + __atomic_fetch_add(&recorder.extensions, 1, __ATOMIC_RELAXED);
-    struct row_table *next = index < LANE_STATES ? os_memory(sizeof *next) : NULL;
-    void *section = next ? dumpfile_section(&recorder.file, kind, index, rows, row_bytes) : NULL;
-    if (section) {
+    struct row_table *next =
+        index < LANE_STATES ? new_table(full->kind, index, full->capacity * 4, full->row_bytes) : NULL;
+    if (next) {
         recorder.lane_states[index].shared = lane->shared;
         recorder.lane_states[index].extends = lane->index + 1;
-        next->rows = section;
-        next->mask = rows - 1;
-        __atomic_store_n(table, next, __ATOMIC_RELEASE);
+        __atomic_store_n(place, next, __ATOMIC_RELEASE);
     }
     errno = saved;
 }
@@ -81,110 +75,90 @@ static bool one_more_size(struct lane *lane, uint64_t key) {
     return false;
 }
 
-static void fill_operation_row(struct operation_row *row, uint64_t key, uint64_t bytes) {
-    row->call = (uint16_t)key;
-    row->source = (uint8_t)(key >> 16);
-    row->peer_class = (uint8_t)(key >> 24);
-    row->comm_epoch = (uint32_t)(key >> 32);
-    row->bytes = bytes;
-    row->time_min = UINT64_MAX;
-}
-
-/* For the caller to make; false where another thread of a shared lane was quicker. Nobody waits for such a row: the
- * next free one is taken, and a key that then has two rows is added up by readers. */
-static bool row_claim(uint64_t *version) {
-    uint64_t free = 0;
-    return __atomic_compare_exchange_n(version, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
-}
-
-/* The row with that key, made when it is missing and `make` says so. */
-static struct operation_row *operations_probe(struct lane *lane, uint64_t key, uint64_t bytes, bool make) {
-    struct row_table *table = table_of(&lane->operations);
-    uint32_t at = row_hash(key, bytes);
-    for (uint32_t i = 0; i <= table->mask; i++) {
-        struct operation_row *row = (struct operation_row *)table->rows + ((at + i) & table->mask);
-        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
-        if (version > 1 && row->bytes == bytes && row_key(&row->call) == key)
-            return row;
-        if (version)
-            continue;
-        if (!make || is_full(table))
-            return NULL;
-        if (!row_claim(&row->version))
-            continue;
-        uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
-        fill_operation_row(row, key, bytes);
-        __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
-        if (rows)
-            grow_table(lane, &lane->operations, SECTION_OPERATIONS, rows, sizeof *row);
-        return row;
+/* A place for one more row; NULL where the table is full, or its file: then it ends here. */
+static char *new_row(struct row_table *table, uint32_t *number) {
+    if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) >= table->capacity)
+        return NULL;
+    uint32_t taken = __atomic_fetch_add(&table->used, 1, __ATOMIC_RELAXED);
+    char *row = table->rows + (size_t)taken * table->row_bytes;
+    if (taken >= table->capacity)
+        return NULL;
+    if (!dumpfile_make_room(&recorder.file, row, table->row_bytes)) {
+        __atomic_store_n(&table->used, table->capacity, __ATOMIC_RELAXED);
+        return NULL;
     }
-    return NULL;
+    *number = taken + 1;
+    return row;
+}
+
+/* The first entry of the index from `at` on that is free or leads to a row with that key, which then is *row. */
+static uint32_t *find_entry(struct row_table *table, uint32_t at, const struct row_key *key, char **row) {
+    for (;; at++) {
+        uint32_t *entry = &table->index[at & table->mask], number = __atomic_load_n(entry, __ATOMIC_ACQUIRE);
+        *row = number ? table_row(table, number) : NULL;
+        if (!*row || !memcmp(*row + sizeof(uint64_t), key, sizeof *key))
+            return entry;
+    }
+}
+
+/* Nobody waits for another thread of a shared lane that makes the same row: a key that then has two is added up by
+ * readers. Half of the index stays free, so that every search ends. */
+static void *make_row(struct row_table *table, const struct row_key *key) {
+    uint32_t number, nobody = 0, at = row_hash(key->first, key->second);
+    char *other, *row = new_row(table, &number);
+    if (!row)
+        return NULL;
+    memcpy(row + sizeof(uint64_t), key, sizeof *key);
+    if (table->kind == SECTION_OPERATIONS)
+        ((struct operation_row *)row)->time_min = UINT64_MAX;
+    __atomic_store_n((uint64_t *)row, 2, __ATOMIC_RELEASE);
+    for (uint32_t *entry = find_entry(table, at, key, &other); !other; entry = find_entry(table, at, key, &other)) {
+        if (__atomic_compare_exchange_n(entry, &nobody, number, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+            break;
+        nobody = 0;
+    }
+    return row;
+}
+
+static void *find_row(struct row_table *table, const struct row_key *key) {
+    char *row;
+    find_entry(table, row_hash(key->first, key->second), key, &row);
+    return row;
+}
+
+/* The row with that key, made where it is missing. NULL: no table has room for it. */
+static void *add_row(struct lane *lane, struct row_table **place, const struct row_key *key) {
+    struct row_table *table = table_of(place);
+    void *row = find_row(table, key);
+    if (!row)
+        row = make_row(table, key);
+    if (__atomic_load_n(&table->used, __ATOMIC_RELAXED) >= table->capacity / 4 * 3)
+        grow_table(lane, place, table);
+    return row || table_of(place) == table ? row : make_row(table_of(place), key);
 }
 
 struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes) {
-    struct operation_row *row = operations_probe(lane, key, bytes, false);
+    struct operation_row *row = find_row(table_of(&lane->operations), &(struct row_key){key, bytes});
     if (row)
         return row;
     if (bytes == BYTES_UNKNOWN || bytes == 0 || one_more_size(lane, key))
-        return operations_probe(lane, key, bytes, true);
+        return add_row(lane, &lane->operations, &(struct row_key){key, bytes});
     uint64_t size_class = 1ull << (63 - __builtin_clzll(bytes));
-    return operations_probe(lane, key | (uint64_t)SOURCE_SIZE_CLASS << 16, size_class, true);
+    return add_row(lane, &lane->operations, &(struct row_key){key | (uint64_t)SOURCE_SIZE_CLASS << 16, size_class});
 }
 
-struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction) {
-    struct row_table *table = table_of(&lane->peers);
-    uint32_t at = row_hash(key, call * 4u + direction);
-    for (uint32_t i = 0; i <= table->mask; i++) {
-        struct peer_row *row = (struct peer_row *)table->rows + ((at + i) & table->mask);
-        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
-        if (version > 1 && row_key(&row->comm_epoch) == key && row->call == call && row->direction == direction)
-            return row;
-        if (version)
-            continue;
-        if (is_full(table))
-            break;
-        if (!row_claim(&row->version))
-            continue;
-        uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
-        row->comm_epoch = (uint32_t)key;
-        row->peer = (int32_t)(key >> 32);
-        row->call = call;
-        row->direction = direction;
-        __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
-        if (rows)
-            grow_table(lane, &lane->peers, SECTION_PEERS, rows, sizeof *row);
-        return row;
-    }
-    count_loss(&lane->state->peers_lost);
-    return NULL;
+struct peer_row *peers_insert(struct lane *lane, const struct row_key *key) {
+    struct peer_row *row = add_row(lane, &lane->peers, key);
+    if (!row)
+        count_loss(&lane->state->peers_lost);
+    return row;
 }
 
-struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call) {
-    struct row_table *table = table_of(&lane->sites);
-    uint32_t at = row_hash(key, call);
-    for (uint32_t i = 0; i <= table->mask; i++) {
-        struct site_row *row = (struct site_row *)table->rows + ((at + i) & table->mask);
-        uint64_t version = __atomic_load_n(&row->version, __ATOMIC_ACQUIRE);
-        if (version > 1 && row_key(&row->stack) == key && row->call == call)
-            return row;
-        if (version)
-            continue;
-        if (is_full(table))
-            break;
-        if (!row_claim(&row->version))
-            continue;
-        uint32_t rows = next_rows(__atomic_add_fetch(&table->used, 1, __ATOMIC_RELAXED), table->mask);
-        row->stack = (uint32_t)key;
-        row->comm_epoch = (uint32_t)(key >> 32);
-        row->call = call;
-        __atomic_store_n(&row->version, 2, __ATOMIC_RELEASE);
-        if (rows)
-            grow_table(lane, &lane->sites, SECTION_SITES, rows, sizeof *row);
-        return row;
-    }
-    count_loss(&lane->state->sites_lost);
-    return NULL;
+struct site_row *sites_insert(struct lane *lane, const struct row_key *key) {
+    struct site_row *row = add_row(lane, &lane->sites, key);
+    if (!row)
+        count_loss(&lane->state->sites_lost);
+    return row;
 }
 
 static void add_atomically(uint64_t *to, uint64_t value) {

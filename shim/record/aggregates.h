@@ -2,7 +2,8 @@
  *
  * The marginal tables: every call is counted here, whatever the ring forgets.
  * Lives here: finding and updating rows. Must not live here: what a call's bytes or peer are.
- * Open addressing in the mapped file itself; a row, once made, stays. In a shared lane rows are updated by atomic
+ * Rows lie in the mapped file, one behind the other in the order of their making, so that few of them take few pages;
+ * they are found by an index in private memory. A row, once made, stays. In a shared lane rows are updated by atomic
  * additions instead of under their version word.
  */
 #ifndef COMMTAP_SHIM_RECORD_AGGREGATES_H
@@ -14,11 +15,26 @@
 #include "shim/record/recorder.h"
 
 /* Rows of one table; a power of two of them. A full table is followed by a larger one in a lane of its own: keys may
- * then stand in several tables, and readers add them up. */
+ * then stand in several tables, and readers add them up. So is one whose file has no room for its next row. */
 struct row_table {
-    void *rows; /* struct operation_row, peer_row or site_row */
-    uint32_t mask, used;
+    char *rows; /* struct operation_row, peer_row or site_row */
+    enum section_kind kind;
+    uint32_t capacity, row_bytes;
+    uint32_t used;    /* rows taken, atomic */
+    bool followed;    /* by a larger one, or there can be none */
+    uint32_t mask;    /* of the index, whose entries are twice as many as the rows */
+    uint32_t index[]; /* open addressing: number of a row, from 1; 0 = free; atomic */
 };
+
+/* What every row has behind its version word. */
+struct row_key {
+    uint64_t first, second;
+};
+#define ASSERT_KEY(row, begin, end)                                                                                    \
+    _Static_assert(offsetof(struct row, begin) == 8 && offsetof(struct row, end) == 8 + sizeof(struct row_key), #row)
+ASSERT_KEY(operation_row, call, count);
+ASSERT_KEY(peer_row, comm_epoch, count);
+ASSERT_KEY(site_row, stack, count);
 
 /* What one finished call adds. Times in ticks. */
 struct operation_sample {
@@ -35,17 +51,17 @@ struct operation_sample {
 
 /* Slow halves of the functions below. */
 struct operation_row *operations_insert(struct lane *lane, uint64_t key, uint64_t bytes);
-struct peer_row *peers_insert(struct lane *lane, uint64_t key, uint16_t call, uint16_t direction);
+struct peer_row *peers_insert(struct lane *lane, const struct row_key *key);
 void operation_add_rare(struct lane *lane, struct operation_row *row, const struct operation_sample *sample);
 
 /* The calls of a table that did not reach the dump count as lost. */
 void operations_count_lost(struct lane_state *state, const struct operation_row *rows, uint32_t count);
-struct site_row *sites_insert(struct lane *lane, uint64_t key, uint16_t call);
+struct site_row *sites_insert(struct lane *lane, const struct row_key *key);
 void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time);
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait);
 
 /* Tables of a new lane. */
-bool aggregates_begin(struct lane *lane, struct dumpfile *file);
+bool aggregates_begin(struct lane *lane);
 
 static inline uint32_t comm_and_epoch(uint32_t comm) {
     return (comm < ROW_COMM_NONE ? comm : ROW_COMM_NONE) | recorder.epoch_bits;
@@ -67,32 +83,35 @@ static inline uint64_t operation_key(uint16_t call, uint8_t source, uint8_t peer
     return (uint64_t)call | (uint64_t)source << 16 | (uint64_t)peer_class << 24 | (uint64_t)comm_epoch << 32;
 }
 
-static inline uint64_t row_key(const void *after_version) {
-    uint64_t key;
-    __builtin_memcpy(&key, after_version, sizeof key);
-    return key;
-}
-
-/* Are the words of the key written? Of a row that another thread of a shared lane is making they are not. */
-static inline bool row_is_made(const uint64_t *version) {
-    return __atomic_load_n(version, __ATOMIC_ACQUIRE) > 1;
-}
-
 /* The newest table: another thread of a shared lane may have made it. */
 static inline struct row_table *table_of(struct row_table *const *table) {
     return __atomic_load_n(table, __ATOMIC_ACQUIRE);
 }
 
-static inline uint32_t row_hash(uint64_t key, uint64_t bytes) {
-    return (uint32_t)((key ^ hash_spread(bytes)) * 0xd6e8feb86659fd93u >> 40);
+static inline uint32_t row_hash(uint64_t first, uint64_t second) {
+    return (uint32_t)((first ^ hash_spread(second)) * 0xd6e8feb86659fd93u >> 40);
+}
+
+static inline char *table_row(const struct row_table *table, uint32_t number) {
+    return table->rows + (size_t)(number - 1) * table->row_bytes;
+}
+
+/* The row with that key where it has the first place in the index that it could have; else NULL: it may be elsewhere.
+ */
+static inline void *row_at_once(struct row_table *const *place, uint64_t first, uint64_t second) {
+    const struct row_table *table = table_of(place);
+    uint32_t number = __atomic_load_n(&table->index[row_hash(first, second) & table->mask], __ATOMIC_ACQUIRE);
+    struct row_key key;
+    if (unlikely(!number))
+        return NULL;
+    char *row = table_row(table, number);
+    __builtin_memcpy(&key, row + sizeof(uint64_t), sizeof key);
+    return likely(key.first == first && key.second == second) ? row : NULL;
 }
 
 static inline struct operation_row *operations_find(struct lane *lane, uint64_t key, uint64_t bytes) {
-    const struct row_table *table = table_of(&lane->operations);
-    struct operation_row *row = (struct operation_row *)table->rows + (row_hash(key, bytes) & table->mask);
-    if (likely(row_is_made(&row->version) && row->bytes == bytes && row_key(&row->call) == key))
-        return row;
-    return operations_insert(lane, key, bytes);
+    struct operation_row *row = row_at_once(&lane->operations, key, bytes);
+    return likely(row != NULL) ? row : operations_insert(lane, key, bytes);
 }
 
 /* Counts one timed, successful call in a row of an exclusive lane, between row_begin and row_end. */
@@ -137,13 +156,10 @@ static inline void operations_add(struct lane *lane, const struct operation_samp
 /* The row of messages with `peer`; NULL (counted) when there is no room. */
 static inline struct peer_row *peers_find(struct lane *lane, uint32_t comm, int32_t peer, uint16_t call,
                                           uint16_t direction) {
-    uint64_t key = (uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32;
-    const struct row_table *table = table_of(&lane->peers);
-    struct peer_row *row = (struct peer_row *)table->rows + (row_hash(key, call * 4u + direction) & table->mask);
-    if (unlikely(!row_is_made(&row->version) || row_key(&row->comm_epoch) != key || row->call != call ||
-                 row->direction != direction))
-        row = peers_insert(lane, key, call, direction);
-    return row;
+    const struct row_key key = {(uint64_t)comm_and_epoch(comm) | (uint64_t)(uint32_t)peer << 32,
+                                (uint64_t)call | (uint64_t)direction << 16};
+    struct peer_row *row = row_at_once(&lane->peers, key.first, key.second);
+    return likely(row != NULL) ? row : peers_insert(lane, &key);
 }
 
 /* Counts one message in a row of an exclusive lane. */
@@ -174,12 +190,9 @@ static inline struct peer_row *peers_add(struct lane *lane, uint32_t comm, int32
 
 /* The row of calls from a call site; NULL (counted) when there is no room. Not while stacks are off. */
 static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call) {
-    const struct row_table *table = table_of(&lane->sites);
-    uint64_t key = (uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32;
-    struct site_row *row = (struct site_row *)table->rows + (row_hash(key, call) & table->mask);
-    if (unlikely(!row_is_made(&row->version) || row_key(&row->stack) != key || row->call != call))
-        row = sites_insert(lane, key, call);
-    return row;
+    const struct row_key key = {(uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32, call};
+    struct site_row *row = row_at_once(&lane->sites, key.first, key.second);
+    return likely(row != NULL) ? row : sites_insert(lane, &key);
 }
 
 /* Counts one call in a row of an exclusive lane. */

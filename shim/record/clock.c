@@ -65,7 +65,7 @@ static void thin(struct anchors *a) {
 }
 
 static void append_anchor(struct anchors *a, const struct clock_anchor *anchor) {
-    if (a->used == a->capacity)
+    if (a->used == a->capacity || (a->file && !dumpfile_make_room(a->file, &a->table[a->used], sizeof *a->table)))
         thin(a);
     store(&a->table[a->used++], anchor);
     a->last_ticks = anchor->ticks;
@@ -83,8 +83,8 @@ static uint64_t estimate_hz(void) {
     return (uint64_t)((unsigned __int128)(to.ticks - from.ticks) * 1000000000u / (to.monotonic_ns - from.monotonic_ns));
 }
 
-void anchors_begin(struct anchors *a, struct clock_anchor *table, uint32_t capacity) {
-    *a = (struct anchors){.table = table, .capacity = capacity, .tick_hz = estimate_hz()};
+void anchors_begin(struct anchors *a, struct dumpfile *file, struct clock_anchor *table, uint32_t capacity) {
+    *a = (struct anchors){.file = file, .table = table, .capacity = capacity, .tick_hz = estimate_hz()};
     a->interval_ticks = a->tick_hz;
     struct clock_anchor first = read_clocks();
     a->first_ticks = first.ticks;

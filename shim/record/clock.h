@@ -11,6 +11,7 @@
 
 #include "shim/base/os.h"
 #include "shim/format.h"
+#include "shim/record/dump_file.h"
 
 extern bool clock_is_monotonic; /* the cycle counter cannot be trusted: ticks are CLOCK_MONOTONIC ns */
 
@@ -34,6 +35,7 @@ enum clock_kind clock_choose(void);
 
 /* Where anchors go (a SECTION_ANCHORS) and when the next is due. */
 struct anchors {
+    struct dumpfile *file; /* that the table lies in; NULL: in memory */
     struct clock_anchor *table;
     uint32_t capacity;
     uint32_t used;
@@ -45,8 +47,8 @@ struct anchors {
     uint64_t tick_hz; /* best estimate so far */
 };
 
-/* Starts with one anchor. `hz` is an estimate good enough to tell seconds apart. */
-void anchors_begin(struct anchors *a, struct clock_anchor *table, uint32_t capacity);
+/* Starts with one anchor, for which the table has room. */
+void anchors_begin(struct anchors *a, struct dumpfile *file, struct clock_anchor *table, uint32_t capacity);
 
 /* Takes an anchor; called when `now` has reached next_due, from whichever thread gets there first. */
 void anchors_take(struct anchors *a);

@@ -36,11 +36,20 @@ static void *take(struct definitions *d, uint32_t index, size_t bytes) {
     return at + bytes <= d->sizes[index] ? area + at : NULL;
 }
 
+/* An area whose file has no room for its next page ends there: what stays zero readers step over. */
+static struct definition *take_with_room(struct definitions *d, uint32_t index, size_t bytes) {
+    struct definition *definition = take(d, index, bytes);
+    if (!definition || dumpfile_make_room(d->file, definition, bytes))
+        return definition;
+    __atomic_store_n(&d->used[index], d->sizes[index], __ATOMIC_RELAXED);
+    return NULL;
+}
+
 void *definitions_reserve(struct definitions *d, size_t bytes) {
     bytes = (bytes + 15) & ~(size_t)15;
     for (;;) {
         uint32_t count = __atomic_load_n(&d->area_count, __ATOMIC_ACQUIRE);
-        struct definition *definition = count ? take(d, count - 1, bytes) : NULL;
+        struct definition *definition = count ? take_with_room(d, count - 1, bytes) : NULL;
         if (definition) {
             __atomic_store_n(&definition->bytes, (uint32_t)bytes, __ATOMIC_RELAXED);
             return definition;

@@ -10,6 +10,7 @@
 #include "shim/record/storage.h"
 
 #define PART_SUFFIX ".part" /* of a file that is not whole yet: no reader looks for it */
+#define COPY_BLOCK  4096u   /* the smallest page, and what most file systems give room by */
 
 static void add_reason(struct text *t, int error) {
     static const struct {
@@ -166,37 +167,48 @@ static uint32_t kind_of(const struct dumpfile *file, uint32_t slot) {
 
 static bool is_zero(const char *block) {
     const uint64_t *words = (const uint64_t *)block;
-    for (size_t i = 0; i < SECTION_ALIGN / sizeof *words; i++)
+    for (size_t i = 0; i < COPY_BLOCK / sizeof *words; i++)
         if (words[i])
             return false;
     return true;
 }
 
-/* Blocks of zeros become holes: most of a ring that was hardly used, and a disk may have just room for the rest. */
-static bool copy_section(int fd, const char *contents, const struct section *section) {
-    for (uint64_t at = 0; at < section->bytes; at += SECTION_ALIGN)
-        if (!is_zero(contents + at) && !write_all(fd, contents + at, SECTION_ALIGN, section->offset + at))
+/* What holds nothing becomes a hole, as it is in the original: most of a section that was hardly used. */
+static bool copy_section(const struct dumpfile *file, uint32_t slot, int fd) {
+    const struct section *section = &file->header->sections[slot];
+    const char *contents = file->contents[slot];
+    for (uint64_t at = 0; at < section->bytes; at += COPY_BLOCK)
+        if (dumpfile_has_room(file, slot, at) && !is_zero(contents + at) &&
+            !write_all(fd, contents + at, COPY_BLOCK, section->offset + at))
             return false;
     return true;
 }
 
-/* As it would be had all sections found room in the file. The header goes last: before, there is no magic. */
+/* The copy's header, as it would be had all sections found room in the file; how long that makes the file. */
+static uint64_t make_header(const struct dumpfile *file, struct dump_header *header) {
+    uint64_t bytes = SECTION_ALIGN;
+    *header = *file->header;
+    header->state |= STATE_COPIED;
+    header->losses.tables_in_memory = 0;
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++) {
+        struct section *section = &header->sections[i];
+        section->kind = kind_of(file, i);
+        if (section->kind != SECTION_FREE && section->offset + section->bytes > bytes)
+            bytes = section->offset + section->bytes;
+    }
+    return bytes;
+}
+
+/* It gets its length first: behind what makes a file longer, xfs keeps room. The header goes last: before, there is no
+ * magic. */
 static bool copy_dump(const struct dumpfile *file, int fd) {
     static struct dump_header header; /* threads may have small stacks, and only one comes here */
-    uint64_t bytes = SECTION_ALIGN;
-    header = *file->header;
-    header.state |= STATE_COPIED;
-    header.losses.tables_in_memory = 0;
-    for (uint32_t i = 0; i < SECTIONS_MAX; i++) {
-        struct section *section = &header.sections[i];
-        section->kind = kind_of(file, i);
-        if (section->kind == SECTION_FREE)
-            continue;
-        if (!copy_section(fd, file->contents[i], section))
+    if (ftruncate(fd, (off_t)make_header(file, &header)) != 0)
+        return false;
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++)
+        if (header.sections[i].kind != SECTION_FREE && !copy_section(file, i, fd))
             return false;
-        bytes = section->offset + section->bytes > bytes ? section->offset + section->bytes : bytes;
-    }
-    return ftruncate(fd, (off_t)bytes) == 0 && write_all(fd, &header, sizeof header, 0);
+    return write_all(fd, &header, sizeof header, 0);
 }
 
 /* A staged dump goes when its copy is on the disk: some file systems have room until they write. */
@@ -218,8 +230,12 @@ static bool write_kept(struct dumpfile *file, uint32_t slot, int fd) {
     struct section *entry = &file->header->sections[slot];
     struct held_signals held;
     signals_hold(&held);
-    bool written = fd >= 0 && storage_reserve(fd, entry->offset, entry->bytes) &&
-                   write_all(fd, file->contents[slot], entry->bytes, entry->offset);
+    bool written = fd >= 0 && storage_extend(fd, entry->offset + entry->bytes) && copy_section(file, slot, fd);
+    if (!written && fd >= 0) {
+        int why = errno;
+        storage_give_back(fd, entry->offset, entry->bytes);
+        errno = why;
+    }
     signals_release(&held);
     if (!written)
         return false;

@@ -75,19 +75,107 @@ int dumpfile_open(const struct dumpfile *file) {
     return -1;
 }
 
+/* ---- room ------------------------------------------------------------------------------------ */
+
+#define ROOM_PAGES  (8u << 20)    /* pages of which it can be noted that they have room: 32 GiB of 4 KiB each */
+#define FULL_FOR_NS 1000000000ull /* a full file is not asked again before that */
+
+static uint64_t pages_of(uint64_t bytes) {
+    return (bytes + storage_page_bytes() - 1) / storage_page_bytes();
+}
+
+static bool has_room(const struct dumpfile *file, uint64_t page) {
+    return __atomic_load_n(&file->room[page / 64], __ATOMIC_ACQUIRE) >> page % 64 & 1;
+}
+
+/* Kernels before 5.14 are asked by the file's path. */
+static bool take_blocks(const struct dumpfile *file, uint64_t offset, uint64_t bytes) {
+    int fd = dumpfile_open(file);
+    if (fd < 0)
+        return false;
+    bool taken = storage_take(fd, offset, bytes);
+    close(fd);
+    return taken;
+}
+
+/* Room for `count` pages from `page` of the file on, which are mapped at `at`. Other threads may do the same. */
+static bool give_room(struct dumpfile *file, char *at, uint64_t page, uint64_t count) {
+    uint64_t step = storage_page_bytes();
+    enum storage_answer answer = storage_populate(at, count * step);
+    if (answer == STORAGE_NOT_KNOWN && take_blocks(file, page * step, count * step))
+        answer = STORAGE_ROOM;
+    for (uint64_t i = page; answer == STORAGE_ROOM && i < page + count; i++)
+        __atomic_fetch_or(&file->room[i / 64], 1ull << i % 64, __ATOMIC_RELEASE);
+    return answer == STORAGE_ROOM;
+}
+
+/* The section that an address lies in; SECTIONS_MAX: none. */
+static uint32_t section_at(const struct dumpfile *file, const void *at) {
+    uint32_t count = __atomic_load_n(&file->section_count, __ATOMIC_ACQUIRE);
+    for (uint32_t i = 0; i < count && i < SECTIONS_MAX; i++) {
+        const char *contents = __atomic_load_n(&file->contents[i], __ATOMIC_ACQUIRE);
+        if (contents && (uintptr_t)at - (uintptr_t)contents < file->header->sections[i].bytes)
+            return i;
+    }
+    return SECTIONS_MAX;
+}
+
+static bool is_in_memory(const struct dumpfile *file, uint32_t slot) {
+    return file->place == PLACE_MEMORY || __atomic_load_n(&file->kept[slot], __ATOMIC_RELAXED);
+}
+
+bool dumpfile_has_room(const struct dumpfile *file, uint32_t slot, uint64_t offset) {
+    return is_in_memory(file, slot) ||
+           has_room(file, (file->header->sections[slot].offset + offset) / storage_page_bytes());
+}
+
+/* ext4 may wait for its journal before it says that it is full: too slow for every call that would like some room. */
+static bool was_full_just_now(const struct dumpfile *file) {
+    uint64_t full_at = __atomic_load_n(&file->full_at, __ATOMIC_RELAXED);
+    return full_at && os_monotonic_ns() - full_at < FULL_FOR_NS;
+}
+
+bool dumpfile_make_room(struct dumpfile *file, const void *at, uint64_t bytes) {
+    uint32_t slot = section_at(file, at);
+    if (slot == SECTIONS_MAX)
+        return false;
+    if (is_in_memory(file, slot))
+        return true;
+    char *contents = file->contents[slot];
+    uint64_t step = storage_page_bytes(), offset = file->header->sections[slot].offset;
+    uint64_t from = (uint64_t)((const char *)at - contents), page = (offset + from) / step;
+    uint64_t end = pages_of(offset + from + bytes);
+    while (page < end && has_room(file, page))
+        page++;
+    if (page == end)
+        return true;
+    if (was_full_just_now(file))
+        return false;
+    int saved = errno;
+    bool made = give_room(file, contents + (page * step - offset), page, end - page);
+    if (!made)
+        __atomic_store_n(&file->full_at, os_monotonic_ns(), __ATOMIC_RELAXED);
+    errno = saved;
+    return made;
+}
+
 /* ---- creation -------------------------------------------------------------------------------- */
 
-/* The new file behind `fd`: reserves all that activation will ask for, and maps the header. */
+/* The new file behind `fd`: sees whether there is room for all that activation will ask for, and maps the header. */
 static bool begin_file(struct dumpfile *file, int fd, uint64_t bytes) {
     struct stat status;
     if (!os_fstat(fd, &status) || (file->place == PLACE_STAGED && !storage_is_shared_fairly(fd, bytes)) ||
-        !storage_reserve(fd, 0, bytes))
+        !storage_begin(fd, bytes))
         return false;
     file->device = status.st_dev;
     file->inode = status.st_ino;
     file->header = storage_map(fd, 0, SECTION_ALIGN);
     file->end = SECTION_ALIGN;
-    return file->header != NULL;
+    if (file->header && give_room(file, (char *)file->header, 0, pages_of(sizeof *file->header)))
+        return true;
+    if (file->header)
+        os_unmap(file->header, SECTION_ALIGN);
+    return false;
 }
 
 static bool create_in(struct dumpfile *file, const char *directory, const char *run_id, uint64_t unique, uint64_t bytes,
@@ -164,6 +252,9 @@ const char *dumpfile_create(struct dumpfile *file, const char *directory, const 
     *note = NULL;
     memset(file, 0, sizeof *file);
     file->mode = mode;
+    file->room = os_memory(ROOM_PAGES / 8);
+    if (!file->room)
+        return "no memory for the dump";
     if (getrandom(&unique, sizeof unique, GRND_NONBLOCK) != (ssize_t)sizeof unique)
         unique = hash_combine(os_realtime_ns(), (uint64_t)getpid() << 32 ^ (uint64_t)os_thread_id());
     if (!absolute(output, sizeof output, directory))
@@ -179,6 +270,7 @@ const char *dumpfile_create(struct dumpfile *file, const char *directory, const 
 
 void dumpfile_discard(struct dumpfile *file) {
     os_unmap(file->header, SECTION_ALIGN);
+    os_unmap(file->room, ROOM_PAGES / 8);
     file->header = NULL;
     if (file->place != PLACE_MEMORY)
         unlink(file->path);
@@ -198,19 +290,23 @@ bool dumpfile_publish(struct dumpfile *file) {
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
-static void *map_section(struct dumpfile *file, uint64_t offset, uint64_t bytes) {
+static void *map_section(struct dumpfile *file, uint64_t offset, uint64_t bytes, uint64_t used) {
     void *mapping = NULL;
-    int fd = dumpfile_open(file);
+    int fd = offset + bytes <= ROOM_PAGES * storage_page_bytes() ? dumpfile_open(file) : -1;
     if (fd < 0)
         return NULL;
-    if ((file->place != PLACE_STAGED || storage_is_shared_fairly(fd, bytes)) && storage_reserve(fd, offset, bytes))
+    if ((file->place != PLACE_STAGED || storage_is_shared_fairly(fd, bytes)) && storage_extend(fd, offset + bytes))
         mapping = storage_map(fd, offset, bytes);
     close(fd);
+    if (mapping && used > 0 && !give_room(file, mapping, offset / storage_page_bytes(), pages_of(used))) {
+        os_unmap(mapping, bytes);
+        mapping = NULL;
+    }
     return mapping;
 }
 
-void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
-                       uint32_t item_bytes) {
+static void *add_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                         uint32_t item_bytes, uint64_t used) {
     uint64_t bytes = section_bytes(count, item_bytes);
     uint32_t slot = __atomic_fetch_add(&file->section_count, 1, __ATOMIC_RELAXED);
     if (slot >= SECTIONS_MAX) {
@@ -218,13 +314,12 @@ void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t i
         return NULL;
     }
     uint64_t offset = __atomic_fetch_add(&file->end, bytes, __ATOMIC_RELAXED);
-    void *mapping = file->place == PLACE_MEMORY ? NULL : map_section(file, offset, bytes);
+    void *mapping = file->place == PLACE_MEMORY ? NULL : map_section(file, offset, bytes, used);
     bool listed = mapping || file->place == PLACE_MEMORY;
     if (!mapping)
         mapping = os_memory(bytes);
     if (!mapping)
         return NULL;
-    file->contents[slot] = mapping;
     struct section *entry = &file->header->sections[slot];
     entry->index = index;
     entry->offset = offset;
@@ -233,6 +328,17 @@ void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t i
     entry->item_bytes = item_bytes;
     if (!listed)
         __atomic_fetch_add(&file->header->losses.tables_in_memory, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&file->contents[slot], mapping, __ATOMIC_RELEASE);
     __atomic_store_n(listed ? &entry->kind : &file->kept[slot], kind, __ATOMIC_RELEASE);
     return mapping;
+}
+
+void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                       uint32_t item_bytes) {
+    return add_section(file, kind, index, count, item_bytes, 0);
+}
+
+void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                            uint32_t item_bytes) {
+    return add_section(file, kind, index, count, item_bytes, (uint64_t)count * item_bytes);
 }

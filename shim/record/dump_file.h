@@ -29,7 +29,9 @@ struct dumpfile {
     char stub_path[DUMP_PATH_BYTES];
     bool has_stub;
     bool is_told;                 /* where it is: the user was told on stderr, as no stub says it */
-    void *contents[SECTIONS_MAX]; /* of each section, where this process has it */
+    uint64_t *room;               /* a bit per page of the mapped file: it has room; atomic */
+    uint64_t full_at;             /* CLOCK_MONOTONIC ns: when a page last found no room, 0 = never; atomic */
+    void *contents[SECTIONS_MAX]; /* of each section, where this process has it; atomic, behind the entry */
     uint32_t kept[SECTIONS_MAX];  /* enum section_kind: the file had no room for this one, so that it is in memory only;
                                      its entry in the header is filled but for `kind`. Atomic. */
 };
@@ -48,10 +50,24 @@ void dumpfile_discard(struct dumpfile *file);
  * FORMAT_UNFINISHED_SUFFIX, which no reader looks for. False: not even a name finds room, it has that suffix still. */
 bool dumpfile_publish(struct dumpfile *file);
 
-/* A new section of `count` items, zeroed and listed: mapped and backed by real blocks, or in memory only where the file
- * finds no room. NULL when there is no memory either, or no entry left. Safe from any thread. */
+/* A new section of `count` items, zeroed and listed: mapped, or in memory only where the file cannot grow. It has no
+ * room yet: dumpfile_make_room comes before whatever touches it. NULL when there is no memory either, or no entry left.
+ * Safe from any thread. */
 void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                        uint32_t item_bytes);
+/* The same with room for all of it, in memory only where the file has none. */
+void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                            uint32_t item_bytes);
+
+/* Makes room for [at, at + bytes) of a section, by pages. From then on neither a store nor a load there faults, however
+ * full the disk is; before, not even a load is safe (tmpfs gives it a page, and faults where there is none). False:
+ * there is no room, and nothing of it that had none before may be touched. It costs a few comparisons where there is
+ * room already, else a system call or a few: for slow paths. Once there was none, the answer stays so for a second.
+ * Safe from any thread; keeps errno. */
+bool dumpfile_make_room(struct dumpfile *file, const void *at, uint64_t bytes);
+
+/* Has the page at `offset` of the section in `slot` room? What has none holds nothing, and must not be read. */
+bool dumpfile_has_room(const struct dumpfile *file, uint32_t slot, uint64_t offset);
 
 /* Opens the mapped file for writing. -1 where its path leads to another one, or to none. */
 int dumpfile_open(const struct dumpfile *file);

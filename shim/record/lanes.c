@@ -14,7 +14,7 @@ static bool lane_open(struct lane *lane, uint32_t index) {
     lane->trace_window = (struct trace_window_writer){.lane = index, .state = lane->state};
     lane->ring = dumpfile_section(file, SECTION_RING, index, records, sizeof *lane->ring);
     lane->mask = records - 1;
-    if (!lane->ring || !aggregates_begin(lane, file))
+    if (!lane->ring || !aggregates_begin(lane))
         return false;
     __atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
     return true;

@@ -57,8 +57,37 @@ void record_mark(struct thread *self, int32_t level) {
     ring_end(self->lane, record, ticket);
 }
 
+/* Of a ring that is hardly used a page, of a busy one few calls of the kernel. */
+static uint64_t next_slots(const struct lane *lane, uint64_t slots, uint64_t needed) {
+    const uint64_t page = 4096 / sizeof *lane->ring, most = SECTION_ALIGN / sizeof *lane->ring;
+    uint64_t step = slots < page ? page : slots < most ? slots : most;
+    uint64_t next = slots + step > needed ? slots + step : needed + 1;
+    return next <= lane->mask ? next : lane->mask + 1;
+}
+
+bool ring_make_room(struct lane *lane, uint64_t ticket) {
+    uint64_t slot = ticket & lane->mask, slots = __atomic_load_n(&lane->slots, __ATOMIC_ACQUIRE);
+    if (slot < slots)
+        return true;
+    uint64_t next = next_slots(lane, slots, slot);
+    if (!dumpfile_make_room(&recorder.file, &lane->ring[slots], (next - slots) * sizeof *lane->ring))
+        return false;
+    while (slots < next &&
+           !__atomic_compare_exchange_n(&lane->slots, &slots, next, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        ;
+    __atomic_store_n(&lane->room, next > lane->mask ? UINT64_MAX : next, __ATOMIC_RELAXED);
+    return true;
+}
+
+void ring_skip(struct lane *lane) {
+    lane->head++;
+    __atomic_store_n(&lane->state->head, lane->head, __ATOMIC_RELAXED);
+}
+
 struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket) {
     uint64_t mine = __atomic_fetch_add(&lane->state->head, 1, __ATOMIC_RELAXED);
+    if (mine >= __atomic_load_n(&lane->room, __ATOMIC_RELAXED) && !ring_make_room(lane, mine))
+        return NULL;
     struct record *record = &lane->ring[mine & lane->mask];
     uint64_t commit = __atomic_load_n(&record->commit, __ATOMIC_ACQUIRE);
     bool free = mine <= lane->mask ? commit == 0 : commit == mine - lane->mask;

@@ -29,6 +29,8 @@ struct lane {
     struct record *ring;
     uint64_t mask;
     uint64_t head;               /* next ticket (exclusive lanes) */
+    uint64_t room;               /* tickets from here on: ring_make_room first */
+    uint64_t slots;              /* of the ring, from its front, that have room; atomic */
     uint64_t keep_from;          /* records about to be overwritten are offered to a trace window from this t0 on */
     const struct anchors *clock; /* of the records' t0: ticks, or device ns in the harvester's lane */
     struct lane_state *state;
@@ -138,10 +140,17 @@ static inline void count_loss(uint64_t *counter) {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+/* Is there room for the record of that ticket? The ring grows by pages from its front; while its file is full only
+ * those records are kept whose slots have room already. */
+bool ring_make_room(struct lane *lane, uint64_t ticket);
+
+/* A record that finds no room, in a ring with one writer: counted, as it has a ticket. */
+void ring_skip(struct lane *lane);
+
 /* Takes a slot of a shared ring; NULL when a slower thread is still writing it. */
 struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket);
 
-/* The slot for the next record, marked as being written. */
+/* The slot for the next record, marked as being written. NULL: there is none. */
 static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
     if (unlikely(lane->shared)) {
         uint64_t claimed = 0; /* of its own: a caller's ticket whose address is known to nobody stays in a register */
@@ -150,6 +159,10 @@ static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
         return record;
     }
     uint64_t next = lane->head;
+    if (unlikely(next >= lane->room) && !ring_make_room(lane, next)) {
+        ring_skip(lane);
+        return NULL;
+    }
     struct record *record = &lane->ring[next & lane->mask];
     if (next > lane->mask && unlikely(record->t0 >= lane->keep_from))
         trace_windows_keep(&recorder.trace_windows, &lane->trace_window, lane->clock, record, &lane->keep_from);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store into a mapping is SIGBUS in the job when the file system finds no block for it. Reserving blocks beforehand
- * prevents that only where they are written in place for good. Copy-on-write file systems write elsewhere each time
+ * A store into a mapping is SIGBUS in the job when the file system finds no block for it. Taking a block beforehand
+ * prevents that only where it is written in place for good. Copy-on-write file systems write elsewhere each time
  * (btrfs, zfs, bcachefs, f2fs, nilfs), or as soon as the blocks are shared with a copy (xfs made with reflinks, which
  * `cp` makes use of without being asked); overlayfs hides which one is below; for those of a network or of FUSE a
  * store waits for a server. So there is a list of those that are known to be safe, and all others are not mapped.
@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -87,27 +88,48 @@ static bool allocate_blocks(int fd, uint64_t offset, uint64_t bytes) {
     return false;
 }
 
-bool storage_reserve(int fd, uint64_t offset, uint64_t bytes) {
+bool storage_take(int fd, uint64_t offset, uint64_t bytes) {
     struct held_signals held;
     signals_hold(&held);
-    bool done = allocate_blocks(fd, offset, bytes);
-    if (!done) { /* the blocks that there were: the job may need them */
-        int why = errno;
-        fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
-        errno = why;
-    }
+    bool taken = allocate_blocks(fd, offset, bytes);
     signals_release(&held);
-    return done;
+    return taken;
+}
+
+void storage_give_back(int fd, uint64_t offset, uint64_t bytes) {
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)bytes);
+}
+
+/* Only taking all of the blocks shows what quotas and limits allow. */
+bool storage_begin(int fd, uint64_t bytes) {
+    struct held_signals held;
+    signals_hold(&held);
+    bool begun = allocate_blocks(fd, 0, bytes) && ftruncate(fd, 0) == 0 && ftruncate(fd, (off_t)bytes) == 0;
+    signals_release(&held);
+    return begun;
+}
+
+/* By a block at its end: ftruncate would cut off what another thread has just added behind it. */
+bool storage_extend(int fd, uint64_t bytes) {
+    struct stat status;
+    uint64_t page = storage_page_bytes();
+    return os_fstat(fd, &status) && ((uint64_t)status.st_size >= bytes || storage_take(fd, bytes - page, page));
+}
+
+uint64_t storage_page_bytes(void) {
+    static uint64_t bytes;
+    if (!bytes)
+        bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    return bytes;
 }
 
 void *storage_map(int fd, uint64_t offset, uint64_t bytes) {
     void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)offset);
-    if (mapping == MAP_FAILED)
-        return NULL;
-    /* EFAULT says that a store would have been SIGBUS. Kernels before 5.14 know nothing of it: EINVAL. */
-    if (madvise(mapping, bytes, MADV_POPULATE_WRITE) != 0 && errno == EFAULT) {
-        munmap(mapping, bytes);
-        return NULL;
-    }
-    return mapping;
+    return mapping == MAP_FAILED ? NULL : mapping;
+}
+
+enum storage_answer storage_populate(void *pages, uint64_t bytes) {
+    if (madvise(pages, bytes, MADV_POPULATE_WRITE) == 0)
+        return STORAGE_ROOM;
+    return errno == EINVAL ? STORAGE_NOT_KNOWN : STORAGE_NO_ROOM; /* EFAULT: a store would have been SIGBUS */
 }

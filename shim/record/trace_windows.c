@@ -15,8 +15,21 @@ static bool is_kept(uint64_t window, uint32_t level) {
     return (window & ((1ull << level) - 1)) == 0;
 }
 
+static uint32_t touched(const struct trace_windows *w) {
+    return __atomic_load_n(&w->touched, __ATOMIC_ACQUIRE);
+}
+
+/* One more block with room. */
+static bool touch_next(struct trace_windows *w) {
+    uint32_t next = touched(w);
+    if (next == w->count || (w->file && !dumpfile_make_room(w->file, &w->blocks[next], sizeof *w->blocks)))
+        return false;
+    __atomic_compare_exchange_n(&w->touched, &next, next + 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void free_own_blocks(struct trace_windows *w, struct trace_window_writer *writer, uint32_t level) {
-    for (uint32_t i = 0; i < w->count; i++) {
+    for (uint32_t i = 0; i < touched(w); i++) {
         struct trace_window_block *block = &w->blocks[i];
         uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
         if (window != 0 && window != BLOCK_RESERVED && block->lane == writer->lane && !is_kept(window - 1, level))
@@ -26,9 +39,10 @@ static void free_own_blocks(struct trace_windows *w, struct trace_window_writer 
     writer->state->trace_window_level = level;
 }
 
-static struct trace_window_block *take_free_block(struct trace_windows *w, struct trace_window_writer *writer) {
-    for (uint32_t tried = 0; tried < w->count; tried++) {
-        uint32_t i = (w->cursor + tried) % w->count;
+static struct trace_window_block *take_touched_block(struct trace_windows *w, struct trace_window_writer *writer) {
+    uint32_t count = touched(w);
+    for (uint32_t tried = 0; tried < count; tried++) {
+        uint32_t i = (w->cursor + tried) % count;
         uint64_t expected = 0;
         struct trace_window_block *block = &w->blocks[i];
         if (!__atomic_compare_exchange_n(&block->window, &expected, BLOCK_RESERVED, false, __ATOMIC_ACQUIRE,
@@ -43,6 +57,14 @@ static struct trace_window_block *take_free_block(struct trace_windows *w, struc
         return block;
     }
     return NULL;
+}
+
+static struct trace_window_block *take_free_block(struct trace_windows *w, struct trace_window_writer *writer) {
+    struct trace_window_block *block;
+    do
+        block = take_touched_block(w, writer);
+    while (!block && touch_next(w));
+    return block;
 }
 
 static struct trace_window_block *next_block(struct trace_windows *w, struct trace_window_writer *writer) {

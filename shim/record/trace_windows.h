@@ -12,12 +12,15 @@
 
 #include "shim/format.h"
 #include "shim/record/clock.h"
+#include "shim/record/dump_file.h"
 
 struct trace_windows {
     struct trace_window_block *blocks; /* NULL: none */
+    struct dumpfile *file;             /* that they lie in; NULL: in memory */
     uint32_t count;
-    uint32_t level;  /* atomic */
-    uint32_t cursor; /* where the last free block was found */
+    uint32_t touched; /* blocks from the front that have room: all that was ever used is among them; atomic */
+    uint32_t level;   /* atomic */
+    uint32_t cursor;  /* where the last free block was found */
 };
 
 /* One lane's place in the area. */

@@ -88,16 +88,45 @@ static void let_it_be_staged(struct place *place) {
     snprintf(place->file.stub_path, sizeof place->file.stub_path, "%s/commtap.unit.1.stub", place->output);
 }
 
-static void test_room_is_there_from_the_start(void **state) {
-    struct place *place = *state;
+static uint64_t allocated(const char *path) {
     struct stat status;
-    assert_int_equal(stat(place->file.path, &status), 0);
-    assert_int_equal(status.st_size, START_BYTES);
-    assert_true((uint64_t)status.st_blocks * 512 >= START_BYTES);
+    return stat(path, &status) == 0 ? (uint64_t)status.st_blocks * 512 : UINT64_MAX;
+}
+
+static void test_a_new_dump_is_long_and_small(void **state) {
+    struct place *place = *state;
+    assert_int_equal(bytes_of(place->file.path), START_BYTES);
+    assert_in_range(allocated(place->file.path), 1, sizeof *place->file.header + 4096);
     limit_files(START_BYTES); /* what was asked for at the start needs nothing more */
-    assert_non_null(dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, 3 * SECTION_ALIGN, 1));
+    char *section = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, 3 * SECTION_ALIGN, 1);
     limit_files(RLIM_INFINITY);
+    assert_non_null(section);
     assert_int_equal(place->file.header->losses.tables_in_memory, 0);
+}
+
+/* Whole pages around what was asked for, and no others. */
+static void test_room_is_made_by_pages(void **state) {
+    struct place *place = *state;
+    uint64_t before, page = storage_page_bytes();
+    char *section = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, 2 * SECTION_ALIGN, 1);
+    before = allocated(place->file.path);
+    assert_true(dumpfile_make_room(&place->file, section + 2 * page - 8, 16));
+    assert_int_equal(allocated(place->file.path) - before, 2 * page);
+    for (uint64_t i = 0; i < 2 * SECTION_ALIGN / page; i++)
+        assert_int_equal(dumpfile_has_room(&place->file, 0, i * page), i == 1 || i == 2);
+    memset(section + page, 1, 2 * page);
+    assert_true(dumpfile_make_room(&place->file, section, 4 * page));
+    assert_int_equal(section[page], 1); /* what lies there stays */
+    assert_int_equal(allocated(place->file.path) - before, 4 * page);
+    assert_false(dumpfile_make_room(&place->file, section + 2 * SECTION_ALIGN, 1)); /* of no section */
+}
+
+static void test_a_full_section_has_all_its_room(void **state) {
+    struct place *place = *state;
+    char *section = dumpfile_full_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN + 1, 1);
+    assert_non_null(section);
+    for (uint64_t at = 0; at <= SECTION_ALIGN; at += storage_page_bytes())
+        assert_true(dumpfile_has_room(&place->file, 0, at));
 }
 
 static void test_a_table_without_room_is_kept_in_memory_and_counted(void **state) {
@@ -182,7 +211,7 @@ static void test_a_planted_link_is_not_written_through(void **state) {
 
 static void test_a_staged_dump_stays_until_it_is_copied(void **state) {
     struct place *place = *state;
-    char *table = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1);
+    char *table = dumpfile_full_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1);
     strcpy(table, "here");
     let_it_be_staged(place);
     assert_true(delivery_write_stub(&place->file, &place->why));
@@ -232,7 +261,9 @@ static void test_what_is_known_of_file_systems(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        WITH_PLACE(test_room_is_there_from_the_start),
+        WITH_PLACE(test_a_new_dump_is_long_and_small),
+        WITH_PLACE(test_room_is_made_by_pages),
+        WITH_PLACE(test_a_full_section_has_all_its_room),
         WITH_PLACE(test_a_table_without_room_is_kept_in_memory_and_counted),
         WITH_PLACE(test_it_reaches_the_file_where_there_is_room_at_exit),
         WITH_PLACE(test_it_is_said_to_be_lost_where_there_is_none),

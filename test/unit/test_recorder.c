@@ -319,7 +319,7 @@ static void test_anchors_thin_out(void **state) {
     (void)state;
     struct clock_anchor table[8] = {{0}};
     struct anchors anchors;
-    anchors_begin(&anchors, table, 8);
+    anchors_begin(&anchors, NULL, table, 8);
     uint64_t first = table[0].ticks, interval = anchors.interval_ticks;
     for (int i = 0; i < 100; i++)
         anchors_take(&anchors);
