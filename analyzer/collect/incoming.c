@@ -14,8 +14,8 @@
 #include "analyzer/base/regular_file.h"
 #include "shim/format.h"
 
-#define BLOCK       SECTION_ALIGN
-#define NO_REPLACE  1u /* RENAME_NOREPLACE and RENAME_EXCHANGE of linux/fs.h */
+#define BLOCK       4096u /* what most file systems give room by: zeros become holes */
+#define NO_REPLACE  1u    /* RENAME_NOREPLACE and RENAME_EXCHANGE of linux/fs.h */
 #define EXCHANGE    2u
 #define CKSUM_BEGIN 0xffffffffu /* zlib inverts what it begins with */
 
@@ -133,12 +133,14 @@ static bool write_at(int file, const char *data, size_t bytes, uint64_t offset) 
 
 bool incoming_add(struct incoming *incoming, const void *data, size_t bytes) {
     const char *from = data;
+    if (ftruncate(incoming->file, (off_t)(incoming->bytes + bytes)) != 0) /* first: xfs keeps room behind what grows */
+        return false;
     for (size_t part; bytes > 0; from += part, bytes -= part, incoming->bytes += part) {
         part = bytes < BLOCK ? bytes : BLOCK;
         if (!all_zero(from, part) && !write_at(incoming->file, from, part, incoming->bytes))
             return false;
     }
-    return ftruncate(incoming->file, (off_t)incoming->bytes) == 0;
+    return true;
 }
 
 const char *incoming_judge(struct incoming *incoming) {

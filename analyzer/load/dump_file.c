@@ -159,7 +159,7 @@ static bool load_ring(struct loaded *loaded, const struct view *view) {
     }
     lane->ring = ring;
     lane->ring_records = records;
-    loaded->ring_available[number] = view->items;
+    loaded->ring_available[number] = view->used;
     return true;
 }
 
@@ -269,16 +269,18 @@ static bool load_section(struct loaded *loaded, const struct view *view) {
 }
 
 static void attach_progress(struct dump *dump, const struct view *view) {
+    const struct losses *losses = &dump->header->losses;
+    bool definitions_lost = losses->definitions_full > 0 || losses->tables_in_memory > 0;
     const struct progress *rows = (const struct progress *)view->base;
     for (uint32_t i = 0; i < view->items; i++) {
         if (__atomic_load_n(&rows[i].version, __ATOMIC_ACQUIRE) == 0)
             continue;
         uint32_t comm = __atomic_load_n(&rows[i].comm, __ATOMIC_RELAXED);
-        if (!dump_communicator(dump, comm))
+        if (dump_communicator(dump, comm))
+            dump->communicators[comm].progress = &rows[i];
+        else if (!definitions_lost)
             problem_add(dump, false, dump_offset_of(dump, &rows[i]),
                         "progress row of communicator %u, which is not defined", comm);
-        else
-            dump->communicators[comm].progress = &rows[i];
     }
 }
 

@@ -14,9 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "analyzer/base/grow.h"
 #include "analyzer/base/regular_file.h"
 
 enum {
@@ -171,35 +174,74 @@ static size_t read_part(int fd, uint8_t *base, size_t from, size_t to) {
     return from;
 }
 
-/* Holes stay pages that nobody wrote: they cost no memory. */
-static size_t read_all(int fd, uint8_t *base, size_t bytes) {
-    size_t at = 0;
+/* ---- holes ----------------------------------------------------------------------------------- */
+
+static bool add_data(struct mapping *mapping, size_t from, size_t to) {
+    if (!grow_list(mapping->data, mapping->data_count))
+        return false;
+    mapping->data[mapping->data_count++] = (struct mapping_data){from, to};
+    return true;
+}
+
+/* Where the file system does not tell, all of it may hold something. */
+static bool find_data(struct mapping *mapping, int fd) {
+    size_t bytes = (size_t)mapping->opened.st_size, at = 0;
+    mapping->data_count = 0;
     while (at < bytes) {
         off_t data = lseek(fd, (off_t)at, SEEK_DATA);
-        if (data < 0 && errno == ENXIO) /* a hole to the end */
-            return bytes;
+        if ((data < 0 && errno == ENXIO) || data >= (off_t)bytes)
+            break;
         off_t hole = data < 0 ? -1 : lseek(fd, data, SEEK_HOLE);
-        if (data < 0 || hole < 0) /* a file system that does not tell */
-            return read_part(fd, base, at, bytes);
-        size_t to = (size_t)hole < bytes ? (size_t)hole : bytes;
-        at = (size_t)data < bytes ? read_part(fd, base, (size_t)data, to) : bytes;
-        if (at < to)
-            return at;
+        bool known = data >= (off_t)at && hole > data;
+        size_t to = known && hole < (off_t)bytes ? (size_t)hole : bytes;
+        if (!add_data(mapping, known ? (size_t)data : at, to))
+            return false;
+        at = to;
     }
-    return bytes;
+    return true;
+}
+
+static bool has_holes(const struct mapping *mapping) {
+    return mapping->data_count != 1 || mapping->data[0].from > 0 ||
+           mapping->data[0].to < (size_t)mapping->opened.st_size;
+}
+
+size_t mapping_data_bytes(const struct mapping *mapping, size_t offset, size_t bytes) {
+    size_t last = offset;
+    for (size_t i = 0; i < mapping->data_count && mapping->data[i].from < offset + bytes; i++)
+        last = mapping->data[i].to > last ? mapping->data[i].to : last;
+    return last - offset < bytes ? last - offset : bytes;
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
+/* Holes stay pages that nobody wrote: they cost no memory. Returns how much of `bytes` is there: less where the file
+ * has become shorter. */
+static size_t read_data(const struct mapping *mapping, int fd, size_t bytes) {
+    for (size_t i = 0; i < mapping->data_count; i++) {
+        size_t to = mapping->data[i].to < bytes ? mapping->data[i].to : bytes;
+        size_t read = mapping->data[i].from < to ? read_part(fd, mapping->base, mapping->data[i].from, to) : to;
+        if (read < to)
+            return read;
+    }
+    return bytes;
+}
+
 static bool copy_file(struct mapping *mapping, int fd) {
     size_t bytes = (size_t)mapping->opened.st_size, reserved = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+    mapping->way = MAPPING_COPIED;
     if (bytes > ROOM_BYTES || !(mapping->base = room_take(reserved))) {
         errno = ENOMEM;
         return false;
     }
     mapping->reserved = reserved;
-    mapping->bytes = read_all(fd, mapping->base, bytes);
+    mapping->bytes = read_data(mapping, fd, bytes);
     return true;
+}
+
+static bool lies_in_memory(int fd) {
+    struct statfs status;
+    return fstatfs(fd, &status) == 0 && (unsigned long)status.f_type == TMPFS_MAGIC;
 }
 
 static bool share_file(struct mapping *mapping, int fd) {
@@ -223,7 +265,10 @@ static bool map_file(struct mapping *mapping, int fd, char *reason, size_t reaso
         snprintf(reason, reason_size, "cannot open: %s", regular_file_error(errno));
     else if (mapping->opened.st_size == 0)
         snprintf(reason, reason_size, "is empty");
-    else if (!(mapping->way == MAPPING_COPIED ? copy_file : share_file)(mapping, fd))
+    else if (!find_data(mapping, fd))
+        snprintf(reason, reason_size, "cannot read: %s", strerror(ENOMEM));
+    else if (mapping->way == MAPPING_COPIED || (has_holes(mapping) && lies_in_memory(fd)) ? !copy_file(mapping, fd)
+                                                                                          : !share_file(mapping, fd))
         snprintf(reason, reason_size, "cannot %s: %s", mapping->way == MAPPING_COPIED ? "read" : "map",
                  strerror(errno));
     return mapping->base != NULL;
@@ -243,8 +288,9 @@ void mapping_reread(struct mapping *mapping, const char *path) {
     if (!mapping->base || mapping->way != MAPPING_COPIED)
         return;
     int fd = regular_file_open(AT_FDCWD, path, 0);
-    if (fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == mapping->opened.st_dev && now.st_ino == mapping->opened.st_ino)
-        read_all(fd, mapping->base, mapping->bytes);
+    if (fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == mapping->opened.st_dev &&
+        now.st_ino == mapping->opened.st_ino && find_data(mapping, fd))
+        read_data(mapping, fd, mapping->bytes);
     if (fd >= 0)
         close(fd);
 }
@@ -256,6 +302,7 @@ void mapping_close(struct mapping *mapping) {
         room_give_back(mapping->base, mapping->reserved);
     else if (mapping->base)
         munmap(mapping->base, mapping->bytes);
+    free(mapping->data);
     *mapping = (struct mapping){0};
 }
 

@@ -26,20 +26,32 @@ enum mapping_way {
     MAPPING_COPIED, /* its bytes as they are now, holes left out: memory of its own, no mapping */
 };
 
+/* A stretch of a file that may hold something. */
+struct mapping_data {
+    size_t from, to;
+};
+
 struct mapping {
     uint8_t *base; /* aligned to 64 KiB; NULL: not open */
     size_t bytes;
     enum mapping_way way;
+    struct mapping_data *data; /* private: what the file's holes leave, in order; owned */
+    size_t data_count;
     struct stat opened;  /* the file as it was then */
     struct guard *guard; /* private */
     size_t reserved;     /* private: bytes taken of the common room for copies */
 };
 
-/* Opens a regular file of at least one byte. Returns false with the reason. */
+/* Opens a regular file of at least one byte. Returns false with the reason. A file with holes that lies in memory
+ * (tmpfs) is copied whatever `way` says: there, reading a hole by a mapping would fill it, or fault where memory is
+ * full. */
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size);
 /* Takes a copied file's bytes anew, as a mapping would show them. */
 void mapping_reread(struct mapping *mapping, const char *path);
 void mapping_close(struct mapping *mapping);
+
+/* How many bytes from `offset` on, of `bytes`, are before the last hole: what follows in them is zero. */
+size_t mapping_data_bytes(const struct mapping *mapping, size_t offset, size_t bytes);
 
 enum mapping_change { MAPPING_UNCHANGED, MAPPING_OVERWRITTEN, MAPPING_TRUNCATED };
 

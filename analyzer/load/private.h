@@ -65,6 +65,7 @@ struct view {
     uint64_t entry;         /* offset of its table entry */
     const uint8_t *base;
     uint32_t items;
+    uint32_t used; /* of these, from the front: the file holds nothing of the others */
 };
 
 struct views {

@@ -117,6 +117,16 @@ static uint32_t items_there(struct dump *dump, const struct section *section) {
     return (uint32_t)items;
 }
 
+/* How many of the `items` that are there may be in use. Most sections are used from their front on, and the file has
+ * nothing but a hole behind: walking that would take as long as if it were full. Slots and pending operations may be
+ * taken anywhere, at any moment. */
+static uint32_t items_used(const struct loaded *loaded, const struct section *section, uint32_t items) {
+    if (!loaded->mapping.base || section->kind == SECTION_IN_FLIGHT || section->kind == SECTION_PENDING)
+        return items;
+    size_t bytes = mapping_data_bytes(&loaded->mapping, section->offset, (size_t)items * section->item_bytes);
+    return (uint32_t)((bytes + section->item_bytes - 1) / section->item_bytes);
+}
+
 /* ---- other minor versions ------------------------------------------------------------------------------------ */
 
 /* A live writer may be at the item: it is whole once two copies agree. One that changes all the time is left as the
@@ -172,7 +182,10 @@ bool sections_collect(struct loaded *loaded, struct views *views) {
             continue;
         struct view *view = &views->items[views->count++];
         uint32_t items = items_there(dump, &section);
-        *view = (struct view){section, entry, dump->base + (items > 0 ? section.offset : 0), items};
+        *view = (struct view){section, entry, dump->base + (items > 0 ? section.offset : 0), items,
+                              items_used(loaded, &section, items)};
+        if (section.kind != SECTION_RING) /* which is indexed by its length */
+            view->items = view->used;
         if (!convert(loaded, view))
             return false;
     }
