@@ -4,6 +4,7 @@
 # Lives here: file systems in images, filling them, one run and what it left. Must not live here: what is right (the test).
 #
 #   filesystems.py FILE_SYSTEM PHASE MPI STAGING RUNS     in name spaces of its own: a line of JSON per run
+#   filesystems.py FILE_SYSTEM sizes MPI ENDING 1         likewise: what dumps of a job with few calls take
 #   filesystems.py --table RUNS [PHASE...]                a line of figures for each file system and phase
 #
 # All of it happens in a mount and a process name space of its own that end with this process, however it ends, and
@@ -126,8 +127,11 @@ def copy_sharing(where, dumps):
 
 
 def start(mpi, dumps, go, ledger, way="preload"):
-    line = jobs.job_line(mpi, 2, [jobs.program(mpi, "growing"), str(go)], dumps, way=way,
-                         environment={"EXPECT_DIR": str(ledger), "COMMTAP_RUN_ID": "fs"})
+    return start_line(jobs.job_line(mpi, 2, [jobs.program(mpi, "growing"), str(go)], dumps, way=way,
+                                    environment={"EXPECT_DIR": str(ledger), "COMMTAP_RUN_ID": "fs"}))
+
+
+def start_line(line):
     return jobs.start(line, cwd=SPACE)
 
 
@@ -240,13 +244,40 @@ def without(mpi):
     return {"returncode": code, "stdout": out, "stderr": err.splitlines()}
 
 
+def sizes(kind, mpi, ending):
+    """Bytes on the disk of what a job with few calls leaves, before and after dumps are collected."""
+    make_space(kind, "room")
+    dumps = SPACE / "fs" / "dumps"
+    finish(start_line(jobs.job_line(mpi, 2, [jobs.program(mpi, "ending"), ending], dumps,
+                                    environment={"COMMTAP_RUN_ID": "fs"})))
+    sh("sync", "-f", SPACE / "fs")  # some file systems know what a file takes only then
+    before = {"left": allocated(dumps.glob("*.ct")), "staged": allocated(pathlib.Path("/dev/shm").glob("commtap.fs.*"))}
+    collect(dumps)
+    sh("sync", "-f", SPACE / "fs")
+    return {**before, "collected": allocated(dumps.glob("*.ct"))}
+
+
+def allocated(paths):
+    return [path.stat().st_blocks * 512 for path in paths]
+
+
 def ends_with_its_caller():
     sys.stdin.read()
     os._exit(9)
 
 
+def play_sizes(kind, mpi, ending):
+    try:
+        return sizes(kind, mpi, ending)
+    except (subprocess.CalledProcessError, OSError) as error:
+        return {"cannot": (getattr(error, "stderr", "") or str(error)).strip()}
+
+
 def play(kind, phase, mpi, staging, runs):
     threading.Thread(target=ends_with_its_caller, daemon=True).start()
+    if phase == "sizes":
+        print(json.dumps(play_sizes(kind, mpi, staging)))
+        return
     try:
         make_space(kind, staging)
     except (subprocess.CalledProcessError, OSError) as error:
@@ -286,6 +317,11 @@ def runs_of(kind, phase, mpi, staging, runs=1):
     results = [json.loads(line) for line in out.splitlines()]
     assert results, err
     return results
+
+
+def sizes_of(kind, mpi, ending):
+    """What a job with few calls leaves on that file system, in bytes per dump."""
+    return runs_of(kind, "sizes", mpi, ending)[0]
 
 
 def harm(run):
