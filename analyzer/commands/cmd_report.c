@@ -63,14 +63,25 @@ static json_t *job_to_json(const struct session *session) {
                      escape_json(job->dumps[0]->command));
 }
 
+/* Ranks of whose calls none can be compared with others'. */
+static json_t *silent_ranks(const struct session *session) {
+    json_t *ranks = json_array();
+    for (size_t d = 0; d < session->job.count; d++)
+        if (session->analysis.covered.silent[d])
+            json_array_append_new(ranks, json_integer(session->job.dumps[d]->header->rank));
+    return ranks;
+}
+
 static json_t *coverage_to_json(const struct session *session) {
     const struct straggler_analysis *analysis = &session->analysis;
     const struct match_totals *totals = &analysis->totals;
     bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
     json_t *coverage = json_pack(
-        "{s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
+        "{s:o, s:o, s:o, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
         seconds_between(known, session->start_ns, analysis->from_ns), "to_seconds",
-        seconds_between(known, session->start_ns, analysis->to_ns), "matched_share",
+        seconds_between(known, session->start_ns, analysis->to_ns), "covered_seconds",
+        seconds_between(known, 0, analysis->covered_ns), "partial", !analysis->covered.whole, "silent_ranks",
+        silent_ranks(session), "matched_share",
         totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
         "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
         "collectives_mismatched", (json_int_t)totals->mismatches, "messages_matched", (json_int_t)totals->messages,
@@ -184,8 +195,9 @@ static bool print_path(const struct output *output, const struct report *report)
     if (session->job.count < 2 || costs->path_pieces == 0 || session->path.count == 0)
         return true;
     char length[UNITS_TEXT], heading[64 + UNITS_TEXT];
-    units_time(length, (uint64_t)(costs->to_ns - costs->from_ns));
-    snprintf(heading, sizeof heading, "Critical path by call (%s%s)", costs->partial ? "the last " : "", length);
+    units_time(length, (uint64_t)costs->path_ns);
+    snprintf(heading, sizeof heading, "Critical path by call (%s%s%s)", costs->end_only ? "the last " : "", length,
+             costs->partial && !costs->end_only ? " of the run" : "");
     print_heading(output, heading);
     return critical_path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color);
 }
@@ -261,8 +273,9 @@ static void print_coverage(const struct output *output, const struct session *se
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
         units_time(from, start > 0 ? (uint64_t)start : 0);
         units_time(to, end > 0 ? (uint64_t)end : 0);
-        units_time(of, (uint64_t)analysis->window_ns);
-        fprintf(output->stream, "; waits are from %s of events between %s and %s", of, from, to);
+        units_time(of, (uint64_t)(analysis->covered.whole ? analysis->window_ns : analysis->covered_ns));
+        fprintf(output->stream, "; waits are from %s of events between %s and %s%s", of, from, to,
+                analysis->covered.whole ? "" : ", in which no rank's are missing");
     }
     if (compared && totals->collective > 0)
         fprintf(output->stream, ", %.1f %% of their collectives matched",

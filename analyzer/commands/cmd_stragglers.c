@@ -93,11 +93,14 @@ static void print_limits(FILE *stream, const struct session *session) {
     if (filter->op || filter->comm)
         fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n", stream);
     const struct delay_costs *costs = &session->analysis.delay_costs;
-    if (costs->partial && costs->from_ns < costs->to_ns)
+    if (costs->end_only && costs->path_ns > 0)
         fprintf(
             stream,
             "imposed wait, delay cost and crit. path are of the last %.1f s only: there are too many events for all.\n",
-            seconds_of(costs->to_ns - costs->from_ns));
+            seconds_of(costs->path_ns));
+    else if (costs->partial && costs->path_ns > 0)
+        fprintf(stream, "all of it is of %.1f s of the run only: of the rest, the records of some ranks are missing.\n",
+                seconds_of(costs->path_ns));
 }
 
 static bool print_text(const struct output *output, const struct session *session, const struct table *ranks,

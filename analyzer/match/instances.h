@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "analyzer/align/common_clock.h"
+#include "analyzer/job/covered_time.h"
 #include "analyzer/match/directory.h"
 
 #define MATCH_ABSENT INT64_MIN
@@ -62,10 +63,11 @@ struct match_message {
 struct match_record {
     const struct record *record;
     size_t dump;
-    uint16_t call; /* index into the directory's calls, CALL_UNKNOWN */
-    bool gap;      /* records before it are missing on its lane */
-    uint32_t lane; /* of the dump */
-    int64_t begin, t0, t1;
+    uint16_t call;         /* index into the directory's calls, CALL_UNKNOWN */
+    bool gap;              /* records before it are missing on its lane */
+    uint32_t stretch;      /* of the covered time: between those of two stretches, nothing is known of the rank */
+    uint32_t lane;         /* of the dump */
+    int64_t begin, t0, t1; /* t0 and t1 no further than the stretch reaches */
 };
 
 /* Consumers; each may be NULL. `state` is the worker's own. Every record of one dump goes to one worker, in the
@@ -77,6 +79,9 @@ struct match_sink {
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;
+    /* Only records that touch a stretch of it are there at all, and what does not lie within one is matched with
+     * nothing. NULL: all are. */
+    const struct covered_time *covered;
     /* Where `limited`, only records that touch [from_ns, to_ns] (common clock) are there at all. */
     bool limited;
     int64_t from_ns, to_ns;

@@ -355,13 +355,39 @@ static void note_wait(struct match_walk *walk, const struct match_record *item, 
     }
 }
 
-static bool is_outside(const struct match_walk *walk, size_t dump, const struct record *record) {
+/* Whether nobody is to see a record; else the stretch of the covered time that it belongs to. */
+static bool is_outside(const struct match_walk *walk, size_t dump, const struct record *record, uint32_t *stretch) {
     const struct match_sink *sink = walk->owner.sink;
-    return sink->limited && (record_end(walk->clock, dump, record) < sink->from_ns ||
-                             record_begin(walk->clock, dump, record) > sink->to_ns);
+    *stretch = 0;
+    if (!sink->limited && (!sink->covered || sink->covered->whole))
+        return false;
+    int64_t begin = record_begin(walk->clock, dump, record), end = record_end(walk->clock, dump, record);
+    if (sink->limited && (end < sink->from_ns || begin > sink->to_ns))
+        return true;
+    if (sink->covered && sink->covered->silent[dump])
+        return true;
+    *stretch = covered_time_at(sink->covered, begin, end);
+    return *stretch == COVERED_NOWHERE;
 }
 
-static void walk_record(struct match_walk *walk, size_t dump, const struct record *record) {
+/* What reaches out of the covered time has counterparts that are not on record, or waits that lie outside. */
+static bool is_matched(const struct match_walk *walk, const struct match_record *item) {
+    const struct match_sink *sink = walk->owner.sink;
+    return !sink->covered || sink->covered->whole ||
+           covered_time_holds(sink->covered, item->stretch, record_begin(walk->clock, item->dump, item->record),
+                              record_end(walk->clock, item->dump, item->record));
+}
+
+static void match_record(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+    const struct record *record = item->record;
+    if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
+                                              record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
+        take_collective(walk, item, lane, mine);
+    else if ((record->flags & (FLAG_SEND | FLAG_RECV)) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
+        walk_message(walk, item, lane, mine);
+}
+
+static void walk_record(struct match_walk *walk, size_t dump, const struct record *record, uint32_t stretch) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
     struct walk_lane *lane = &walk->dumps[dump].lanes[record_stream_lane(stream)];
@@ -369,23 +395,24 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
                                 .dump = dump,
                                 .call = match_call_of(walk->owner.directory, dump, record->call),
                                 .gap = record_stream_gap(stream),
+                                .stretch = stretch,
                                 .lane = record_stream_lane(stream)};
     if (record->kind == RECORD_CALL)
         note_wait(walk, &item, lane);
     else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
         note_launch_call(walk, &item);
-    if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
-                                              record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
-        take_collective(walk, &item, lane, mine);
-    else if ((record->flags & (FLAG_SEND | FLAG_RECV)) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
-        walk_message(walk, &item, lane, mine);
+    if (is_matched(walk, &item))
+        match_record(walk, &item, lane, mine);
     if (!mine)
         return;
     walk->totals.records++;
     if (walk->owner.sink->record) {
+        struct time_stretch bounds = covered_time_bounds(walk->owner.sink->covered, stretch);
         item.begin = record_begin(walk->clock, dump, record);
         item.t0 = arrival_of(walk, &item);
         item.t1 = record_end(walk->clock, dump, record);
+        item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
+        item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
         walk->owner.sink->record(walk->owner.state, &item);
     }
 }
@@ -454,8 +481,9 @@ static unsigned walk_batch(struct match_walk *walk) {
     const struct record *record = NULL;
     unsigned taken = 0;
     while (taken < BATCH && !walk->failed && (record = record_stream_next(stream)) != NULL) {
-        if (!is_outside(walk, dump, record))
-            walk_record(walk, dump, record);
+        uint32_t stretch;
+        if (!is_outside(walk, dump, record, &stretch))
+            walk_record(walk, dump, record, stretch);
         taken++;
     }
     walk->walked += taken;

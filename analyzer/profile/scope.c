@@ -66,83 +66,31 @@ static void find_hull(struct scope *scope) {
 
 /* ---- what is on record ----------------------------------------------------------------------- */
 
-/* Where records of a dump are missing. */
-struct gaps {
-    struct scope_span *items;
-    size_t count;
-    bool no_memory;
-};
-
-static void add_gap(struct gaps *gaps, int64_t from_ns, int64_t to_ns) {
-    if (!grow_list(gaps->items, gaps->count)) {
-        gaps->no_memory = true;
-        return;
-    }
-    gaps->items[gaps->count++] = (struct scope_span){earlier(from_ns, to_ns), later(from_ns, to_ns)};
-}
-
-/* Tickets that do not follow each other: what they stood for began after the record before was written, and ended
- * before the next one was. */
-static void find_lane_gaps(const struct scope *scope, size_t d, uint32_t lane, struct gaps *gaps) {
-    const struct dump *dump = scope->clock->dumps[d];
-    struct record_cursor cursor;
-    uint64_t expected = 0;
-    int64_t written = scope->job_from_ns;
-    if (!record_cursor_begin(&cursor, dump, lane)) {
-        gaps->no_memory = true;
-        return;
-    }
-    for (const struct record *record; !gaps->no_memory && (record = record_cursor_next(&cursor));) {
-        if (record->commit - 1 > expected)
-            add_gap(gaps, written, record_end(scope->clock, d, record));
-        expected = record->commit;
-        written = record_end(scope->clock, d, record);
-    }
-    record_cursor_end(&cursor);
-    if (dump_lane_written(dump, lane) > expected)
-        add_gap(gaps, written, scope->job_to_ns);
-}
-
-static int compare_spans(const void *a, const void *b) {
-    const struct scope_span *left = a, *right = b;
-    return (left->from_ns > right->from_ns) - (left->from_ns < right->from_ns);
-}
-
-/* Takes what `span` shares with the gaps off what was seen. */
-static void subtract(struct scope *scope, struct scope_span span, struct gaps *gaps) {
-    int64_t counted = span.from_ns;
-    if (gaps->count > 0)
-        qsort(gaps->items, gaps->count, sizeof *gaps->items, compare_spans);
-    for (size_t i = 0; i < gaps->count; i++) {
-        int64_t from = later(gaps->items[i].from_ns, counted), to = earlier(gaps->items[i].to_ns, span.to_ns);
-        if (gaps->items[i].to_ns < span.from_ns || gaps->items[i].from_ns > span.to_ns)
+/* Takes what `span` shares with the holes off what was seen. */
+static void subtract(struct scope *scope, struct scope_span span, const struct time_stretches *holes) {
+    for (size_t i = 0; i < holes->count; i++) {
+        int64_t from = later(holes->items[i].from, span.from_ns), to = earlier(holes->items[i].to, span.to_ns);
+        if (holes->items[i].to < span.from_ns || holes->items[i].from > span.to_ns)
             continue;
         scope->complete = false;
-        if (to > from) {
-            scope->seen_ns -= to - from;
-            counted = to;
-        }
+        scope->seen_ns -= to > from ? to - from : 0;
     }
 }
 
 static bool find_coverage(struct scope *scope) {
     scope->complete = true;
     for (size_t d = 0; d < scope->clock->dump_count; d++) {
-        const struct dump *dump = scope->clock->dumps[d];
         struct scope_span span = within_job(scope, d);
         if (!is_shown(scope, d) || span.from_ns >= span.to_ns)
             continue;
         scope->asked_ns = add_ns(scope->asked_ns, span.to_ns - span.from_ns);
         scope->seen_ns = add_ns(scope->seen_ns, span.to_ns - span.from_ns);
-        if (dump_records_complete(dump))
-            continue;
-        struct gaps gaps = {0};
-        for (uint32_t lane = 0; lane < dump->lane_count; lane++)
-            if (dump_lane_lost(dump, lane) > 0)
-                find_lane_gaps(scope, d, lane, &gaps);
-        subtract(scope, span, &gaps);
-        free(gaps.items);
-        if (gaps.no_memory)
+        struct time_stretches holes;
+        bool done = dump_holes_find(&holes, scope->clock, d);
+        if (done)
+            subtract(scope, span, &holes);
+        time_stretches_free(&holes);
+        if (!done)
             return false;
     }
     return true;

@@ -17,7 +17,7 @@ static double share_of(int64_t part, int64_t whole) {
 }
 
 static int64_t path_length(const struct delay_costs *costs) {
-    return costs->path_pieces > 0 ? costs->to_ns - costs->from_ns : 0;
+    return costs->path_pieces > 0 ? costs->path_ns : 0;
 }
 
 /* ---- text ------------------------------------------------------------------------------------ */

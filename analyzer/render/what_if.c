@@ -32,7 +32,7 @@ json_t *what_if_to_json(const struct straggler_analysis *analysis) {
     return json_pack("{s:f, s:o, s:o, s:f, s:b, s:o}", "slowdown", what_if->slowdown, "worst_workers_share",
                      shared ? json_real(what_if->worst_workers_share) : json_null(), "worst_workers",
                      shared ? json_integer((json_int_t)what_if->worst_workers) : json_null(), "covered_seconds",
-                     seconds_of(what_if->to_ns - what_if->from_ns), "partial", what_if->partial, "call_sites", sites);
+                     seconds_of(what_if->covered_ns), "partial", what_if->partial, "call_sites", sites);
 }
 
 bool what_if_matters(const struct what_if *what_if) {
@@ -89,8 +89,10 @@ void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
     for (size_t i = 0; i < what_if->site_count; i++)
         print_site(stream, analysis, &what_if->sites[i]);
     if (what_if->partial) {
-        snprintf(text, sizeof text, "(from the last %.1f s only: there are too many events for all of it)",
-                 seconds_of(what_if->to_ns - what_if->from_ns));
+        snprintf(text, sizeof text,
+                 what_if->end_only ? "(from the last %.1f s only: there are too many events for all of it)"
+                                   : "(from %.1f s only: of the rest, the records of some ranks are missing)",
+                 seconds_of(what_if->covered_ns));
         print_sentence(stream, text);
     }
 }

@@ -54,19 +54,28 @@ struct replay_gathered {
     bool no_memory;
 };
 
-/* One dump's nodes; `flow` is the lane. */
+/* What goes on on one lane. */
+struct open_flow {
+    size_t last; /* place of the node before + 1; 0: none yet */
+    uint32_t flow, stretch;
+};
+
+/* One dump's nodes. */
 struct dump_nodes {
     struct replay_node *nodes;
     size_t count, room;
-    size_t *last; /* per lane: place of the node before + 1 */
+    struct open_flow *open; /* per lane */
+    uint32_t *stretch_of;   /* per flow */
+    size_t flow_count;
     uint32_t segment;
 };
 
 struct replay_build {
     const struct match_directory *directory;
+    const struct covered_time *covered;
     const uint32_t *reference;
     int64_t from_ns;
-    bool partial;
+    bool end_only;
     struct dump_nodes *histories;
     struct replay_gathered gathered[MATCH_WORKERS_MAX];
     unsigned workers;
@@ -75,13 +84,13 @@ struct replay_build {
 /* ---- gathering ----------------------------------------------------------------------------------- */
 
 struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                  const uint32_t *reference, unsigned workers) {
+                                  const struct covered_time *covered, const uint32_t *reference, unsigned workers) {
     struct replay_build *build = calloc(1, sizeof *build);
     if (!build)
         return NULL;
-    *build =
-        (struct replay_build){.directory = directory, .reference = reference, .from_ns = -NS_MOST, .workers = workers};
-    build->partial = delay_costs_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
+    *build = (struct replay_build){
+        .directory = directory, .covered = covered, .reference = reference, .from_ns = -NS_MOST, .workers = workers};
+    build->end_only = delay_costs_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     if (build->histories)
         return build;
@@ -94,7 +103,8 @@ void replay_drop(struct replay_build *build) {
         return;
     for (size_t d = 0; build->histories && d < build->directory->dump_count; d++) {
         free(build->histories[d].nodes);
-        free(build->histories[d].last);
+        free(build->histories[d].open);
+        free(build->histories[d].stretch_of);
     }
     for (unsigned w = 0; w < build->workers; w++) {
         free(build->gathered[w].links);
@@ -148,14 +158,28 @@ static bool is_poll(const struct replay_build *build, const struct replay_node *
     return class == CLASS_TEST || class == CLASS_PROBE;
 }
 
-static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node, size_t dump) {
-    if (!history->last)
-        history->last = calloc(DUMP_LANES_MAX, sizeof *history->last);
-    if (!history->last || !grow_by_one(history->nodes, history->count, history->room))
+/* What goes on on that lane; another flow in each stretch of the covered time. NULL when memory is short. */
+static struct open_flow *flow_at(struct dump_nodes *history, uint32_t lane, uint32_t stretch) {
+    if (!history->open)
+        history->open = calloc(DUMP_LANES_MAX, sizeof *history->open);
+    struct open_flow *open = history->open ? &history->open[lane] : NULL;
+    if (open && (open->last == 0 || open->stretch != stretch)) {
+        if (!grow_list(history->stretch_of, history->flow_count))
+            return NULL;
+        *open = (struct open_flow){.flow = (uint32_t)history->flow_count, .stretch = stretch};
+        history->stretch_of[history->flow_count++] = stretch;
+    }
+    return open;
+}
+
+static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node, size_t dump,
+                     uint32_t stretch) {
+    struct open_flow *open = flow_at(history, node->flow, stretch);
+    if (!open || !grow_by_one(history->nodes, history->count, history->room))
         return false;
-    size_t *last = &history->last[node->flow];
-    if (*last > 0) {
-        struct replay_node *before = &history->nodes[*last - 1];
+    node->flow = open->flow;
+    if (open->last > 0) {
+        struct replay_node *before = &history->nodes[open->last - 1];
         if (is_poll(build, node) && is_poll(build, before) && node->enter - before->leave < POLL_GAP_NS) {
             before->leave = node->leave > before->leave ? node->leave : before->leave;
             return true;
@@ -164,7 +188,7 @@ static bool add_node(struct replay_build *build, struct dump_nodes *history, str
     }
     node->segment = build->reference[dump] == COMM_NONE ? 0 : history->segment;
     history->nodes[history->count++] = *node;
-    *last = history->count;
+    open->last = history->count;
     return true;
 }
 
@@ -190,7 +214,7 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
                                .stack = item->record->stack,
                                .call = item->call,
                                .kind = (uint16_t)kind};
-    if (!add_node(build, &build->histories[item->dump], &node, item->dump))
+    if (!add_node(build, &build->histories[item->dump], &node, item->dump, item->stretch))
         build->gathered[worker].no_memory = true;
     pass_segment(build, item);
 }
@@ -225,13 +249,20 @@ static bool joins(const struct replay_build *build, const struct match_instance 
            ((call->flow == FLOW_FROM_ROOT || call->flow == FLOW_TO_ROOT) && instance->root != NOWHERE);
 }
 
+/* Whether what two ranks entered lies in one stretch of the covered time. */
+static bool in_one_stretch(const struct replay_build *build, int64_t one, int64_t other) {
+    return !build->covered || build->covered->whole ||
+           covered_time_at(build->covered, one, one) == covered_time_at(build->covered, other, other);
+}
+
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance) {
     struct replay_gathered *g = &build->gathered[worker];
     if (!joins(build, instance))
         return;
     const struct call_name *call = build->directory->calls[instance->call].name;
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
-        if (instance->members[i].enter < build->from_ns)
+        if (instance->members[i].enter < build->from_ns ||
+            !in_one_stretch(build, instance->members[i].enter, instance->members[0].enter))
             return;
     struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
@@ -266,7 +297,8 @@ static void note_send(const struct replay_build *build, struct replay_gathered *
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message) {
     struct replay_gathered *g = &build->gathered[worker];
     uint8_t size = size_class(message->bytes);
-    if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns)
+    if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns ||
+        !in_one_stretch(build, message->send.enter, message->receive.enter))
         return;
     note_send(build, g, message, size);
     struct replay_link link = {.first = (uint32_t)g->member_count,
@@ -312,7 +344,6 @@ static bool join_nodes(struct replay *replay, struct replay_build *build) {
     for (size_t d = 0; d < replay->dump_count; d++) {
         struct dump_nodes *history = &build->histories[d];
         struct replay_node *nodes = replay->nodes + replay->first[d];
-        uint32_t lanes = build->directory->dumps[d]->lane_count;
         sort_nodes(history);
         if (history->count > 0)
             memcpy(nodes, history->nodes, history->count * sizeof *nodes);
@@ -321,12 +352,44 @@ static bool join_nodes(struct replay *replay, struct replay_build *build) {
             if (i > 0 && nodes[i].segment < nodes[i - 1].segment) /* another thread's, or damage */
                 nodes[i].segment = nodes[i - 1].segment;
         }
-        replay->flow_count += lanes ? lanes : 1;
+        replay->flow_count += history->flow_count;
         replay->first[d + 1] = replay->first[d] + history->count;
         free(history->nodes);
         history->nodes = NULL;
     }
     return true;
+}
+
+/* Each flow's stretch of the covered time, and when things happen in it. */
+static bool find_spans(struct replay *replay, const struct replay_build *build) {
+    size_t flow = 0, stretches = build->covered ? build->covered->stretches.count : 1;
+    replay->span_count = (uint32_t)stretches;
+    replay->spans = malloc((stretches + 1) * sizeof *replay->spans);
+    replay->span_of = malloc((replay->flow_count + 1) * sizeof *replay->span_of);
+    if (!replay->spans || !replay->span_of)
+        return false;
+    for (size_t d = 0; d < replay->dump_count; d++)
+        for (size_t f = 0; f < build->histories[d].flow_count; f++)
+            replay->span_of[flow++] = build->histories[d].stretch_of[f];
+    for (size_t s = 0; s < stretches; s++)
+        replay->spans[s] = (struct time_stretch){INT64_MAX, INT64_MIN};
+    for (size_t n = 0; n < replay->node_count; n++) {
+        const struct replay_node *node = &replay->nodes[n];
+        struct time_stretch *span = &replay->spans[replay->span_of[node->flow]];
+        span->from = node->enter < span->from ? node->enter : span->from;
+        span->to = node->leave > span->to ? node->leave : span->to;
+    }
+    return true;
+}
+
+/* All spans together, at least 1; `ends` are theirs if they took another time, NULL: as recorded. */
+static int64_t length_of_spans(const struct replay *replay, const int64_t *ends) {
+    int64_t sum = 0;
+    for (uint32_t s = 0; s < replay->span_count; s++) {
+        int64_t from = replay->spans[s].from, to = ends ? ends[s] : replay->spans[s].to;
+        sum = to > from ? add_ns(sum, to - from) : sum;
+    }
+    return sum > 0 ? sum : 1;
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -539,10 +602,6 @@ static bool measure_work(struct replay *replay, const uint32_t *events) {
                 ready[node->flow] = replay->flow_start[node->flow] = node->enter;
             replay->work_ns[events[i] >> 1] = node->enter - ready[node->flow];
         }
-        if (node->enter < replay->from_ns)
-            replay->from_ns = node->enter;
-        if (node->leave > replay->to_ns)
-            replay->to_ns = node->leave;
     }
     free(ready);
     return true;
@@ -697,6 +756,7 @@ struct running {
     int64_t *entered; /* per node */
     int64_t *ready;   /* per flow: all that had ended */
     int64_t *come;    /* per link: its last member */
+    int64_t *ends;    /* per span: the last leaving */
 };
 
 static int64_t leave(const struct replay *replay, const struct running *run, uint32_t node, int64_t tail_ns) {
@@ -709,16 +769,17 @@ static int64_t leave(const struct replay *replay, const struct running *run, uin
 
 static int64_t run_through(const struct replay *replay, const struct running *run, const int64_t *work_ns,
                            const int64_t *tail_ns) {
-    int64_t end = replay->from_ns;
     memcpy(run->ready, replay->flow_start, replay->flow_count * sizeof *run->ready);
     for (uint32_t l = 0; l < replay->link_count; l++)
         run->come[l] = INT64_MIN;
+    for (uint32_t s = 0; s < replay->span_count; s++)
+        run->ends[s] = replay->spans[s].from;
     for (size_t i = 0; i < 2 * replay->node_count; i++) {
         uint32_t node = replay->order[i] >> 1, flow = replay->nodes[node].flow;
         if (replay->order[i] & 1) {
-            int64_t left = leave(replay, run, node, tail_ns[node]);
+            int64_t left = leave(replay, run, node, tail_ns[node]), *end = &run->ends[replay->span_of[flow]];
             run->ready[flow] = left > run->ready[flow] ? left : run->ready[flow];
-            end = left > end ? left : end;
+            *end = left > *end ? left : *end;
             continue;
         }
         int64_t entered = run->entered[node] = add_ns(run->ready[flow], work_ns[node]);
@@ -726,19 +787,21 @@ static int64_t run_through(const struct replay *replay, const struct running *ru
             if (entered > run->come[replay->gives[g]])
                 run->come[replay->gives[g]] = entered;
     }
-    return end > replay->from_ns ? end - replay->from_ns : 1;
+    return length_of_spans(replay, run->ends);
 }
 
 int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns) {
     struct running run = {.entered = malloc((replay->node_count + 1) * sizeof *run.entered),
                           .ready = malloc((replay->flow_count + 1) * sizeof *run.ready),
-                          .come = malloc((replay->link_count + 1u) * sizeof *run.come)};
+                          .come = malloc((replay->link_count + 1u) * sizeof *run.come),
+                          .ends = malloc((replay->span_count + 1u) * sizeof *run.ends)};
     int64_t wall = -1;
-    if (run.entered && run.ready && run.come)
+    if (run.entered && run.ready && run.come && run.ends)
         wall = replay->node_count > 0 ? run_through(replay, &run, work_ns, tail_ns) : 1;
     free(run.entered);
     free(run.ready);
     free(run.come);
+    free(run.ends);
     return wall;
 }
 
@@ -765,13 +828,12 @@ int64_t replay_on_ideal_network(const struct replay *replay) {
 
 bool replay_finish(struct replay *replay, struct replay_build *build) {
     *replay = (struct replay){.dump_count = build->directory->dump_count,
-                              .from_ns = INT64_MAX,
-                              .to_ns = INT64_MIN,
-                              .partial = build->partial};
+                              .end_only = build->end_only,
+                              .partial = build->end_only || (build->covered && !build->covered->whole)};
     bool done = true;
     for (unsigned w = 0; w < build->workers; w++)
         done &= !build->gathered[w].no_memory;
-    done = done && join_nodes(replay, build) && join_links(replay, build);
+    done = done && join_nodes(replay, build) && find_spans(replay, build) && join_links(replay, build);
     replay_drop(build);
     size_t events_bytes = (2 * replay->node_count + 1) * sizeof(uint32_t);
     uint32_t *events = done ? malloc(events_bytes) : NULL;
@@ -780,7 +842,7 @@ bool replay_finish(struct replay *replay, struct replay_build *build) {
     replay->tail_ns = done ? malloc((replay->node_count + 1) * sizeof *replay->tail_ns) : NULL;
     done = events && replay->order && replay->work_ns && replay->tail_ns && order_dumps(replay, events) &&
            measure_work(replay, events) && order_all(replay, events) && measure_tails(replay);
-    replay->wall_ns = replay->to_ns > replay->from_ns ? replay->to_ns - replay->from_ns : 1;
+    replay->wall_ns = done ? length_of_spans(replay, NULL) : 1;
     free(events);
     return done;
 }
@@ -798,5 +860,7 @@ void replay_free(struct replay *replay) {
     free(replay->link_to);
     free(replay->order);
     free(replay->flow_start);
+    free(replay->spans);
+    free(replay->span_of);
     *replay = (struct replay){0};
 }

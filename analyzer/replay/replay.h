@@ -13,7 +13,8 @@
  * that replaying what was recorded gives the recorded times to the nanosecond, whatever the clocks were wrong by.
  *
  * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
- * follows) is own work of what comes next.
+ * follows) is own work of what comes next. But where records are missing, nothing goes on: a flow lies within one
+ * stretch of the covered time, each stretch is replayed for itself, and the time that all takes is the sum of theirs.
  */
 #ifndef COMMTAP_REPLAY_REPLAY_H
 #define COMMTAP_REPLAY_REPLAY_H
@@ -50,10 +51,15 @@ struct replay {
     uint32_t *link_from, *link_to; /* dumps of a message's sender and receiver; NOWHERE for collectives */
     uint64_t linked;               /* nodes that wait for others or are waited for */
     uint64_t untied;               /* nodes that wait for nobody since their records contradict each other */
-    int64_t from_ns, to_ns;        /* the time covered, common clock; from > to: nothing */
     int64_t wall_ns;               /* what the durations above take: what was recorded; at least 1 */
-    bool partial;                  /* only the end of the run: there is too much for all of it */
+    int64_t missing_ns;            /* of the run, of which it is not known what happened in it ... */
+    double missing_ratio;          /* ... over what is known, Init and Finalize left out */
+    bool end_only;                 /* only the end of the run: there is too much for all of it */
+    bool partial;                  /* only the end of the run, or some of its records are missing */
     /* private */
+    struct time_stretch *spans; /* per stretch of the covered time: from the first entering to the last leaving */
+    uint32_t span_count;
+    uint32_t *span_of;   /* per flow */
     uint32_t *order;     /* nodes * 2 + (0 entering, 1 leaving), each after all it depends on */
     int64_t *flow_start; /* when the first node of a flow is entered */
 };
@@ -63,10 +69,11 @@ enum { REPLAY_RECORDS_MOST = 1 << 20 };
 /* What is gathered during a walk (match_run), worker by worker. */
 struct replay_build;
 
-/* Starts gathering for `workers` workers. `reference` holds each dump's reference communicator (a local index, or
- * COMM_NONE), and must outlive the build. NULL when memory is short; ended by replay_finish or replay_drop. */
+/* Starts gathering for `workers` workers. `covered` is that of the walk (struct match_sink), `reference` holds each
+ * dump's reference communicator (a local index, or COMM_NONE); both must outlive the build. NULL when memory is short;
+ * ended by replay_finish or replay_drop. */
 struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                  const uint32_t *reference, unsigned workers);
+                                  const struct covered_time *covered, const uint32_t *reference, unsigned workers);
 void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item);
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance);
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message);

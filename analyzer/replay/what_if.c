@@ -43,12 +43,15 @@ static void durations_free(struct durations *durations) {
     free(durations->tail);
 }
 
-/* At least 1; negative when memory was short. */
+/* At least 1; negative when memory was short. What a hole would have been shorter by is taken from the time that is
+ * known, at the same rate. */
 static double speedup(const struct replay *replay, const struct durations *durations) {
     int64_t time = replay_run(replay, durations->work, durations->tail);
     if (time < 0)
         return -1;
-    return time < replay->wall_ns ? (double)replay->wall_ns / (double)time : 1;
+    double saved = (double)(replay->wall_ns - time) * (1 + replay->missing_ratio);
+    double run = (double)replay->wall_ns + (double)replay->missing_ns;
+    return saved > 0 && saved < run ? run / (run - saved) : 1;
 }
 
 /* ---- what is alike --------------------------------------------------------------------------- */
@@ -709,9 +712,9 @@ static bool measure_sites(struct what_if *what_if, const struct replay *replay, 
 bool what_if_measure(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers) {
     *what_if = (struct what_if){.slowdown = 1,
                                 .worst_workers_share = -1,
-                                .from_ns = replay->from_ns,
-                                .to_ns = replay->to_ns,
-                                .partial = replay->partial};
+                                .covered_ns = replay->wall_ns,
+                                .partial = replay->partial,
+                                .end_only = replay->end_only};
     what_if->known = replay->linked > 0;
     return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->classes));
 }

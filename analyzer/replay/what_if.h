@@ -36,8 +36,9 @@ struct what_if {
     size_t worst_workers;                     /* how many ranks that is about */
     struct what_if_site sites[WHAT_IF_SITES]; /* the largest speed-up first */
     size_t site_count;
-    int64_t from_ns, to_ns; /* the time looked at, common clock */
-    bool partial;           /* only the end of the run */
+    int64_t covered_ns; /* the time looked at */
+    bool partial;       /* which is not all of the run: only its end, or some of its records are missing */
+    bool end_only;
 };
 
 /* Who is compared with whom: per dump, equal numbers are peers; NOWHERE is nobody's. */

@@ -6,7 +6,8 @@
  * Must not live here: how a period is found (step_period.h), printing.
  *
  * A step goes from one anchor to the next: from a marker of the user's, or the entry of a function the user names, else
- * from the return of an operation that comes back once per step (step_period.h), the same on all ranks.
+ * from the return of an operation that comes back once per step (step_period.h), the same on all ranks. What lies
+ * between two anchors is a step only where no rank's records are missing.
  *
  * Step trace (MindSpore Insight): start to the first operation (`interval`: data loading), to the last gradient
  * synchronisation (`forward and backward`), to the next step (`tail`). The last gradient synchronisation is the last
@@ -20,7 +21,7 @@
 #ifndef COMMTAP_STEPS_STEPS_H
 #define COMMTAP_STEPS_STEPS_H
 
-#include "analyzer/align/common_clock.h"
+#include "analyzer/job/covered_time.h"
 #include "analyzer/steps/step_period.h"
 #include "analyzer/load/filter.h"
 

@@ -145,10 +145,12 @@ bool steps_find_counting(struct steps *steps, const struct common_clock *clock, 
     if (!steps->ranks)
         return false;
     struct filter anchor = {0};
-    bool done = !marker->anchor || filter_set_op(&anchor, marker->anchor) == 0;
+    struct covered_time covered;
+    bool done = covered_time_find(&covered, clock) && (!marker->anchor || filter_set_op(&anchor, marker->anchor) == 0);
     bool all = !counted || (!counted->op && !counted->comm);
     for (size_t d = 0; done && d < clock->dump_count; d++) {
         struct step_walk walk = {.clock = clock,
+                                 .covered = &covered,
                                  .marker = marker,
                                  .counted = all ? NULL : counted,
                                  .anchor = anchor,
@@ -158,6 +160,7 @@ bool steps_find_counting(struct steps *steps, const struct common_clock *clock, 
         done = find_rank(&walk, &steps->ranks[d]);
     }
     filter_free(&anchor);
+    covered_time_free(&covered);
     return done && number_steps(steps);
 }
 

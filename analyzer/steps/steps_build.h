@@ -60,6 +60,7 @@ struct step_start {
 
 struct step_walk {
     const struct common_clock *clock;
+    const struct covered_time *covered;
     const struct step_marker *marker;
     const struct filter *counted; /* what the figures are about, NULL = all */
     struct filter anchor;         /* of the marker */

@@ -154,6 +154,11 @@ static void fill_step(const struct step_walk *w, struct step *step, struct cover
     step->tail_ns = sync == STEP_UNKNOWN ? STEP_UNKNOWN : step->end_ns - sync;
 }
 
+static bool is_on_record(const struct step_walk *w, int64_t from, int64_t to) {
+    uint32_t stretch = covered_time_at(w->covered, from, to);
+    return stretch != COVERED_NOWHERE && covered_time_holds(w->covered, stretch, from, to);
+}
+
 bool step_walk_make_steps(const struct step_walk *w, struct rank_steps *rank) {
     if (w->start_count < 2)
         return true;
@@ -165,7 +170,7 @@ bool step_walk_make_steps(const struct step_walk *w, struct rank_steps *rank) {
     uint64_t gradient = gradient_symbol(w);
     size_t operation = 0;
     for (size_t i = 0; done && i + 1 < w->start_count; i++) {
-        if (w->starts[i + 1].at <= w->starts[i].at)
+        if (w->starts[i + 1].at <= w->starts[i].at || !is_on_record(w, w->starts[i].at, w->starts[i + 1].at))
             continue;
         struct step *step = &rank->steps[rank->count++];
         *step = (struct step){.number = NO_STEP,

@@ -143,9 +143,10 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
 static bool walk_dumps(struct straggler_analysis *analysis, struct replay *replay,
                        const struct straggler_request *request, struct match_sink *sink) {
     unsigned workers = match_workers(request->workers);
-    struct delay_costs_build *build = delay_costs_begin(analysis->clock, analysis->directory, workers);
-    struct replay_build *again =
-        replay_begin(analysis->clock, analysis->directory, analysis->comparison_groups.reference, workers);
+    struct delay_costs_build *build =
+        delay_costs_begin(analysis->clock, analysis->directory, &analysis->covered, workers);
+    struct replay_build *again = replay_begin(analysis->clock, analysis->directory, &analysis->covered,
+                                              analysis->comparison_groups.reference, workers);
     if (!build || !again || !walk_with(analysis, build, again, request, sink)) {
         delay_costs_drop(build);
         replay_drop(again);
@@ -195,6 +196,8 @@ static void measure(struct straggler_analysis *analysis) {
         if (times->window_ns > analysis->window_ns)
             analysis->window_ns = times->window_ns;
     }
+    if (analysis->from_ns <= analysis->to_ns)
+        analysis->covered_ns = covered_time_within(&analysis->covered, analysis->from_ns, analysis->to_ns);
 }
 
 /* ---- comparison groups ----------------------------------------------------------------------- */
@@ -335,15 +338,24 @@ static bool replay_without(const struct straggler_analysis *analysis, const stru
     return true;
 }
 
+/* Init and Finalize happen once, and are as long in a mended job: holes are like the rest of what is known. */
+static void project(const struct straggler_analysis *analysis, struct replay *replay) {
+    if (analysis->covered.whole || replay->end_only || analysis->window_ns <= 0 || analysis->from_ns > analysis->to_ns)
+        return;
+    replay->missing_ns = add_ns(analysis->to_ns - analysis->from_ns, -analysis->covered_ns);
+    replay->missing_ratio = (double)replay->missing_ns / (double)analysis->window_ns;
+}
+
 static bool ask_what_if(struct straggler_analysis *analysis, struct replay *replay) {
     const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
+    project(analysis, replay);
     return what_if_prepare(replay) && what_if_measure(&analysis->what_if, replay, &peers) &&
            (!analysis->what_if.known || replay_without(analysis, replay));
 }
 
 /* What the job would gain by a network on which transfers take no time. */
 static bool find_efficiencies(struct straggler_analysis *analysis, const struct replay *replay) {
-    struct ideal_replay ideal = {.linked = replay->linked > 0, .partial = replay->partial};
+    struct ideal_replay ideal = {.linked = replay->linked > 0, .end_only = replay->end_only};
     if (ideal.linked) {
         int64_t ideal_ns = replay_on_ideal_network(replay);
         if (ideal_ns < 0)
@@ -365,15 +377,16 @@ static enum judgement how_judged(const struct straggler_analysis *analysis) {
 bool straggler_analyse(struct straggler_analysis *analysis, const struct common_clock *clock,
                        const struct match_directory *directory, const struct straggler_request *request) {
     *analysis = (struct straggler_analysis){.clock = clock, .directory = directory};
-    struct match_sink sink = {.progress = request->progress,
+    struct match_sink sink = {.covered = &analysis->covered,
+                              .progress = request->progress,
                               .progress_context = request->progress_context,
                               .limited = request->limited,
                               .from_ns = request->from_ns,
                               .to_ns = request->to_ns};
     group_links_init(&analysis->groups, clock, directory);
     struct replay replay = {0};
-    bool done = links_init(&analysis->links, clock, directory) && prepare(analysis) &&
-                walk_dumps(analysis, &replay, request, &sink);
+    bool done = covered_time_find(&analysis->covered, clock) && links_init(&analysis->links, clock, directory) &&
+                prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis);
         done = judge_ranks(analysis) && ask_what_if(analysis, &replay) && find_efficiencies(analysis, &replay);
@@ -403,6 +416,7 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     links_free(&analysis->links);
     group_links_free(&analysis->groups);
     delay_costs_free(&analysis->delay_costs);
+    covered_time_free(&analysis->covered);
     if (analysis->directory)
         comparison_groups_free(&analysis->comparison_groups);
     *analysis = (struct straggler_analysis){0};

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/stragglers/efficiencies.h"
 
-/* A rank's useful time, as of the whole runtime where not all of it is on record. */
-static double useful_of(const struct rank_times *times, int64_t runtime_ns, bool gaps) {
-    double useful = (double)(times->self_ns < times->window_ns ? times->self_ns : times->window_ns);
-    return gaps ? useful * ((double)runtime_ns / (double)times->window_ns) : useful;
-}
-
 static void find_useful(struct efficiencies *e, const struct rank_times *times, size_t count) {
     double sum = 0, most = 0;
     size_t ranks = 0;
-    bool gaps = false;
     for (size_t i = 0; i < count; i++) {
-        gaps |= times[i].gaps;
         if (times[i].window_ns > e->runtime_ns)
             e->runtime_ns = times[i].window_ns;
     }
     for (size_t i = 0; i < count; i++) {
         if (times[i].window_ns <= 0)
             continue;
-        double useful = useful_of(&times[i], e->runtime_ns, gaps);
+        double useful = (double)(times[i].self_ns < times[i].window_ns ? times[i].self_ns : times[i].window_ns);
         sum += useful;
         most = useful > most ? useful : most;
         ranks++;
@@ -43,9 +35,9 @@ void efficiencies_find(struct efficiencies *efficiencies, const struct rank_time
     e->load_balance = (double)e->useful_mean_ns / (double)e->useful_most_ns;
     e->communication = (double)e->useful_most_ns / (double)e->runtime_ns;
     e->parallel = (double)e->useful_mean_ns / (double)e->runtime_ns;
-    e->missing = !replay->linked   ? EFFICIENCIES_NOT_LINKED
-                 : replay->partial ? EFFICIENCIES_PARTIAL
-                                   : EFFICIENCIES_ALL_KNOWN;
+    e->missing = !replay->linked    ? EFFICIENCIES_NOT_LINKED
+                 : replay->end_only ? EFFICIENCIES_PARTIAL
+                                    : EFFICIENCIES_ALL_KNOWN;
     if (e->missing != EFFICIENCIES_ALL_KNOWN)
         return;
     int64_t ideal = e->runtime_ns - (replay->saved_ns > 0 ? replay->saved_ns : 0);

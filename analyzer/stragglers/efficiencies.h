@@ -41,7 +41,7 @@ struct efficiencies {
 /* What a replay says of it. */
 struct ideal_replay {
     bool linked;      /* ranks wait for each other in it */
-    bool partial;     /* only the end of the run */
+    bool end_only;    /* only the end of the run was replayed */
     int64_t saved_ns; /* that an ideal network saves */
 };
 

@@ -131,16 +131,14 @@ static enum call_class class_of(const struct call_name *call) {
 }
 
 /* The stretch that is open while all records are there. */
-static void open_at(struct rank_times *times, const struct match_record *item, enum call_class class, int64_t t1) {
-    if (times->from_ns > times->to_ns) {
-        times->from_ns = item->t0;
-        times->lost_before = item->gap;
-    }
-    if (item->gap)
+static void open_at(struct rank_times *times, uint32_t stretch, enum call_class class, int64_t t0, int64_t t1) {
+    if (times->from_ns > times->to_ns)
+        times->from_ns = t0;
+    else if (stretch != times->stretch)
         close_stretch(times, times->to_ns);
-    times->gaps |= item->gap;
+    times->stretch = stretch;
     if (!times->open) /* Init is not part of the job's own time */
-        open_stretch(times, class == CLASS_SETUP ? t1 : item->t0);
+        open_stretch(times, class == CLASS_SETUP ? t1 : t0);
     if (t1 > times->to_ns)
         times->to_ns = t1;
 }
@@ -161,7 +159,7 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
         return;
     enum call_class class = class_of(call);
     int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
-    open_at(times, item, class, t1);
+    open_at(times, item->stretch, class, t0, t1);
     if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
         return;
     count_call(times, class, t0, t1);

@@ -22,15 +22,13 @@ struct rank_bins {
 
 struct rank_times {
     int64_t from_ns, to_ns; /* of the first and the last record, common clock; from > to: none */
-    bool lost_before;       /* records older than from_ns are missing */
-    bool gaps;              /* records are missing, there or later */
     int64_t window_ns;      /* stretches of which all records are there, Init and Finalize left out */
     int64_t comm_ns;        /* union of communication calls in them */
     int64_t self_ns;        /* time in them outside of everything that may wait for others */
     struct rank_bins bins;
     struct sampled_collectives sampled;
     /* private to the walk */
-    uint32_t reference;
+    uint32_t reference, stretch;
     bool device; /* GPU operations have times of their own */
     bool open, after_reference, polled;
     int64_t since_ns, comm_to_ns, busy_to_ns, pending_self_ns;

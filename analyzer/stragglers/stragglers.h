@@ -70,6 +70,7 @@ struct straggler_analysis {
     struct site_labels *labels; /* over the clock's dumps; set by who wants call sites in sentences, NULL = nobody */
     const struct common_clock *clock;
     const struct match_directory *directory;
+    struct covered_time covered; /* what all that follows rests on: no rank's records are missing in it */
     struct match_totals totals;
     struct waits waits;             /* per dump: waits.ranks[] */
     struct waits shown;             /* of them, those that request.shown lets pass; not there (ranks NULL) without it */
@@ -87,6 +88,7 @@ struct straggler_analysis {
     size_t batches; /* of the largest comparison group */
     double independent_batches;
     int64_t from_ns, to_ns;       /* first and last record, common clock; from > to: none */
+    int64_t covered_ns;           /* of the time between those two, what every rank's records cover */
     int64_t window_ns;            /* longest stretch of any rank: what "the time looked at" is */
     struct straggler *stragglers; /* claimed, the costliest first */
     size_t straggler_count;

@@ -39,6 +39,7 @@ struct site_sums {
 
 struct rank_history {
     struct timeline timeline;
+    uint32_t stretch;       /* of the covered time: that of the last record */
     struct site_sums *sums; /* per site of the timeline */
     uint32_t last_wait;     /* of those gone through, NOWHERE */
     size_t cursor;          /* timeline_back_to */
@@ -60,8 +61,9 @@ struct wait_collector {
 
 struct delay_costs_build {
     const struct match_directory *directory;
+    const struct covered_time *covered;
     int64_t from_ns; /* what is older is left out */
-    bool partial;
+    bool end_only;
     struct rank_history *histories; /* per dump: its records are one worker's */
     struct wait_collector collectors[MATCH_WORKERS_MAX];
     unsigned workers;
@@ -73,8 +75,19 @@ struct delay_costs_build {
 
 /* ---- what the records say -------------------------------------------------------------------- */
 
+/* Up to the beginning of its stretch nothing is known of a rank. */
+static bool pass_hole(const struct delay_costs_build *build, const struct match_record *item) {
+    struct rank_history *history = &build->histories[item->dump];
+    int64_t from = covered_time_bounds(build->covered, item->stretch).from;
+    if (history->stretch == item->stretch || from == -NS_MOST)
+        return true;
+    history->stretch = item->stretch;
+    return timeline_add_hole(&history->timeline, from);
+}
+
 void delay_costs_add_record(struct delay_costs_build *build, unsigned worker, const struct match_record *item) {
-    if (item->t1 >= build->from_ns && !timeline_add(&build->histories[item->dump].timeline, build->directory, item))
+    if (item->t1 >= build->from_ns &&
+        (!pass_hole(build, item) || !timeline_add(&build->histories[item->dump].timeline, build->directory, item)))
         build->collectors[worker].no_memory = true;
 }
 
@@ -235,7 +248,9 @@ static bool go_forwards(struct delay_costs_build *c) {
             continue;
         }
         struct rank_history *history = &c->histories[wait.rank];
+        int64_t known = covered_time_bounds(c->covered, covered_time_at(c->covered, wait.until, wait.until)).from;
         wait.met = last_meeting(c, wait.channel);
+        wait.met = wait.met < known ? known : wait.met;
         wait.before = history->last_wait;
         history->last_wait = (uint32_t)kept;
         note_waited(history, &wait);
@@ -376,37 +391,60 @@ static const struct wait_event *wait_before(const struct delay_costs_build *c, s
     return history->last_wait == NOWHERE ? NULL : &c->waits[history->last_wait];
 }
 
-/* Where the path ends: the rank of the last event. NOWHERE: there is none. */
-static uint32_t find_end(struct delay_costs *costs, const struct delay_costs_build *c) {
-    uint32_t rank = NOWHERE;
-    costs->from_ns = NS_MOST;
-    costs->to_ns = -NS_MOST;
+/* The path of one stretch of the covered time. */
+struct path {
+    int64_t from, to; /* from > to: nothing happened in it */
+    uint32_t rank;    /* of the last event, where the path ends */
+};
+
+/* Where a path begins: in the first stretch with the first event, in later ones with the stretch itself, since the
+ * ranks are at work in the middle of the run there. */
+static struct path find_path(const struct delay_costs_build *c, struct time_stretch bounds) {
+    struct path path = {.from = bounds.from > -NS_MOST ? bounds.from : NS_MOST, .to = -NS_MOST, .rank = NOWHERE};
     for (uint32_t d = 0; d < c->directory->dump_count; d++) {
         const struct timeline *timeline = &c->histories[d].timeline;
-        if (timeline->count == 0)
+        size_t begun = timeline_until(timeline, bounds.to);
+        if (begun == 0)
             continue;
-        if (timeline->stretches[0].from < costs->from_ns)
-            costs->from_ns = timeline->stretches[0].from;
-        if (rank == NOWHERE || timeline->stretches[timeline->count - 1].to > costs->to_ns) {
-            costs->to_ns = timeline->stretches[timeline->count - 1].to;
-            rank = d;
+        if (bounds.from == -NS_MOST && timeline->stretches[0].from < path.from)
+            path.from = timeline->stretches[0].from;
+        const struct stretch *last = &timeline->stretches[begun - 1];
+        int64_t until = last->hole ? last->from : last->to;
+        if (until > bounds.from && until > path.to) {
+            path.to = until;
+            path.rank = d;
         }
     }
-    return rank;
+    return path;
 }
 
-static void walk_path(struct delay_costs *costs, struct delay_costs_build *c) {
-    uint32_t rank = find_end(costs, c);
-    rewind_histories(c);
-    for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
-        c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
-    for (int64_t at = costs->to_ns; rank != NOWHERE && at > costs->from_ns; costs->path_pieces++) {
+static void walk_path(struct delay_costs *costs, struct delay_costs_build *c, const struct path *path) {
+    uint32_t rank = path->rank;
+    for (int64_t at = path->to; rank != NOWHERE && at > path->from; costs->path_pieces++) {
         const struct wait_event *wait = wait_before(c, &c->histories[rank], at);
-        int64_t since = wait && wait->until > costs->from_ns ? wait->until : costs->from_ns;
+        int64_t since = wait && wait->until > path->from ? wait->until : path->from;
         costs->ranks[rank].critical_path_ns = add_ns(costs->ranks[rank].critical_path_ns, at - since);
         add_piece(&c->histories[rank], since, at);
         at = since;
         rank = wait ? wait->cause : NOWHERE;
+    }
+}
+
+static void walk_paths(struct delay_costs *costs, struct delay_costs_build *c) {
+    size_t stretches = c->covered ? c->covered->stretches.count : 1;
+    rewind_histories(c);
+    for (size_t i = 0; i < c->wait_count; i++) /* the last of each rank */
+        c->histories[c->waits[i].rank].last_wait = (uint32_t)i;
+    for (size_t s = stretches; s-- > 0;) {
+        struct path path = find_path(c, covered_time_bounds(c->covered, (uint32_t)s));
+        if (path.from < c->from_ns) /* of what is older only the calls that reach beyond are known */
+            path.from = c->from_ns;
+        if (path.rank == NOWHERE || path.from >= path.to)
+            continue;
+        walk_path(costs, c, &path);
+        costs->path_ns = add_ns(costs->path_ns, path.to - path.from);
+        costs->from_ns = path.from;
+        costs->to_ns = path.to > costs->to_ns ? path.to : costs->to_ns;
     }
 }
 
@@ -450,18 +488,20 @@ void delay_costs_drop(struct delay_costs_build *build) {
 }
 
 struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                            unsigned workers) {
+                                            const struct covered_time *covered, unsigned workers) {
     struct delay_costs_build *build = calloc(1, sizeof *build);
     if (!build)
         return NULL;
-    *build = (struct delay_costs_build){.directory = directory, .from_ns = -NS_MOST, .workers = workers};
-    build->partial = delay_costs_window(clock, RECORDS_MOST, &build->from_ns);
+    *build =
+        (struct delay_costs_build){.directory = directory, .covered = covered, .from_ns = -NS_MOST, .workers = workers};
+    build->end_only = delay_costs_window(clock, RECORDS_MOST, &build->from_ns);
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     for (unsigned w = 0; w < workers; w++)
         build->collectors[w].build = build;
     bool done = build->histories != NULL;
     for (size_t d = 0; done && d < directory->dump_count; d++) {
         build->histories[d].last_wait = NOWHERE;
+        build->histories[d].stretch = COVERED_NOWHERE;
         done = timeline_init(&build->histories[d].timeline);
     }
     if (done)
@@ -528,12 +568,15 @@ static bool list_sites(struct delay_costs *costs, const struct delay_costs_build
 }
 
 bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *build) {
-    *costs = (struct delay_costs){.from_ns = NS_MOST, .to_ns = -NS_MOST, .partial = build->partial};
+    *costs = (struct delay_costs){.from_ns = NS_MOST,
+                                  .to_ns = -NS_MOST,
+                                  .end_only = build->end_only,
+                                  .partial = build->end_only || (build->covered && !build->covered->whole)};
     costs->ranks = calloc(build->directory->dump_count, sizeof *costs->ranks);
     bool done = costs->ranks && join_waits(build) && make_sums(build) && go_forwards(build);
     if (done) {
         go_backwards(costs, build);
-        walk_path(costs, build);
+        walk_paths(costs, build);
         done = list_sites(costs, build);
     }
     delay_costs_drop(build);

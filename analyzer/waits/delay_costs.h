@@ -12,7 +12,8 @@
  * (Delay costs: Boehme, Geimer, Arnold, Voigtlaender, Wolf, "Identifying the root causes of wait states in large-scale
  * parallel applications", TOPC 2016, by backward replay.) The critical path is walked back from the last event: along a
  * rank until a wait of its ended, then to the rank that ended it. Its pieces follow each other without gap, so its
- * length is the time looked at.
+ * length is the time looked at. Each stretch of the covered time has a path of its own, and nothing is passed on from
+ * one to another: of what lies between them nothing is known.
  */
 #ifndef COMMTAP_WAITS_DELAY_COSTS_H
 #define COMMTAP_WAITS_DELAY_COSTS_H
@@ -44,9 +45,11 @@ struct delay_costs {
     struct site_delay_costs *sites; /* by dump; without those where all is 0 */
     size_t site_count;
     int64_t from_ns, to_ns; /* the time looked at, common clock; from > to: nothing */
+    int64_t path_ns;        /* length of the critical path: what is covered of that time */
     int64_t waits_ns;       /* sum of all waits in it */
     size_t path_pieces;
-    bool partial; /* there is too much to look at all of it: only the end was */
+    bool end_only; /* there is too much to look at all of it: only the end was */
+    bool partial;  /* not all of the run was looked at: only the end, or some of its records are missing */
 };
 
 /* Of more records than `most` only those of the end are to be looked at: moves *from_ns (common clock) to the moment
@@ -56,10 +59,10 @@ bool delay_costs_window(const struct common_clock *clock, uint64_t most, int64_t
 /* What is gathered during a walk (match_run), worker by worker. */
 struct delay_costs_build;
 
-/* Starts gathering for `workers` workers. NULL when memory is short; ended by delay_costs_finish or delay_costs_drop.
- */
+/* Starts gathering for `workers` workers. `covered` is that of the walk (struct match_sink) and must outlive the build.
+ * NULL when memory is short; ended by delay_costs_finish or delay_costs_drop. */
 struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                            unsigned workers);
+                                            const struct covered_time *covered, unsigned workers);
 /* What a worker's waits (waits.h) have to tell. */
 struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsigned worker);
 /* Takes one of a worker's records. */

@@ -62,18 +62,40 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
     return true;
 }
 
-int64_t timeline_own_before(const struct timeline *timeline, int64_t at) {
-    size_t low = 0, high = timeline->count; /* the last stretch that begins at or before */
-    if (high == 0 || at <= timeline->stretches[0].from)
-        return 0;
-    while (high - low > 1) {
+/* All of its time counts as waited for others: nobody is charged for it, and nothing in it is compared. */
+bool timeline_add_hole(struct timeline *timeline, int64_t until) {
+    const struct stretch *last = timeline->count > 0 ? &timeline->stretches[timeline->count - 1] : NULL;
+    struct stretch hole = {.from = last && last->to < until ? last->to : until,
+                           .to = until,
+                           .own_before = last ? last->own_before : 0,
+                           .site = TIMELINE_NOWHERE,
+                           .hole = true};
+    hole.waited = hole.to - hole.from;
+    if (last && last->to > until)
+        return true;
+    if (!grow_list(timeline->stretches, timeline->count))
+        return false;
+    timeline->stretches[timeline->count++] = hole;
+    return true;
+}
+
+size_t timeline_until(const struct timeline *timeline, int64_t at) {
+    size_t low = 0, high = timeline->count;
+    while (low < high) {
         size_t middle = (low + high) / 2;
         if (timeline->stretches[middle].from <= at)
-            low = middle;
+            low = middle + 1;
         else
             high = middle;
     }
-    const struct stretch *stretch = &timeline->stretches[low];
+    return low;
+}
+
+int64_t timeline_own_before(const struct timeline *timeline, int64_t at) {
+    size_t begun = timeline_until(timeline, at);
+    if (begun == 0)
+        return 0;
+    const struct stretch *stretch = &timeline->stretches[begun - 1];
     return at > stretch->to ? add_ns(stretch->own_before, at - stretch->to) : stretch->own_before;
 }
 

@@ -20,6 +20,7 @@ struct stretch {
     int64_t own_before; /* the rank's own work up to `from`, since its first stretch */
     int64_t waited;     /* of to - from, waiting for others; whoever knows fills it in */
     uint32_t site;      /* index into the timeline's sites */
+    bool hole;          /* nothing is known of the rank in it */
 };
 
 struct timeline_site_key {
@@ -49,6 +50,13 @@ void timeline_free(struct timeline *timeline);
 /* Takes the rank's next record; those of one dump come in the dump's order (stream.h). Records of calls that do not
  * communicate are left out. Returns false when memory is short. */
 bool timeline_add(struct timeline *timeline, const struct match_directory *directory, const struct match_record *item);
+
+/* Nothing is known of the rank since its last stretch, or up to `until` where there is none: a stretch that is neither
+ * work nor a call. Returns false when memory is short. */
+bool timeline_add_hole(struct timeline *timeline, int64_t until);
+
+/* How many stretches begin at or before `at`. */
+size_t timeline_until(const struct timeline *timeline, int64_t at);
 
 /* The rank's own work before the moment `at`. */
 int64_t timeline_own_before(const struct timeline *timeline, int64_t at);

@@ -39,12 +39,15 @@ static void take_record(void *state, const struct match_record *record) {
 }
 
 static struct delay_costs walk(struct hand_job *job, unsigned workers) {
-    const struct match_sink sink = {.instance = take_instance, .record = take_record, .message = take_message};
+    struct covered_time covered;
+    const struct match_sink sink = {
+        .covered = &covered, .instance = take_instance, .record = take_record, .message = take_message};
     struct worker work[4] = {0};
     void *states[4];
     struct match_totals totals;
     struct delay_costs costs;
-    struct delay_costs_build *build = delay_costs_begin(&job->clock, &job->directory, workers);
+    assert_true(covered_time_find(&covered, &job->clock));
+    struct delay_costs_build *build = delay_costs_begin(&job->clock, &job->directory, &covered, workers);
     assert_non_null(build);
     for (unsigned w = 0; w < workers; w++) {
         work[w].build = build;
@@ -59,6 +62,7 @@ static struct delay_costs walk(struct hand_job *job, unsigned workers) {
         waits_free(&work[w].waits);
     }
     assert_true(delay_costs_finish(&costs, build));
+    covered_time_free(&covered);
     return costs;
 }
 
@@ -326,6 +330,36 @@ static void nothing_is_charged_where_nothing_happened(void **state) {
     done(&job, &costs);
 }
 
+/* Rank 1 comes 50 late to each of 20 collectives, of which the first three and the last four are on record. */
+static void nothing_goes_on_in_a_hole(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){.ring_records = 4, .windows = 1});
+    for (unsigned r = 0; r < 2; r++) {
+        struct trace_window_block *block = dump_builder_window(job.builders[r], 0, 1);
+        for (unsigned n = 0; n < 20; n++) {
+            struct record *record =
+                dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, n, 0, 100 * n + 50 * r, 100 * n + 60);
+            if (n < 3)
+                block->records[block->used++] = *record;
+        }
+        dump_builder_lane(job.builders[r], 0)->head = 20;
+    }
+    struct delay_costs costs = analyse(&job, 2);
+    /* the fourth last only tells since when the ranks are known: until it ended others may be missing */
+    assert_int_equal(costs.waits_ns, 6 * 50);
+    assert_int_equal(costs.ranks[1].delay_cost_ns, 6 * 50);
+    /* from 0 to 260 and from 1660 to 1960; each path ends with the last 10 on rank 0 */
+    assert_int_equal(costs.path_ns, 260 + 300);
+    assert_int_equal(costs.from_ns, 0);
+    assert_int_equal(costs.to_ns, 1960);
+    assert_int_equal(costs.ranks[0].critical_path_ns, 20);
+    assert_int_equal(costs.ranks[1].critical_path_ns, 540);
+    assert_site(&job, &costs, 1, "MPI_Barrier", path_before_ns, 50 + 2 * 90 + 3 * 90);
+    assert_true(costs.partial && !costs.end_only);
+    done(&job, &costs);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_first_stage_is_charged_for_waits_further_down),
@@ -335,6 +369,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_is_late_by_itself_bears_all),
         cmocka_unit_test(costs_sum_to_the_waits_and_the_path_to_the_time),
         cmocka_unit_test(nothing_is_charged_where_nothing_happened),
+        cmocka_unit_test(nothing_goes_on_in_a_hole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
