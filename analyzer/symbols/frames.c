@@ -30,8 +30,10 @@ static bool ends_with(const char *text, const char *end) {
     return length >= part && strcmp(text + length - part, end) == 0;
 }
 
-/* A native frame of the interpreter's loop. */
+/* A native frame of the interpreter's loop, whatever was inlined into it there. */
 static bool is_eval(const struct symbol *symbol) {
+    while (symbol->caller)
+        symbol = symbol->caller;
     return symbol->named && starts_with(symbol->name, "_PyEval_EvalFrameDefault");
 }
 
@@ -131,13 +133,16 @@ static bool add_native(struct reading *reading, uint64_t entry) {
         return add_loop(reading);
     if (python && reading->interpreter && strcmp(symbol->module, reading->interpreter) == 0)
         return true;
-    return append_frame(reading, (struct frame){.kind = FRAME_NATIVE,
-                                                .plumbing = skip_native(reading->skip, symbol->module, symbol->name),
-                                                .named = symbol->named,
-                                                .name = symbol->name,
-                                                .module = symbol->module,
-                                                .file = symbol->file,
-                                                .line = symbol->line});
+    for (; symbol; symbol = symbol->caller)
+        if (!append_frame(reading, (struct frame){.kind = FRAME_NATIVE,
+                                                  .plumbing = skip_native(reading->skip, symbol->module, symbol->name),
+                                                  .named = symbol->named,
+                                                  .name = symbol->name,
+                                                  .module = symbol->module,
+                                                  .file = symbol->file,
+                                                  .line = symbol->line}))
+            return false;
+    return true;
 }
 
 /* The file that holds the interpreter's loop: told by a frame of the loop, else by its name. */

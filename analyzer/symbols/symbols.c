@@ -34,7 +34,9 @@ struct module_place {
     uint32_t module;
     bool resolved;
     uint64_t offset;
-    struct symbol symbol;
+    struct symbol symbol;   /* the function that is there as such */
+    struct symbol *inlined; /* functions inlined into it there, innermost first; NULL = none */
+    size_t inlined_count;
 };
 
 struct place_key {
@@ -171,8 +173,10 @@ void symbols_free(struct symbols *symbols) {
         return;
     for (size_t d = 0; symbols->module_of && d < symbols->dump_count; d++)
         free(symbols->module_of[d]);
-    for (size_t i = 0; i < symbols->places.count; i++)
+    for (size_t i = 0; i < symbols->places.count; i++) {
+        free(wanted_items(&symbols->places)[i].place->inlined);
         free(wanted_items(&symbols->places)[i].place);
+    }
     for (struct text *text = symbols->texts, *next; text; text = next) {
         next = text->next;
         free(text);
@@ -251,7 +255,9 @@ const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, co
     if (!locate(symbols, dump, stack, return_address, &module, &offset))
         return &unknown_symbol;
     const struct wanted *wanted = wanted_find(&symbols->places, &(struct place_key){offset, module});
-    return wanted ? &wanted->place->symbol : &unknown_symbol;
+    if (!wanted)
+        return &unknown_symbol;
+    return wanted->place->inlined_count > 0 ? &wanted->place->inlined[0] : &wanted->place->symbol;
 }
 
 /* ---- looking up ------------------------------------------------------------------------------ */
@@ -286,17 +292,44 @@ static bool name_places(struct symbols *symbols, const struct elf_file *file, co
     return enough_memory;
 }
 
+/* Each inlined function is at the line that the one inside it was called from, the innermost at the address's own. */
+static bool take_inlined_calls(struct symbols *symbols, struct module_place *place, const struct source_line *line) {
+    place->inlined = calloc(line->call_count, sizeof *place->inlined);
+    if (!place->inlined)
+        return false;
+    for (size_t i = 0; i < line->call_count; i++) {
+        struct symbol *here = &place->inlined[i];
+        struct symbol *caller = i + 1 < line->call_count ? &place->inlined[i + 1] : &place->symbol;
+        char text[FUNCTION_NAME_MAX];
+        demangle(text, line->calls[i].function);
+        if (i == 0) {
+            here->file = place->symbol.file;
+            here->line = place->symbol.line;
+        }
+        here->named = true;
+        here->name = keep(symbols, text);
+        here->caller = caller;
+        caller->file = line->calls[i].file ? keep(symbols, line->calls[i].file) : NULL;
+        caller->line = line->calls[i].line;
+        if (!here->name || (line->calls[i].file && !caller->file))
+            return false;
+    }
+    place->inlined_count = line->call_count;
+    return true;
+}
+
 static bool take_lines(struct symbols *symbols, const struct batch *batch, struct source_line *lines) {
     const char *file = NULL;
     for (size_t i = 0; i < batch->count; i++) {
-        if (!lines[i].file)
-            continue;
-        if (!file || strcmp(file, lines[i].file) != 0)
-            file = keep(symbols, lines[i].file);
-        if (!file)
+        struct module_place *place = batch->places[i];
+        if (lines[i].file && (!file || strcmp(file, lines[i].file) != 0) && !(file = keep(symbols, lines[i].file)))
             return false;
-        batch->places[i]->symbol.file = file;
-        batch->places[i]->symbol.line = lines[i].line;
+        if (lines[i].file) {
+            place->symbol.file = file;
+            place->symbol.line = lines[i].line;
+        }
+        if (lines[i].call_count > 0 && !place->inlined && !take_inlined_calls(symbols, place, &lines[i]))
+            return false;
     }
     return true;
 }
@@ -317,7 +350,7 @@ static bool find_lines(struct symbols *symbols, const struct module *module, con
                                                          module->short_name));
     }
     for (size_t i = 0; lines && i < batch->count; i++)
-        free(lines[i].file);
+        source_line_free(&lines[i]);
     free(lines);
     free(addresses);
     return enough_memory;
@@ -379,6 +412,8 @@ static bool name_rest(struct symbols *symbols, const struct module *module, cons
     for (size_t i = 0; i < batch->count; i++) {
         struct module_place *place = batch->places[i];
         place->symbol.module = module->short_name;
+        for (size_t k = 0; k < place->inlined_count; k++)
+            place->inlined[k].module = module->short_name;
         place->resolved = true;
         if (place->symbol.named)
             continue;

@@ -17,6 +17,8 @@ struct symbol {
     const char *file;   /* source file, NULL = unknown */
     uint32_t line;      /* 0 = unknown */
     bool named;         /* `name` is a function */
+    const struct symbol
+        *caller; /* the function that a compiler inlined it into, at the line that calls it; NULL = none */
 };
 
 struct symbols;
@@ -38,7 +40,8 @@ bool symbols_want_all(struct symbols *symbols);
 /* Looks up what was asked for and not looked up before: reads the files. Returns false when memory is short. */
 bool symbols_resolve(struct symbols *symbols);
 
-/* What a return address of a stack stands for. Never NULL: what was not asked for, or is in no module, is
+/* What a return address of a stack stands for: where calls were inlined there, the innermost, which leads to the
+ * others. Never NULL: what was not asked for, or is in no module, is
  * "[unknown]". */
 const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, const struct dump_stack *stack,
                                   uint64_t return_address);

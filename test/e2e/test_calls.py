@@ -24,10 +24,10 @@ def line_of(source, mark):
     return number
 
 
-def build(mpi, path, *flags):
+def build(mpi, path, *flags, source="calls.cc"):
     jobs.need_mpi(mpi)
     jobs.need("g++")
-    subprocess.run([f"mpicxx.{mpi}", "-std=c++11", "-g", "-O2", *flags, SOURCES / "calls.cc", "-o", path], check=True)
+    subprocess.run([f"mpicxx.{mpi}", "-std=c++11", "-g", "-O2", *flags, SOURCES / source, "-o", path], check=True)
     return str(path)
 
 
@@ -91,6 +91,26 @@ def test_a_cxx_programs_tree_is_the_expected_one(cxx):
     for node in walk(result["root"]):
         if node["kind"] == "native":
             assert node["file"].endswith("/test/programs/calls.cc")
+
+
+@pytest.mark.parametrize("flags", [["-gdwarf-4"], ["-gdwarf-5"], ["-gdwarf-5", "-gsplit-dwarf"]],
+                         ids=["dwarf-4", "dwarf-5", "split"])
+def test_inlined_calls_are_frames_of_their_own(flags, tmp_path):
+    def at(mark):
+        return line_of("inlined.cc", mark)
+    program = build("openmpi", tmp_path / "inlined", *flags, source="inlined.cc")
+    jobs.run("openmpi", RANKS, [program], tmp_path / "dumps")
+    assert sketch(calls(tmp_path / "dumps")["root"]) == tree(
+        "Global", None, 8 * RANKS,
+        tree("main", at("init"), RANKS),
+        tree("main", at("main-solve"), 5 * RANKS,
+             tree("solve", at("solve"), 5 * RANKS, tree("app::Grid<double>::exchange", at("exchange"), 5 * RANKS))),
+        tree("main", at("main-barrier"), RANKS),
+        tree("main", at("finalize"), RANKS))
+    # what is a library's is told by its name, inlined or not: the site is the line that uses it
+    sites = {row["op"]: row["site"] for row in jobs.summary(tmp_path / "dumps", "--by", "site,op")["summary"]}
+    assert sites["MPI_Barrier"] == f"main (inlined.cc:{at('main-barrier')})"
+    assert sites["MPI_Allreduce"] == f"app::Grid<double>::exchange (inlined.cc:{at('exchange')})"
 
 
 def test_sums_are_those_of_the_summary(cxx):

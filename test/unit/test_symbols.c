@@ -303,7 +303,7 @@ static void no_debug_data_brings_the_caller_down(void **state) {
         assert_int_not_equal(result, LINES_NO_MEMORY);
         for (size_t i = 0; i < 64; i++) {
             known += round == 0 && lines[i].line > 0;
-            free(lines[i].file);
+            source_line_free(&lines[i]);
         }
     }
     assert_true(known > 16);
