@@ -23,6 +23,8 @@ enum exit_code {
     EXIT_AGAIN = 5,    /* never leaves the program: nothing was printed, the command is to be run again (changes.h) */
 };
 
+enum { ARGUMENTS_MOST = 65536 }; /* where there may be any number */
+
 struct option {
     const char *name;     /* long name without dashes, NULL ends a table */
     char letter;          /* one-letter form, 0 = none */

@@ -71,9 +71,15 @@ int input_no_memory(void) {
     return EXIT_OUTPUT;
 }
 
-static int refuse_many(const char *directory, const struct dump_set_excess *excess) {
-    fputs("commtap: ", stderr);
-    escape_text(stderr, directory);
+static void say_places(char *const *directories, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        fputs(i ? " " : "commtap: ", stderr);
+        escape_text(stderr, directories[i]);
+    }
+}
+
+static int refuse_many(char *const *directories, size_t count, const struct dump_set_excess *excess) {
+    say_places(directories, count);
     fprintf(stderr,
             ": %zu dumps: a process can map %zu of them (half of vm.max_map_count), and to read them into memory takes "
             "%.1f GB where %.1f GB are free\n"
@@ -83,31 +89,44 @@ static int refuse_many(const char *directory, const struct dump_set_excess *exce
     return EXIT_UNUSABLE;
 }
 
-int input_refuse(const char *directory, enum dump_set_result result, const struct dump_set *set) {
+/* What keeps dumps from being there, the likeliest first. */
+static void say_what_to_check(const struct dump_set *set, bool several) {
+    fprintf(stderr, ": hold%s no dumps (commtap.*.ct), nor do%s directories below\n", several ? "" : "s",
+            several ? "" : "es one of the");
+    if (set->unfinished > 0)
+        fprintf(stderr, "commtap: %zu processes began one there (commtap.*.ct.new) and ended before it could be read\n",
+                set->unfinished);
+    fputs("commtap: check that the ranks came to MPI_Init or their first NCCL communicator, that LD_PRELOAD and\n"
+          "commtap: COMMTAP_DIR reached them (commtap run arranges it; mpirun -x, srun --export), that COMMTAP_ENABLE "
+          "is\n"
+          "commtap: not 0, and what rank 0 said on stderr: it names a directory that it cannot write to\n",
+          stderr);
+}
+
+int input_refuse(char *const *directories, size_t count, enum dump_set_result result, const struct dump_set *set) {
     int error = errno;
     if (result == DUMP_SET_NO_MEMORY)
         return input_no_memory();
     if (result == DUMP_SET_TOO_MANY)
-        return refuse_many(directory, &set->excess);
-    fputs("commtap: ", stderr);
-    escape_text(stderr, directory);
-    fprintf(stderr, ": %s\n",
-            result == DUMP_SET_EMPTY ? "holds no dumps (commtap.*.ct)"
-            : error == ENOTDIR       ? "is not a directory: name the one that holds the dumps"
-                                     : strerror(error));
+        return refuse_many(directories, count, &set->excess);
+    say_places(set->refused ? (char *const *)&set->refused : directories, set->refused ? 1 : count);
+    if (result == DUMP_SET_EMPTY)
+        say_what_to_check(set, count > 1);
+    else
+        fprintf(stderr, ": %s\n",
+                error == ENOTDIR ? "is not a directory: name the one that holds the dumps" : strerror(error));
     return EXIT_UNUSABLE;
 }
 
-int input_open(const char *directory, struct dump_set *set) {
-    enum dump_set_result result = dump_set_open(directory, set);
+int input_open(char *const *directories, size_t count, struct dump_set *set) {
+    enum dump_set_result result = dump_set_open_all(directories, count, set);
     if (result != DUMP_SET_OK)
-        return input_refuse(directory, result, set);
+        return input_refuse(directories, count, result, set);
     say_problems(set);
     report_stubs(set);
     if (set->count > 0)
         return EXIT_FINE;
-    fputs("commtap: ", stderr);
-    escape_text(stderr, directory);
+    say_places(directories, count);
     fputs(set->unusable_count == 0 && set->stub_count > 0 ? ": no dump is here yet: collect them with commtap-collect\n"
                                                           : ": no usable dump\n",
           stderr);

@@ -11,14 +11,14 @@
 
 #include "analyzer/load/dump.h"
 
-/* Opens `directory`. Names unusable files, dumps with problems (one line each), duplicates and dumps that were not
- * collected on stderr. Returns EXIT_FINE when at least one dump is usable; the caller then closes with dump_set_close.
- * Otherwise EXIT_UNUSABLE or EXIT_OUTPUT (memory), after a message, and nothing is open. */
-int input_open(const char *directory, struct dump_set *set);
+/* Opens `count` directories. Names unusable files, dumps with problems (one line each), duplicates and dumps that were
+ * not collected on stderr. Returns EXIT_FINE when at least one dump is usable; the caller then closes with
+ * dump_set_close. Otherwise EXIT_UNUSABLE or EXIT_OUTPUT (memory), after a message, and nothing is open. */
+int input_open(char *const *directories, size_t count, struct dump_set *set);
 
 /* Says on stderr why dump_set_open did not succeed. Returns the command's exit code. Call it before anything that could
  * change errno. */
-int input_refuse(const char *directory, enum dump_set_result result, const struct dump_set *set);
+int input_refuse(char *const *directories, size_t count, enum dump_set_result result, const struct dump_set *set);
 
 /* One line, after the text `before`, on a dump that was not collected. */
 void input_say_stub(FILE *stream, const char *before, const struct dump_stub *stub);

@@ -7,6 +7,7 @@
 
 #include "analyzer/align/align.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/findings/words.h"
 #include "analyzer/render/escape.h"
 
 /* ---- options --------------------------------------------------------------------------------- */
@@ -45,19 +46,45 @@ void selection_free(struct selection *selection) {
 
 /* ---- from a directory to a window ------------------------------------------------------------ */
 
+enum { JOBS_LISTED = 40 };
+
+/* Their ids, as --run takes them, and what may tell them apart; the newest last. */
+static void print_jobs(const struct job_list *list, const struct dump_set *set) {
+    size_t first = list->count > JOBS_LISTED ? list->count - JOBS_LISTED : 0;
+    if (first > 0)
+        fprintf(stderr, "  ... and %zu before these\n", first);
+    for (size_t i = first; i < list->count; i++) {
+        const struct listed_job *job = &list->items[i];
+        char began[DATE_TEXT];
+        fputs("  ", stderr);
+        escape_text(stderr, job->id);
+        fprintf(stderr, "  %zu rank%s", job->ranks, job->ranks == 1 ? "" : "s");
+        if (say_date(began, job->start_ns))
+            fprintf(stderr, ", from %s", began);
+        fputs(": ", stderr);
+        escape_text(stderr, set->dumps[job->first]->command);
+        fputc('\n', stderr);
+    }
+}
+
 int selection_choose_job(struct job *job, const struct dump_set *set, const struct options *options,
                          bool (*alive)(const struct dump *)) {
-    const char *run = option_text(options, "run");
+    return selection_choose_run(job, set, option_text(options, "run"), alive);
+}
+
+int selection_choose_run(struct job *job, const struct dump_set *set, const char *run,
+                         bool (*alive)(const struct dump *)) {
     int selected = job_select(job, set, run, alive);
     if (selected == 0)
         return EXIT_FINE;
     if (selected != -1)
         return input_no_memory();
-    fputs("commtap: no dump of run '", stderr);
+    fputs("commtap: no job is called '", stderr);
     escape_text(stderr, run ? run : "");
     fputs("' in ", stderr);
     escape_text(stderr, set->directory);
-    fputc('\n', stderr);
+    fputs("; there are:\n", stderr);
+    print_jobs(&job->list, set);
     return EXIT_UNUSABLE;
 }
 

@@ -24,6 +24,9 @@ void selection_free(struct selection *selection);
  * one message. The caller frees with job_free in every case. `alive` as for job_select. */
 int selection_choose_job(struct job *job, const struct dump_set *set, const struct options *options,
                          bool (*alive)(const struct dump *));
+/* The same with the id itself, NULL = none. */
+int selection_choose_run(struct job *job, const struct dump_set *set, const char *id,
+                         bool (*alive)(const struct dump *));
 
 /* A job's clock and what of its time was asked for. */
 struct selected_time {

@@ -88,7 +88,7 @@ int session_open(struct session *session, const struct options *options) {
     if (code == EXIT_FINE)
         code = selection_read(&session->selection, options);
     if (code == EXIT_FINE)
-        code = input_open(options->arguments[0], &session->set);
+        code = input_open(options->arguments, options->argument_count, &session->set);
     if (code != EXIT_FINE) {
         selection_free(&session->selection);
         return code;

@@ -31,7 +31,11 @@ struct session {
 };
 
 #define OPTION_RUN                                                                                                     \
-    { .name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest" }
+    {                                                                                                                  \
+        .name = "run", .argument = "ID",                                                                               \
+        .doc = "this one of several runs, or of several jobs of a run (RUN/2), which an ID that there is not lists; "  \
+               "default: the newest"                                                                                   \
+    }
 #define OPTION_THREADS                                                                                                 \
     { .name = "threads", .argument = "N", .doc = "worker threads; the result does not depend on them" }
 #define OPTION_FAIL_ON                                                                                                 \

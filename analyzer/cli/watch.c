@@ -15,20 +15,11 @@
 #include "analyzer/cli/command.h"
 #include "analyzer/job/deaths.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/selection.h"
 #include "analyzer/load/deaths_note.h"
 #include "analyzer/load/process.h"
-#include "analyzer/render/escape.h"
 
 /* ---- one look -------------------------------------------------------------------------------- */
-
-static int refuse_run(const char *directory, const char *run) {
-    fputs("commtap: no dump of run '", stderr);
-    escape_text(stderr, run);
-    fputs("' in ", stderr);
-    escape_text(stderr, directory);
-    fputc('\n', stderr);
-    return EXIT_UNUSABLE;
-}
 
 static enum process_state *ask_for_states(const struct job *job) {
     enum process_state *states = calloc(job->count + 1, sizeof *states);
@@ -37,11 +28,11 @@ static enum process_state *ask_for_states(const struct job *job) {
     return states;
 }
 
-static int choose_job(struct watch *watch, const char *directory, const char *run) {
-    int selected = job_select(&watch->job, &watch->set, run, process_is_alive);
-    if (selected == -1)
-        return refuse_run(directory, run ? run : "");
-    watch->states = selected == 0 ? ask_for_states(&watch->job) : NULL;
+static int choose_job(struct watch *watch, const struct options *options) {
+    int code = selection_choose_job(&watch->job, &watch->set, options, process_is_alive);
+    if (code != EXIT_FINE)
+        return code;
+    watch->states = ask_for_states(&watch->job);
     return watch->states ? EXIT_FINE : input_no_memory();
 }
 
@@ -123,12 +114,12 @@ static void sleep_for(double seconds) {
 }
 
 /* Opens everything anew: files may have grown and new ones come. */
-static int look_again(struct watch *watch, const char *directory, const char *run) {
+static int look_again(struct watch *watch, const struct options *options) {
     close_look(watch);
-    enum dump_set_result result = dump_set_open(directory, &watch->set);
+    enum dump_set_result result = dump_set_open_all(options->arguments, options->argument_count, &watch->set);
     if (result != DUMP_SET_OK)
-        return input_refuse(directory, result, &watch->set);
-    return choose_job(watch, directory, run);
+        return input_refuse(options->arguments, options->argument_count, result, &watch->set);
+    return choose_job(watch, options);
 }
 
 /* What was noted of the job's end; false where nothing was. */
@@ -173,13 +164,12 @@ static int judge_until_still(struct watch *watch, const struct options *options,
 }
 
 static int look_twice(struct watch *watch, const struct options *options, double wait) {
-    const char *directory = options->arguments[0], *run = option_text(options, "run");
     size_t count = watch->job.count;
     struct seen *seen = note_look(&watch->job, watch->states);
     if (!seen)
         return input_no_memory();
     sleep_for(wait);
-    int code = look_again(watch, directory, run);
+    int code = look_again(watch, options);
     int32_t *moving = code == EXIT_FINE ? calloc(watch->job.count + 1, sizeof *moving) : NULL;
     if (moving) {
         watch->looks = 2;
@@ -196,11 +186,10 @@ static int look_twice(struct watch *watch, const struct options *options, double
 }
 
 int watch_open(struct watch *watch, const struct options *options, double wait) {
-    const char *directory = options->arguments[0], *run = option_text(options, "run");
     *watch = (struct watch){.looks = 1};
-    int code = input_open(directory, &watch->set);
+    int code = input_open(options->arguments, options->argument_count, &watch->set);
     if (code == EXIT_FINE)
-        code = choose_job(watch, directory, run);
+        code = choose_job(watch, options);
     if (code != EXIT_FINE)
         return code;
     return may_live(&watch->job, watch->states) ? look_twice(watch, options, wait)

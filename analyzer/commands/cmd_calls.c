@@ -68,7 +68,7 @@ static int build_tree(const struct tree_input *part, const struct call_sites *si
                                         .waits = part->waits != NULL,
                                         .scope = part->scope,
                                         .run_id = part->job->dumps[0]->run_id,
-                                        .directory = part->options->arguments[0]};
+                                        .directory = part->job->selected.directory};
     struct call_tree_request request = {.job = part->job,
                                         .symbols = sites->symbols,
                                         .skip = &sites->skip,
@@ -112,7 +112,7 @@ static int show_without_waits(const struct options *options, const struct select
     struct dump_set set;
     struct job job;
     struct selected_time time = {0};
-    int code = input_open(options->arguments[0], &set);
+    int code = input_open(options->arguments, options->argument_count, &set);
     if (code != EXIT_FINE)
         return code;
     code = selection_choose_job(&job, &set, options, NULL);
@@ -168,7 +168,7 @@ static const struct example examples[] = {
 const struct command command_calls = {
     .name = "calls",
     .summary = "who called which operation from where: the call tree of all ranks",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "Counts, bytes and times hold every call, exactly, and include those of the frames below; of a part of the "
         "time\n"
@@ -181,7 +181,7 @@ const struct command command_calls = {
         "files, and by the servers that DEBUGINFOD_URLS names, if any.\n"
         "commdebug is the JSON of PyTorch's CommDebugMode, folded the input of flame graph programs.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,
     .examples = examples,
     .run = run,

@@ -269,9 +269,9 @@ static int print(const struct options *options, const struct check *check) {
 
 static int run(const struct options *options) {
     struct check check = {.count = 0};
-    enum dump_set_result result = dump_set_open(options->arguments[0], &check.set);
+    enum dump_set_result result = dump_set_open_all(options->arguments, options->argument_count, &check.set);
     if (result != DUMP_SET_OK)
-        return input_refuse(options->arguments[0], result, &check.set);
+        return input_refuse(options->arguments, options->argument_count, result, &check.set);
     int code = build_rows(&check) ? print(options, &check) : input_no_memory();
     free(check.rows);
     dump_set_close(&check.set);
@@ -293,14 +293,14 @@ static const struct example examples[] = {
 const struct command command_check = {
     .name = "check",
     .summary = "are these dumps sound: problems with file and offset, losses, what is missing",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "One line per dump, what is wrong with which file at which offset, what was lost, and what is missing.\n",
     .exits =
         "Exits with 0 where every dump is sound (those of a killed job are), 1 where something is damaged, 3 where\n"
         "nothing can be used; with 2 on wrong usage, 4 where the result could not be written.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,
     .columns = columns,
     .examples = examples,

@@ -138,7 +138,7 @@ static const struct example examples[] = {
 const struct command command_collect = {
     .name = "collect",
     .summary = "fetch dumps that a killed job left on its nodes (commtap-collect)",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "For each stub commtap.<run id>.<16 hex>.stub in DIR the dump is copied from where its process staged it, by\n"
         "your own ssh, each host being asked once. Only what the library can have written is touched: regular files\n"
@@ -152,7 +152,7 @@ const struct command command_collect = {
     .exits = "Exits with 0 where all is collected, 1 where something is not, or was not removed though --remove was\n"
              "given; with 2 on wrong usage, 4 where memory is short.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,
     .examples = examples,
     .run = run,

@@ -11,6 +11,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/session.h"
 #include "analyzer/render/diagnosis.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
@@ -82,7 +83,7 @@ static int print(const struct options *options, const struct filter *filter, str
     } else {
         diagnosis_print(output.stream, &watch->diagnosis, &watch->text, output.color);
         diagnosis_print_waits(output.stream, &watch->diagnosis, filter);
-        print_next(output.stream, &watch->diagnosis, options->arguments[0]);
+        print_next(output.stream, &watch->diagnosis, watch->set.directory);
     }
     return output_close(&output, done ? exit_code(options, &watch->diagnosis) : input_no_memory());
 }
@@ -112,7 +113,7 @@ static const struct option diagnose_options[] = {
     {.name = "fail-on", .argument = "WHAT", .repeats = true,
      .doc = "exit with 1 on a verdict (hang, desync, deadlock, dead_rank, unknown, ok) or a severity (info, warning, error)"},
     {.name = "wait", .argument = "SECONDS", .fallback = "1", .doc = "time between the two looks at a job that may live"},
-    {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: the newest"},
+    OPTION_RUN,
     OPTION_RANK,
     OPTION_COMM,
     OPTION_OP,
@@ -130,7 +131,7 @@ static const struct example examples[] = {
 const struct command command_diagnose = {
     .name = "diagnose",
     .summary = "why the job hangs: who waits for whom, who is missing, deadlocks, mismatched collectives",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "Of a job that lives it looks twice, a second apart: if anything moved in between, it does not hang, but for\n"
         "ranks that stood still and wait for each other in a circle.\n"
@@ -141,7 +142,7 @@ const struct command command_diagnose = {
         "what\n"
         "those wait in.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = diagnose_options,
     .examples = examples,
     .run = run,

@@ -68,9 +68,11 @@ static bool find_run_steps(struct diff_run *run, const struct selection *selecti
 static int read_job(struct diff_run *run, const struct options *options, const struct selection *selection,
                     struct comparison *comparison, int side) {
     const struct filter *filter = &selection->filter;
-    if (job_select(&run->job, &run->set, NULL, process_is_alive) != 0)
-        return input_no_memory();
-    int code = call_sites_open(&run->symbols, options, run->job.dumps, run->job.count);
+    int code =
+        selection_choose_run(&run->job, &run->set, option_text(options, side ? "run-b" : "run-a"), process_is_alive);
+    if (code != EXIT_FINE)
+        return code;
+    code = call_sites_open(&run->symbols, options, run->job.dumps, run->job.count);
     if (code != EXIT_FINE)
         return code;
     bool done = common_clock_build(&run->clock, run->job.dumps, run->job.count) &&
@@ -85,7 +87,7 @@ static int read_job(struct diff_run *run, const struct options *options, const s
 
 static int read_run(struct diff_run *run, const struct options *options, const struct selection *selection,
                     struct comparison *comparison, int side) {
-    int code = input_open(options->arguments[side], &run->set);
+    int code = input_open(&options->arguments[side], 1, &run->set);
     return code == EXIT_FINE ? read_job(run, options, selection, comparison, side) : code;
 }
 
@@ -296,6 +298,8 @@ static const struct option diff_options[] = {
      .choices = "slower|faster|count",
      .repeats = true,
      .doc = "exit with 1 where a row is slower, or faster, or where a number of calls differs"},
+    {.name = "run-a", .argument = "ID", .doc = "of DIR_A, this one of several runs or jobs; default: the newest"},
+    {.name = "run-b", .argument = "ID", .doc = "the same of DIR_B, which may be the same directory"},
     {.name = "all", .doc = "text: also what did not change"},
     OPTIONS_FILTER,
     OPTION_SKIP_FRAMES,

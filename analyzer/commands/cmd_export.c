@@ -169,7 +169,7 @@ static int run(const struct options *options) {
         code = EXIT_USAGE;
     }
     if (code == EXIT_FINE)
-        code = input_open(options->arguments[0], &set);
+        code = input_open(options->arguments, options->argument_count, &set);
     if (code == EXIT_FINE) {
         code = export_selected(options, &selection, &set);
         dump_set_close(&set);
@@ -186,7 +186,9 @@ static const struct option option_rows[] = {
      .doc = "what to write"},
     {.name = "format", .argument = "FORMAT", .choices = "csv|jsonl", .fallback = "csv", .doc = "form of the output"},
     OPTION_OUTPUT,
-    {.name = "run", .argument = "ID", .doc = "this run of several in the directory; default: all of them"},
+    {.name = "run",
+     .argument = "ID",
+     .doc = "this one of several runs, or of several jobs of a run (RUN/2); default: all of them"},
     OPTIONS_FILTER,
     OPTION_END,
 };
@@ -200,7 +202,7 @@ static const struct example examples[] = {
 const struct command command_export = {
     .name = "export",
     .summary = "every record of every rank, or a table of sums, for other programs",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "Times: start_ns and end_ns are CLOCK_REALTIME of the rank's host, durations nanoseconds. Empty (csv) or null\n"
         "(jsonl) is unknown. Columns keep their names; new ones are added at the end. With --from, --to or --step, "
@@ -209,7 +211,7 @@ const struct command command_export = {
         "where\n"
         "it ran; a step is each rank's own.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,
     .examples = examples,
     .run = run,

@@ -201,7 +201,7 @@ const struct command command_import = {
         "memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48 times it and 256 MB,\n"
         "one rank per 2 KB, and single values of 16 MB. More is refused.\n",
     .min_arguments = 1,
-    .max_arguments = 65536,
+    .max_arguments = ARGUMENTS_MOST,
     .options = import_options,
     .examples = examples,
     .run = run,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzer/findings/words.h"
+#include "analyzer/job/library.h"
 #include "analyzer/profile/summary.h"
 #include "analyzer/profile/summary_transfers.h"
 #include "analyzer/findings/advice.h"
@@ -44,6 +45,53 @@ static json_t *seconds_between(bool known, int64_t from_ns, int64_t to_ns) {
     return known ? json_real(seconds_of(to_ns - from_ns)) : json_null();
 }
 
+static json_t *text_or_null(const char *text) {
+    return text[0] ? escape_json(text) : json_null();
+}
+
+/* "2026-11-22T17:25:32Z", null where it is not known. */
+static json_t *date_to_json(int64_t realtime_ns) {
+    char text[DATE_TEXT];
+    if (!say_date(text, realtime_ns))
+        return json_null();
+    text[10] = 'T';
+    strcpy(text + 19, "Z");
+    return json_string(text);
+}
+
+static json_t *library_to_json(bool known, const struct library *library) {
+    return known ? json_pack("{s:o, s:o, s:o}", "name", escape_json(library->name), "version",
+                             text_or_null(library->version), "path", text_or_null(library->path))
+                 : json_null();
+}
+
+/* Whose job it was. */
+static void add_origin(json_t *json, const struct job *job) {
+    const struct dump *dump = job->dumps[0];
+    struct library mpi, nccl;
+    bool has_mpi = library_of_mpi(dump, &mpi), has_nccl = library_of_nccl(dump, &nccl);
+    json_object_set_new(json, "id", escape_json(job->listed->id));
+    json_object_set_new(json, "started", date_to_json(job->listed->start_ns));
+    json_object_set_new(json, "job_id", text_or_null(dump->job_id));
+    json_object_set_new(json, "user", text_or_null(dump->user));
+    json_object_set_new(json, "working_directory", text_or_null(dump->working_directory));
+    json_object_set_new(json, "launcher", text_or_null(dump->launcher));
+    json_object_set_new(json, "mpi_library", library_to_json(has_mpi, &mpi));
+    json_object_set_new(json, "nccl_library", library_to_json(has_nccl, &nccl));
+}
+
+/* All jobs of the directory. */
+static json_t *jobs_to_json(const struct session *session) {
+    const struct job_list *list = &session->job.list;
+    json_t *array = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(array, json_pack("{s:o, s:I, s:o, s:o}", "id", escape_json(list->items[i].id),
+                                               "ranks_seen", (json_int_t)list->items[i].ranks, "started",
+                                               date_to_json(list->items[i].start_ns), "command",
+                                               escape_json(session->set.dumps[list->items[i].first]->command)));
+    return array;
+}
+
 static json_t *job_to_json(const struct session *session) {
     const struct job *job = &session->job;
     int64_t error = common_clock_worst_error(&session->clock);
@@ -51,16 +99,18 @@ static json_t *job_to_json(const struct session *session) {
     json_t *missing = json_array();
     for (size_t i = 0; i < job->missing_count; i++)
         json_array_append_new(missing, json_integer(job->missing[i]));
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:I, s:o}", "run_id",
-                     escape_json(job->dumps[0]->run_id), "ranks_expected",
-                     job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen",
-                     (json_int_t)job->count, "hosts", (json_int_t)session->clock.host_count, "generations",
-                     (json_int_t)job->generations, "wall_seconds",
-                     seconds_between(session->end_ns >= session->start_ns, session->start_ns, session->end_ns),
-                     "events", (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
-                     error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "host_names", hosts,
-                     "missing_ranks", missing, "generation", (json_int_t)job->dumps[0]->header->generation, "command",
-                     escape_json(job->dumps[0]->command));
+    json_t *json = json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:I, s:o}", "run_id",
+        escape_json(job->dumps[0]->run_id), "ranks_expected",
+        job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen", (json_int_t)job->count,
+        "hosts", (json_int_t)session->clock.host_count, "generations", (json_int_t)job->generations, "wall_seconds",
+        seconds_between(session->end_ns >= session->start_ns, session->start_ns, session->end_ns), "events",
+        (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
+        error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "host_names", hosts,
+        "missing_ranks", missing, "generation", (json_int_t)job->dumps[0]->header->generation, "command",
+        escape_json(job->dumps[0]->command));
+    add_origin(json, job);
+    return json;
 }
 
 /* Ranks of whose calls none can be compared with others'. */
@@ -102,22 +152,54 @@ static bool print_json(FILE *stream, const struct report *report) {
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
     return json_print(
-        stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
-                          "job", job_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
-                          loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary), "ranks",
-                          table_to_json(&ranks), "stragglers",
-                          stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
-                                             analysis->straggler_count),
-                          "sites", table_to_json(&sites), "critical_path",
-                          critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
-                          what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies),
-                          "findings", findings_to_json(&report->session->findings)));
+        stream,
+        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
+                  "job", job_to_json(report->session), "jobs", jobs_to_json(report->session), "coverage",
+                  coverage_to_json(report->session), "losses", loss_list_to_json(&report->session->job.losses),
+                  "summary", table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
+                  stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
+                                     analysis->straggler_count),
+                  "sites", table_to_json(&sites), "critical_path",
+                  critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
+                  what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies), "findings",
+                  findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static void print_heading(const struct output *output, const char *text) {
     fprintf(output->stream, "\n%s%s%s\n", output->color ? "\033[1m" : "", text, output->color ? "\033[0m" : "");
+}
+
+static void print_part(FILE *stream, bool *any, const char *before, const char *text) {
+    if (!text[0])
+        return;
+    fputs(*any ? ", " : "  ", stream);
+    fputs(before, stream);
+    escape_text(stream, text);
+    *any = true;
+}
+
+/* When, whose, where and on what, as far as it is known. */
+static void print_origin(FILE *stream, const struct job *job) {
+    const struct dump *dump = job->dumps[0];
+    struct library libraries[2];
+    const bool has[2] = {library_of_mpi(dump, &libraries[0]), library_of_nccl(dump, &libraries[1])};
+    char began[DATE_TEXT];
+    bool any = false;
+    say_date(began, job->listed->start_ns);
+    print_part(stream, &any, "from ", began);
+    print_part(stream, &any, "job ", dump->job_id);
+    print_part(stream, &any, "by ", dump->user);
+    for (int i = 0; i < 2; i++) {
+        print_part(stream, &any, "", has[i] ? libraries[i].name : "");
+        if (has[i] && libraries[i].version[0]) {
+            fputc(' ', stream);
+            escape_text(stream, libraries[i].version);
+        }
+    }
+    print_part(stream, &any, "in ", dump->working_directory);
+    fputs(any ? "\n" : "", stream);
 }
 
 static void print_job(const struct output *output, const struct session *session) {
@@ -134,8 +216,9 @@ static void print_job(const struct output *output, const struct session *session
             job->count == 1 && job->ranks_expected <= 1 ? "" : "s", session->clock.host_count,
             session->clock.host_count == 1 ? "" : "s", wall, job->events);
     fputs(", run ", output->stream);
-    escape_text(output->stream, job->dumps[0]->run_id);
+    escape_text(output->stream, job->listed->id);
     fputc('\n', output->stream);
+    print_origin(output->stream, job);
 }
 
 /* Where all times are the host's nobody need be told so. */
@@ -397,7 +480,7 @@ static int show(const struct options *options, const struct session *session) {
         return input_no_memory();
     if (!scope->limited && filter->rank_count == 0) /* they are of all of a collective's ranks, and of the whole run */
         summary_add_transfers(&summary, &session->analysis.waits.transfers, &session->directory);
-    struct report report = {.session = session, .summary = &summary, .directory = options->arguments[0]};
+    struct report report = {.session = session, .summary = &summary, .directory = session->set.directory};
     report.ranks = rank_rows(&session->job, &session->analysis, filter, &report.rank_count);
     int code = report.ranks ? print(options, &report) : input_no_memory();
     free(report.ranks);
@@ -455,7 +538,7 @@ static const struct example examples[] = {
 const struct command command_report = {
     .name = "report",
     .summary = "the one-page answer: what is wrong, who makes the others wait, what communication costs",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "Findings come first, the worst on top. A rank is named as a straggler only where chance is ruled out\n"
         "(one false alarm in a hundred jobs in which nobody is slow), it is slower than the others by 5 %, and\n"
@@ -464,7 +547,7 @@ const struct command command_report = {
         "rank's own step in the sums, which then are those of the calls on record. --rank, --comm and --op choose\n"
         "what the tables show: findings, and who is named, rest on everything.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = report_options,
     .examples = examples,
     .run = run,

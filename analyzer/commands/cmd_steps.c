@@ -177,14 +177,14 @@ static const struct example examples[] = {
 const struct command command_steps = {
     .name = "steps",
     .summary = "the job's iterations: how long, and what filled them",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "Steps are found from the operations alone, or go from one marker to the next. In text, times are per step.\n"
         "--from and --to: steps that begin there. --comm and --op take nothing from how steps are found: they say "
         "which\n"
         "communication the figures are about; what a step computed is then not known.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = step_options,
     .columns = step_columns,
     .examples = examples,

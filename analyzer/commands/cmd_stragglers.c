@@ -133,7 +133,7 @@ static int print(const struct options *options, const struct session *session, c
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, ranks);
     else
-        done = print_text(&output, session, ranks, options->arguments[0]);
+        done = print_text(&output, session, ranks, session->set.directory);
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
@@ -190,7 +190,7 @@ static const struct example examples[] = {
 const struct command command_stragglers = {
     .name = "stragglers",
     .summary = "who made whom wait, rank by rank",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "In each collective the one who arrives last makes the others wait. A rank is named only where chance is\n"
         "ruled out; weaker suspicions are findings. Where another rank is slow each time, the kind is rotating.\n"
@@ -200,7 +200,7 @@ const struct command command_stragglers = {
         "are\n"
         "summed up (waited, waited for, DeepSpeed): who is named, and all other figures, rest on everything.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = straggler_options,
     .columns = rank_columns,
     .examples = examples,

@@ -23,6 +23,15 @@
 #include "analyzer/cli/selection.h"
 #include "analyzer/cli/session.h"
 
+/* What is summed up. */
+struct summary_input {
+    const struct options *options;
+    const struct dump_set *set;
+    const struct filter *filter;
+    const struct scope *scope; /* where it has limits, `set` holds the dumps of its clock */
+    const struct job *job;
+};
+
 static const struct {
     const char *name;
     unsigned key;
@@ -84,8 +93,8 @@ static bool any_approximate(const struct summary *summary) {
     return false;
 }
 
-static bool print_text(const struct output *output, const struct summary *summary, const struct scope *scope,
-                       const char *directory) {
+static bool print_text(const struct output *output, const struct summary *summary, const struct summary_input *part) {
+    const struct scope *scope = part->scope;
     struct table table = summary_table(summary);
     if (summary->count == 0)
         fputs("no operation on record passes the filters\n", output->stream);
@@ -106,12 +115,14 @@ static bool print_text(const struct output *output, const struct summary *summar
         fprintf(output->stream, "%" PRIu64 " calls found no room in a full table and are missing here\n",
                 summary->calls_lost);
     fputs("next: commtap stragglers ", output->stream);
-    escape_text(output->stream, directory);
+    escape_text(output->stream, part->set->directory);
     fputc('\n', output->stream);
     return true;
 }
 
-static int print(const struct options *options, const struct summary *summary, const struct scope *scope) {
+static int print(const struct summary *summary, const struct summary_input *part) {
+    const struct options *options = part->options;
+    const struct scope *scope = part->scope;
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
@@ -123,18 +134,9 @@ static int print(const struct options *options, const struct summary *summary, c
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, &table);
     else
-        enough_memory = print_text(&output, summary, scope, options->arguments[0]);
+        enough_memory = print_text(&output, summary, part);
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
-
-/* What is summed up. */
-struct summary_input {
-    const struct options *options;
-    const struct dump_set *set;
-    const struct filter *filter;
-    const struct scope *scope; /* where it has limits, `set` holds the dumps of its clock */
-    const struct job *job;
-};
 
 /* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
 static int build_summary(struct summary *summary, const struct summary_input *part, unsigned by,
@@ -206,7 +208,7 @@ static int summarise(const struct summary_input *part, const struct layout *layo
         code = add_transfers(&summary, part);
     if (code == EXIT_FINE)
         code = !layout->sort || table_sort(summary.entries, sizeof *summary.entries, summary.count, layout->sort)
-                   ? print(part->options, &summary, part->scope)
+                   ? print(&summary, part)
                    : input_no_memory();
     summary_free(&summary);
     return code;
@@ -232,18 +234,29 @@ static int summarise_as_deepspeed(const struct summary_input *part) {
     return code;
 }
 
-/* Leaves out, as duplicates are, the dumps of other runs than the job's: their sums would mean nothing together. Worlds
- * and restarts of one run stay. */
-static void keep_run(const struct job *job, struct dump_set *set, bool wanted) {
+/* What ran beside the job, or is a restart of it, is summed up with it unless the job was asked for by its own id. */
+static bool is_summed(const struct job *job, const struct dump_set *set, const struct listed_job *other,
+                      const char *id) {
+    const char *run = job->dumps[0]->run_id;
+    if (other == job->listed || (id && strcmp(id, run) != 0))
+        return other == job->listed;
+    return other->launch == job->listed->launch && strcmp(set->dumps[other->first]->run_id, run) == 0;
+}
+
+/* Leaves out, as duplicates are, the dumps of other jobs: sums of what ran one after the other would mean nothing. */
+static void keep_job(const struct job *job, struct dump_set *set, const char *id) {
     size_t others = 0;
-    for (size_t i = 0; i < set->count; i++)
-        if (strcmp(set->dumps[i]->run_id, job->dumps[0]->run_id) != 0) {
-            others += !set->duplicate[i];
-            set->duplicate[i] = true;
-        }
-    if (others > 0 && !wanted) {
-        fprintf(stderr, "commtap: %zu dumps of other runs than ", others);
-        escape_text(stderr, job->dumps[0]->run_id);
+    for (size_t i = 0; i < job->list.count; i++) {
+        const struct listed_job *other = &job->list.items[i];
+        if (is_summed(job, set, other, id))
+            continue;
+        others += other->ranks;
+        for (size_t d = other->first; d < other->first + other->count; d++)
+            set->duplicate[d] = true;
+    }
+    if (others > 0 && !id) {
+        fprintf(stderr, "commtap: %zu dumps of other jobs than ", others);
+        escape_text(stderr, job->listed->id);
         fputs(", the newest, are left out (--run ID)\n", stderr);
     }
     if (job->missing_count > 0)
@@ -264,7 +277,7 @@ static int sum_up_dumps(const struct options *options, const struct selection *s
     struct selected_time time = {0};
     int code = selection_choose_job(&job, set, options, NULL);
     if (code == EXIT_FINE) {
-        keep_run(&job, set, option_given(options, "run"));
+        keep_job(&job, set, option_text(options, "run"));
         code = selected_time_find(&time, &job, selection);
     }
     if (code == EXIT_FINE) {
@@ -290,7 +303,7 @@ static int run(const struct options *options) {
     if (code == EXIT_FINE)
         code = read_layout(&layout, options);
     if (code == EXIT_FINE)
-        code = input_open(options->arguments[0], &set);
+        code = input_open(options->arguments, options->argument_count, &set);
     if (code == EXIT_FINE) {
         code = sum_up_dumps(options, &selection, &layout, &set);
         dump_set_close(&set);
@@ -333,13 +346,13 @@ static const struct example examples[] = {
 const struct command command_summary = {
     .name = "summary",
     .summary = "what each operation cost, over all ranks",
-    .arguments = "DIR",
+    .arguments = "DIR...",
     .details =
         "Sums hold every call, exactly. A part of the time (--from, --to, --step) is summed up from the records that\n"
         "are still there, and is said to be: a call counts where it begins, an operation of a GPU where it ran\n"
         "there; a step is each rank's own.\n",
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,
     .columns = summary_columns,
     .examples = examples,

@@ -251,6 +251,7 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
 /* What is known of the end of a job whose processes are gone. */
 static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     char oldest[SENTENCE] = "";
+    bool blames = diagnosis->end.dead_known; /* then somebody went first, and that is said */
     if (diagnosis->standing.kind != STANDING_NONE)
         append_oldest(oldest, sizeof oldest, diagnosis);
     switch (diagnosis->standing.kind) {
@@ -258,14 +259,12 @@ static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnos
         say(told, "The processes are gone: when they ended, %s.", oldest);
         break;
     case STANDING_UNTOLD:
-        say(told,
-            "The processes are gone, and nothing tells how long they went on after that: %s. If the job was making "
-            "progress when it ended, nobody is to blame.",
-            oldest);
+        say(told, "The processes are gone, and nothing tells how long they went on after that: %s.%s", oldest,
+            blames ? "" : " If the job was making progress when it ended, nobody is to blame.");
         break;
     case STANDING_NONE:
-        say(told, "The processes are gone: this is where they were when they ended. If the job was making progress "
-                  "then, nobody is to blame.");
+        say(told, "The processes are gone: this is where they were when they ended.%s",
+            blames ? "" : " If the job was making progress then, nobody is to blame.");
         break;
     case STANDING_BRIEF:
         break;

@@ -2,6 +2,7 @@
 #include "analyzer/findings/findings.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "analyzer/findings/findings_endings.h"
 #include "analyzer/findings/findings_gpu.h"
@@ -9,7 +10,7 @@
 #include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/findings/words.h"
 
-enum { LIST_TEXT = 160 };
+enum { LIST_TEXT = 160, FINDING_IDS = 400 };
 
 static void add_desync(struct findings *findings, const struct straggler_analysis *analysis) {
     const struct first_mismatch *first = &analysis->waits.mismatch;
@@ -102,20 +103,51 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
                      job->duplicates > 1 ? "s have" : " has", job->duplicates > 1 ? "are" : "is");
 }
 
-static void add_choice(struct findings *findings, const struct job *job) {
+enum { IDS_SAID = 6 };
+
+/* The ids of other jobs, the newest first: those of this run where `of_run`, else one of each other run's. */
+static void say_other_ids(char *text, size_t size, const struct job *job, const struct dump_set *set, bool of_run) {
+    size_t said = 0;
+    const char *run = job->dumps[0]->run_id;
+    for (size_t i = job->list.count; i-- > 0;) {
+        const struct listed_job *other = &job->list.items[i];
+        const char *its_run = set->dumps[other->first]->run_id;
+        bool last_of_run =
+            i + 1 == job->list.count || strcmp(set->dumps[job->list.items[i + 1].first]->run_id, its_run) != 0;
+        bool wanted =
+            of_run ? other != job->listed && strcmp(its_run, run) == 0 : last_of_run && strcmp(its_run, run) != 0;
+        if (wanted && said++ < IDS_SAID)
+            phrase(text, size, "%s%s", said > 1 ? ", " : "", of_run ? other->id : its_run);
+    }
+    if (said > IDS_SAID)
+        phrase(text, size, " ... (--run with a wrong id lists all)");
+}
+
+static void add_choice(struct findings *findings, const struct dump_set *set, const struct job *job) {
     const struct dump *dump = job->dumps[0];
+    const char *id = job->listed->id;
+    char runs[FINDING_IDS] = "", jobs[FINDING_IDS] = "";
+    say_other_ids(runs, sizeof runs, job, set, false);
+    say_other_ids(jobs, sizeof jobs, job, set, true);
     if (job->runs > 1)
-        findings_add(
-            findings, FINDING_SEVERAL_RUNS,
-            "%zu runs lie in this directory; this is the newest or the one asked for, %s (--run ID shows another).",
-            job->runs, dump->run_id);
+        findings_add(findings, FINDING_SEVERAL_RUNS,
+                     "%zu runs lie here; this is the newest or the one asked for, %s. --run shows another: %s.",
+                     job->runs, dump->run_id, runs);
+    if (job->launches > 1)
+        findings_add(findings, FINDING_SEVERAL_LAUNCHES,
+                     "%zu jobs were launched one after the other in this run; this is the newest or the one asked "
+                     "for, %s, alone. --run shows another: %s.",
+                     job->launches, id, jobs);
     if (job->generations > 1)
         findings_add(findings, FINDING_SEVERAL_GENERATIONS,
-                     "the run was restarted: %zu generations are on record, this is number %" PRIu32 ".",
-                     job->generations, dump->header->generation);
+                     "the job was restarted: %zu generations are on record, this is number %" PRIu32
+                     ". --run shows another: %s.",
+                     job->generations, dump->header->generation, jobs);
     if (job->worlds > 1)
         findings_add(findings, FINDING_SEVERAL_WORLDS,
-                     "%zu programs ran side by side in this run; this is the one with the most ranks.", job->worlds);
+                     "%zu programs ran side by side in this run; this is the one with the most ranks or the one asked "
+                     "for, %s. --run shows another: %s.",
+                     job->worlds, id, jobs);
 }
 
 static void add_places(struct findings *findings, const struct job *job) {
@@ -175,6 +207,6 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
     add_recording(findings, job, analysis);
     findings_add_nccl(findings, job);
     findings_add_gpu(findings, job, analysis);
-    add_choice(findings, job);
+    add_choice(findings, set, job);
     findings_sort(findings);
 }

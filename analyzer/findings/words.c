@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 void phrase(char *text, size_t size, const char *format, ...) {
     size_t used = strlen(text);
@@ -60,6 +61,15 @@ void say_seconds(char *text, size_t size, int64_t ns) {
         snprintf(text, size, "%.1f ms", seconds * 1e3);
     else
         snprintf(text, size, "%.0f us", seconds * 1e6);
+}
+
+bool say_date(char text[DATE_TEXT], int64_t realtime_ns) {
+    const int64_t first_year_ns = 31536000ll * 1000000000;
+    time_t seconds = (time_t)(realtime_ns / 1000000000);
+    struct tm parts;
+    text[0] = '\0';
+    return realtime_ns >= first_year_ns && gmtime_r(&seconds, &parts) &&
+           strftime(text, DATE_TEXT, "%Y-%m-%d %H:%M:%S UTC", &parts) > 0;
 }
 
 void say_site(char *text, size_t size, struct site_labels *labels, size_t dump, uint32_t stack) {

@@ -23,6 +23,11 @@ void say_dumps(char *text, size_t size, const struct common_clock *clock, const 
 /* "12.3 ms", "4.0 s". */
 void say_seconds(char *text, size_t size, int64_t ns);
 
+enum { DATE_TEXT = 32 };
+/* "2026-11-22 17:25:32 UTC". False, and an empty text, where the moment (CLOCK_REALTIME) is not known: INT64_MIN, or
+ * before the first year of Unix is over, as traces have it that count from 0. */
+bool say_date(char text[DATE_TEXT], int64_t realtime_ns);
+
 /* " at train_step (train.py:42)"; nothing where the call site is not known or `labels` is NULL. */
 void say_site(char *text, size_t size, struct site_labels *labels, size_t dump, uint32_t stack);
 

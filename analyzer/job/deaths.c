@@ -56,14 +56,28 @@ static void read_end(const char *line, struct job_end *end) {
     snprintf(end->boot_id, sizeof end->boot_id, "%.*s", (int)strcspn(boot_id, " "), boot_id);
 }
 
+/* The job had begun when that was noted: what ended before is another launch's. */
+static bool had_begun(const struct job *job, const char *line) {
+    const char *when = value_of(line, "realtime_ns");
+    int64_t started = job->listed->start_ns;
+    return started == INT64_MIN || !when || strtoll(when, NULL, 10) >= started;
+}
+
+/* Of several notes the first one counts that is of this job: launches of one run share the file. A line on who died
+ * belongs to the line on the end behind it. */
 bool deaths_read(char *note, const struct job *job, struct job_end *end) {
     char *rest = note, *line;
+    bool of_another = false;
     *end = (struct job_end){.signal = -1, .status = -1};
-    while ((line = strsep(&rest, "\n")) != NULL) { /* of several notes the first counts */
-        if (!end->dead_known && end->monotonic_ns == 0)
+    while ((line = strsep(&rest, "\n")) != NULL && end->monotonic_ns == 0) {
+        bool ended = strncmp(line, "ended ", strlen("ended ")) == 0;
+        if (!ended && *line && !end->dead_known) {
             read_death(job, line, value_of(line, "died") != NULL, end);
-        if (end->monotonic_ns == 0 && strncmp(line, "ended ", strlen("ended ")) == 0)
+            of_another = !end->dead_known && job->launches > 1;
+        }
+        if (ended && !of_another && had_begun(job, line))
             read_end(line, end);
+        of_another &= !ended;
     }
     return end->dead_known || end->monotonic_ns > 0;
 }

@@ -9,78 +9,78 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Dumps of equal run, world and generation are neighbours in a set. */
-struct job_candidate {
-    size_t first, count;
-    uint64_t started; /* latest start of a process */
+/* The list of a set, with what an id leaves of it. */
+struct candidates {
+    const struct dump_set *set;
+    const struct job_list *list;
+    const char *id;
 };
 
-static bool same_run(const struct dump *a, const struct dump *b) {
-    return strcmp(a->run_id, b->run_id) == 0;
+static const struct dump *first_dump(const struct candidates *all, const struct listed_job *job) {
+    return all->set->dumps[job->first];
 }
 
-static bool same_job(const struct dump *a, const struct dump *b) {
-    return same_run(a, b) && a->header->world_id == b->header->world_id &&
-           a->header->generation == b->header->generation;
+static bool same_run(const struct candidates *all, const struct listed_job *a, const struct listed_job *b) {
+    return strcmp(first_dump(all, a)->run_id, first_dump(all, b)->run_id) == 0;
 }
 
-static size_t list_job_candidates(const struct dump_set *set, const char *run, struct job_candidate *candidates) {
-    size_t count = 0;
-    for (size_t i = 0; i < set->count; i++) {
-        const struct dump *dump = set->dumps[i];
-        if (run && strcmp(dump->run_id, run) != 0)
-            continue;
-        if (count == 0 || !same_job(set->dumps[candidates[count - 1].first], dump))
-            candidates[count++] = (struct job_candidate){.first = i};
-        struct job_candidate *last = &candidates[count - 1];
-        last->count++;
-        if (dump->header->process_start_realtime_ns > last->started)
-            last->started = dump->header->process_start_realtime_ns;
-    }
-    return count;
-}
-
-static uint64_t run_started(const struct dump_set *set, const struct job_candidate *candidates, size_t count,
-                            const struct job_candidate *of) {
+static uint64_t run_started(const struct candidates *all, const struct listed_job *of) {
     uint64_t started = 0;
-    for (size_t i = 0; i < count; i++)
-        if (same_run(set->dumps[candidates[i].first], set->dumps[of->first]) && candidates[i].started > started)
-            started = candidates[i].started;
+    for (size_t i = 0; i < all->list->count; i++)
+        if (same_run(all, &all->list->items[i], of) && all->list->items[i].process_started > started)
+            started = all->list->items[i].process_started;
     return started;
 }
 
-/* The better of two: newest run, then newest generation, then most ranks, then newest. */
-static bool is_better(const struct dump_set *set, const struct job_candidate *all, size_t count,
-                      const struct job_candidate *a, const struct job_candidate *b) {
-    const struct dump *left = set->dumps[a->first], *right = set->dumps[b->first];
-    if (!same_run(left, right)) {
-        uint64_t left_started = run_started(set, all, count, a), right_started = run_started(set, all, count, b);
+/* The better of two: newest run, then newest launch, then newest generation, then most ranks, then newest. */
+static bool is_better(const struct candidates *all, const struct listed_job *a, const struct listed_job *b) {
+    const struct dump *left = first_dump(all, a), *right = first_dump(all, b);
+    if (!same_run(all, a, b)) {
+        uint64_t left_started = run_started(all, a), right_started = run_started(all, b);
         return left_started != right_started ? left_started > right_started : strcmp(left->run_id, right->run_id) > 0;
     }
+    if (a->launch != b->launch)
+        return a->launch > b->launch;
     if (left->header->generation != right->header->generation)
         return left->header->generation > right->header->generation;
     if (a->count != b->count)
         return a->count > b->count;
-    return a->started > b->started;
+    return a->process_started > b->process_started;
 }
 
-static void count_alternatives(struct job *job, const struct dump_set *set, const struct job_candidate *all,
-                               size_t count, const struct job_candidate *chosen) {
-    const struct dump *mine = set->dumps[chosen->first];
-    for (size_t i = 0; i < count; i++) {
-        const struct dump *dump = set->dumps[all[i].first];
-        if (!same_run(dump, mine))
-            continue;
-        bool first_of_generation = true;
-        for (size_t j = 0; j < i; j++)
-            first_of_generation &= !same_run(set->dumps[all[j].first], mine) ||
-                                   set->dumps[all[j].first]->header->generation != dump->header->generation;
-        job->generations += first_of_generation;
-        job->worlds += dump->header->generation == mine->header->generation;
+static const struct listed_job *find_best(const struct candidates *all) {
+    const struct listed_job *best = NULL;
+    for (size_t i = 0; i < all->list->count; i++) {
+        const struct listed_job *job = &all->list->items[i];
+        if ((!all->id || listed_job_is(job, all->set, all->id)) && (!best || is_better(all, job, best)))
+            best = job;
     }
-    for (size_t i = 0; i < set->count; i++)
-        job->runs += i == 0 || !same_run(set->dumps[i - 1], set->dumps[i]);
-    job->others = set->count - chosen->count;
+    return best;
+}
+
+/* Jobs are listed by their beginnings: of those before this one in its launch, none is of its generation. */
+static bool is_first_of_generation(const struct candidates *all, size_t at) {
+    const struct listed_job *job = &all->list->items[at];
+    for (size_t i = 0; i < at; i++)
+        if (same_run(all, &all->list->items[i], job) && all->list->items[i].launch == job->launch &&
+            first_dump(all, &all->list->items[i])->header->generation == first_dump(all, job)->header->generation)
+            return false;
+    return true;
+}
+
+static void count_alternatives(struct job *job, const struct candidates *all) {
+    const struct listed_job *mine = job->listed, *items = all->list->items;
+    for (size_t i = 0; i < all->list->count; i++) {
+        job->runs += i == 0 || !same_run(all, &items[i - 1], &items[i]);
+        if (!same_run(all, &items[i], mine))
+            continue;
+        job->launches = items[i].launch + 1 > job->launches ? items[i].launch + 1 : job->launches;
+        if (items[i].launch != mine->launch)
+            continue;
+        job->generations += is_first_of_generation(all, i);
+        job->worlds += first_dump(all, &items[i])->header->generation == first_dump(all, mine)->header->generation;
+    }
+    job->others = all->set->count - mine->count;
 }
 
 static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const struct dump *)) {
@@ -100,7 +100,7 @@ static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const st
     return state & STATE_FINALISING ? END_IN_FINALIZE : END_KILLED;
 }
 
-static bool take_dumps(struct job *job, const struct dump_set *set, const struct job_candidate *chosen,
+static bool take_dumps(struct job *job, const struct dump_set *set, const struct listed_job *chosen,
                        bool (*alive)(const struct dump *)) {
     job->dumps = calloc(chosen->count, sizeof *job->dumps);
     job->ends = calloc(chosen->count, sizeof *job->ends);
@@ -155,24 +155,16 @@ static bool find_missing_ranks(struct job *job) {
     return true;
 }
 
-int job_select(struct job *job, const struct dump_set *set, const char *run, bool (*alive)(const struct dump *)) {
+int job_select(struct job *job, const struct dump_set *set, const char *id, bool (*alive)(const struct dump *)) {
     *job = (struct job){0};
-    struct job_candidate *candidates = calloc(set->count ? set->count : 1, sizeof *candidates);
-    if (!candidates)
+    if (!job_list_build(&job->list, set))
         return -2;
-    size_t count = list_job_candidates(set, run, candidates);
-    const struct job_candidate *best = candidates;
-    for (size_t i = 1; i < count; i++)
-        if (is_better(set, candidates, count, &candidates[i], best))
-            best = &candidates[i];
-    int result = count == 0 ? -1 : 0;
-    if (count > 0) {
-        count_alternatives(job, set, candidates, count, best);
-        if (!take_dumps(job, set, best, alive) || !find_missing_ranks(job))
-            result = -2;
-    }
-    free(candidates);
-    return result;
+    const struct candidates all = {set, &job->list, id};
+    job->listed = find_best(&all);
+    if (!job->listed)
+        return -1;
+    count_alternatives(job, &all);
+    return take_dumps(job, set, job->listed, alive) && find_missing_ranks(job) ? 0 : -2;
 }
 
 void job_free(struct job *job) {
@@ -180,6 +172,7 @@ void job_free(struct job *job) {
     free(job->ends);
     free(job->selected.duplicate);
     free(job->missing);
+    job_list_free(&job->list);
     *job = (struct job){0};
 }
 

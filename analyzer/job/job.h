@@ -8,6 +8,7 @@
 #define COMMTAP_JOB_JOB_H
 
 #include "analyzer/align/common_clock.h"
+#include "analyzer/job/job_list.h"
 #include "analyzer/load/losses.h"
 
 /* What became of a rank, as far as its dump tells. */
@@ -29,19 +30,23 @@ struct job {
     int32_t ranks_expected; /* 0 = unknown */
     int32_t *missing;       /* ranks without a dump, ascending */
     size_t missing_count;
-    size_t runs;                  /* in the directory */
-    size_t worlds;                /* of this run and generation: more than one where programs ran side by side */
-    size_t generations;           /* of this run */
-    size_t others;                /* usable dumps of the directory that belong to another job */
-    size_t duplicates;            /* of this job, left out */
-    uint64_t events, events_lost; /* records ever written; of these, neither in a ring nor in a kept window */
+    struct job_list list;            /* all jobs of the directory */
+    const struct listed_job *listed; /* this one, in it */
+    size_t runs;                     /* in the directory */
+    size_t launches;                 /* of this run, one after the other */
+    size_t worlds;                   /* of this launch and generation: more than one where programs ran side by side */
+    size_t generations;              /* of this launch */
+    size_t others;                   /* usable dumps of the directory that belong to another job */
+    size_t duplicates;               /* of this job, left out */
+    uint64_t events, events_lost;    /* records ever written; of these, neither in a ring nor in a kept window */
     struct loss_counts losses;
 };
 
-/* Chooses the newest run (or the one named `run`), its newest generation, and of several worlds the largest. `alive`
- * tells whether a dump's process still runs (NULL: never). Returns 0, -1 when no dump belongs to `run`, -2 when memory
+/* Chooses the newest run, of it the newest launch, of that the newest generation, and of several worlds the largest.
+ * `id` (NULL: none) names a run or one job of it (job_list.h). `alive` tells whether a dump's process still runs (NULL:
+ * never). Returns 0, -1 when no dump belongs to `id`, in which case the list is there nevertheless, -2 when memory
  * is short. The caller frees with job_free in every case; `set` must outlive the job. */
-int job_select(struct job *job, const struct dump_set *set, const char *run, bool (*alive)(const struct dump *));
+int job_select(struct job *job, const struct dump_set *set, const char *id, bool (*alive)(const struct dump *));
 void job_free(struct job *job);
 
 /* First and last moment that the dumps tell of, common ns; wall time is their difference. NS_MOST and -NS_MOST where

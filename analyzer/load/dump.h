@@ -142,6 +142,10 @@ struct dump {
     struct dump_lane *lanes; /* lane_count of them; owned */
     uint32_t lane_count;
 
+    /* in a set, see lifetime.h */
+    uint32_t launch;   /* of several with the same run, world and generation */
+    bool is_duplicate; /* of another dump of the same launch and rank */
+
     struct problems problems;
 };
 
@@ -277,8 +281,10 @@ struct dump_set_excess {
 };
 
 struct dump_set {
-    char *directory;
-    struct dump **dumps; /* usable ones, sorted by (run, world, generation, rank, path) */
+    char *directory;     /* as it was given; of several, one behind the other */
+    const char *refused; /* the one of them that cannot be read, the caller's; NULL: none */
+    size_t unfinished;   /* files whose processes ended before their dump could be read, which are no dumps */
+    struct dump **dumps; /* usable ones, sorted by (run, world, generation, launch, rank, path) */
     size_t count;
     struct dump **unusable; /* with a fatal problem */
     size_t unusable_count;
@@ -296,10 +302,13 @@ enum dump_set_result {
     DUMP_SET_TOO_MANY, /* neither can they be mapped, nor do they fit into memory: `excess` has the figures */
 };
 
-/* Opens every *.ct below `directory` (not recursive) and reads stubs. On DUMP_SET_OK at least one dump is usable, or
- * unusable files or stubs exist that the caller must report. Sound stubs (stub.h) whose staged file is on this very
- * host (same boot id) and readable are opened in place. The caller frees with dump_set_close. */
+/* Opens every *.ct in `directory`, or where it has none in the directories below it, and reads stubs. On DUMP_SET_OK at
+ * least one dump is usable, or unusable files or stubs exist that the caller must report. Sound stubs (stub.h) whose
+ * staged file is on this very host (same boot id) and readable are opened in place. The caller frees with
+ * dump_set_close. */
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
+/* The same of several directories. On any other result set->refused and set->unfinished are still told. */
+enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set);
 /* The same with a limit of its own to how many dumps are mapped: more are read into memory. */
 enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most);
 void dump_set_close(struct dump_set *set);

@@ -2,10 +2,11 @@
  *
  * A directory of dumps: which files there are, in an order that does not depend on the file system, and what stands
  * for dumps that were not collected.
- * Lives here: listing, stubs, duplicates.
+ * Lives here: opening what is listed, stubs, the order of the dumps.
  * Must not live here: what is inside a dump.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -14,39 +15,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/base/grow.h"
-#include "analyzer/base/statistics.h"
+#include "analyzer/load/directories.h"
 #include "analyzer/load/dump.h"
+#include "analyzer/load/lifetime.h"
 #include "analyzer/load/mapping.h"
 #include "analyzer/load/stub.h"
 #include "analyzer/base/regular_file.h"
 
 enum { OPENERS_MAX = 8 };
-
-struct names {
-    char **items; /* full paths */
-    size_t count;
-};
-
-static void sort_names(struct names *names) {
-    if (names->count > 0)
-        qsort(names->items, names->count, sizeof *names->items, compare_text);
-}
-
-static bool add_path_name(struct names *names, char *name) {
-    if (!name || !grow_list(names->items, names->count)) {
-        free(name);
-        return false;
-    }
-    names->items[names->count++] = name;
-    return true;
-}
-
-static void free_names(struct names *names) {
-    for (size_t i = 0; i < names->count; i++)
-        free(names->items[i]);
-    free(names->items);
-}
 
 static char *join_path(const char *directory, const char *name) {
     char *path;
@@ -58,7 +34,8 @@ static bool ends_with(const char *text, const char *suffix) {
     return length > end && strcmp(text + length - end, suffix) == 0;
 }
 
-static enum dump_set_result list_directory(const char *directory, struct names *dumps, struct names *stubs) {
+static enum dump_set_result list_directory(struct dump_set *set, const char *directory, struct names *dumps,
+                                           struct names *stubs) {
     DIR *stream = opendir(directory);
     if (!stream)
         return DUMP_SET_NO_DIRECTORY;
@@ -67,12 +44,70 @@ static enum dump_set_result list_directory(const char *directory, struct names *
         struct names *to = ends_with(entry->d_name, FORMAT_FILE_SUFFIX) ? dumps
                            : stub_is_one(entry->d_name)                 ? stubs
                                                                         : NULL;
-        if (to && !add_path_name(to, join_path(directory, entry->d_name)))
+        set->unfinished += ends_with(entry->d_name, FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX);
+        if (to && !names_add(to, join_path(directory, entry->d_name)))
             result = DUMP_SET_NO_MEMORY;
     }
     closedir(stream);
-    sort_names(dumps);
-    sort_names(stubs);
+    return result;
+}
+
+struct seen_directory {
+    dev_t device;
+    ino_t inode;
+};
+
+/* Moves what was found to `to`, each directory once, however it is written. */
+static bool keep_different(struct names *to, const struct names *all) {
+    struct seen_directory *seen = calloc(all->count + 1, sizeof *seen);
+    bool done = seen != NULL;
+    for (size_t i = 0; done && i < all->count; i++) {
+        struct stat status = {0};
+        size_t same = 0;
+        if (stat(all->items[i], &status) != 0)
+            continue;
+        while (same < to->count && (seen[same].device != status.st_dev || seen[same].inode != status.st_ino))
+            same++;
+        if (same < to->count)
+            continue;
+        seen[to->count] = (struct seen_directory){status.st_dev, status.st_ino};
+        done = names_add(to, strdup(all->items[i]));
+    }
+    free(seen);
+    return done;
+}
+
+static enum dump_set_result find_directories(struct dump_set *set, char *const *places, size_t count,
+                                             struct names *found) {
+    struct names all = {0};
+    enum dump_set_result result = DUMP_SET_OK;
+    for (size_t i = 0; result == DUMP_SET_OK && i < count; i++) {
+        enum directories_result search = directories_find(places[i], &all);
+        result = search == DIRECTORIES_FOUND        ? DUMP_SET_OK
+                 : search == DIRECTORIES_UNREADABLE ? DUMP_SET_NO_DIRECTORY
+                                                    : DUMP_SET_NO_MEMORY;
+        if (result == DUMP_SET_NO_DIRECTORY)
+            set->refused = places[i];
+    }
+    int error = errno;
+    if (result == DUMP_SET_OK && !keep_different(found, &all))
+        result = DUMP_SET_NO_MEMORY;
+    names_free(&all);
+    errno = error;
+    return result;
+}
+
+static enum dump_set_result list_all(struct dump_set *set, char *const *places, size_t count, struct names *dumps,
+                                     struct names *stubs) {
+    struct names directories = {0};
+    enum dump_set_result result = find_directories(set, places, count, &directories);
+    for (size_t i = 0; result == DUMP_SET_OK && i < directories.count; i++)
+        result = list_directory(set, directories.items[i], dumps, stubs);
+    int error = errno;
+    names_free(&directories);
+    names_sort(dumps);
+    names_sort(stubs);
+    errno = error;
     return result;
 }
 
@@ -140,7 +175,7 @@ static bool read_stubs(struct dump_set *set, const struct names *stubs, struct n
             continue;
         const char *damage = stub_read(AT_FDCWD, stubs->items[i], &stub);
         if (!damage && is_here(&stub, here)) {
-            if (!add_path_name(staged, strdup(stub.path)))
+            if (!names_add(staged, strdup(stub.path)))
                 return false;
         } else if (!take_stub(&set->stubs[set->stub_count++], stubs->items[i], &stub, damage)) {
             set->stub_count--;
@@ -192,6 +227,8 @@ static int compare_identity(const struct dump *a, const struct dump *b) {
     if (order == 0)
         order = compare_numbers(a->header->generation, b->header->generation);
     if (order == 0)
+        order = compare_numbers(a->launch, b->launch);
+    if (order == 0)
         order = compare_numbers(a->header->rank, b->header->rank);
     return order;
 }
@@ -221,9 +258,11 @@ static bool sort_out(struct dump_set *set, struct dump **dumps, size_t count) {
     if (!complete)
         return false;
     qsort(set->dumps, set->count, sizeof *set->dumps, compare_dumps);
-    for (size_t i = 1; i < set->count; i++)
-        set->duplicate[i] =
-            set->dumps[i]->header->rank != RANK_UNKNOWN && compare_identity(set->dumps[i - 1], set->dumps[i]) == 0;
+    if (!launches_part(set->dumps, set->count))
+        return false;
+    qsort(set->dumps, set->count, sizeof *set->dumps, compare_dumps); /* by launch, too */
+    for (size_t i = 0; i < set->count; i++)
+        set->duplicate[i] = set->dumps[i]->is_duplicate;
     return true;
 }
 
@@ -270,7 +309,7 @@ static enum dump_set_result open_paths(struct dump_set *set, struct names *paths
     opening.dumps = calloc(paths->count ? paths->count : 1, sizeof *opening.dumps);
     if (!opening.dumps)
         return DUMP_SET_NO_MEMORY;
-    sort_names(paths);
+    names_sort(paths);
     open_all(&opening);
     bool complete = sort_out(set, opening.dumps, opening.count);
     free(opening.dumps);
@@ -280,34 +319,56 @@ static enum dump_set_result open_paths(struct dump_set *set, struct names *paths
 /* Moves the names of `from` behind those of `to`. */
 static bool append_names(struct names *to, struct names *from) {
     while (from->count > 0)
-        if (!add_path_name(to, from->items[--from->count]))
+        if (!names_add(to, from->items[--from->count]))
             return false;
     return true;
 }
 
-enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) {
-    return dump_set_open_within(directory, set, mapping_limit() / 2); /* memory and threads need mappings, too */
+/* For messages, and to be typed again. */
+static char *join_places(char *const *places, size_t count) {
+    size_t bytes = 1;
+    for (size_t i = 0; i < count; i++)
+        bytes += strlen(places[i]) + 1;
+    char *all = calloc(bytes, 1), *end = all;
+    for (size_t i = 0; all && i < count; i++)
+        end += sprintf(end, "%s%s", i ? " " : "", places[i]);
+    return all;
 }
 
-enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most) {
+static enum dump_set_result open_places(char *const *places, size_t count, struct dump_set *set, size_t mapped_most) {
     struct names dumps = {0}, stubs = {0}, staged = {0};
-    *set = (struct dump_set){.directory = strdup(directory)};
-    enum dump_set_result result = set->directory ? list_directory(directory, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
+    *set = (struct dump_set){.directory = join_places(places, count)};
+    enum dump_set_result result = set->directory ? list_all(set, places, count, &dumps, &stubs) : DUMP_SET_NO_MEMORY;
+    int error = errno;
     if (result == DUMP_SET_OK && (!read_stubs(set, &stubs, &staged) || !append_names(&dumps, &staged)))
         result = DUMP_SET_NO_MEMORY;
     if (result == DUMP_SET_OK)
         result = open_paths(set, &dumps, mapped_most);
     if (result == DUMP_SET_OK && set->count + set->unusable_count + set->stub_count == 0)
         result = DUMP_SET_EMPTY;
-    free_names(&dumps);
-    free_names(&stubs);
-    free_names(&staged);
+    names_free(&dumps);
+    names_free(&stubs);
+    names_free(&staged);
     if (result != DUMP_SET_OK) {
-        struct dump_set_excess excess = set->excess;
+        const struct dump_set told = *set;
         dump_set_close(set);
-        set->excess = excess;
+        *set = (struct dump_set){.excess = told.excess, .unfinished = told.unfinished, .refused = told.refused};
+        errno = error;
     }
     return result;
+}
+
+enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set) {
+    /* memory and threads need mappings, too */
+    return open_places(directories, count, set, mapping_limit() / 2);
+}
+
+enum dump_set_result dump_set_open(const char *directory, struct dump_set *set) {
+    return dump_set_open_all((char *[]){(char *)directory}, 1, set);
+}
+
+enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most) {
+    return open_places((char *[]){(char *)directory}, 1, set, mapped_most);
 }
 
 void dump_set_close(struct dump_set *set) {

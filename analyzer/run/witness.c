@@ -111,6 +111,19 @@ static bool is_ours(const struct witness *witness, const char *name, char *hex) 
            (strcmp(suffix, FORMAT_FILE_SUFFIX) == 0 || strcmp(suffix, FORMAT_STUB_SUFFIX) == 0);
 }
 
+/* Dumps that come when all before them have ended are those of another launch, or of a restart: what ends from now on
+ * has causes of its own. */
+static void begin_launch_after(struct witness *witness) {
+    for (size_t i = witness->launch; i < witness->count; i++)
+        if (witness->items[i].process != -2)
+            return;
+    witness->launch = witness->count;
+    witness->settle_ms = 0;
+    witness->ends = 0;
+    witness->over = false;
+    witness->asked = witness->told;
+}
+
 static void watch_name(struct witness *witness, const char *name) {
     struct watched watched = {.process = -1};
     if (strlen(name) >= sizeof watched.name || !is_ours(witness, name, watched.hex))
@@ -120,6 +133,7 @@ static void watch_name(struct witness *witness, const char *name) {
             return; /* a staged dump that has been collected */
     if (!grow_list(witness->items, witness->count))
         return;
+    begin_launch_after(witness);
     strcpy(watched.name, name);
     witness->items[witness->count++] = watched;
     witness->waiting++;
@@ -198,7 +212,7 @@ static bool may_end_alike(int status, const struct process_look *other) {
 
 /* Whether no other process is ending, or has ended, of what may be the same cause. */
 static bool dies_alone(const struct witness *witness, size_t at, int status) {
-    for (size_t i = 0; i < witness->count; i++) {
+    for (size_t i = witness->launch; i < witness->count; i++) {
         const struct watched *other = &witness->items[i];
         if (i == at || other->pid == 0 || other->pid == witness->items[at].pid)
             continue;
@@ -212,7 +226,7 @@ static bool dies_alone(const struct witness *witness, size_t at, int status) {
 }
 
 static bool all_have_ended(const struct witness *witness) {
-    for (size_t i = 0; i < witness->count; i++)
+    for (size_t i = witness->launch; i < witness->count; i++)
         if (witness->items[i].process >= 0)
             return false;
     return true;
@@ -251,11 +265,13 @@ static void take_close(struct witness *witness, const char *name) {
 /* What is said of who died first is final: later deaths are consequences. */
 static void settle_endings(struct witness *witness) {
     bool sure = false;
-    struct ending *endings = calloc(witness->count + 1, sizeof *endings);
-    for (size_t i = 0; endings && i < witness->count; i++)
-        endings[i] = witness->items[i].ending;
-    size_t first = endings && !witness->asked ? first_death(endings, witness->count, &sure) : witness->count;
-    write_note(witness, first < witness->count ? &witness->items[first] : NULL, sure);
+    size_t count = witness->count - witness->launch;
+    const struct watched *launched = witness->items + witness->launch;
+    struct ending *endings = calloc(count + 1, sizeof *endings);
+    for (size_t i = 0; endings && i < count; i++)
+        endings[i] = launched[i].ending;
+    size_t first = endings && !witness->asked ? first_death(endings, count, &sure) : count;
+    write_note(witness, first < count ? &launched[first] : NULL, sure);
     free(endings);
     witness->over = true;
 }
@@ -389,7 +405,7 @@ void witness_told_to_end(struct witness *witness) {
     take_all(witness);
     if (!witness->over && witness->settle_ms > 0)
         settle_endings(witness);
-    witness->asked = true;
+    witness->asked = witness->told = true;
 }
 
 void witness_finish(struct witness *witness, int status) {

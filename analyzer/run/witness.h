@@ -23,12 +23,14 @@ struct witness {
     int events, directory, changes; /* epoll, the output directory, inotify; -1 = not there */
     struct watched *items;
     size_t count, waiting; /* files seen; of these, without a process so far */
+    size_t launch;         /* first file of the launch under way: those before it had all ended when it came */
     const char *run_id;
     pid_t command;
     unsigned ends;     /* seen so far */
     int64_t settle_ms; /* when the first of those that were bad is judged, on CLOCK_MONOTONIC; 0: there was none */
     uint64_t ended_realtime_ns, ended_monotonic_ns; /* the first of these was seen; 0: there was none */
     bool asked; /* somebody was told to end, or the launcher was killed: whatever ends now is a consequence */
+    bool told;  /* the command was told to end */
     bool over;  /* deaths have been judged: later ones are consequences */
 };
 

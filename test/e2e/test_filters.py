@@ -335,7 +335,7 @@ def test_export_takes_a_run(train, tmp_path):
     assert sum(calls_of_export(both).values()) == sum(ALL.values()) + 2 * (3 + 6)
     assert sum(calls_of_export(both, "--from", "0").values()) == 2 * (3 + 6)
     done = jobs.commtap("export", "--run", "nobody", both, codes=(3,))
-    assert "no dump of run 'nobody'" in done.stderr
+    assert "no job is called 'nobody'" in done.stderr
 
 
 def test_help_and_completion_name_every_filter():

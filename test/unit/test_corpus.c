@@ -143,7 +143,7 @@ static void runs_are_not_added_up(void **state) {
     dump_builder_header(other)->process_start_realtime_ns = 1000000000;
     write_dump(other, "commtap.later.ct", 0);
     assert_int_equal(run("summary"), 0);
-    assert_non_null(strstr(output, "1 dumps of other runs than later"));
+    assert_non_null(strstr(output, "1 dumps of other jobs than later"));
     assert_int_equal(run("summary --by op --format csv --run testrun"), 0);
     assert_null(strstr(output, "later"));
     assert_non_null(strstr(output, ",MPI_Allreduce,,,,,false,100,"));

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/job/job_list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/load/lifetime.h"
+
+static bool same_run(const struct dump *a, const struct dump *b) {
+    return strcmp(a->run_id, b->run_id) == 0;
+}
+
+static bool same_job(const struct dump *a, const struct dump *b) {
+    return same_run(a, b) && a->header->world_id == b->header->world_id &&
+           a->header->generation == b->header->generation && a->launch == b->launch;
+}
+
+static void add_dump(struct listed_job *job, const struct dump *dump, bool duplicate) {
+    struct lifetime life = dump_lifetime(dump);
+    job->count++;
+    job->ranks += !duplicate;
+    if (dump->header->process_start_realtime_ns > job->process_started)
+        job->process_started = dump->header->process_start_realtime_ns;
+    if (!life.known)
+        return;
+    job->start_ns = job->start_ns == INT64_MIN || life.start_ns < job->start_ns ? life.start_ns : job->start_ns;
+    job->end_ns = life.end_ns > job->end_ns ? life.end_ns : job->end_ns;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* What is known of the launch that jobs are being added to. */
+struct launch {
+    unsigned number;
+    bool open;       /* of one of its jobs it is not known when it was there */
+    int64_t end_ns;  /* of those that were before */
+    uint32_t newest; /* generation */
+    const struct dump *first;
+};
+
+/* Processes that one daemon of a launcher started: MPI_Comm_spawn makes such, and no dump may tell how long the parents
+ * waited. */
+static bool same_launcher(const struct dump *a, const struct dump *b) {
+    return a->launcher[0] && strcmp(a->launcher, b->launcher) == 0 && strcmp(a->boot_id, b->boot_id) == 0 &&
+           a->header->parent_pid == b->header->parent_pid;
+}
+
+/* It ran beside those before it, or is their restart. */
+static bool is_of_launch(const struct launch *launch, const struct listed_job *job, const struct dump *dump) {
+    return launch->open || job->start_ns == INT64_MIN || job->start_ns <= launch->end_ns ||
+           dump->header->generation > launch->newest || same_launcher(launch->first, dump);
+}
+
+static int compare_starts(const void *a, const void *b) {
+    const struct listed_job *left = a, *right = b;
+    if (left->start_ns != right->start_ns)
+        return left->start_ns < right->start_ns ? -1 : 1;
+    return (left->first > right->first) - (left->first < right->first);
+}
+
+/* Numbers the jobs of one run and gives them their ids. */
+static void order_run(struct listed_job *jobs, size_t count, const struct dump_set *set) {
+    struct launch launch = {0};
+    qsort(jobs, count, sizeof *jobs, compare_starts);
+    for (size_t i = 0; i < count; i++) {
+        const struct dump *dump = set->dumps[jobs[i].first];
+        if (i == 0 || !is_of_launch(&launch, &jobs[i], dump))
+            launch = (struct launch){.number = launch.number + (i > 0), .end_ns = INT64_MIN, .first = dump};
+        launch.open |= jobs[i].start_ns == INT64_MIN;
+        launch.end_ns = jobs[i].end_ns > launch.end_ns ? jobs[i].end_ns : launch.end_ns;
+        launch.newest = dump->header->generation > launch.newest ? dump->header->generation : launch.newest;
+        jobs[i].number = (unsigned)i + 1;
+        jobs[i].launch = launch.number;
+        snprintf(jobs[i].id, sizeof jobs[i].id, count > 1 ? "%s/%u" : "%s", dump->run_id, jobs[i].number);
+    }
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+bool job_list_build(struct job_list *list, const struct dump_set *set) {
+    *list = (struct job_list){.items = calloc(set->count + 1, sizeof *list->items)};
+    for (size_t i = 0; list->items && i < set->count; i++) {
+        if (i == 0 || !same_job(set->dumps[i - 1], set->dumps[i]))
+            list->items[list->count++] = (struct listed_job){.first = i, .start_ns = INT64_MIN, .end_ns = INT64_MIN};
+        add_dump(&list->items[list->count - 1], set->dumps[i], set->duplicate[i]);
+    }
+    for (size_t first = 0, end; list->items && first < list->count; first = end) {
+        const struct dump *dump = set->dumps[list->items[first].first];
+        for (end = first + 1; end < list->count && same_run(dump, set->dumps[list->items[end].first]);)
+            end++;
+        order_run(list->items + first, end - first, set);
+    }
+    return list->items != NULL;
+}
+
+void job_list_free(struct job_list *list) {
+    free(list->items);
+    *list = (struct job_list){0};
+}
+
+bool listed_job_is(const struct listed_job *job, const struct dump_set *set, const char *id) {
+    char numbered[JOB_ID + 16];
+    const char *run = set->dumps[job->first]->run_id;
+    snprintf(numbered, sizeof numbered, "%s/%u", run, job->number);
+    return strcmp(id, run) == 0 || strcmp(id, numbered) == 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/load/lifetime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void stretch(struct lifetime *life, const struct dump *dump, uint64_t ticks) {
+    if (ticks == 0)
+        return;
+    int64_t when = dump_realtime_ns(dump, ticks);
+    life->start_ns = !life->known || when < life->start_ns ? when : life->start_ns;
+    life->end_ns = !life->known || when > life->end_ns ? when : life->end_ns;
+    life->known = true;
+}
+
+struct lifetime dump_lifetime(const struct dump *dump) {
+    const struct dump_header *header = dump->header;
+    struct lifetime life = {.ended = header->state & (STATE_EXITED | STATE_FINALISED)};
+    const uint64_t moments[] = {header->activated_ticks, header->initialised_ticks, header->finalise_ticks,
+                                header->finalised_ticks, header->exited_ticks};
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++)
+        stretch(&life, dump, moments[i]);
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        stretch(&life, dump, dump->in_flight[i].call ? dump->in_flight[i].enter : 0);
+        stretch(&life, dump, dump->in_flight[i].last_leave);
+    }
+    return life;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* One dump of a (run, world, generation). */
+struct launched {
+    struct dump *dump;
+    size_t at;       /* in the caller's list */
+    size_t rank_key; /* the same for dumps of one rank; `at` itself where the rank is not known */
+    struct lifetime life;
+};
+
+/* The launch that dumps are being added to. */
+struct launch {
+    uint32_t number;
+    const struct launched *members; /* in the order of their beginnings */
+    size_t count;
+};
+
+static int compare_starts(const void *a, const void *b) {
+    const struct launched *left = a, *right = b;
+    if (left->life.start_ns != right->life.start_ns)
+        return left->life.start_ns < right->life.start_ns ? -1 : 1;
+    return (left->at > right->at) - (left->at < right->at);
+}
+
+static bool is_after(const struct launched *later, const struct launched *earlier) {
+    return later->life.known && earlier->life.known && later->life.start_ns > earlier->life.end_ns;
+}
+
+static bool is_same_process(const struct dump *a, const struct dump *b) {
+    return a->header->pid == b->header->pid && strcmp(a->boot_id, b->boot_id) == 0 &&
+           a->header->activated_ticks == b->header->activated_ticks;
+}
+
+/* The one of that rank in the launch, NULL where there is none. */
+static const struct launched *of_rank(const struct launched *const *last_of_rank, const struct launch *launch,
+                                      const struct launched *like) {
+    const struct launched *last = last_of_rank[like->rank_key];
+    return last && last->dump->launch == launch->number ? last : NULL;
+}
+
+/* Clocks of several hosts may be far apart: those of other hosts tell nothing. Looking back ends at the first that had
+ * not ended, which in a launch under way is the very last. */
+static bool begins_after_its_host(const struct launch *launch, const struct launched *next) {
+    bool any = false;
+    for (size_t i = launch->count; i-- > 0;) {
+        const struct launched *member = &launch->members[i];
+        if (strcmp(member->dump->boot_id, next->dump->boot_id) != 0)
+            continue;
+        if (!member->life.ended || !is_after(next, member))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+static void part_group(struct launched *group, size_t count, const struct launched **last_of_rank) {
+    struct launch launch = {.members = group};
+    qsort(group, count, sizeof *group, compare_starts);
+    for (size_t i = 0; i < count; i++) {
+        struct launched *next = &group[i];
+        const struct launched *same_rank = of_rank(last_of_rank, &launch, next);
+        bool again = same_rank && !is_same_process(same_rank->dump, next->dump) && is_after(next, same_rank);
+        if (again || begins_after_its_host(&launch, next)) {
+            launch = (struct launch){.number = launch.number + 1, .members = next};
+            same_rank = NULL;
+        }
+        next->dump->launch = launch.number;
+        next->dump->is_duplicate = same_rank != NULL;
+        launch.count++;
+        if (!same_rank)
+            last_of_rank[next->rank_key] = next;
+    }
+}
+
+static bool same_group(const struct dump *a, const struct dump *b) {
+    return strcmp(a->run_id, b->run_id) == 0 && a->header->world_id == b->header->world_id &&
+           a->header->generation == b->header->generation;
+}
+
+bool launches_part(struct dump **dumps, size_t count) {
+    struct launched *all = calloc(count + 1, sizeof *all);
+    const struct launched **last_of_rank = calloc(count + 1, sizeof(const struct launched *));
+    bool done = all && last_of_rank;
+    for (size_t i = 0; done && i < count; i++) {
+        bool same_rank = i > 0 && same_group(dumps[i - 1], dumps[i]) && dumps[i]->header->rank != RANK_UNKNOWN &&
+                         dumps[i - 1]->header->rank == dumps[i]->header->rank;
+        all[i] = (struct launched){dumps[i], i, same_rank ? all[i - 1].rank_key : i, dump_lifetime(dumps[i])};
+    }
+    for (size_t first = 0, end; done && first < count; first = end) {
+        for (end = first + 1; end < count && same_group(dumps[first], dumps[end]);)
+            end++;
+        part_group(all + first, end - first, last_of_rank);
+    }
+    free(all);
+    free(last_of_rank);
+    return done;
+}
