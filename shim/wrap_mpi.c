@@ -253,6 +253,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
         return real;
     self->outer = sp;
     self->outer_owner = &f->self;
+    self->outer_return = frame[1];
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     struct cached_call *cached = kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);
@@ -315,9 +316,9 @@ MPI_HANDLERS(X)
 
 /* A call of PMPI_X that no MPI_X of ours has seen: the program, or a tool in front of us, has an MPI_X of its own. It
  * is not recorded, for the tool may make of it what it likes, but counted; what the library calls within is part of it.
- * `owner`, in the wrapper's frame, is set to the thread whose call it is then. */
-static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved_caller caller, uintptr_t sp,
-                                                   struct thread **owner) {
+ * `frame`, `sp`: the wrapper's own; `owner`, in its frame, is set to the thread whose call it is then. */
+static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved_caller caller, const uintptr_t *frame,
+                                                   uintptr_t sp, struct thread **owner) {
     struct thread *self = current_thread();
     if (!self || !recorder.ready || caller != CALLER_OTHER || recorder.paused ||
         (sp < self->outer && thread_is_within_call(self, sp)))
@@ -327,6 +328,7 @@ static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved
     *owner = self;
     self->outer = sp;
     self->outer_owner = owner;
+    self->outer_return = frame[1];
 }
 
 /* PMPI_X: what a Fortran binding calls for its program is recorded, all else goes straight through. */
@@ -341,7 +343,7 @@ static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved
         uintptr_t a[] = {V##arity};                                                                                    \
         (void)a;                                                                                                       \
         struct thread *owner = NULL;                                                                                   \
-        unseen_begin(INDEX_##name, caller, (uintptr_t)__builtin_dwarf_cfa(), &owner);                                  \
+        unseen_begin(INDEX_##name, caller, __builtin_frame_address(0), (uintptr_t)__builtin_dwarf_cfa(), &owner);      \
         uintptr_t result = resolve_call(INDEX_##name, true, __builtin_return_address(0))(A##arity);                    \
         if (owner)                                                                                                     \
             owner->outer = 0;                                                                                          \

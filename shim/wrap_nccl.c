@@ -109,6 +109,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
         return real;
     self->outer = sp;
     self->outer_owner = &f->self;
+    self->outer_return = frame[1];
     uint32_t stack = stack_here(self, frame, sp);
     struct cached_call *cached = nccl_kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);

@@ -109,15 +109,28 @@ struct thread *thread_attach(void) {
     return self;
 }
 
-/* A frame that is left holds its owner until something is stored there. So one that lies below `sp` is gone for
- * certain, and one above it unless its words say otherwise: the callers of this call mostly have written over them by
- * now. On another stack (of a coroutine) it may be unmapped. */
+#if defined(__x86_64__)
+/* What any other call from the same function has written over. */
+READS_ANY_FRAME static bool still_returns(const struct thread *self) {
+    uintptr_t slot = self->outer - sizeof(uintptr_t);
+    return view_is_readable(slot) && *(const uintptr_t *)slot == self->outer_return;
+}
+#else
+static bool still_returns(const struct thread *self) {
+    (void)self; /* the return address has no fixed place */
+    return true;
+}
+#endif
+
+/* A frame that is left keeps its words until something is stored there. So one that lies below `sp` is gone for
+ * certain, and one above it unless both its words are there still: the callers of this call mostly have written over
+ * one of them by now. On another stack (of a coroutine) it may be unmapped. */
 READS_ANY_FRAME bool thread_is_within_call(const struct thread *self, uintptr_t sp) {
     uintptr_t owner = (uintptr_t)self->outer_owner;
     int saved = errno;
-    bool is_there = owner >= sp && view_is_readable(owner);
+    bool within = owner >= sp && view_is_readable(owner) && *self->outer_owner == self && still_returns(self);
     errno = saved;
-    return is_there && *self->outer_owner == self;
+    return within;
 }
 
 void threads_begin(void) {

@@ -65,8 +65,8 @@ struct thread {
     uint32_t generation; /* of the activation it belongs to: a forked child's copy never matches */
     uint32_t tid;
     uintptr_t outer;                   /* stack pointer of the outermost wrapper's caller while inside one, 0 outside */
-    struct thread *const *outer_owner; /* where that wrapper's own frame says whose call it is; of interest only while
-                                          `outer` is set */
+    struct thread *const *outer_owner; /* where that wrapper's own frame says whose call it is, */
+    uintptr_t outer_return;            /* and where it returns to: of interest only while `outer` is set */
     struct lane *lane;
     struct in_flight *slot;
     struct in_flight spare_slot; /* for threads beyond THREAD_SLOTS */
