@@ -698,12 +698,16 @@ struct communicator_name_definition {
     char name[]; /* not terminated */
 };
 
+/* Jobs may make and free communicators for ever. One that is made like a freed one (by the same function from the same
+ * communicator, of the same members) goes on under its index, without a definition of its own: as one communicator that
+ * lives again, whose numbers, history and sums go on. All members decide alike, since they make and free communicators
+ * in one order. While it lives again its end is taken back: `commit` of this definition is 0. */
 struct communicator_freed_definition {
     struct definition head;
     uint32_t index;
-    uint32_t reserved;
+    uint32_t lives; /* how many communicators have ended under this index; 0: one */
     uint64_t freed_ticks;
-    uint64_t enqueued;
+    uint64_t enqueued; /* these three: of all lives together */
     uint64_t completed;
     uint64_t prefix_hash;
 };

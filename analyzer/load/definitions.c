@@ -144,6 +144,7 @@ static void add_freed(struct definition_walk *walk, const struct communicator_fr
         return;
     slot->freed = true;
     slot->freed_ticks = definition->freed_ticks;
+    slot->lives = definition->lives;
     slot->freed_enqueued = definition->enqueued;
     slot->freed_completed = definition->completed;
 }

@@ -46,6 +46,7 @@ struct dump_communicator {
     const char *name;                             /* owned by the dump, terminated, "" when unnamed */
     bool freed;
     uint64_t freed_ticks;
+    uint32_t lives;                  /* that ended when it was freed, see format.h; 0 = not known */
     uint64_t freed_enqueued;         /* collectives on it until then */
     uint64_t freed_completed;        /* of these: known then to have ended */
     const struct progress *progress; /* NULL when it has none (freed, or table full) */

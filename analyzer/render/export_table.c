@@ -237,6 +237,7 @@ VALUE(communicator_kind, NAME_OF(communicator_kind_names, DEFINITION->kind))
 VALUE(my_rank, DEFINITION->my_rank == RANK_UNKNOWN ? cell_unknown() : cell_integer(DEFINITION->my_rank))
 VALUE(remote_size, DEFINITION->remote_size ? cell_unsigned(DEFINITION->remote_size) : cell_unknown())
 VALUE(freed, cell_switch(row->communicator->freed))
+VALUE(lives, row->communicator->lives ? cell_unsigned(row->communicator->lives) : cell_unknown())
 VALUE(foreign, cell_switch((DEFINITION->flags & COMMUNICATOR_FOREIGN) != 0))
 VALUE(uid_unsure, cell_switch((DEFINITION->flags & COMMUNICATOR_UID_UNSURE) != 0))
 VALUE(enqueued, PROGRESS ? cell_unsigned(PROGRESS->enqueued) : cell_unknown())
@@ -259,6 +260,7 @@ static const struct column communicator_columns[] = {
     {"enqueued", NULL, .value = enqueued},
     {"completed", NULL, .value = completed},
     {"prefix_hash", NULL, .value = prefix_hash},
+    {"lives", NULL, .value = lives},
     COLUMNS_END,
 };
 

@@ -8,6 +8,8 @@
 #include "shim/record/call_cache.h"
 
 #define POOL         4096u
+#define PARKED_LISTS 256u
+#define PARKED_MOST  (POOL / 2)
 #define RUNS_LONG    1024u /* an irregular member list longer than this is written by few ranks only */
 #define RUNS_WRITERS 4
 
@@ -15,6 +17,9 @@ static char *pool;              /* places of COMMUNICATOR_PLACE bytes */
 static struct free_list places; /* of the pool */
 static struct free_list rows;   /* of recorder.progress */
 static uint32_t next_index;
+static uint32_t parked[PARKED_LISTS]; /* freed ones that may live again: the number of each list's last one */
+static uint32_t parked_count;
+static bool parked_all = true;         /* of those that might have been */
 static struct progress spare_progress; /* shared by communicators beyond the table: counted, never read */
 
 /* ---- definitions ----------------------------------------------------------------------------- */
@@ -88,8 +93,12 @@ static bool define_known(const struct communicator *c, const struct members *m, 
     return true;
 }
 
-void communicator_set_name(const struct communicator *c, const char *name) {
+void communicator_set_name(struct communicator *c, const char *name) {
     uint32_t length = (uint32_t)strnlen(name, 256);
+    uint64_t hash = hash_bytes(length, name, length);
+    if (hash == c->name_hash)
+        return;
+    c->name_hash = hash;
     struct communicator_name_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + length);
     if (!d)
         return;
@@ -99,11 +108,14 @@ void communicator_set_name(const struct communicator *c, const char *name) {
     definitions_commit(d, DEFINITION_COMMUNICATOR_NAME);
 }
 
-static void define_freed(const struct communicator *c) {
-    struct communicator_freed_definition *d = definitions_reserve(&recorder.definitions, sizeof *d);
-    if (!d)
+/* Where it ends again, by the definition that there is. */
+static void define_freed(struct communicator *c) {
+    struct communicator_freed_definition *d = c->freed;
+    c->lives++;
+    if (!d && !(d = c->freed = definitions_reserve(&recorder.definitions, sizeof *d)))
         return;
     d->index = c->index;
+    d->lives = c->lives;
     d->freed_ticks = ticks();
     d->enqueued = c->progress->enqueued;
     d->completed = c->progress->completed;
@@ -126,8 +138,11 @@ static struct progress *take_progress(const struct communicator *c, bool defined
     __atomic_thread_fence(__ATOMIC_RELEASE);
     memset((char *)p + sizeof p->version, 0, sizeof *p - sizeof p->version);
     p->comm = c->index;
-    p->prefix_hash = c->uid;
-    p->recent[0] = c->uid;
+    p->enqueued = p->started = c->past.enqueued;
+    p->completed = c->past.completed;
+    p->prefix_hash = c->past.hash;
+    p->hashed = c->past.hashed;
+    p->recent[p->hashed % PROGRESS_RECENT] = p->prefix_hash;
     __atomic_store_n(&p->version, 2, __ATOMIC_RELEASE);
     return p;
 }
@@ -139,26 +154,32 @@ static void give_back_progress(struct progress *p) {
     free_list_put(&rows, (uint32_t)(p - recorder.progress) + 1);
 }
 
+static uint32_t number_of(const struct communicator *c) {
+    return (uint32_t)(((const char *)c - pool) / COMMUNICATOR_PLACE) + 1;
+}
+
+static struct communicator *place_of(uint32_t number) {
+    return (struct communicator *)(pool + (size_t)(number - 1) * COMMUNICATOR_PLACE);
+}
+
 /* Threads that create communicators never wait for each other. */
 struct communicator *communicator_take(void) {
     uint32_t place = free_list_take(&places);
-    uint32_t index = place ? __atomic_fetch_add(&next_index, 1, __ATOMIC_RELAXED) : ROW_COMM_NONE;
-    if (index >= ROW_COMM_NONE) {
+    if (!place || __atomic_load_n(&next_index, __ATOMIC_RELAXED) >= ROW_COMM_NONE - POOL) {
         if (place)
             free_list_put(&places, place);
         count_loss(&recorder.header->losses.communicators_untracked);
         return NULL;
     }
-    struct communicator *c = (struct communicator *)(pool + (size_t)(place - 1) * COMMUNICATOR_PLACE);
+    struct communicator *c = place_of(place);
     memset(c, 0, COMMUNICATOR_PLACE);
     c->taken = 1;
-    c->index = index;
     return c;
 }
 
 void communicator_give_back(struct communicator *c) {
     __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
-    free_list_put(&places, (uint32_t)(((char *)c - pool) / COMMUNICATOR_PLACE) + 1);
+    free_list_put(&places, number_of(c));
 }
 
 void communicator_end_history(struct communicator *c) {
@@ -168,13 +189,56 @@ void communicator_end_history(struct communicator *c) {
     collective_complete(c);
 }
 
+/* ---- freed ones that may live again ---------------------------------------------------------- */
+
+static uint32_t *parked_of(uint64_t likeness) {
+    return &parked[likeness % PARKED_LISTS];
+}
+
+/* False: it will not live again. That others are parked instead may differ between ranks, so that from then on nobody
+ * can be sure of meeting the same uid there. */
+static bool park(struct communicator *c) {
+    if (!c->likeness)
+        return false;
+    if (parked_count == PARKED_MOST) {
+        parked_all = false;
+        return false;
+    }
+    const struct progress *p = c->progress;
+    c->past.enqueued = p->enqueued;
+    c->past.completed = p->completed;
+    c->past.hashed = p->hashed;
+    c->past.hash = p->prefix_hash;
+    __atomic_store_n(&c->taken, 0, __ATOMIC_RELEASE);
+    c->next_parked = *parked_of(c->likeness);
+    *parked_of(c->likeness) = number_of(c);
+    parked_count++;
+    return true;
+}
+
+struct communicator *communicator_live_again(uint64_t likeness) {
+    for (uint32_t *link = parked_of(likeness); *link; link = &place_of(*link)->next_parked) {
+        struct communicator *c = place_of(*link);
+        if (c->likeness != likeness)
+            continue;
+        *link = c->next_parked;
+        parked_count--;
+        c->taken = 1;
+        return c;
+    }
+    return NULL;
+}
+
 /* The end of a communicator that the dump knows. */
 static void retire(struct communicator *c) {
     call_cache_forget();
     communicator_end_history(c);
     define_freed(c);
+    bool is_parked = park(c);
     give_back_progress(c->progress);
-    communicator_give_back(c);
+    c->progress = &spare_progress; /* operations may be in flight still */
+    if (!is_parked)
+        communicator_give_back(c);
 }
 
 void communicator_forget(struct handle_map *map, uintptr_t handle) {
@@ -203,6 +267,13 @@ void communicator_show_again(struct handle_map *map, uintptr_t handle, struct co
 
 /* ---- publishing ------------------------------------------------------------------------------ */
 
+static void give_index(struct communicator *c) {
+    c->index = __atomic_fetch_add(&next_index, 1, __ATOMIC_RELAXED);
+    c->past.hash = c->uid;
+    if (c->size > 1 && !parked_all && c->likeness)
+        c->flags |= COMMUNICATOR_UID_UNSURE;
+}
+
 /* Known to the dump and to those who look for its handle, or lost when there is no room. */
 static struct communicator *publish(struct communicator *c, struct handle_map *map, uintptr_t handle) {
     call_cache_forget(); /* one that went unseen may have had the handle */
@@ -215,9 +286,17 @@ static struct communicator *publish(struct communicator *c, struct handle_map *m
 
 struct communicator *communicator_publish(struct communicator *c, struct handle_map *map, uintptr_t handle,
                                           const struct member_groups *m, uint64_t parent_uid, uint16_t call) {
+    give_index(c);
     c->progress = take_progress(c, define_communicator(c, &m->local, parent_uid, call));
     if (c->kind == COMMUNICATOR_INTER && !(c->flags & COMMUNICATOR_FOREIGN))
         define_remote(c, &m->remote);
+    return publish(c, map, handle);
+}
+
+struct communicator *communicator_publish_again(struct communicator *c, struct handle_map *map, uintptr_t handle) {
+    if (c->freed)
+        __atomic_store_n(&c->freed->head.commit, 0, __ATOMIC_RELEASE);
+    c->progress = take_progress(c, true);
     return publish(c, map, handle);
 }
 
@@ -232,6 +311,7 @@ struct communicator *communicator_publish_known(struct communicator *c, struct h
     const struct members m = {.count = c->size, .hash = hash_mix(c->size)};
     c->kind = COMMUNICATOR_INTRA;
     c->others = c->size;
+    give_index(c);
     c->progress = take_progress(c, define_known(c, &m, may_be_world && is_like_world(c), parent_uid, call));
     communicator_forget(map, handle); /* a handle that was freed unseen and handed out again */
     return publish(c, map, handle);
@@ -256,6 +336,9 @@ bool communicators_open(void) {
     places = (struct free_list){.capacity = POOL, .next = next};
     rows = (struct free_list){.capacity = recorder.progress_count, .next = next + POOL};
     next_index = 0;
+    memset(parked, 0, sizeof parked);
+    parked_count = 0;
+    parked_all = true;
     opened = recorder.generation;
     return true;
 }

@@ -35,6 +35,16 @@ struct communicator {
     uint32_t being_freed;      /* by a call that is under way */
     uint64_t last_signature;   /* of that call: what the history will end with */
     struct progress *progress; /* never NULL: a spare row in private memory when the table is full */
+
+    /* what a communicator that was freed hands on to the next one like it, see communicator_live_again */
+    uint64_t likeness;                           /* how it was made and of whom, 0: none is like it */
+    uint32_t lives;                              /* that have ended */
+    uint32_t next_parked;                        /* number of a place, 0 = none */
+    uint64_t name_hash;                          /* of the name that the dump knows, 0 = none */
+    struct communicator_freed_definition *freed; /* NULL: there is none yet */
+    struct {
+        uint64_t enqueued, completed, hashed, hash;
+    } past; /* the progress of ended lives */
 };
 
 /* Memory for communicators of either library: once per activation, further calls find it done. False when there is
@@ -45,8 +55,8 @@ bool communicators_open(void);
  * need not ask the library about it. */
 bool communicators_have_room(void);
 
-/* A place for a new one, its index given and all else 0; NULL (counted) when there is none. Whoever has it publishes it
- * or gives it back. */
+/* A place for a new one, all of it 0; NULL (counted) when there is none. Whoever has it publishes it or gives it back.
+ */
 struct communicator *communicator_take(void);
 void communicator_give_back(struct communicator *c);
 
@@ -59,6 +69,12 @@ struct communicator *communicator_publish(struct communicator *c, struct handle_
  * the definition where they can be told: it may be the whole world, has as many ranks and ours is the same in both. */
 struct communicator *communicator_publish_known(struct communicator *c, struct handle_map *map, uintptr_t handle,
                                                 uint64_t parent_uid, uint16_t call, bool may_be_world);
+
+/* The last freed one of that likeness, to be published under `handle` by communicator_publish_again; NULL: there is
+ * none. Likeness must follow from what all members know. Not where several threads make and free communicators, whose
+ * order may differ between members. */
+struct communicator *communicator_live_again(uint64_t likeness);
+struct communicator *communicator_publish_again(struct communicator *c, struct handle_map *map, uintptr_t handle);
 
 /* Has its place gone to another, which has another index? A watchdog may abort one that other threads are stuck in. */
 static inline bool communicator_is_gone(const struct communicator *c, uint32_t index) {
@@ -81,7 +97,7 @@ void communicator_show_again(struct handle_map *map, uintptr_t handle, struct co
 /* The call that frees it took place: its history ends with that call, once. */
 void communicator_end_history(struct communicator *c);
 
-void communicator_set_name(const struct communicator *c, const char *name);
+void communicator_set_name(struct communicator *c, const char *name);
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 

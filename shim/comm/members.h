@@ -12,13 +12,16 @@
 
 #include "shim/format.h"
 
+#define MEMBERS_FEW 32u
+
 struct members {
     int *ranks; /* NULL: only how many there are is known */
     uint32_t count;
     uint64_t hash;
     bool foreign; /* some are of another world, or have no world rank */
-    void *memory;
+    void *memory; /* NULL: `few` is enough */
     size_t bytes;
+    int few[2 * MEMBERS_FEW]; /* a communicator of few is made within microseconds, a mapping takes several */
 };
 
 /* `both` identifies local and remote members together, whichever side asks. */

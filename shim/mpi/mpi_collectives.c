@@ -152,7 +152,10 @@ void comm_create_after(struct call_frame *f) {
     if (takes_part(f, false))
         mpi_tail(f)->ordinal = communicator_count_creation(f->comm);
     if (!f->failed) {
-        struct mpi_creation creation = {.call = f->call->id, .parent = f->comm, .topology = new_topology(f)};
+        struct mpi_creation creation = {.call = f->call->id,
+                                        .parent = f->comm,
+                                        .topology = new_topology(f),
+                                        .copies = (f->call->bits & CALL_COPIES_TOPOLOGY) != 0};
         mpi_communicator_register(mpi_handle_at(argument(f, f->call->output), 0), &creation, mpi_tail(f)->ordinal);
     }
     collective_after(f);
@@ -239,9 +242,10 @@ void comm_free_before(struct call_frame *f) {
     free_before(f, mpi_communicator_find(mpi_tail(f)->handle));
 }
 
-/* Where the library tells us, this has happened inside the call. */
+/* Where the library tells us, this has happened inside the call, but for operations in flight: then it is only the
+ * handle that has gone. One that may live again goes now nevertheless, as on the ranks without such operations. */
 void comm_free_after(struct call_frame *f) {
-    if (!f->failed && !mpi_communicators_are_watched())
+    if (!f->failed && (!mpi_communicators_are_watched() || (f->comm && f->comm->likeness)))
         communicator_forget(&mpi_handles->communicators, mpi_tail(f)->handle);
     if (f->comm && mpi_communicator_find(mpi_tail(f)->handle) == f->comm && f->comm->index == f->comm_index)
         still_there(f);

@@ -24,11 +24,20 @@ static struct {
 
 /* ---- members --------------------------------------------------------------------------------- */
 
+/* For the members' own ranks, and then for those in the world. */
+static int *room_for(struct members *m) {
+    if (m->count <= MEMBERS_FEW)
+        return m->few;
+    m->bytes = (size_t)m->count * 2 * sizeof(int);
+    m->memory = os_memory(m->bytes);
+    return m->memory;
+}
+
 /* The world ranks of a group; takes the group over. Without a world (sessions only) nobody has a world rank. False
  * when there is no memory. */
 static bool members_of_group(uintptr_t group, struct members *m) {
     int size = 0;
-    memset(m, 0, sizeof *m);
+    *m = (struct members){0};
     bool ok = mpi_library.Group_size(group, &size) == 0 && size >= 0;
     m->count = (uint32_t)size;
     if (ok && !world_group) {
@@ -37,11 +46,9 @@ static bool members_of_group(uintptr_t group, struct members *m) {
         mpi_library.Group_free(&group);
         return true;
     }
-    m->bytes = ((size_t)size + 1) * 2 * sizeof(int);
-    m->memory = ok ? os_memory(m->bytes) : NULL;
-    if (m->memory) {
-        int *own = m->memory;
-        m->ranks = own + size + 1;
+    int *own = ok ? room_for(m) : NULL;
+    if (own) {
+        m->ranks = own + size;
         for (int i = 0; i < size; i++)
             own[i] = i;
         ok = size == 0 || mpi_library.Group_translate_ranks(group, size, own, world_group, m->ranks) == 0;
@@ -50,7 +57,7 @@ static bool members_of_group(uintptr_t group, struct members *m) {
         m->hash = hash_bytes((uint64_t)size, m->ranks, (size_t)size * sizeof(int));
     }
     mpi_library.Group_free(&group);
-    return ok && m->memory != NULL;
+    return ok && own;
 }
 
 static bool ask_library(struct mpi_communicator *c) {
@@ -82,6 +89,7 @@ static bool ask_members(struct mpi_communicator *c, struct member_groups *m) {
     }
     if (m->local.foreign || m->remote.foreign)
         c->base.flags |= COMMUNICATOR_FOREIGN;
+    c->members = m->both;
     return true;
 }
 
@@ -122,6 +130,36 @@ static bool group_ordinal(uint64_t key, uint32_t *ordinal) {
     return false;
 }
 
+/* ---- living again ---------------------------------------------------------------------------- */
+
+/* Made by the same call from the same communicator, of the same members: all that they can tell alike. 0: there are
+ * members elsewhere, of whose world nothing is known, or threads whose order may differ between members. */
+static uint64_t likeness_of(const struct mpi_communicator *c, const struct mpi_creation *creation, uint64_t members) {
+    const struct communicator *parent = creation->parent;
+    if (recorder.multithreaded || !parent ||
+        (c->base.flags | parent->flags) & (COMMUNICATOR_FOREIGN | COMMUNICATOR_UID_UNSURE))
+        return 0;
+    uint64_t how = (uint64_t)creation->call << 32 ^ (uint64_t)creation->topology << 8 ^ c->base.kind;
+    return hash_combine(hash_combine(parent->uid, how), members) | 1;
+}
+
+/* A copy has its parent's members, so that the library need not be asked about it. */
+static uint64_t likeness_of_copy(const struct mpi_creation *creation) {
+    const struct mpi_communicator *parent = mpi_communicator(creation->parent);
+    return creation->copies && parent ? likeness_of(parent, creation, parent->members) : 0;
+}
+
+static struct communicator *live_again(uint64_t likeness, uintptr_t handle) {
+    struct mpi_communicator *c = likeness ? mpi_communicator(communicator_live_again(likeness)) : NULL;
+    if (!c)
+        return NULL;
+    c->handle = handle;
+    c->outdegree = -1; /* a topology of the same kind may have other neighbours */
+    c->neighbours = 0;
+    c->missing = 0;
+    return communicator_publish_again(&c->base, &mpi_handles->communicators, handle);
+}
+
 /* A place for one whose handle is known. */
 static struct mpi_communicator *take_communicator(uintptr_t handle) {
     struct mpi_communicator *c = (struct mpi_communicator *)communicator_take();
@@ -138,7 +176,11 @@ static struct communicator *look_into(struct mpi_communicator *c, const struct m
     uint64_t parent_uid = creation->parent ? creation->parent->uid : 0;
     struct member_groups m = {0};
     struct communicator *found = NULL;
-    if (ask_library(c) && ask_members(c, &m)) {
+    bool is_known = ask_library(c) && ask_members(c, &m);
+    if (is_known && !find_ordinal)
+        c->base.likeness = likeness_of(c, creation, m.both);
+    found = live_again(c->base.likeness, c->handle);
+    if (is_known && !found) {
         uint64_t key = hash_combine(hash_combine(parent_uid, creation->name), m.both);
         if (find_ordinal && !group_ordinal(key, &ordinal))
             c->base.flags |= COMMUNICATOR_UID_UNSURE;
@@ -149,6 +191,11 @@ static struct communicator *look_into(struct mpi_communicator *c, const struct m
     }
     member_groups_free(&m);
     return found;
+}
+
+static void watch(uintptr_t handle, struct communicator *registered) {
+    if (registered && have_keyval)
+        mpi_library.Comm_set_attr(handle, keyval, registered);
 }
 
 static struct communicator *register_communicator(uintptr_t handle, const struct mpi_creation *creation,
@@ -163,15 +210,20 @@ static struct communicator *register_communicator(uintptr_t handle, const struct
         c->topology = creation->topology;
         registered = look_into(c, creation, ordinal, find_ordinal);
     }
-    if (registered && have_keyval)
-        mpi_library.Comm_set_attr(handle, keyval, registered);
+    watch(handle, registered);
     errno = saved;
     return registered;
 }
 
 struct communicator *mpi_communicator_register(uintptr_t handle, const struct mpi_creation *creation,
                                                uint32_t ordinal) {
-    return register_communicator(handle, creation, ordinal, false, 0);
+    if (handle == 0 || handle == mpi_abi.comm_null)
+        return NULL;
+    int saved = errno;
+    struct communicator *again = live_again(likeness_of_copy(creation), handle);
+    watch(handle, again);
+    errno = saved;
+    return again ? again : register_communicator(handle, creation, ordinal, false, 0);
 }
 
 struct communicator *mpi_communicator_register_group(uintptr_t handle, const struct mpi_creation *creation) {

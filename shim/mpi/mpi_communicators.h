@@ -17,6 +17,7 @@
 struct mpi_communicator {
     struct communicator base;
     uintptr_t handle;    /* windows, files: of the communicator that they were made from */
+    uint64_t members;    /* their hash, on both sides */
     uint32_t wildcards;  /* a receive with a wildcard was posted: later ordinals are the analyzer's to find */
     uint8_t topology;    /* enum topology */
     int32_t outdegree;   /* neighbours sent to, -1 before it was asked for */
@@ -59,6 +60,7 @@ struct mpi_creation {
     struct communicator *parent; /* NULL: none, or unknown */
     uint64_t name;               /* what tells siblings apart besides the ordinal: a tag, a string; 0 */
     uint8_t topology;
+    bool copies; /* the parent: it has the same members */
 };
 
 /* Registers a communicator handle that a creation returned (null handles are ignored). `ordinal` is the creation's. */

@@ -10,6 +10,8 @@
 #define ROWS_MAX       65536u
 #define SIZE_COUNTS    4096u /* (call, communicator) pairs whose distinct sizes are counted */
 
+#define SIZE_REACH 64u /* entries looked at: a full table costs a new pair no more than that */
+
 /* How many exact sizes one (call, source, class, communicator, epoch) has; private memory, one table per lane. */
 struct size_count {
     uint64_t key; /* 0: free; no call has the number 0 */
@@ -64,7 +66,7 @@ static void grow_table(struct lane *lane, struct row_table **place, struct row_t
 /* May this (call, communicator) have one more exact size? Threads of a shared lane may overshoot by a few. */
 static bool one_more_size(struct lane *lane, uint64_t key) {
     uint32_t at = row_hash(key, 0);
-    for (uint32_t i = 0; i < SIZE_COUNTS; i++) {
+    for (uint32_t i = 0; i < SIZE_REACH; i++) {
         struct size_count *entry = &lane->sizes[(at + i) % SIZE_COUNTS];
         uint64_t taken = 0;
         if (__atomic_compare_exchange_n(&entry->key, &taken, key, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
