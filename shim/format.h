@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The on-disk contract between the shim (the only writer) and the analyzer.
- * Lives here: every struct of a dump file, its enumerations and its commit rules. stdint only.
+ * Lives here: every struct of a dump file, its enumerations and its commit rules. Integers of fixed width only.
  * Must not live here: code that writes or reads a dump, anything about the running job's libraries.
  *
  * A dump is one file per process: a header at offset 0, then sections. Sections start at multiples of
@@ -9,11 +9,13 @@
  * table and are never moved; the file only grows. Everything is in the byte order and with the alignment of
  * the machine that wrote it; `byte_order` tells.
  *
- * A reader of version 1.x takes every dump of version 1.y, earlier or later: doc/FORMAT.md says what a minor version
- * may change and what needs a new major one.
+ * A reader of version 2.x takes every dump of version 2.y, earlier or later, and those of 1.y: doc/FORMAT.md says what
+ * a minor version may change and what needs a new major one.
  *
  * A process can die between any two stores. What a reader may trust is therefore always guarded:
  *   - records: `commit` is 0 while a record is written and its ticket + 1 (released last) afterwards;
+ *   - pages of compact records: `used` is released after a record's slots, the definition of a template before the
+ * first slot that names it; `number` is 0 while a page is taken anew, and released last;
  *   - aggregate rows, progress rows, clock anchors: `version` is odd while the row is written, 0 when unused;
  *   - definitions: `commit` is released after the payload;
  *   - the in-flight slot: `call` is released after the other fields and cleared when the call returns;
@@ -27,14 +29,18 @@
 #ifndef COMMTAP_FORMAT_H
 #define COMMTAP_FORMAT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
-#define FORMAT_MAJOR             1u
-#define FORMAT_MINOR             1u
+#define FORMAT_MAJOR             2u
+#define FORMAT_MAJOR_OLDEST      1u /* that readers take */
+#define FORMAT_MINOR             0u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
+#define FORMAT_IS_READ(version)                                                                                        \
+    (FORMAT_MAJOR_OF(version) >= FORMAT_MAJOR_OLDEST && FORMAT_MAJOR_OF(version) <= FORMAT_MAJOR)
 #define FORMAT_BYTE_ORDER        0x01020304u
 #define FORMAT_FILE_PREFIX       "commtap."
 #define FORMAT_FILE_SUFFIX       ".ct"
@@ -85,7 +91,7 @@ enum section_kind {
     SECTION_PENDING = 4,         /* struct pending[count]: posted, not complete */
     SECTION_PROGRESS = 5,        /* struct progress[count]: one per live communicator */
     SECTION_DEFINITIONS = 6,     /* append-only; may occur several times, in `index` order */
-    SECTION_TRACE_WINDOWS = 7,   /* struct trace_window_block[count] */
+    SECTION_TRACE_WINDOWS = 7,   /* struct trace_window_block[count]; those with a page_number are struct ring_page */
     SECTION_LANES = 8,           /* struct lane_state[count], at most 64 */
     SECTION_RING = 9,            /* struct record[count], count a power of two; index = lane */
     SECTION_OPERATIONS = 10,     /* struct operation_row[count]; index = lane */
@@ -95,6 +101,7 @@ enum section_kind {
     SECTION_DEVICE_ANCHORS = 14, /* struct device_anchor[count] */
     SECTION_SENSORS = 15,        /* struct sensor_row[count]: what wrappers and NCCL's profiler plugin saw, per call */
     SECTION_TRANSFERS = 16,      /* struct transfer_row[count]: network proxy operations per peer */
+    SECTION_RING_PAGES = 17,     /* struct ring_page[count]; index = lane, which then has no SECTION_RING */
 };
 
 struct section {
@@ -339,6 +346,78 @@ struct record {
     uint8_t result;
 };
 
+/* What repeats from record to record, in a record's words and order (DEFINITION_TEMPLATE). */
+struct record_template {
+    uint64_t bytes;
+    uint32_t comm;
+    int32_t peer;
+    int32_t tag;
+    uint32_t stack;
+    uint16_t call;
+    uint16_t flags;
+    uint8_t kind; /* 0: not defined */
+    uint8_t dtype;
+    uint8_t redop;
+    uint8_t result;
+};
+
+/* Compact records: slots of 16 bytes in pages. Tickets count on from the page's first one, whatever a record takes:
+ *   1 slot    struct ring_slot
+ *   + 1       before it, where a time is too far from the base or a length too long: struct ring_slot_time
+ *   + 1       after it, where `template` has SLOT_EXPLICIT: struct ring_slot_explicit, in place of the template's
+ *   4 slots   struct ring_slots_whole, where nothing else fits
+ * The last two bytes of a record's first slot tell which it is; 0 is none of them. */
+#define RING_PAGE_SLOTS 252u
+#define SLOT_EXPLICIT   0x8000u /* added to the number of a template */
+#define SLOT_WHOLE      0xfffeu
+#define SLOT_TIME       0xffffu
+#define TEMPLATES_MAX   4096u /* numbers are from 1 and below this */
+
+struct ring_slot {
+    uint32_t since;  /* t1 - the base in force: the last ring_slot_time's of this page, else the page's */
+    uint32_t length; /* t1 - t0, the low half */
+    uint32_t seq;
+    uint16_t op; /* op - the page's base_op; 0 = op is 0 */
+    uint16_t template;
+};
+
+struct ring_slot_time {
+    uint64_t base_ticks;
+    uint32_t length_high; /* of the record that follows */
+    uint16_t reserved;
+    uint16_t form; /* SLOT_TIME */
+};
+
+struct ring_slot_explicit {
+    uint64_t bytes;
+    int32_t peer;
+    int32_t tag;
+};
+
+struct ring_slots_whole {
+    uint64_t t0;
+    uint32_t op;
+    uint16_t reserved;
+    uint16_t form; /* SLOT_WHOLE */
+    uint64_t t1;
+    struct record_template facts;
+    uint32_t seq;
+    uint32_t reserved1;
+};
+
+struct ring_page {
+    uint64_t window; /* as in struct trace_window_block where it is one; 0 in a ring */
+    uint32_t lane;
+    uint32_t used;   /* slots, released after each record */
+    uint64_t number; /* the lane's first page is 1; 0 = unused, or being taken; released last */
+    uint64_t first_ticket;
+    uint64_t base_ticks;
+    uint32_t base_op;
+    uint32_t reserved0;
+    uint64_t reserved[2];
+    struct ring_slot slots[RING_PAGE_SLOTS];
+};
+
 enum datatype_code {
     DATATYPE_OTHER = 0,
     DATATYPE_BYTE,
@@ -452,15 +531,17 @@ struct progress {
     uint64_t powers[PROGRESS_POWERS];
 };
 
-/* One sampled stretch of one ring: records that were about to be overwritten and whose t0 lies in a kept window. */
+/* One sampled stretch of one ring: records that were about to be overwritten and whose t0 lies in a kept window; of a
+ * ring of pages whole pages, those that hold records of a kept window. */
 #define TRACE_WINDOW_SECONDS 10u /* windows are numbered floor(REALTIME seconds / 10) */
 #define TRACE_WINDOW_RECORDS 63u
 
 struct trace_window_block {
     uint64_t window; /* number + 1, released after the block was taken; 0 = free, all ones = being taken */
     uint32_t lane;
-    uint32_t used; /* records copied so far; each still has its own commit word */
-    uint64_t reserved[6];
+    uint32_t used;        /* records copied so far; each still has its own commit word */
+    uint64_t page_number; /* not 0: this is a struct ring_page */
+    uint64_t reserved[5];
     struct record records[TRACE_WINDOW_RECORDS];
 };
 
@@ -628,6 +709,7 @@ enum definition_kind {
     DEFINITION_CODE = 8,
     DEFINITION_MODULE_GONE = 9,   /* struct module_gone_definition */
     DEFINITION_REMOTE_GROUP = 10, /* struct remote_group_definition */
+    DEFINITION_TEMPLATE = 11,     /* struct template_definition */
 };
 #define DEFINITION_MAGIC 0x43540000u /* high half of a committed definition's `commit` */
 
@@ -769,6 +851,14 @@ struct module_gone_definition {
     uint64_t seen_ticks;
 };
 
+/* What a lane's compact records with this number share. */
+struct template_definition {
+    struct definition head;
+    uint32_t lane;
+    uint32_t number; /* from 1, below TEMPLATES_MAX; each of a lane is defined once */
+    struct record_template facts;
+};
+
 struct epoch_definition {
     struct definition head;
     uint32_t epoch;
@@ -801,6 +891,17 @@ _Static_assert(sizeof(struct section) == 32, "section");
 _Static_assert(sizeof(struct call_name) == 72, "call_name");
 _Static_assert(sizeof(struct clock_anchor) == 64, "clock_anchor");
 _Static_assert(sizeof(struct trace_window_block) == 4096, "a window block is one page");
+_Static_assert(sizeof(struct record_template) == 32, "record_template");
+_Static_assert(sizeof(struct ring_slot) == 16 && sizeof(struct ring_slot_time) == 16 &&
+                   sizeof(struct ring_slot_explicit) == 16 && sizeof(struct ring_slots_whole) == 64,
+               "slots");
+_Static_assert(offsetof(struct ring_slot_time, form) == offsetof(struct ring_slot, template) &&
+                   offsetof(struct ring_slots_whole, form) == offsetof(struct ring_slot, template),
+               "what form a record has stands at one place");
+_Static_assert(sizeof(struct ring_page) == 4096 && offsetof(struct ring_page, slots) == 64, "ring_page");
+_Static_assert(offsetof(struct ring_page, number) == offsetof(struct trace_window_block, page_number) &&
+                   offsetof(struct ring_page, used) == offsetof(struct trace_window_block, used),
+               "a page can be a window's block");
 _Static_assert(sizeof(struct lane_state) % 8 == 0, "lane_state");
 _Static_assert(sizeof(struct operation_row) == 128 + 4 * HISTOGRAM_BUCKETS, "operation_row");
 _Static_assert(sizeof(struct site_row) == 64, "site_row");

@@ -66,7 +66,7 @@ static const char *judge_copy(int file, const struct stub *stub) {
     ssize_t got = pread(file, &header, sizeof header, 0);
     if (got < (ssize_t)sizeof header || memcmp(header.magic, FORMAT_MAGIC, sizeof header.magic) != 0)
         return "is no dump";
-    if (FORMAT_MAJOR_OF(header.version) == FORMAT_MAJOR && header.byte_order == FORMAT_BYTE_ORDER &&
+    if (FORMAT_IS_READ(header.version) && header.byte_order == FORMAT_BYTE_ORDER &&
         (strncmp(header.boot_id, stub->boot_id, sizeof header.boot_id) != 0 || header.pid != stub->pid ||
          !is_run_of(&header, stub->dump_name)))
         return "is the dump of another process or run";

@@ -106,22 +106,24 @@ static bool take_pending(const struct dump *dump, uint32_t local, uint64_t seq, 
 }
 
 static bool read_record(const struct dump *dump, uint32_t local, uint64_t seq, struct signature *signature) {
+    struct record_reader reader;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
+        record_reader_begin(&reader, dump, lane);
         uint64_t last = l->end_ticket > RECORDS_LOOKED_AT ? l->end_ticket - RECORDS_LOOKED_AT : 0;
         last = last > l->first_ticket ? last : l->first_ticket;
-        for (uint64_t t = l->end_ticket; l->ring && t > last; t--) {
-            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
-            if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST) || r.comm != local || r.seq != seq ||
-                !(r.flags & FLAG_COLLECTIVE))
+        for (uint64_t t = l->end_ticket; t > last; t--) {
+            const struct record *r = record_reader_at(&reader, t - 1);
+            if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST) || r->comm != local || r->seq != seq ||
+                !(r->flags & FLAG_COLLECTIVE))
                 continue;
-            *signature = (struct signature){.call = dump_call(dump, r.call),
-                                            .bytes = r.bytes,
-                                            .root = r.peer,
-                                            .dtype = r.dtype,
-                                            .redop = r.redop,
+            *signature = (struct signature){.call = dump_call(dump, r->call),
+                                            .bytes = r->bytes,
+                                            .root = r->peer,
+                                            .dtype = r->dtype,
+                                            .redop = r->redop,
                                             .recorded = true,
-                                            .stack = r.stack};
+                                            .stack = r->stack};
             return signature->call != NULL;
         }
     }
@@ -247,18 +249,20 @@ static bool is_refused(const struct record *record) {
 static const struct call_name *refused_before(const struct world *world, const struct membership *member,
                                               uint64_t seq) {
     const struct dump *dump = world->parties[member->party].dump;
+    struct record_reader reader;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
         const struct call_name *found = NULL;
-        for (uint64_t t = l->end_ticket; l->ring && t > l->first_ticket && l->end_ticket - t < RECORDS_LOOKED_AT; t--) {
-            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
-            if (r.commit != t || r.comm != member->local)
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = l->end_ticket; t > l->first_ticket && l->end_ticket - t < RECORDS_LOOKED_AT; t--) {
+            const struct record *r = record_reader_at(&reader, t - 1);
+            if (!r || r->comm != member->local)
                 continue;
-            if (is_refused(&r))
-                found = dump_call(dump, r.call);
-            else if (r.flags & FLAG_COLLECTIVE && r.seq >= seq)
+            if (is_refused(r))
+                found = dump_call(dump, r->call);
+            else if (r->flags & FLAG_COLLECTIVE && r->seq >= seq)
                 found = NULL;
-            else if (r.flags & FLAG_COLLECTIVE)
+            else if (r->flags & FLAG_COLLECTIVE)
                 break;
         }
         if (found)

@@ -92,16 +92,18 @@ size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, 
 /* The newest call on record. */
 static void find_last_call(const struct dump *dump, struct culprit *culprit) {
     uint64_t newest = 0;
+    struct record_reader reader;
     for (uint32_t lane = 0; dump && lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
-        for (uint64_t t = l->end_ticket; l->ring && !l->state->device && t > l->first_ticket; t--) {
-            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
-            if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST))
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = l->end_ticket; !l->state->device && t > l->first_ticket; t--) {
+            const struct record *r = record_reader_at(&reader, t - 1);
+            if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
                 continue;
-            if (!culprit->last_call || r.t1 > newest) {
-                newest = r.t1;
-                culprit->last_call = dump_call(dump, r.call);
-                culprit->last_stack = r.stack;
+            if (!culprit->last_call || r->t1 > newest) {
+                newest = r->t1;
+                culprit->last_call = dump_call(dump, r->call);
+                culprit->last_stack = r->stack;
             }
             break;
         }

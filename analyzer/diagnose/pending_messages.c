@@ -77,22 +77,24 @@ enum ring_answer { NO, YES, PERHAPS };
 static enum ring_answer ring_says(const struct dump *dump, uint32_t local, uint16_t theirs, int32_t peer, int32_t tag,
                                   uint32_t seq) {
     bool all_there = true;
+    struct record_reader reader;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
+        record_reader_begin(&reader, dump, lane);
         uint64_t first = l->first_ticket, looked = 0;
         all_there &= first == 0 && l->torn == 0;
-        for (uint64_t t = l->end_ticket; l->ring && t > first; t--) {
-            struct record r = l->ring[(t - 1) & (l->ring_records - 1)];
+        for (uint64_t t = l->end_ticket; t > first; t--) {
+            const struct record *r = record_reader_at(&reader, t - 1);
             if (looked++ == RECORDS_LOOKED_AT) {
                 all_there = false;
                 break;
             }
-            if (r.commit != t || (r.kind != RECORD_CALL && r.kind != RECORD_POST) || r.comm != local ||
-                !(r.flags & theirs) || r.peer != peer || (tag != TAG_ANY && r.tag != tag && r.tag != TAG_ANY))
+            if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST) || r->comm != local || !(r->flags & theirs) ||
+                r->peer != peer || (tag != TAG_ANY && r->tag != tag && r->tag != TAG_ANY))
                 continue;
-            if (seq == SEQ_NONE || r.seq == SEQ_NONE)
+            if (seq == SEQ_NONE || r->seq == SEQ_NONE)
                 all_there = false; /* cannot tell which message this was */
-            else if (r.seq >= seq)
+            else if (r->seq >= seq)
                 return YES;
         }
     }

@@ -37,14 +37,19 @@ static void newer_ticks(uint64_t *last, uint64_t ticks) {
         *last = ticks;
 }
 
-/* The newest record of a lane, NULL when it has none. */
-static const struct record *newest(const struct dump_lane *lane) {
-    for (uint64_t t = lane->end_ticket; lane->ring && t > lane->first_ticket; t--) {
-        const struct record *record = &lane->ring[(t - 1) & (lane->ring_records - 1)];
-        if (record->commit == t)
-            return record;
+/* The newest record of a lane. False: it has none. */
+static bool find_newest(const struct dump *dump, uint32_t number, struct record *newest) {
+    const struct dump_lane *lane = &dump->lanes[number];
+    struct record_reader reader;
+    record_reader_begin(&reader, dump, number);
+    for (uint64_t t = lane->end_ticket; t > lane->first_ticket; t--) {
+        const struct record *record = record_reader_at(&reader, t - 1);
+        if (record) {
+            *newest = *record;
+            return true;
+        }
     }
-    return NULL;
+    return false;
 }
 
 static uint64_t last_ticks(const struct dump *dump) {
@@ -65,9 +70,9 @@ static uint64_t last_ticks(const struct dump *dump) {
         if (dump->communicators[i].progress)
             newer_ticks(&last, dump->communicators[i].progress->last_enter);
     for (uint32_t i = 0; i < dump->lane_count; i++) {
-        const struct record *record = newest(&dump->lanes[i]);
-        if (record && !record_is_device(record))
-            newer_ticks(&last, record->t1);
+        struct record newest;
+        if (find_newest(dump, i, &newest) && !record_is_device(&newest))
+            newer_ticks(&last, newest.t1);
     }
     return last;
 }
@@ -76,9 +81,9 @@ static struct life life_of(const struct dump *dump, uint32_t party) {
     struct life life = {.boot_id = dump->boot_id, .party = party, .slack_ns = INT64_MAX};
     life.last_ns = dump_monotonic_ns(dump, last_ticks(dump));
     for (uint32_t i = 0; i < dump->lane_count; i++) {
-        const struct record *record = newest(&dump->lanes[i]);
-        if (record && record_is_device(record))
-            newer(&life.last_ns, (int64_t)record->t1);
+        struct record newest;
+        if (find_newest(dump, i, &newest) && record_is_device(&newest))
+            newer(&life.last_ns, (int64_t)newest.t1);
     }
     for (uint32_t i = 0; i < dump->device_count; i++)
         if (dump->devices[i].memory_samples > 1)

@@ -177,7 +177,25 @@ static const uint32_t least_bytes[] = {
     [DEFINITION_CODE] = sizeof(struct code_definition),
     [DEFINITION_MODULE_GONE] = sizeof(struct module_gone_definition),
     [DEFINITION_REMOTE_GROUP] = sizeof(struct remote_group_definition),
+    [DEFINITION_TEMPLATE] = sizeof(struct template_definition),
 };
+
+/* Those that records refer to. Others are of a later version. Returns false when memory is short. */
+static bool add_what_records_name(struct definition_walk *walk, const struct definition *head, uint32_t kind,
+                                  uint64_t offset) {
+    switch (kind) {
+    case DEFINITION_STACK:
+    case DEFINITION_CODE:
+    case DEFINITION_STRING:
+    case DEFINITION_MODULE:
+    case DEFINITION_MODULE_GONE:
+        return stacks_add(walk->loaded, head, kind, walk->order++, offset);
+    case DEFINITION_TEMPLATE:
+        return template_add(walk->loaded, (const struct template_definition *)head, offset);
+    default:
+        return true;
+    }
+}
 
 static void add_definition(struct definition_walk *walk, const struct definition *head, uint32_t commit,
                            uint64_t offset) {
@@ -207,15 +225,9 @@ static void add_definition(struct definition_walk *walk, const struct definition
     case DEFINITION_EPOCH:
         add_epoch(walk, (const struct epoch_definition *)head, offset);
         break;
-    case DEFINITION_STACK:
-    case DEFINITION_CODE:
-    case DEFINITION_STRING:
-    case DEFINITION_MODULE:
-    case DEFINITION_MODULE_GONE:
-        if (!stacks_add(walk->loaded, head, kind, walk->order++, offset))
+    default:
+        if (!add_what_records_name(walk, head, kind, offset))
             walk->short_of_memory = true;
-        break;
-    default: /* of a later version */
         break;
     }
 }

@@ -82,18 +82,18 @@ struct dump_module {
 
 struct dump_lane {
     const struct lane_state *state; /* never NULL in a used lane */
-    const struct record *ring;      /* NULL when the lane has none */
-    uint32_t ring_records;          /* power of two */
+    const struct record *ring;      /* of plain records; NULL when the lane has none: read by record_reader_at */
+    uint32_t ring_records;          /* that the ring has room for; of plain records a power of two */
     const struct operation_row *operations;
     uint32_t operation_count;
     const struct site_row *sites;
     uint32_t site_count;
     const struct peer_row *peers;
     uint32_t peer_count;
-    /* found by scanning commit words, not believed from `head` */
+    /* found by looking through the ring, not believed from `head` */
     uint64_t first_ticket; /* oldest and one past the newest committed ticket in the ring */
     uint64_t end_ticket;
-    uint64_t torn; /* slots in that range without a valid commit word */
+    uint64_t torn; /* tickets in that range without a valid record */
 };
 
 struct dump {
@@ -245,6 +245,20 @@ bool record_cursor_begin(struct record_cursor *cursor, const struct dump *dump, 
  * until the next call for this cursor. */
 const struct record *record_cursor_next(struct record_cursor *cursor);
 void record_cursor_end(struct record_cursor *cursor);
+
+/* Reads single records of a lane's ring, in any order; neighbours are cheap. Large: 16 KB. */
+struct record_reader {
+    const struct dump *dump;
+    uint32_t lane;
+    /* private: records that lie in one page, by their tickets */
+    uint32_t count;
+    uint64_t first;
+    struct record records[RING_PAGE_SLOTS];
+};
+
+void record_reader_begin(struct record_reader *reader, const struct dump *dump, uint32_t lane);
+/* The record with that ticket, copied and checked, NULL where the ring has none. Valid until the next call. */
+const struct record *record_reader_at(struct record_reader *reader, uint64_t ticket);
 
 /* Number of records of a lane that the ring overwrote and no window kept, and whether none are missing. */
 uint64_t dump_lane_lost(const struct dump *dump, uint32_t lane);

@@ -55,10 +55,10 @@ static bool check_header(struct dump *dump, const struct dump_header *header) {
     else if (header->byte_order != FORMAT_BYTE_ORDER)
         problem_add(dump, true, offsetof(struct dump_header, byte_order), "invalid byte order mark 0x%08x",
                     header->byte_order);
-    else if (FORMAT_MAJOR_OF(header->version) != FORMAT_MAJOR)
+    else if (!FORMAT_IS_READ(header->version))
         problem_add(dump, true, offsetof(struct dump_header, version),
-                    "format version %u.%u, this commtap reads versions %u.x", FORMAT_MAJOR_OF(header->version),
-                    FORMAT_MINOR_OF(header->version), FORMAT_MAJOR);
+                    "format version %u.%u, this commtap reads versions %u.x to %u.x", FORMAT_MAJOR_OF(header->version),
+                    FORMAT_MINOR_OF(header->version), FORMAT_MAJOR_OLDEST, FORMAT_MAJOR);
     else if (header->header_bytes < HEADER_FIRST_BYTES || header->header_bytes > SECTION_ALIGN)
         problem_add(dump, true, offsetof(struct dump_header, header_bytes), "header of %u bytes, not %u to %u",
                     header->header_bytes, HEADER_FIRST_BYTES, SECTION_ALIGN);
@@ -148,6 +148,10 @@ static bool load_ring(struct loaded *loaded, const struct view *view) {
     if (!lane || view->items == 0)
         return true;
     uint32_t number = view->section.index;
+    if (lane->ring_records > 0) {
+        problem_add(dump, false, view->entry, "lane %u has a ring of another kind: ignored", number);
+        return true;
+    }
     const struct record *ring = (const struct record *)view->base;
     if (view->items < records) {
         void *region = mmap(NULL, (size_t)records * sizeof *ring, PROT_READ | PROT_WRITE,
@@ -160,6 +164,29 @@ static bool load_ring(struct loaded *loaded, const struct view *view) {
     lane->ring = ring;
     lane->ring_records = records;
     loaded->ring_available[number] = view->used;
+    return true;
+}
+
+static bool load_ring_pages(struct loaded *loaded, const struct view *view) {
+    uint32_t pages = view->section.count;
+    if (pages == 0 || pages > RING_RECORDS_MAX / RING_PAGE_SLOTS + 2) {
+        problem_add(&loaded->dump, false, view->entry, "ring of %u pages: ignored", pages);
+        return true;
+    }
+    struct dump_lane *lane = lane_at(&loaded->dump, view);
+    if (!lane || view->items == 0)
+        return true;
+    if (lane->ring) {
+        problem_add(&loaded->dump, false, view->entry, "lane %u has a ring of another kind: ignored",
+                    view->section.index);
+        return true;
+    }
+    struct compact_ring *ring = compact_ring_of(loaded, view->section.index);
+    if (!ring)
+        return false;
+    ring->pages = (const struct ring_page *)view->base;
+    ring->page_count = view->used;
+    lane->ring_records = pages * RING_PAGE_SLOTS;
     return true;
 }
 
@@ -254,6 +281,8 @@ static bool load_section(struct loaded *loaded, const struct view *view) {
         return add_area(loaded, view);
     case SECTION_RING:
         return load_ring(loaded, view);
+    case SECTION_RING_PAGES:
+        return load_ring_pages(loaded, view);
     case SECTION_LANES:
         load_lanes(&loaded->dump, view);
         return true;
@@ -287,7 +316,8 @@ static void attach_progress(struct dump *dump, const struct view *view) {
 /* Sections that may occur only once, or once per lane: a second one is ignored. */
 static bool seen_before(struct dump *dump, const struct views *views, size_t at) {
     const struct section *section = &views->items[at].section;
-    bool per_lane = section->kind >= SECTION_RING && section->kind <= SECTION_PEERS;
+    bool per_lane =
+        (section->kind >= SECTION_RING && section->kind <= SECTION_PEERS) || section->kind == SECTION_RING_PAGES;
     if (section->kind == SECTION_DEFINITIONS)
         return false;
     for (size_t i = 0; i < at; i++) {
@@ -372,6 +402,22 @@ static void check_rows(struct dump *dump) {
     check_pending(dump);
 }
 
+/* What the rings hold, once definitions tell what their records refer to. */
+static bool scan_rings(struct loaded *loaded, const struct views *views) {
+    for (size_t i = 0; i < views->count; i++) {
+        const struct section *section = &views->items[i].section;
+        if (section->index >= DUMP_LANES_MAX)
+            continue;
+        const struct compact_ring *compact = loaded->compact[section->index];
+        if (section->kind == SECTION_RING && loaded->dump.lanes[section->index].ring)
+            ring_scan(loaded, section->index, section->offset);
+        else if (section->kind == SECTION_RING_PAGES && compact && compact->pages && !compact->entries &&
+                 !ring_pages_scan(loaded, section->index, section->offset))
+            return false;
+    }
+    return true;
+}
+
 static bool load_sections(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
     struct views views = {.count = 0};
@@ -392,11 +438,8 @@ static bool load_sections(struct loaded *loaded) {
         return false;
     if (progress)
         attach_progress(dump, progress);
-    for (size_t i = 0; i < views.count; i++) {
-        const struct section *section = &views.items[i].section;
-        if (section->kind == SECTION_RING && section->index < DUMP_LANES_MAX && dump->lanes[section->index].ring)
-            ring_scan(loaded, section->index, section->offset);
-    }
+    if (!scan_rings(loaded, &views))
+        return false;
     check_rows(dump);
     return true;
 }
@@ -519,6 +562,8 @@ void dump_close(struct dump *dump) {
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         if (loaded->own_rings[lane])
             munmap(loaded->own_rings[lane], (size_t)dump->lanes[lane].ring_records * sizeof(struct record));
+    for (uint32_t lane = 0; lane < DUMP_LANES_MAX; lane++)
+        compact_ring_free(loaded->compact[lane]);
     sections_close(loaded);
     mapping_close(&loaded->mapping);
     for (uint32_t i = 0; i < dump->communicator_count; i++)

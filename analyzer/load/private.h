@@ -9,6 +9,7 @@
 
 #include "analyzer/load/dump.h"
 #include "analyzer/load/mapping.h"
+#include "analyzer/load/ring_page.h"
 
 /* Ticks -> ns from one anchor up to the next: ns + ((ticks - this.ticks) * rate >> RATE_SHIFT). */
 struct clock_segment {
@@ -34,6 +35,22 @@ struct area {
     size_t bytes;
 };
 
+/* A page of a compact ring that can be read. */
+struct page_entry {
+    uint64_t number, first_ticket;
+    uint32_t records;
+    uint32_t page; /* where it lies in the ring */
+};
+
+/* A lane's ring of pages. Its records stay in the file; they are taken out of their slots whenever they are read. */
+struct compact_ring {
+    const struct ring_page *pages; /* NULL: the lane has templates only */
+    uint32_t page_count;           /* of them that the file really has */
+    struct page_entry *entries;    /* in the order of tickets; owned */
+    size_t entry_count;
+    struct lane_templates templates; /* owned */
+};
+
 /* A dump as dump_open made it; struct dump is its first member. */
 struct loaded {
     struct dump dump;
@@ -44,8 +61,9 @@ struct loaded {
     struct loaded *next, *before; /* all dumps opened from files */
     /* rings that go beyond the end of the file are copied into a zero-filled region of full size */
     struct record *own_rings[DUMP_LANES_MAX];
-    uint32_t ring_available[DUMP_LANES_MAX]; /* slots that the file really has */
-    uint64_t ring_valid[DUMP_LANES_MAX];     /* committed records in [first_ticket, end_ticket) */
+    uint32_t ring_available[DUMP_LANES_MAX];      /* slots that the file really has */
+    uint64_t ring_valid[DUMP_LANES_MAX];          /* committed records in [first_ticket, end_ticket) */
+    struct compact_ring *compact[DUMP_LANES_MAX]; /* NULL: the lane's ring is one of plain records; owned */
     struct clock_model clock;
     struct converted *converted; /* sections brought to this version's layout; their bytes are the dump's own */
     size_t converted_count;
@@ -108,8 +126,27 @@ static inline bool loaded_is_mapped(const struct loaded *loaded) {
 
 /* Finds what a lane's ring holds, by its commit words. `offset` is the ring's place in the file. */
 void ring_scan(struct loaded *loaded, uint32_t lane, uint64_t offset);
-/* Gives back the pages of slots [first, last) of a lane's ring: they are read again from the file when needed. */
+/* Gives memory back that lies between two places of the mapping: it is read again from the file when needed. */
+void loaded_release(const struct loaded *loaded, const void *from, const void *to);
+/* The same with slots [first, last) of a lane's ring of plain records. */
 void ring_release(const struct loaded *loaded, uint32_t lane, uint64_t first, uint64_t last);
+/* Notes what was found in a lane's ring: `valid` records of those from ticket `first` to before `end`. */
+void ring_found(struct loaded *loaded, uint32_t lane, uint64_t offset, uint64_t first, uint64_t end, uint64_t valid);
+
+/* The lane's compact ring, made when it has none. NULL: memory is short. */
+struct compact_ring *compact_ring_of(struct loaded *loaded, uint32_t lane);
+/* Takes a template, of a definition at least as long as its struct. Returns false when memory is short. */
+bool template_add(struct loaded *loaded, const struct template_definition *definition, uint64_t offset);
+/* Finds which pages of a lane's ring can be read; the templates are there. Returns false when memory is short. */
+bool ring_pages_scan(struct loaded *loaded, uint32_t lane, uint64_t offset);
+void compact_ring_free(struct compact_ring *ring);
+/* Fills a reader with the page that holds a ticket, as far as it is still there. */
+void ring_pages_read(const struct compact_ring *ring, uint64_t ticket, struct record_reader *reader);
+
+/* Copies a slot and checks that it held that ticket all the while: the writer may be alive. NULL: it does not. */
+const struct record *ring_copy_record(struct record *copy, const struct record *slot, uint64_t ticket);
+/* How many records of a lane only windows have kept. */
+uint64_t records_in_windows(const struct dump *dump, uint32_t lane);
 
 /* Copies the sane anchors of a section, sorts them and prepares the conversion. Returns false when memory is short. */
 bool clock_load(struct loaded *loaded, const struct clock_anchor *anchors, uint32_t count, uint64_t offset);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records of one lane: what its ring holds, walking ring and sampled windows in ticket order.
- * Lives here: the commit rules of records, as a reader sees them.
- * Must not live here: what a record means.
+ * Records of one lane: what its ring holds, reading single ones, what is missing.
+ * Lives here: the commit rules of plain records, as a reader sees them.
+ * Must not live here: pages of compact records (ring_pages.c), walking records in their order (record_cursor.c), what
+ * a record means.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +11,6 @@
 
 #include "analyzer/load/private.h"
 #include "analyzer/load/rows.h"
-
-/* Pages behind a cursor are given back this many records at a time: a matcher holds one cursor per lane. */
-enum { RELEASE_RECORDS = (512u << 10) / sizeof(struct record) };
 
 struct scan {
     uint64_t valid;  /* slots whose commit word belongs there */
@@ -72,204 +70,68 @@ void ring_scan(struct loaded *loaded, uint32_t number, uint64_t offset) {
         problem_add(&loaded->dump, false, offset, "ring of lane %u: %llu slots with a foreign ticket are left out",
                     number, (unsigned long long)scan.wrong);
     ring_release(loaded, number, 0, records);
-    loaded->ring_valid[number] = scan.valid;
-    if (scan.valid == 0)
-        return;
-    lane->first_ticket = scan.oldest;
-    lane->end_ticket = scan.newest + 1;
-    lane->torn = lane->end_ticket - lane->first_ticket - scan.valid;
-    if (head > lane->end_ticket && head - lane->end_ticket > records)
+    if (scan.valid > 0)
+        ring_found(loaded, number, offset, scan.oldest, scan.newest + 1, scan.valid);
+}
+
+void ring_found(struct loaded *loaded, uint32_t number, uint64_t offset, uint64_t first, uint64_t end, uint64_t valid) {
+    struct dump_lane *lane = &loaded->dump.lanes[number];
+    uint64_t head = lane->state->head;
+    loaded->ring_valid[number] = valid;
+    lane->first_ticket = first;
+    lane->end_ticket = end;
+    lane->torn = end - first - valid;
+    if (head > end && head - end > lane->ring_records)
         problem_add(&loaded->dump, false, offset, "lane %u counts %llu records, its ring ends with number %llu", number,
-                    (unsigned long long)head, (unsigned long long)scan.newest);
+                    (unsigned long long)head, (unsigned long long)(end - 1));
+}
+
+void loaded_release(const struct loaded *loaded, const void *from, const void *to) {
+    const uintptr_t page = SECTION_ALIGN; /* a multiple of every page size */
+    if (!loaded_is_mapped(loaded))
+        return;
+    /* whatever else lies on these pages is read again when needed; the header's section keeps this inside the mapping
+     */
+    uintptr_t first = (uintptr_t)from & ~(page - 1), last = (uintptr_t)to & ~(page - 1);
+    if (last > first)
+        madvise((void *)first, last - first, MADV_DONTNEED);
 }
 
 void ring_release(const struct loaded *loaded, uint32_t number, uint64_t first, uint64_t last) {
     const struct dump_lane *lane = &loaded->dump.lanes[number];
-    if (!loaded_is_mapped(loaded) || loaded->own_rings[number] || last <= first)
-        return;
-    const uintptr_t page = SECTION_ALIGN; /* a multiple of every page size */
-    uintptr_t from = (uintptr_t)(lane->ring + first), to = (uintptr_t)(lane->ring + last);
-    /* whatever else lies on these pages is read again when needed; the header's section keeps this inside the mapping
-     */
-    from &= ~(page - 1);
-    to &= ~(page - 1);
-    if (to > from)
-        madvise((void *)from, to - from, MADV_DONTNEED);
+    if (!loaded->own_rings[number])
+        loaded_release(loaded, lane->ring + first, lane->ring + last);
 }
 
-/* ---- cursor ------------------------------------------------------------------------------------------------------ */
+/* ---- single records -------------------------------------------------------------------------- */
 
-/* Sits in front of the cursor's list of blocks. */
-struct cursor_state {
-    struct record copy;
-    uint64_t release_from; /* slots before this one were given back */
-    uint32_t blocks[];
-};
-
-static struct cursor_state *state_of(const struct record_cursor *cursor) {
-    return (struct cursor_state *)((char *)cursor->blocks - offsetof(struct cursor_state, blocks));
-}
-
-struct block_key {
-    uint64_t ticket;
-    uint32_t block;
-};
-
-static int compare_keys(const void *a, const void *b) {
-    const struct block_key *left = a, *right = b;
-    if (left->ticket != right->ticket)
-        return left->ticket < right->ticket ? -1 : 1;
-    return left->block < right->block ? -1 : left->block > right->block;
-}
-
-static uint32_t block_used(const struct trace_window_block *block) {
-    return block->used < TRACE_WINDOW_RECORDS ? block->used : TRACE_WINDOW_RECORDS;
-}
-
-static bool first_ticket_of(const struct trace_window_block *block, uint64_t *ticket) {
-    for (uint32_t i = 0; i < block_used(block); i++) {
-        uint64_t commit = __atomic_load_n(&block->records[i].commit, __ATOMIC_ACQUIRE);
-        if (commit != 0) {
-            *ticket = commit - 1;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A block that was being taken (all ones) when its process ended holds nothing yet. */
-static bool is_lanes_block(const struct trace_window_block *block, uint32_t lane) {
-    uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
-    return window != 0 && window != UINT64_MAX && block->lane == lane;
-}
-
-static size_t count_blocks(const struct dump *dump, uint32_t lane) {
-    size_t count = 0;
-    for (uint32_t i = 0; i < dump->window_count; i++)
-        count += is_lanes_block(&dump->windows[i], lane);
-    return count;
-}
-
-/* Lists the lane's blocks in the order of their first ticket. */
-static bool sort_blocks(struct record_cursor *cursor, size_t capacity) {
-    const struct dump *dump = cursor->dump;
-    struct block_key *keys = malloc((capacity ? capacity : 1) * sizeof *keys);
-    if (!keys)
-        return false;
-    size_t count = 0;
-    for (uint32_t i = 0; i < dump->window_count && count < capacity; i++) {
-        const struct trace_window_block *block = &dump->windows[i];
-        if (is_lanes_block(block, cursor->lane) && first_ticket_of(block, &keys[count].ticket))
-            keys[count++].block = i;
-    }
-    qsort(keys, count, sizeof *keys, compare_keys);
-    for (size_t i = 0; i < count; i++)
-        cursor->blocks[i] = keys[i].block;
-    cursor->block_count = count;
-    free(keys);
-    return true;
-}
-
-bool record_cursor_begin(struct record_cursor *cursor, const struct dump *dump, uint32_t lane) {
-    *cursor = (struct record_cursor){.dump = dump, .lane = lane};
-    size_t capacity = count_blocks(dump, lane);
-    struct cursor_state *state = malloc(sizeof *state + capacity * sizeof *state->blocks);
-    if (!state)
-        return false;
-    state->release_from =
-        lane < dump->lane_count ? dump->lanes[lane].first_ticket & (dump->lanes[lane].ring_records - 1) : 0;
-    cursor->blocks = state->blocks;
-    if (sort_blocks(cursor, capacity))
-        return true;
-    record_cursor_end(cursor);
-    return false;
-}
-
-/* Copies a slot and checks that it held that ticket all the while: the writer may be alive. */
-static const struct record *copy_record(struct cursor_state *state, const struct record *slot, uint64_t ticket) {
+const struct record *ring_copy_record(struct record *copy, const struct record *slot, uint64_t ticket) {
     if (__atomic_load_n(&slot->commit, __ATOMIC_ACQUIRE) != ticket + 1)
         return NULL;
-    state->copy = *slot;
+    *copy = *slot;
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    return __atomic_load_n(&slot->commit, __ATOMIC_RELAXED) == ticket + 1 ? &state->copy : NULL;
+    return __atomic_load_n(&slot->commit, __ATOMIC_RELAXED) == ticket + 1 ? copy : NULL;
 }
 
-/* The next record kept in a window, from before the ring's oldest. */
-static const struct record *next_in_windows(struct record_cursor *cursor, struct cursor_state *state) {
-    const struct dump_lane *lane = &cursor->dump->lanes[cursor->lane];
-    for (; cursor->block < cursor->block_count; cursor->block++, cursor->in_block = 0) {
-        const struct trace_window_block *block = &cursor->dump->windows[cursor->blocks[cursor->block]];
-        while (cursor->in_block < block_used(block)) {
-            const struct record *slot = &block->records[cursor->in_block++];
-            uint64_t commit = __atomic_load_n(&slot->commit, __ATOMIC_ACQUIRE);
-            if (commit == 0 || commit - 1 < cursor->next_ticket ||
-                (lane->end_ticket > 0 && commit - 1 >= lane->first_ticket))
-                continue;
-            const struct record *record = copy_record(state, slot, commit - 1);
-            if (record) {
-                cursor->next_ticket = commit;
-                return record;
-            }
-        }
-    }
-    return NULL;
+void record_reader_begin(struct record_reader *reader, const struct dump *dump, uint32_t lane) {
+    reader->dump = dump;
+    reader->lane = lane;
+    reader->count = 0;
 }
 
-/* Gives back what lies between the last release and `slot`; before `slot` comes the ring's end where it wrapped. */
-static void release_behind(const struct record_cursor *cursor, struct cursor_state *state, uint64_t slot) {
-    uint64_t end = slot < state->release_from ? cursor->dump->lanes[cursor->lane].ring_records : slot;
-    ring_release(loaded_of(cursor->dump), cursor->lane, state->release_from, end);
-    state->release_from = slot;
-}
-
-static const struct record *next_in_ring(struct record_cursor *cursor, struct cursor_state *state) {
-    const struct dump_lane *lane = &cursor->dump->lanes[cursor->lane];
-    uint64_t mask = lane->ring_records - 1;
-    uint64_t ticket = cursor->next_ticket > lane->first_ticket ? cursor->next_ticket : lane->first_ticket;
-    for (; ticket < lane->end_ticket; ticket++) {
-        uint64_t slot = ticket & mask;
-        if (slot < state->release_from || slot - state->release_from >= RELEASE_RECORDS)
-            release_behind(cursor, state, slot);
-        const struct record *record = copy_record(state, &lane->ring[slot], ticket);
-        if (record) {
-            cursor->next_ticket = ticket + 1;
-            return record;
-        }
-    }
-    cursor->next_ticket = ticket;
-    return NULL;
-}
-
-const struct record *record_cursor_next(struct record_cursor *cursor) {
-    struct cursor_state *state = state_of(cursor);
-    if (cursor->block < cursor->block_count) {
-        const struct record *record = next_in_windows(cursor, state);
-        if (record)
-            return record;
-    }
-    return next_in_ring(cursor, state);
-}
-
-void record_cursor_end(struct record_cursor *cursor) {
-    if (!cursor->blocks)
-        return;
-    ring_release(loaded_of(cursor->dump), cursor->lane, 0, cursor->dump->lanes[cursor->lane].ring_records);
-    free(state_of(cursor));
-    cursor->blocks = NULL;
+const struct record *record_reader_at(struct record_reader *reader, uint64_t ticket) {
+    const struct dump_lane *lane = &reader->dump->lanes[reader->lane];
+    if (ticket < lane->first_ticket || ticket >= lane->end_ticket)
+        return NULL;
+    if (lane->ring)
+        return ring_copy_record(reader->records, &lane->ring[ticket & (lane->ring_records - 1)], ticket);
+    if (ticket < reader->first || ticket - reader->first >= reader->count)
+        ring_pages_read(loaded_of(reader->dump)->compact[reader->lane], ticket, reader);
+    return ticket >= reader->first && ticket - reader->first < reader->count ? &reader->records[ticket - reader->first]
+                                                                             : NULL;
 }
 
 /* ---- losses ---------------------------------------------------------------------------------- */
-
-static uint64_t kept_in_windows(const struct dump *dump, uint32_t lane) {
-    struct record_cursor cursor;
-    if (dump->window_count == 0 || !record_cursor_begin(&cursor, dump, lane))
-        return 0;
-    uint64_t kept = 0;
-    while (next_in_windows(&cursor, state_of(&cursor)))
-        kept++;
-    record_cursor_end(&cursor);
-    return kept;
-}
 
 uint64_t dump_lane_written(const struct dump *dump, uint32_t number) {
     if (number >= dump->lane_count || !dump->lanes[number].state)
@@ -277,15 +139,16 @@ uint64_t dump_lane_written(const struct dump *dump, uint32_t number) {
     const struct dump_lane *lane = &dump->lanes[number];
     uint64_t written = lane->state->head;
     /* a damaged head must not turn into records: it is at most a ring ahead of what was found */
-    bool damaged = lane->ring && written > lane->end_ticket && written - lane->end_ticket > lane->ring_records;
-    if (!lane->ring && !lane->operations)
+    bool has_ring = lane->ring_records > 0;
+    bool damaged = has_ring && written > lane->end_ticket && written - lane->end_ticket > lane->ring_records;
+    if (!has_ring && !lane->operations)
         return 0;
     return damaged || written < lane->end_ticket ? lane->end_ticket : written;
 }
 
 uint64_t dump_lane_lost(const struct dump *dump, uint32_t number) {
     uint64_t written = dump_lane_written(dump, number);
-    uint64_t there = written > 0 ? loaded_of(dump)->ring_valid[number] + kept_in_windows(dump, number) : 0;
+    uint64_t there = written > 0 ? loaded_of(dump)->ring_valid[number] + records_in_windows(dump, number) : 0;
     return written > there ? written - there : 0;
 }
 

@@ -14,8 +14,9 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/load/private.h"
 
-/* `first_bytes` is an item's length in format 1.0: no file may have shorter ones. A struct that grows leaves it as it
- * is. Where `fixed`, items are addressed by their length in the file (rings) or have one of their own (definitions). */
+/* `first_bytes` is an item's length in the first version that had it: no file may have shorter ones. A struct that
+ * grows leaves it as it is. Where `fixed`, items are addressed by their length in the file (rings) or have one of their
+ * own (definitions). */
 static const struct {
     const char *name;
     uint32_t item_bytes, first_bytes;
@@ -37,7 +38,9 @@ static const struct {
     [SECTION_DEVICE_ANCHORS] = {"device anchors", sizeof(struct device_anchor), 64, false},
     [SECTION_SENSORS] = {"sensor rows", sizeof(struct sensor_row), 32, false},
     [SECTION_TRANSFERS] = {"transfer rows", sizeof(struct transfer_row), 128, false},
+    [SECTION_RING_PAGES] = {"ring pages", sizeof(struct ring_page), 4096, true},
 };
+enum { LAST_MINOR_OF_1 = 1 };
 enum { SECTION_KINDS = sizeof section_kinds / sizeof *section_kinds };
 
 struct converted {
@@ -56,7 +59,9 @@ const char *section_name(uint32_t kind) {
 /* ---- which sections can be used ---------------------------------------------------------------------------- */
 
 static bool is_of_a_later_version(const struct dump *dump, const struct section *section) {
-    return section->kind >= SECTION_KINDS && FORMAT_MINOR_OF(dump->header->version) > FORMAT_MINOR;
+    uint32_t version = dump->header->version;
+    uint32_t known_minor = FORMAT_MAJOR_OF(version) == FORMAT_MAJOR ? FORMAT_MINOR : LAST_MINOR_OF_1;
+    return section->kind >= SECTION_KINDS && FORMAT_MINOR_OF(version) > known_minor;
 }
 
 static bool section_is_sound(struct dump *dump, const struct section *section, uint64_t entry) {

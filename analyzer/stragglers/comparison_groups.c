@@ -48,12 +48,13 @@ struct usage {
     uint32_t parts; /* bit i: in the i-th of PARTS parts of a member's records */
 };
 
-static void sample_record(const struct match_directory *directory, size_t dump, const struct dump_lane *lane,
+static void sample_record(const struct match_directory *directory, size_t dump, struct record_reader *reader,
                           uint64_t ticket, uint64_t weight, struct usage *usage, uint64_t *total) {
-    struct record record = lane->ring[ticket & (lane->ring_records - 1)];
-    if (record.commit != ticket + 1 || !is_plain_collective(directory, dump, &record))
+    const struct dump_lane *lane = &directory->dumps[dump]->lanes[reader->lane];
+    const struct record *record = record_reader_at(reader, ticket);
+    if (!record || !is_plain_collective(directory, dump, record))
         return;
-    struct match_place place = match_place_of(directory, dump, record.comm);
+    struct match_place place = match_place_of(directory, dump, record->comm);
     uint64_t count = lane->end_ticket - lane->first_ticket;
     if (place.communicator != NOWHERE) {
         usage[place.communicator].calls += weight;
@@ -66,13 +67,15 @@ static void sample_record(const struct match_directory *directory, size_t dump, 
  * communicators' usage. Returns all collectives of the dump. */
 static uint64_t sample_dump(const struct match_directory *directory, size_t dump, uint64_t runs, struct usage *usage) {
     uint64_t total = 0;
+    struct record_reader reader;
     for (uint32_t l = 0; l < directory->dumps[dump]->lane_count; l++) {
         const struct dump_lane *lane = &directory->dumps[dump]->lanes[l];
+        record_reader_begin(&reader, directory->dumps[dump], l);
         uint64_t weight = (lane->end_ticket - lane->first_ticket) / (runs * RUN) + 1;
         uint64_t shift = dump % PARTS * (weight - 1) / PARTS * RUN;
         for (uint64_t start = lane->first_ticket + shift; start < lane->end_ticket; start += weight * RUN)
             for (uint64_t ticket = start; ticket < start + RUN && ticket < lane->end_ticket; ticket++)
-                sample_record(directory, dump, lane, ticket, weight, usage, &total);
+                sample_record(directory, dump, &reader, ticket, weight, usage, &total);
     }
     return total;
 }

@@ -6,6 +6,7 @@
 #include "shim/base/os.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/lanes.h"
+#include "shim/record/ring.h"
 
 #define ANCHOR_ROWS 4096u
 
@@ -39,13 +40,7 @@ void device_lane_tick(uint64_t now) {
 }
 
 void device_record(const struct record *content) {
-    uint64_t ticket;
-    struct record *record = ring_begin(lane.records, &ticket);
-    if (!record)
-        return;
-    memcpy((char *)record + sizeof record->commit, (const char *)content + sizeof record->commit,
-           sizeof *record - sizeof record->commit);
-    ring_end(lane.records, record, ticket);
+    ring_add(lane.records, content);
 }
 
 void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns) {

@@ -13,6 +13,7 @@
 #include "shim/record/identity.h"
 #include "shim/record/output_directory.h"
 #include "shim/record/recorder.h"
+#include "shim/record/ring.h"
 #include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
 
@@ -33,12 +34,12 @@ static uint32_t ring_records(void) {
 }
 
 static uint32_t trace_window_blocks(uint32_t records) {
-    uint32_t blocks = records / 32; /* twice the ring */
+    uint32_t blocks = records / 64; /* as many bytes as the records would take in plain form */
     return blocks < 4 ? 4 : blocks;
 }
 
 static uint64_t bytes_wanted(uint32_t records) {
-    return section_bytes(records, sizeof(struct record)) +
+    return section_bytes(ring_pages_for(records), sizeof(struct ring_page)) +
            section_bytes(trace_window_blocks(records), sizeof(struct trace_window_block)) + FIXED_SECTIONS;
 }
 

@@ -18,6 +18,7 @@
 #include "shim/record/aggregates.h"
 #include "shim/record/call_cache.h"
 #include "shim/record/recorder.h"
+#include "shim/record/ring.h"
 #include "shim/record/verbose.h"
 #include "shim/stacks/stacks.h"
 
@@ -115,29 +116,24 @@ _Static_assert(offsetof(struct call_frame, id) - offsetof(struct call_frame, com
                "frames and entries hold a record's facts in a record's order");
 
 #define RECORD_TAIL (sizeof(struct record) - offsetof(struct record, call))
+/* Of the last word of a record_template: its kind. */
+#define KIND_SHIFT (8 * (offsetof(struct record_template, kind) - offsetof(struct record_template, call)))
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first byte of a word is its lowest");
 _Static_assert(offsetof(struct call_frame, result) + 1 - offsetof(struct call_frame, id) == RECORD_TAIL,
                "frames hold a record's last fields in a record's order");
 
-static inline void fill_record(struct record *r, const struct call_frame *f, enum record_kind kind) {
-    r->t0 = f->t0;
-    r->t1 = f->t1;
-    r->bytes = f->bytes;
-    r->seq = f->seq;
-    r->op = f->op;
-    memcpy(&r->comm, &f->comm_index, RECORD_FACTS); /* long known: a wide load need not wait for narrow stores */
-    memcpy(&r->call, &f->id, RECORD_TAIL);
-    r->kind = (uint8_t)kind;
+/* What repeats of a frame's record. */
+static inline struct facts frame_facts(const struct call_frame *f, enum record_kind kind) {
+    struct facts facts = {{f->bytes}};
+    memcpy(&facts.words[1], &f->comm_index,
+           RECORD_FACTS + RECORD_TAIL); /* wide loads: all but the kind is long known */
+    facts.words[3] = (facts.words[3] & ~(0xffull << KIND_SHIFT)) | (uint64_t)kind << KIND_SHIFT;
+    return facts;
 }
 
 /* The ring's share of a finished call. */
 static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
-    uint64_t ticket;
-    struct lane *lane = f->self->lane;
-    struct record *r = ring_begin(lane, &ticket);
-    if (unlikely(!r))
-        return;
-    fill_record(r, f, kind);
-    ring_end(lane, r, ticket);
+    ring_write(f->self->lane, frame_facts(f, kind), f->t0, f->t1, f->seq, f->op);
 }
 
 /* The aggregates' share of a finished blocking call, where no cached call has the rows. */

@@ -5,6 +5,7 @@
 
 #include "shim/record/call_cache.h"
 #include "shim/record/lanes.h"
+#include "shim/record/ring.h"
 #include "shim/stacks/stacks.h"
 #include "shim/stacks/view.h"
 
@@ -63,23 +64,16 @@ static void thread_ends(void *thread) {
 }
 
 static void record_thread(struct thread *self) {
-    uint64_t ticket, now = ticks();
-    struct record *r = ring_begin(self->lane, &ticket);
-    if (!r)
-        return;
-    r->t0 = r->t1 = now;
-    r->bytes = 0;
-    r->seq = SEQ_NONE;
-    r->op = self->tid;
-    r->comm = COMM_NONE;
-    r->peer = PEER_NONE;
-    r->tag = TAG_NONE;
-    r->stack = STACK_NONE;
-    r->call = 0;
-    r->flags = 0;
-    r->kind = RECORD_THREAD;
-    r->dtype = r->redop = r->result = 0;
-    ring_end(self->lane, r, ticket);
+    uint64_t now = ticks();
+    ring_add(self->lane, &(struct record){.t0 = now,
+                                          .t1 = now,
+                                          .seq = SEQ_NONE,
+                                          .op = self->tid,
+                                          .comm = COMM_NONE,
+                                          .peer = PEER_NONE,
+                                          .tag = TAG_NONE,
+                                          .stack = STACK_NONE,
+                                          .kind = RECORD_THREAD});
 }
 
 struct thread *thread_attach(void) {

@@ -54,24 +54,11 @@ static void take_status(struct pending *e, const struct request_private *p, cons
 }
 
 static inline void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind) {
-    uint64_t ticket;
-    struct lane *lane = self->lane;
-    struct record *r = ring_begin(lane, &ticket);
-    if (unlikely(!r))
-        return;
-    r->t0 = e->t0;
-    r->t1 = t1;
-    r->bytes = e->bytes;
-    r->seq = e->seq;
-    r->op = e->op;
-    memcpy(&r->comm, &e->comm, RECORD_FACTS);
-    r->call = e->call;
-    r->flags = e->flags;
-    r->kind = (uint8_t)kind;
-    r->dtype = e->dtype;
-    r->redop = e->redop;
-    r->result = 0;
-    ring_end(lane, r, ticket);
+    struct facts facts = {{e->bytes}};
+    memcpy(&facts.words[1], &e->comm, RECORD_FACTS);
+    facts.words[3] = e->call | (uint64_t)e->flags << 16 | (uint64_t)kind << KIND_SHIFT |
+                     (uint64_t)e->dtype << (KIND_SHIFT + 8) | (uint64_t)e->redop << (KIND_SHIFT + 16);
+    ring_write(self->lane, facts, e->t0, t1, e->seq, e->op);
 }
 
 /* Whom a message came from or went to, a rank; -1 when `e` is none, or none that took place. */

@@ -75,7 +75,7 @@ static void finish_launch(const struct call_frame *f, struct group_launch *launc
         flags |= FLAG_CAPTURED;
         launch->facts.flags |= FLAG_CAPTURED;
         if (!launch->group_op)
-            group_amend_record(f->self->lane, launch->first_ticket, NULL, FLAG_CAPTURED);
+            ring_amend(f->self->lane, &launch->first, NULL, FLAG_CAPTURED);
     }
     launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
     nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, nccl_tail(f)->in_progress);

@@ -25,32 +25,17 @@ struct group_launch *group_find_launch(struct thread *self, struct communicator 
     }
     struct group_launch *launch = &group->launches[group->launch_count++];
     *launch = (struct group_launch){.comm = c,
-                                    .first_ticket = UINT64_MAX,
+                                    .first = {.ticket = UINT64_MAX},
                                     .first_sequence = c->sequence,
                                     .hashed = c->progress->hashed,
                                     .prefix_hash = c->progress->prefix_hash};
     return launch;
 }
 
-/* A reader sees it uncommitted meanwhile. */
-void group_amend_record(struct lane *lane, uint64_t ticket, const uint32_t *group_op, uint16_t flags) {
-    uint64_t commit = ticket + 1;
-    if (ticket == UINT64_MAX)
-        return;
-    struct record *r = &lane->ring[ticket & lane->mask];
-    if (!__atomic_compare_exchange_n(&r->commit, &commit, 0, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-        return;
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    if (group_op)
-        r->tag = (int32_t)*group_op;
-    r->flags |= flags;
-    __atomic_store_n(&r->commit, ticket + 1, __ATOMIC_RELEASE);
-}
-
 /* The second operation makes a group of it: the first one's record learns of that. */
 void group_become_one(struct group_launch *launch, struct thread *self) {
     launch->group_op = nccl_next_op();
-    group_amend_record(self->lane, launch->first_ticket, &launch->group_op, 0);
+    ring_amend(self->lane, &launch->first, &(int32_t){(int32_t)launch->group_op}, 0);
     launch->facts.op = launch->group_op;
     launch->facts.call = commtap_calls[INDEX_ncclGroupEnd].id;
     launch->facts.peer = PEER_NONE;

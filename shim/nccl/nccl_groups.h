@@ -25,9 +25,9 @@ struct group_launch {
     void *streams[GROUP_STREAMS];
     uint32_t stream_count;
     uint32_t operations;
-    uint32_t group_op;       /* number of the group, 0 while it is a single operation */
-    uint64_t first_ticket;   /* of the first operation's record, UINT64_MAX = it has none */
-    uint32_t first_sequence; /* communicator's numbers and history before the group */
+    uint32_t group_op;         /* number of the group, 0 while it is a single operation */
+    struct record_place first; /* of the first operation's record */
+    uint32_t first_sequence;   /* communicator's numbers and history before the group */
     uint64_t hashed, prefix_hash;
     struct gpu_launch facts; /* of the one operation, or of the group */
     struct gpu_span *span;
@@ -59,19 +59,16 @@ struct group_launch *group_find_launch(struct thread *self, struct communicator 
 /* An operation has joined: `f` as it will be recorded. Sets f->tag to the group's number where it is one of several. */
 void group_join(struct group_launch *launch, struct call_frame *f);
 
-/* It was recorded in the ring as `ticket`. */
-static inline void group_joined(struct group_launch *launch, uint64_t ticket) {
+/* It was recorded in the ring at that place. */
+static inline void group_joined(struct group_launch *launch, const struct record_place *place) {
     if (launch->operations == 1)
-        launch->first_ticket = ticket;
+        launch->first = *place;
 }
 
 void group_add_creation(struct thread *self, const struct nccl_creation *creation);
 
 /* Notes a stream of an operation: the one seen last for the first time is launched on (pure). */
 void group_note_stream(struct group_launch *launch, void *stream);
-
-/* Changes a record of this thread's that is still in the ring. */
-void group_amend_record(struct lane *lane, uint64_t ticket, const uint32_t *group_op, uint16_t flags);
 
 /* Several operations of one launch are a group with a number of its own; the first one's record learns of that. */
 void group_become_one(struct group_launch *launch, struct thread *self);

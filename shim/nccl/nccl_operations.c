@@ -132,19 +132,20 @@ static void print_untimed(const struct call_frame *f) {
     verbose_line(&plain, f->comm ? f->comm->size : 0, f->bytes, f->t1 - f->t0);
 }
 
-static uint64_t record_posted(const struct call_frame *f) {
-    uint64_t ticket;
+/* The record of a group's first operation may have to be changed: the second one makes a group of it. */
+static struct record_place record_posted(const struct call_frame *f, bool is_first_of_group) {
+    struct record_place nowhere = {.ticket = UINT64_MAX};
     if (f->quiet)
-        return UINT64_MAX;
+        return nowhere;
     aggregate_posted(f);
     if (unlikely(recorder.verbose && (!f->comm || nccl_communicator(f->comm)->device < 0)))
         print_untimed(f);
-    struct record *r = ring_begin(f->self->lane, &ticket);
-    if (unlikely(!r))
-        return UINT64_MAX;
-    fill_record(r, f, RECORD_POST);
-    ring_end(f->self->lane, r, ticket);
-    return ticket;
+    if (is_first_of_group) {
+        const struct facts facts = frame_facts(f, RECORD_POST);
+        return ring_write_amendable(f->self->lane, &facts, &(struct record_moment){f->t0, f->t1, f->seq, f->op});
+    }
+    record_frame(f, RECORD_POST);
+    return nowhere;
 }
 
 /* ---- what all operations share --------------------------------------------------------------- */
@@ -184,9 +185,9 @@ static void operation_after(struct call_frame *f) {
         group_join(launch, f);
     }
     sensors_count(f);
-    uint64_t ticket = record_posted(f);
+    struct record_place place = record_posted(f, launch && launch->operations == 1);
     if (launch)
-        group_joined(launch, ticket);
+        group_joined(launch, &place);
 }
 
 /* ---- collectives ----------------------------------------------------------------------------- */

@@ -2,19 +2,29 @@
 #include "shim/record/lanes.h"
 
 #include "shim/record/aggregates.h"
+#include "shim/record/ring.h"
+
+/* Compact where one thread of the job writes. */
+static bool open_ring(struct lane *lane, uint32_t index) {
+    uint32_t records = recorder.header->ring_records, pages = ring_pages_for(records);
+    if (index < LANES_EXCLUSIVE) {
+        struct ring_page *ring = dumpfile_section(&recorder.file, SECTION_RING_PAGES, index, pages, sizeof *ring);
+        return ring && ring_begin_pages(lane, ring, pages);
+    }
+    struct record *ring = dumpfile_section(&recorder.file, SECTION_RING, index, records, sizeof *ring);
+    if (ring)
+        ring_begin_plain(lane, ring, records);
+    return ring != NULL;
+}
 
 static bool lane_open(struct lane *lane, uint32_t index) {
-    struct dumpfile *file = &recorder.file;
-    uint32_t records = recorder.header->ring_records;
     lane->index = index;
     lane->shared = index == LANES_EXCLUSIVE;
     lane->clock = &recorder.anchors;
     lane->state = &recorder.lane_states[index];
     lane->state->shared = lane->shared;
     lane->trace_window = (struct trace_window_writer){.lane = index, .state = lane->state};
-    lane->ring = dumpfile_section(file, SECTION_RING, index, records, sizeof *lane->ring);
-    lane->mask = records - 1;
-    if (!lane->ring || !aggregates_begin(lane))
+    if (!open_ring(lane, index) || !aggregates_begin(lane))
         return false;
     __atomic_store_n(&lane->ready, 1, __ATOMIC_RELEASE);
     return true;

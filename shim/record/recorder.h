@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Recording: threads, lanes and their rings. The hot path's own state.
- * Lives here: whether this process records, what each thread writes to, the commit of one record.
- * Must not live here: anything about MPI or NCCL, what is aggregated (aggregates.h), who begins all this
- * (intercept/activate.h, intercept/threads.h).
+ * Recording: threads and lanes. The hot path's own state.
+ * Lives here: whether this process records, what each thread writes to.
+ * Must not live here: anything about MPI or NCCL, how a record is written (ring.h), what is aggregated (aggregates.h),
+ * who begins all this (intercept/activate.h, intercept/threads.h).
  */
 #ifndef COMMTAP_SHIM_RECORD_RECORDER_H
 #define COMMTAP_SHIM_RECORD_RECORDER_H
@@ -25,13 +25,30 @@
 #define LANE_STATES     64u /* the others hold further tables of lanes whose first ones are full */
 #define THREAD_SLOTS    256u
 
+struct templates;
+
+/* Where the next compact record of a lane goes (ring.h). */
+struct page_writer {
+    struct ring_page *page; /* NULL: the lane's ring is one of plain records */
+    uint64_t base;          /* what times count from, and */
+    uint32_t base_op;       /* operations */
+    uint32_t used;          /* slots of the page; all of them before there is a page */
+    struct templates *templates;
+    struct ring_page *pages;
+    uint32_t count;
+    uint32_t roomy;  /* pages from the front that have room */
+    uint32_t next;   /* page to be taken next; `roomy`: one more, or the first again */
+    uint64_t number; /* of the page */
+};
+
 struct lane {
-    struct record *ring;
+    struct page_writer pages;
+    struct record *ring; /* of plain records */
     uint64_t mask;
     uint64_t head;               /* next ticket (exclusive lanes) */
-    uint64_t room;               /* tickets from here on: ring_make_room first */
-    uint64_t slots;              /* of the ring, from its front, that have room; atomic */
-    uint64_t keep_from;          /* records about to be overwritten are offered to a trace window from this t0 on */
+    uint64_t room;               /* plain: tickets from here on: ring_make_room first */
+    uint64_t slots;              /* of the plain ring, from its front, that have room; atomic */
+    uint64_t keep_from;          /* plain records about to be overwritten go to a trace window from this t0 on */
     const struct anchors *clock; /* of the records' t0: ticks, or device ns in the harvester's lane */
     struct lane_state *state;
     struct row_table *operations; /* aggregates.h */
@@ -138,47 +155,6 @@ static inline uint32_t count_up(uint32_t *counter) {
 
 static inline void count_loss(uint64_t *counter) {
     __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
-}
-
-/* Is there room for the record of that ticket? The ring grows by pages from its front; while its file is full only
- * those records are kept whose slots have room already. */
-bool ring_make_room(struct lane *lane, uint64_t ticket);
-
-/* A record that finds no room, in a ring with one writer: counted, as it has a ticket. */
-void ring_skip(struct lane *lane);
-
-/* Takes a slot of a shared ring; NULL when a slower thread is still writing it. */
-struct record *ring_claim_shared(struct lane *lane, uint64_t *ticket);
-
-/* The slot for the next record, marked as being written. NULL: there is none. */
-static inline struct record *ring_begin(struct lane *lane, uint64_t *ticket) {
-    if (unlikely(lane->shared)) {
-        uint64_t claimed = 0; /* of its own: a caller's ticket whose address is known to nobody stays in a register */
-        struct record *record = ring_claim_shared(lane, &claimed);
-        *ticket = claimed;
-        return record;
-    }
-    uint64_t next = lane->head;
-    if (unlikely(next >= lane->room) && !ring_make_room(lane, next)) {
-        ring_skip(lane);
-        return NULL;
-    }
-    struct record *record = &lane->ring[next & lane->mask];
-    if (next > lane->mask && unlikely(record->t0 >= lane->keep_from))
-        trace_windows_keep(&recorder.trace_windows, &lane->trace_window, lane->clock, record, &lane->keep_from);
-    __atomic_store_n(&record->commit, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE);
-    *ticket = next;
-    return record;
-}
-
-/* Publishes it. */
-static inline void ring_end(struct lane *lane, struct record *record, uint64_t ticket) {
-    __atomic_store_n(&record->commit, ticket + 1, __ATOMIC_RELEASE);
-    if (likely(!lane->shared)) {
-        lane->head = ticket + 1;
-        __atomic_store_n(&lane->state->head, ticket + 1, __ATOMIC_RELAXED);
-    }
 }
 
 #endif

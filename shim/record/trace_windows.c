@@ -49,8 +49,7 @@ static struct trace_window_block *take_touched_block(struct trace_windows *w, st
                                          __ATOMIC_RELAXED))
             continue;
         w->cursor = i + 1;
-        memset(block->records, 0, sizeof block->records);
-        block->used = 0;
+        memset(&block->used, 0, sizeof *block - offsetof(struct trace_window_block, used));
         block->lane = writer->lane;
         __atomic_store_n(&block->window, writer->window + 1, __ATOMIC_RELEASE);
         writer->taken++;
@@ -123,4 +122,45 @@ void trace_windows_keep(struct trace_windows *w, struct trace_window_writer *wri
         writer->state->windows_lost++;
     }
     __atomic_store_n(keep_from, writer->end_ticks, __ATOMIC_RELAXED); /* nothing more of this window */
+}
+
+/* ---- whole pages ----------------------------------------------------------------------------- */
+
+/* Of the windows from `first` to `last` the one that is kept longest: divisible by the highest power of two. */
+static uint64_t most_kept(uint64_t first, uint64_t last) {
+    uint64_t differing = first > 0 ? (first - 1) ^ last : UINT64_MAX;
+    unsigned bit = 63u - (unsigned)__builtin_clzll(differing);
+    return last >> bit << bit;
+}
+
+static void copy_page(struct trace_window_block *block, const struct ring_page *page) {
+    struct ring_page *to = (struct ring_page *)block;
+    memcpy(to->slots, page->slots, page->used * sizeof *page->slots);
+    to->first_ticket = page->first_ticket;
+    to->base_ticks = page->base_ticks;
+    to->base_op = page->base_op;
+    __atomic_store_n(&to->number, page->number, __ATOMIC_RELEASE);
+    __atomic_store_n(&to->used, page->used, __ATOMIC_RELEASE);
+}
+
+void trace_windows_keep_page(struct trace_windows *w, struct trace_window_writer *writer, const struct anchors *anchors,
+                             const struct ring_page *page, const struct page_span *span) {
+    uint64_t first = anchors_realtime_ns(anchors, span->begin) / WINDOW_NS;
+    uint64_t last = anchors_realtime_ns(anchors, span->end) / WINDOW_NS;
+    uint64_t window = most_kept(first, last < first ? first : last);
+    if (w->count == 0)
+        return;
+    uint32_t level = __atomic_load_n(&w->level, __ATOMIC_RELAXED);
+    if (level != writer->level)
+        free_own_blocks(w, writer, level);
+    if (!is_kept(window, level))
+        return;
+    if (window != writer->window)
+        writer->taken = 0;
+    writer->window = window;
+    struct trace_window_block *block = next_block(w, writer);
+    if (block)
+        copy_page(block, page);
+    else
+        writer->state->windows_lost += span->records;
 }

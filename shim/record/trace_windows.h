@@ -39,4 +39,14 @@ struct trace_window_writer {
 void trace_windows_keep(struct trace_windows *windows, struct trace_window_writer *writer,
                         const struct anchors *anchors, const struct record *record, uint64_t *keep_from);
 
+/* When a page of compact records begins and ends, and what it holds. */
+struct page_span {
+    uint64_t begin, end; /* ticks */
+    uint64_t records;
+};
+
+/* Offers a page that is about to be overwritten. It is kept whole when it reaches into a kept window. */
+void trace_windows_keep_page(struct trace_windows *windows, struct trace_window_writer *writer,
+                             const struct anchors *anchors, const struct ring_page *page, const struct page_span *span);
+
 #endif

@@ -185,7 +185,7 @@ const struct damage damages[] = {
     {"cut in the header", cut_in_header, "inside the header", true},
     {"header never written", header_never_written, "wrong magic", true},
     {"not a dump", not_a_dump, "wrong magic", true},
-    {"later version", later_version, "format version 2", true},
+    {"later version", later_version, "format version 3", true},
     {"other byte order", other_byte_order, "other byte order", true},
     {"only a header", only_a_header, "file ends inside", false},
     {"cut in the ring", cut_in_ring, "file ends inside ring", false},

@@ -1,7 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * Implementation of check.h.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "test/crash/check.h"
 
 #include <stdarg.h>
@@ -100,11 +97,49 @@ static void check_ring(struct check *check, uint32_t index) {
         fail(check, "lane %u: the loader ends at ticket %lu, the ring at %lu", index, lane->end_ticket, newest);
 }
 
+static const struct section *pages_section(const struct dump *dump, uint32_t lane) {
+    const struct section *sections = ((const struct dump_header *)dump->base)->sections;
+    for (uint32_t i = 0; i < SECTIONS_MAX; i++)
+        if (sections[i].kind == SECTION_RING_PAGES && sections[i].index == lane)
+            return &sections[i];
+    return NULL;
+}
+
+static const struct ring_page *page_numbered(const struct ring_page *pages, uint32_t count, uint64_t number) {
+    for (uint32_t i = 0; i < count; i++)
+        if (pages[i].number == number)
+            return &pages[i];
+    return NULL;
+}
+
+/* The same of a ring of pages, trusting nothing but their numbers: of the newest N - 1 pages none may be missing, those
+ * before the newest are full but for what no record fitted into, and no ticket between the first and the last is. */
+static void check_pages(struct check *check, uint32_t index, const struct section *section) {
+    const struct dump_lane *lane = &check->dump->lanes[index];
+    const struct ring_page *pages = (const struct ring_page *)(check->dump->base + section->offset);
+    const uint32_t largest = sizeof(struct ring_slots_whole) / sizeof(struct ring_slot);
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < section->count; i++)
+        newest = pages[i].number > newest ? pages[i].number : newest;
+    uint64_t oldest = newest > section->count - 1 ? newest - (section->count - 1) + 1 : 1;
+    for (uint64_t number = oldest; number <= newest; number++) {
+        const struct ring_page *page = page_numbered(pages, section->count, number);
+        if (!page || page->used > RING_PAGE_SLOTS || (number < newest && page->used + largest <= RING_PAGE_SLOTS))
+            fail(check, "lane %u: page %lu of %lu is missing or not full", index, number, newest);
+    }
+    check->totals->wrapped += newest > section->count;
+    check->totals->in_progress +=
+        newest >= section->count && !page_numbered(pages, section->count, newest + 1 - section->count);
+    if (newest && lane->torn)
+        fail(check, "lane %u: %lu tickets from %lu to %lu are missing", index, lane->torn, lane->first_ticket,
+             lane->end_ticket);
+}
+
 /* The loader's walk: gapless at the end, every record consistent, every thread's reductions in unbroken order. */
 static void check_walk(struct check *check, uint32_t index) {
     const struct dump_lane *lane = &check->dump->lanes[index];
     struct record_cursor cursor;
-    uint64_t walked = 0, size = lane->ring_records;
+    uint64_t walked = 0;
     if (!record_cursor_begin(&cursor, check->dump, index)) {
         fail(check, "lane %u: cannot be walked", index);
         return;
@@ -133,7 +168,7 @@ static void check_walk(struct check *check, uint32_t index) {
         if (reductions[thread] > check->reductions[thread])
             check->reductions[thread] = reductions[thread];
     record_cursor_end(&cursor);
-    uint64_t expected = lane->end_ticket > size - 1 ? size - 1 : lane->end_ticket;
+    uint64_t expected = lane->end_ticket - lane->first_ticket - lane->torn;
     if (walked < expected)
         fail(check, "lane %u: %lu records walked, at least %lu were committed", index, walked, expected);
 }
@@ -202,11 +237,13 @@ void crash_check(const char *path, bool hammering, struct crash_totals *totals) 
         return;
     }
     totals->dumps++;
-    for (uint32_t l = 0; l < dump->lane_count; l++)
-        if (dump->lanes[l].ring) {
+    for (uint32_t l = 0; l < dump->lane_count; l++) {
+        if (dump->lanes[l].ring)
             check_ring(&check, l);
-            check_walk(&check, l);
-        }
+        else if (pages_section(dump, l))
+            check_pages(&check, l, pages_section(dump, l));
+        check_walk(&check, l);
+    }
     check_aggregates(&check);
     check_definitions(&check, hammering);
     dump_close(dump);

@@ -8,7 +8,7 @@ import pytest
 import jobs
 
 LOOP = ("MPI_Allreduce", "MPI_Barrier")
-STEPS, WORK_MS, SLOW, SLOW_MS = 100, 10, 1, 25
+STEPS, WORK_MS, SLOW, SLOW_MS = 200, 10, 1, 25
 
 
 def play(where, records):

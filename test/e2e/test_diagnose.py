@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Real jobs that hang, diagnosed while they do and after they were killed; with rings of 16 records.
+# Real jobs that hang, diagnosed while they do and after they were killed; with the smallest rings.
 # Must not live here: made-up scenes (test/unit/test_diagnose.c).
 import contextlib
 import os

@@ -6,7 +6,7 @@
  *
  *   uneven STEPS WORK_MS SLOW_RANK SLOW_MS
  *
- * Each step is a sleep, 2 * rank barriers of a rank with itself, and an MPI_Allreduce of all. Rank 0 prints
+ * Each step is a sleep, 4 * rank barriers of a rank with itself, and an MPI_Allreduce of all. Rank 0 prints
  * "saved X": seconds that the job would be shorter by if in each step the slow rank had taken as long as the longest of
  * the others.
  */
@@ -24,7 +24,7 @@ static double work(int ms) {
 static void step(int rank, double *worked, int ms) {
     int sum = 0;
     *worked = work(ms);
-    for (int i = 0; i < 2 * rank; i++)
+    for (int i = 0; i < 4 * rank; i++)
         MPI_Barrier(MPI_COMM_SELF);
     MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
 }

@@ -27,6 +27,7 @@
 #include "shim/record/identity.h"
 #include "shim/record/lanes.h"
 #include "shim/record/recorder.h"
+#include "shim/record/ring.h"
 #include "shim/stacks/stacks.h"
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";
@@ -62,11 +63,7 @@ static struct dump *load(void) {
 }
 
 static void write_record(struct lane *lane, uint64_t t0, uint32_t tag) {
-    uint64_t ticket;
-    struct record *r = ring_begin(lane, &ticket);
-    assert_non_null(r);
-    *r = (struct record){.t0 = t0, .t1 = t0 + 1, .tag = (int32_t)tag, .call = 20, .kind = RECORD_CALL};
-    ring_end(lane, r, ticket);
+    ring_add(lane, &(struct record){.t0 = t0, .t1 = t0 + 1, .tag = (int32_t)tag, .call = 20, .kind = RECORD_CALL});
 }
 
 static void test_run_ids_become_file_names(void **state) {
@@ -84,10 +81,11 @@ static void test_run_ids_become_file_names(void **state) {
 /* The ring holds its last records, the windows what fell out of it, and the cursor gives each once, in order. */
 static void test_ring_and_windows_read_back(void **state) {
     (void)state;
+    enum { RECORDS = 2 * RING_PAGE_SLOTS + 150 }; /* of which the first page of the ring of two was taken anew */
     struct lane *lane = current_thread()->lane;
     uint64_t first = lane->head, now = ticks();
-    for (uint32_t i = 0; i < 100; i++)
-        write_record(lane, now + i, i);
+    for (uint32_t i = 0; i < RECORDS; i++)
+        write_record(lane, now + i, i % 50);
     struct dump *dump = load();
     struct record_cursor cursor;
     assert_true(record_cursor_begin(&cursor, dump, lane->index));
@@ -96,9 +94,11 @@ static void test_ring_and_windows_read_back(void **state) {
         if (r->commit <= first)
             continue;
         assert_int_equal(r->commit, first + expected + 1);
-        assert_int_equal(r->tag, expected++);
+        assert_int_equal(r->tag, expected++ % 50);
     }
-    assert_int_equal(expected, 100);
+    assert_int_equal(expected, RECORDS);
+    assert_true(dump->lanes[lane->index].first_ticket > first);
+    assert_int_equal(dump_lane_lost(dump, lane->index), 0);
     record_cursor_end(&cursor);
     dump_close(dump);
 }
@@ -277,6 +277,22 @@ static void live_a_day(struct kept *kept, uint64_t started_ns, unsigned hz) {
     }
 }
 
+/* The same where they lie in pages. */
+static void live_a_day_in_pages(struct kept *kept, uint64_t started_ns, unsigned hz) {
+    static const uint64_t second = 1000000000u;
+    struct anchors clock = {.tick_hz = second, .last_ticks = 1000, .last_realtime = started_ns};
+    struct trace_window_writer writer = {.state = &kept->lane};
+    memset(kept, 0, sizeof *kept);
+    kept->windows = (struct trace_windows){.blocks = kept->blocks, .count = AREA_BLOCKS};
+    for (uint64_t i = 0; i < (uint64_t)DAY_SECONDS * hz; i += RING_PAGE_SLOTS) {
+        struct ring_page page = {.number = i / RING_PAGE_SLOTS + 1, .first_ticket = i, .used = RING_PAGE_SLOTS};
+        struct page_span span = {1000 + i * (second / hz), 1000 + (i + RING_PAGE_SLOTS) * (second / hz),
+                                 RING_PAGE_SLOTS};
+        page.base_ticks = span.begin;
+        trace_windows_keep_page(&kept->windows, &writer, &clock, &page, &span);
+    }
+}
+
 static bool has_window(const struct kept *kept, uint64_t window) {
     for (uint32_t i = 0; i < AREA_BLOCKS; i++)
         if (kept->blocks[i].window == window + 1)
@@ -311,6 +327,45 @@ static void test_windows_of_a_day(void **state) {
     assert_true(fast_windows >= AREA_BLOCKS / 4);
     assert_true(earliest < first_window + (1u << (fast.windows.level + 1)));
     assert_true(common >= fast_windows / 2);
+}
+
+/* Whether a rank that started then and wrote `hz` records a second has all of a window in its pages. */
+static bool covers(const struct kept *kept, uint64_t started_ns, unsigned hz, uint64_t window) {
+    static const uint64_t second = 1000000000u;
+    uint64_t at = window * TRACE_WINDOW_SECONDS * second, end = at + TRACE_WINDOW_SECONDS * second;
+    for (bool found = true; found && at < end;) {
+        found = false;
+        for (uint32_t i = 0; i < AREA_BLOCKS && !found; i++) {
+            const struct ring_page *page = (const struct ring_page *)&kept->blocks[i];
+            uint64_t from = started_ns + page->base_ticks - 1000, to = from + RING_PAGE_SLOTS * (second / hz);
+            found = page->window && page->number && from <= at && at < to;
+            at = found ? to : at;
+        }
+    }
+    return at >= end;
+}
+
+/* As with single records, and a window that is kept is there in full: ranks that are slower have longer pages. */
+static void test_pages_of_a_day(void **state) {
+    (void)state;
+    static struct kept fast, slow;
+    const uint64_t start = 1700000003ull * 1000000000u, later = start + 2000000000u;
+    live_a_day_in_pages(&fast, start, 50);
+    live_a_day_in_pages(&slow, later, 3);
+    unsigned windows = 0, whole = 0, common = 0;
+    uint64_t earliest = UINT64_MAX, first_window = start / 1000000000u / TRACE_WINDOW_SECONDS;
+    for (uint64_t window = first_window; window < first_window + DAY_SECONDS / TRACE_WINDOW_SECONDS; window++) {
+        if (!has_window(&fast, window))
+            continue;
+        assert_int_equal(window & ((1u << fast.windows.level) - 1), 0);
+        earliest = window < earliest ? window : earliest;
+        windows++;
+        whole += covers(&fast, start, 50, window);
+        common += covers(&slow, later, 3, window);
+    }
+    assert_true(windows >= AREA_BLOCKS / 8);
+    assert_true(earliest < first_window + (1u << (fast.windows.level + 1)));
+    assert_true(whole >= windows - 1 && common >= windows / 2);
 }
 
 /* ---- clock anchors --------------------------------------------------------------------------- */
@@ -404,6 +459,7 @@ int main(void) {
         cmocka_unit_test(test_ordinals_count_per_channel),
         cmocka_unit_test(test_forgotten_channels_have_no_ordinal),
         cmocka_unit_test(test_windows_of_a_day),
+        cmocka_unit_test(test_pages_of_a_day),
         cmocka_unit_test(test_anchors_thin_out),
         cmocka_unit_test(test_globs_of_operations),
         cmocka_unit_test(test_launchers_name_ranks_and_worlds),

@@ -26,6 +26,7 @@
 #include "shim/record/call_cache.h"
 #include "shim/record/lanes.h"
 #include "shim/record/recorder.h"
+#include "shim/record/ring.h"
 #include "shim/stacks/stacks.h"
 
 #define THREADS 12 /* of which LANES_EXCLUSIVE - 1 have a lane of their own: the main thread has one, too */
@@ -96,11 +97,8 @@ static struct dump *load(void) {
 /* ---- rings and tables ------------------------------------------------------------------------ */
 
 static void write_record(struct lane *lane, uint32_t number, uint32_t i) {
-    uint64_t ticket;
-    struct record *r = ring_begin(lane, &ticket);
-    assert_non_null(r);
-    *r = (struct record){.t0 = ticks(), .t1 = ticks(), .seq = i, .op = number, .call = 20, .kind = RECORD_CALL};
-    ring_end(lane, r, ticket);
+    uint64_t now = ticks();
+    ring_add(lane, &(struct record){.t0 = now, .t1 = ticks(), .seq = i, .op = number, .call = 20, .kind = RECORD_CALL});
 }
 
 /* Sizes beyond the exact ones, and so many partners that tables of lanes are followed by larger ones. While one thread
