@@ -47,7 +47,8 @@
 #define FORMAT_STUB_SUFFIX       ".stub"
 #define FORMAT_STAGED_SUFFIX     ".staged" /* a stub whose dump was fetched and still lies on its node */
 #define FORMAT_DEATHS_SUFFIX     ".deaths"
-#define FORMAT_UNFINISHED_SUFFIX ".new" /* after .ct, until the header is written */
+#define FORMAT_SYMBOLS_SUFFIX    ".symbols" /* doc/FORMAT.md */
+#define FORMAT_UNFINISHED_SUFFIX ".new"     /* after .ct, until the header is written */
 #define SECTION_ALIGN            65536u
 #define SECTIONS_MAX             160u
 #define CPU_MASK_WORDS           16u /* dump_header.cpus: up to 1024 processors */

@@ -301,6 +301,8 @@ static void finish_run(struct launched_job *job, char *const *argv) {
         return;
     }
     bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
+    if (readable && found.dumps > 0 && job->rank <= 0)
+        run_store_symbols(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &job->notes);
     print_run_notes(&job->notes);
     if (job->rank > 0)
         return;
@@ -378,11 +380,15 @@ const struct command command_run = {
     .name = "run",
     .summary = "run a job under commtap",
     .arguments = "-- COMMAND...",
-    .details = "COMMAND may be a launcher (mpirun, mpiexec, srun, torchrun, deepspeed) or a program that a launcher\n"
-               "starts: `commtap run -- mpirun -n 4 ./app` and `mpirun -n 4 commtap run -o DIR -- ./app` both work.\n"
-               "Programs built with GCC's AddressSanitizer refuse preloaded libraries; so that they run all the same,\n"
-               "verify_asan_link_order=0 is added to ASAN_OPTIONS.\n"
-               "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n",
+    .details =
+        "COMMAND may be a launcher (mpirun, mpiexec, srun, torchrun, deepspeed) or a program that a launcher\n"
+        "starts: `commtap run -- mpirun -n 4 ./app` and `mpirun -n 4 commtap run -o DIR -- ./app` both work.\n"
+        "Programs built with GCC's AddressSanitizer refuse preloaded libraries; so that they run all the same,\n"
+        "verify_asan_link_order=0 is added to ASAN_OPTIONS.\n"
+        "When the command has ended, the names and lines of all call sites are kept beside the dumps, in\n"
+        "commtap.<run id>.symbols: they can be told although the program is built anew. Under a launcher rank 0\n"
+        "does so, for what is there by then.\n"
+        "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n",
     .exits = "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
              "command, 126 when it cannot be started.\n",
     .min_arguments = 1,

@@ -2,18 +2,14 @@
 #include "analyzer/load/deaths_note.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "analyzer/base/regular_file.h"
 
 bool deaths_note_read(const struct dump *dump, char *text, size_t size) {
-    char *path = NULL;
-    const char *first = dump->path, *slash = strrchr(first, '/');
-    if (asprintf(&path, "%.*s" FORMAT_FILE_PREFIX "%s" FORMAT_DEATHS_SUFFIX, slash ? (int)(slash - first + 1) : 0,
-                 first, dump->run_id) < 0)
+    char *path = dump_set_beside(dump, FORMAT_DEATHS_SUFFIX);
+    if (!path)
         return false;
     int file = regular_file_open(AT_FDCWD, path, 0);
     ssize_t length = file < 0 ? -1 : read(file, text, size - 1);

@@ -328,4 +328,8 @@ enum dump_set_result dump_set_open_all(char *const *directories, size_t count, s
 enum dump_set_result dump_set_open_within(const char *directory, struct dump_set *set, size_t mapped_most);
 void dump_set_close(struct dump_set *set);
 
+/* Path of commtap.<run id><suffix> in the dump's directory: what belongs to all dumps of the run. The caller frees.
+ * NULL when memory is short, or where the run id is no part of a file's name. */
+char *dump_set_beside(const struct dump *dump, const char *suffix);
+
 #endif

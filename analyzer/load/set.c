@@ -385,3 +385,13 @@ void dump_set_close(struct dump_set *set) {
     free(set->directory);
     memset(set, 0, sizeof *set);
 }
+
+char *dump_set_beside(const struct dump *dump, const char *suffix) {
+    char *path = NULL;
+    const char *slash = strrchr(dump->path, '/');
+    if (strchr(dump->run_id, '/') ||
+        asprintf(&path, "%.*s" FORMAT_FILE_PREFIX "%s%s", slash ? (int)(slash - dump->path + 1) : 0, dump->path,
+                 dump->run_id, suffix) < 0)
+        return NULL;
+    return path;
+}

@@ -112,6 +112,10 @@ struct run_collection {
  * single files becomes notes. Returns false when the directory cannot be read. */
 bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes);
 
+/* Looks up the names of all call sites in the dumps of `run_id` (NULL: all) in `directory` and keeps them there, for
+ * the day when the programs are not here any more, or are others. Trouble becomes a note. */
+void run_store_symbols(const char *directory, const char *run_id, struct run_notes *notes);
+
 /* The directory ./commtap-* that a job started at `since` most likely wrote to, where only the library knew its name:
  * the one changed last, not before `since` (some slack for file servers' clocks). NULL when there is none. The caller
  * frees. */

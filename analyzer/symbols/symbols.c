@@ -18,6 +18,7 @@
 #include "analyzer/symbols/debug_files.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/lines.h"
+#include "analyzer/symbols/stored_symbols.h"
 
 enum { PATHS_MAX = 4 };
 
@@ -55,6 +56,12 @@ struct text {
     char text[];
 };
 
+/* What lies beside the dumps of one run. */
+struct stored_file {
+    char *path;
+    struct stored_symbols symbols;
+};
+
 struct symbols {
     struct dump *const *dumps;
     size_t dump_count;
@@ -64,6 +71,8 @@ struct symbols {
     size_t module_count;
     struct hash_table places; /* in order of appearance */
     size_t resolved_count;
+    struct stored_file *stored;
+    size_t stored_count;
     struct text *texts;
     char **notes;
     size_t note_count;
@@ -151,6 +160,24 @@ static bool identify_all(struct symbols *symbols, size_t d) {
     return symbols->module_of[d] != NULL;
 }
 
+/* Names stored beside the dumps: one file per run and directory. Dumps of one run follow each other. */
+static bool read_stored(struct symbols *symbols, const struct dump *dump) {
+    char *path = dump_set_beside(dump, FORMAT_SYMBOLS_SUFFIX);
+    if (!path || (symbols->stored_count > 0 && strcmp(symbols->stored[symbols->stored_count - 1].path, path) == 0)) {
+        free(path);
+        return true;
+    }
+    if (!grow_list(symbols->stored, symbols->stored_count)) {
+        free(path);
+        return false;
+    }
+    struct stored_file *file = &symbols->stored[symbols->stored_count++];
+    file->path = path;
+    return stored_symbols_read(&file->symbols, path) &&
+           (!file->symbols.damage || note(symbols, "%s: byte %zu: what begins there %s; what is before it is used",
+                                          path, file->symbols.damaged_at, file->symbols.damage));
+}
+
 struct symbols *symbols_new(struct dump *const *dumps, size_t count, const char *debug_directory) {
     struct symbols *symbols = calloc(1, sizeof *symbols);
     if (!symbols)
@@ -161,7 +188,7 @@ struct symbols *symbols_new(struct dump *const *dumps, size_t count, const char 
     symbols->module_of = calloc(count + 1, sizeof *symbols->module_of);
     bool enough_memory = symbols->debug_directory && symbols->module_of;
     for (size_t d = 0; enough_memory && d < count; d++)
-        enough_memory = identify_all(symbols, d);
+        enough_memory = identify_all(symbols, d) && read_stored(symbols, dumps[d]);
     if (enough_memory)
         return symbols;
     symbols_free(symbols);
@@ -181,6 +208,11 @@ void symbols_free(struct symbols *symbols) {
         next = text->next;
         free(text);
     }
+    for (size_t i = 0; i < symbols->stored_count; i++) {
+        stored_symbols_free(&symbols->stored[i].symbols);
+        free(symbols->stored[i].path);
+    }
+    free(symbols->stored);
     for (size_t i = 0; i < symbols->note_count; i++)
         free(symbols->notes[i]);
     free(symbols->notes);
@@ -356,6 +388,49 @@ static bool find_lines(struct symbols *symbols, const struct module *module, con
     return enough_memory;
 }
 
+/* ---- what was stored ------------------------------------------------------------------------- */
+
+static bool take_stored_functions(struct module_place *place, const struct stored_function *functions, size_t count) {
+    free(place->inlined);
+    place->inlined_count = 0;
+    place->inlined = count > 1 ? calloc(count - 1, sizeof *place->inlined) : NULL;
+    if (count > 1 && !place->inlined)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        struct symbol *symbol = i + 1 < count ? &place->inlined[i] : &place->symbol;
+        *symbol = (struct symbol){.name = functions[i].name[0] ? functions[i].name : unknown_symbol.name,
+                                  .module = "",
+                                  .named = functions[i].name[0] != '\0',
+                                  .file = functions[i].file[0] ? functions[i].file : NULL,
+                                  .line = functions[i].line,
+                                  .caller = i + 2 < count   ? symbol + 1
+                                            : i + 1 < count ? &place->symbol
+                                                            : NULL};
+    }
+    place->inlined_count = count - 1;
+    return true;
+}
+
+/* Gives places of which the files here do not tell the line what was found when the job ended. *missing: places that
+ * have no name even then. */
+static bool take_stored(struct symbols *symbols, const struct module *module, const struct batch *batch,
+                        size_t *missing) {
+    struct stored_function functions[STORED_FUNCTIONS_MOST];
+    for (size_t f = 0; f < symbols->stored_count; f++) {
+        const struct stored_symbols *stored = &symbols->stored[f].symbols;
+        size_t number = stored_symbols_module(stored, &module->ran);
+        for (size_t i = 0; number < stored->module_count && i < batch->count; i++) {
+            struct module_place *place = batch->places[i];
+            size_t count = place->symbol.file ? 0 : stored_symbols_find(stored, number, place->offset, functions);
+            if (count > 0 && !take_stored_functions(place, functions, count))
+                return false;
+        }
+    }
+    for (size_t i = 0; i < batch->count; i++)
+        *missing += !batch->places[i]->symbol.named;
+    return true;
+}
+
 static bool note_state(struct symbols *symbols, const struct module *module, enum file_state state) {
     if (state == FILE_SOUND || module->ran.path[0] != '/') /* what has no path is the kernel's own */
         return true;
@@ -405,7 +480,9 @@ static bool look_up_batch(struct symbols *symbols, const struct module *module, 
         elf_close(&debug);
     if (sound)
         elf_close(&file);
-    return enough_memory && (sound || separate || note_state(symbols, module, state));
+    size_t missing = 0;
+    return enough_memory && take_stored(symbols, module, batch, &missing) &&
+           (sound || separate || missing == 0 || note_state(symbols, module, state));
 }
 
 static bool name_rest(struct symbols *symbols, const struct module *module, const struct batch *batch) {
@@ -457,4 +534,23 @@ bool symbols_resolve(struct symbols *symbols) {
     if (symbols->note_count > 0)
         qsort(symbols->notes, symbols->note_count, sizeof *symbols->notes, compare_text);
     return enough_memory;
+}
+
+bool symbols_store(const struct symbols *symbols, FILE *stream) {
+    bool any = false;
+    stored_symbols_write_head(stream);
+    for (size_t m = 0; m < symbols->module_count; m++) {
+        bool begun = false;
+        for (size_t i = 0; i < symbols->places.count; i++) {
+            const struct module_place *place = wanted_items(&symbols->places)[i].place;
+            if (place->module != m || (!place->symbol.named && !place->symbol.file))
+                continue;
+            if (!begun)
+                stored_symbols_write_module(stream, &symbols->modules[m].ran);
+            begun = any = true;
+            stored_symbols_write_place(stream, place->offset,
+                                       place->inlined_count > 0 ? &place->inlined[0] : &place->symbol);
+        }
+    }
+    return any;
 }

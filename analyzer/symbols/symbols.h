@@ -8,25 +8,18 @@
 #ifndef COMMTAP_SYMBOLS_SYMBOLS_H
 #define COMMTAP_SYMBOLS_SYMBOLS_H
 
-#include "analyzer/load/dump.h"
+#include <stdio.h>
 
-/* One place in the code. Equal places are one struct: pointers can be compared. */
-struct symbol {
-    const char *name;   /* demangled; "module+0x1a2b" where the function is not known, "[unknown]" outside any module */
-    const char *module; /* last part of the module's path, "" = none */
-    const char *file;   /* source file, NULL = unknown */
-    uint32_t line;      /* 0 = unknown */
-    bool named;         /* `name` is a function */
-    const struct symbol
-        *caller; /* the function that a compiler inlined it into, at the line that calls it; NULL = none */
-};
+#include "analyzer/load/dump.h"
+#include "analyzer/symbols/symbol.h"
 
 struct symbols;
 
 #define SYMBOLS_DEBUG_DIRECTORY "/usr/lib/debug"
 
-/* Starts with the dumps of a job, which must outlive it. `debug_directory` is where separate debug files are, NULL =
- * SYMBOLS_DEBUG_DIRECTORY. NULL when memory is short; the caller frees with symbols_free. */
+/* Starts with the dumps of a job, which must outlive it, and the names that are stored beside them. `debug_directory`
+ * is where separate debug files are, NULL = SYMBOLS_DEBUG_DIRECTORY. NULL when memory is short; the caller frees with
+ * symbols_free. */
 struct symbols *symbols_new(struct dump *const *dumps, size_t count, const char *debug_directory);
 void symbols_free(struct symbols *symbols);
 
@@ -45,6 +38,10 @@ bool symbols_resolve(struct symbols *symbols);
  * "[unknown]". */
 const struct symbol *symbols_find(const struct symbols *symbols, size_t dump, const struct dump_stack *stack,
                                   uint64_t return_address);
+
+/* Writes what was looked up and found, so that it can be told when the files are not what ran any more. Returns whether
+ * that was anything. */
+bool symbols_store(const struct symbols *symbols, FILE *stream);
 
 /* What could not be looked up properly, one sentence per module: files that were replaced or are gone, debug data that
  * cannot be read. `*count` of them, in an order that does not depend on the dumps'. */

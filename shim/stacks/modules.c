@@ -5,6 +5,8 @@
  */
 #include "shim/stacks/modules.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <string.h>
 #include <unistd.h>
@@ -196,6 +198,61 @@ static void define_module(const struct module_search *search) {
     definitions_commit(d, DEFINITION_MODULE);
 }
 
+/* ---- where a file lies ----------------------------------------------------------------------- */
+
+/* One line of /proc/self/maps as it comes in: "from-to perms offset dev inode   path". */
+struct maps_line {
+    uintptr_t from, to;
+    unsigned field; /* 0: from, 1: to, 6: the path, blanks before it included */
+    size_t path_bytes;
+};
+
+/* Takes a character of a line; of the path, what fits into `path`. */
+static void take_maps_character(struct maps_line *line, char c, char *path, size_t size) {
+    unsigned digit = c >= 'a' && c <= 'f' ? (unsigned)c - 'a' + 10 : (unsigned)c - '0';
+    if (line->field == 6) {
+        if ((c != ' ' || line->path_bytes > 0) && line->path_bytes + 1 < size)
+            path[line->path_bytes++] = c;
+    } else if (c == ' ' || (c == '-' && line->field == 0)) {
+        line->field++;
+    } else if (line->field == 0) {
+        line->from = line->from << 4 | digit;
+    } else if (line->field == 1) {
+        line->to = line->to << 4 | digit;
+    }
+}
+
+/* The path of the file mapped at `address`, as the kernel has it. False: there is none. */
+static bool find_mapped_file(uintptr_t address, char *path, size_t size) {
+    char buffer[1024];
+    struct maps_line line = {0};
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    bool found = false;
+    for (ssize_t n; file >= 0 && !found && (n = read(file, buffer, sizeof buffer)) > 0;)
+        for (ssize_t i = 0; i < n && !found; i++) {
+            if (buffer[i] != '\n') {
+                take_maps_character(&line, buffer[i], path, size);
+                continue;
+            }
+            path[line.path_bytes] = '\0';
+            found = address >= line.from && address < line.to && path[0] == '/';
+            line = (struct maps_line){0};
+        }
+    if (file >= 0)
+        close(file);
+    return found;
+}
+
+/* A library that was loaded by a relative path is known to the dynamic linker by it, and the job may have gone to
+ * another directory since. What has no file keeps its name. */
+static void complete_path(struct module_search *search) {
+    char path[sizeof search->path];
+    int before = errno;
+    if (search->path[0] != '/' && find_mapped_file(search->image.module.start, path, sizeof path))
+        copy_text(search->path, sizeof search->path, path);
+    errno = before;
+}
+
 static void add_module(struct module_search *search) {
     uint32_t slot = __atomic_fetch_add(&table_used, 1, __ATOMIC_RELAXED);
     if (slot >= MODULES) {
@@ -206,6 +263,7 @@ static void add_module(struct module_search *search) {
         ssize_t n = readlink("/proc/self/exe", search->path, sizeof search->path - 1);
         search->path[n > 0 ? n : 0] = '\0';
     }
+    complete_path(search);
     define_module(search);
     memcpy(&table[slot], &search->image.module, offsetof(struct module, ready));
     __atomic_store_n(&table[slot].ready, 1, __ATOMIC_RELEASE);

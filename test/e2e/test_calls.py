@@ -303,6 +303,55 @@ def test_a_program_that_is_gone_or_another_now(cxx, tmp_path):
     assert calls(dumps)["notes"] == []
 
 
+def test_a_library_loaded_by_a_relative_path_is_named(tmp_path):
+    """Found by LD_LIBRARY_PATH=., by a program that goes elsewhere before its first call."""
+    build("openmpi", tmp_path / "libhalf.so", "-fPIC", "-shared", "-DLIBRARY", source="halves.cc")
+    build("openmpi", tmp_path / "halves", "-Wl,--no-as-needed", "-L", tmp_path, "-lhalf", source="halves.cc")
+    command = f"cd {tmp_path} && LD_LIBRARY_PATH=. exec ./halves"
+    jobs.run("openmpi", RANKS, ["sh", "-c", command], tmp_path / "dumps")
+    result = calls(tmp_path / "dumps")
+    assert result["notes"] == []
+    assert sketch(result["root"]) == tree(
+        "Global", None, 3 * RANKS,
+        tree("main", line_of("halves.cc", "init"), RANKS),
+        tree("main", line_of("halves.cc", "main-meet"), RANKS,
+             tree("meet", line_of("halves.cc", "meet"), RANKS)),
+        tree("main", line_of("halves.cc", "finalize"), RANKS))
+
+
+def test_names_outlive_the_program(tmp_path):
+    """`commtap run` keeps them: they are told of the program that ran, whatever lies in its place since."""
+    dumps, program = tmp_path / "dumps", tmp_path / "inlined"
+    build("openmpi", program, source="inlined.cc")
+    jobs.run("openmpi", RANKS, [str(program)], dumps, way="run")
+    before = calls(dumps)["root"]
+    [kept] = dumps.glob("*.symbols")
+    assert kept.stat().st_mode & 0o077 == 0
+    build("openmpi", program, "-DLIBRARY=1", "-O0", source="inlined.cc")
+    result = calls(dumps)
+    assert result["root"] == before and "app::Grid<double>::exchange" in {node["name"] for node in walk(before)}
+    assert result["notes"] == []
+    program.unlink()
+    assert calls(dumps)["root"] == before and calls(dumps)["notes"] == []
+    # the build id decides: of another build nothing is believed
+    text = kept.read_text()
+    [module] = [line for line in text.splitlines() if line.startswith("module\t") and line.endswith("/inlined")]
+    kept.write_text(text.replace(module, module.replace(module.split("\t")[1], "00" * 20)))
+    result = calls(dumps)
+    assert {c["name"].split("+")[0] for c in result["root"]["children"]} == {"inlined"}
+    assert [note for note in result["notes"] if "not here" in note]
+    # and what is damaged is said, by file, byte and reason
+    kept.write_text(text[:-5])
+    [note] = [note for note in calls(dumps)["notes"] if str(kept) in note]
+    assert "cut off" in note and f"byte {text.rstrip().rindex(chr(10)) + 1}:" in note
+
+
+def test_where_nothing_has_a_name_nothing_is_kept(tmp_path):
+    jobs.run("openmpi", 2, [jobs.program("openmpi", "train"), "--steps", "5"], tmp_path, way="run",
+             knobs={"COMMTAP_STACK": "off"})
+    assert not list(tmp_path.glob("*.symbols*"))
+
+
 # ---- Python -----------------------------------------------------------------------------------------
 
 
