@@ -10,7 +10,10 @@
 #include "analyzer/findings/words.h"
 #include "analyzer/waits/hot_sites.h"
 
-enum { LIST_TEXT = 160, SENTENCE = 512 };
+enum { LIST_TEXT = 160, SENTENCE = 640 };
+#define SPEEDUP_SHOWN 1.005 /* rounds to 1.01 */
+#define PHASE_MOST    0.75  /* of the run: a part of it; what is slow in more of it is slow throughout */
+#define PHASE_FILLED  0.5   /* of a phase's stretches are slow: most */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -19,6 +22,8 @@ static void say_who(char *text, size_t size, const struct straggler_analysis *an
     say_dumps(ranks, sizeof ranks, analysis->clock, straggler->dumps, straggler->dump_count);
     if (straggler->kind == STRAGGLER_HOST)
         snprintf(text, size, "host %s (%s)", host, ranks);
+    else if (straggler->kind == STRAGGLER_RANK_CLASS && straggler->communicator != NOWHERE)
+        snprintf(text, size, "%s, which have a communicator of their own,", ranks);
     else if (straggler->kind == STRAGGLER_RANK_CLASS)
         snprintf(text, size, "%s, which do the same part of the work,", ranks);
     else if (straggler->kind == STRAGGLER_ROTATING)
@@ -42,9 +47,51 @@ static void say_rotating(char *text, size_t size, const struct straggler_analysi
              window);
 }
 
+/* What the own work is measured by: "own work between two collectives takes". */
+static void say_stretch(char *text, size_t size, const struct straggler_analysis *analysis,
+                        const struct straggler *straggler) {
+    const struct cut *cut = &analysis->comparison_groups.cuts[straggler->dumps[0]];
+    char slice[32];
+    say_seconds(slice, sizeof slice, cut->slice_ns);
+    if (cut->kind == CUT_TIME)
+        snprintf(text, size, "own work in each %s of the run", slice);
+    else if (cut->kind == CUT_MESSAGE)
+        snprintf(text, size, "own work from one message to the next of the same kind");
+    else
+        snprintf(text, size, "own work between two collectives");
+}
+
+/* When a rank is slow at times: "every 20th", "all from 50 % to 100 % of the run". */
+static void say_when(char *text, size_t size, const struct rank_leads *when) {
+    double span = (when->last - when->first) / 1000.0;
+    if (when->every > 1)
+        snprintf(text, size, " (most of them %" PRIu32 " apart)", when->every);
+    else if (span <= PHASE_MOST && (double)when->slow_rows >= PHASE_FILLED * span * (double)when->rows)
+        snprintf(text, size, " (from %.0f %% to %.0f %% of the run)", when->first / 10.0, when->last / 10.0);
+    else
+        snprintf(text, size, " (here and there)");
+}
+
+static void say_at_times(char *text, size_t size, const struct straggler_analysis *analysis,
+                         const struct straggler *straggler) {
+    const struct rank_leads *when = &straggler->when;
+    char stretch[96], longer[32], waited[32], window[32], moments[64], where[192];
+    say_stretch(stretch, sizeof stretch, analysis, straggler);
+    say_seconds(longer, sizeof longer, ns_clamped(when->longer_ns));
+    say_seconds(waited, sizeof waited, straggler->waited_for_ns);
+    say_seconds(window, sizeof window, analysis->window_ns);
+    say_when(moments, sizeof moments, when);
+    findings_say_where_late(analysis, straggler, where, sizeof where);
+    snprintf(
+        text, size,
+        "in %zu of %zu steps%s its %s takes %s longer than that of the others, %.2f times as long; in the %s looked "
+        "at the others waited %s for it, summed over ranks%s",
+        when->slow_rows, when->rows, moments, stretch, longer, when->slow_ratio, window, waited, where);
+}
+
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,
                        size_t size) {
-    char waited[32], longer[32], window[32], work[32], others[32], where[192];
+    char waited[32], longer[32], window[32], work[32], others[32], where[192], stretch[96];
     if (straggler->kind == STRAGGLER_LINK) {
         findings_say_link(text, size, analysis, straggler);
         return;
@@ -53,6 +100,11 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
         say_rotating(text, size, analysis, straggler);
         return;
     }
+    if (straggler->at_times) {
+        say_at_times(text, size, analysis, straggler);
+        return;
+    }
+    say_stretch(stretch, sizeof stretch, analysis, straggler);
     say_seconds(waited, sizeof waited, straggler->waited_for_ns);
     say_seconds(longer, sizeof longer, straggler->others_comm_ns);
     say_seconds(window, sizeof window, analysis->window_ns);
@@ -60,10 +112,10 @@ void findings_evidence(const struct straggler_analysis *analysis, const struct s
     say_seconds(others, sizeof others, straggler->others_work_ns);
     findings_say_where_late(analysis, straggler, where, sizeof where);
     snprintf(text, size,
-             "own work between two collectives takes %s on average against %s of the others (median over the run: "
+             "%s takes %s on average against %s of the others (median over the run: "
              "%.2f times as long; slowest in %.0f of %zu time batches); in the %s looked at the others waited %s for "
              "it, summed over ranks, and each spent %s longer in communication%s",
-             work, others, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
+             stretch, work, others, straggler->slowdown_ratio, straggler->slowest * (double)straggler->batches,
              straggler->batches, window, waited, longer, where);
 }
 
@@ -88,7 +140,7 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
         snprintf(late, sizeof late, " It is late most of all at %.160s.", site);
     say_who(who, sizeof who, analysis, straggler);
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
-    if (straggler->what_if_speedup >= 1.005)
+    if (straggler->what_if_speedup >= SPEEDUP_SHOWN)
         snprintf(gain, sizeof gain, " Without that the job would run %.2f times as fast.", straggler->what_if_speedup);
     if (straggler->kind == STRAGGLER_LINK)
         findings_add_link(findings, straggler, evidence, gain, claimed);
@@ -99,9 +151,9 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
                      who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
     else if (claimed && straggler->kind == STRAGGLER_RANK_CLASS)
         findings_add(findings, FINDING_UNEVEN,
-                     "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f). None of them is slower "
-                     "than its peers.%s",
-                     who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, gain);
+                     "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f).%s%s", who, evidence,
+                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence,
+                     straggler->communicator == NOWHERE ? " None of them is slower than its peers." : "", gain);
     else if (claimed)
         findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s", who, evidence,
                      straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
@@ -138,6 +190,28 @@ static void add_uneven(struct findings *findings, const struct straggler_analysi
     free(dumps);
 }
 
+/* What mending all of them gives: where they are slow in turn it is more than that of each. */
+static void add_together(struct findings *findings, const struct straggler_analysis *analysis) {
+    if (analysis->straggler_count > 1 && analysis->named_speedup >= SPEEDUP_SHOWN)
+        findings_add(
+            findings, FINDING_TOGETHER,
+            "without all %zu that are named the job would run %.2f times as fast: where several are slow, mending "
+            "one leaves the others.",
+            analysis->straggler_count, analysis->named_speedup);
+}
+
+static void add_hidden(struct findings *findings, const struct straggler_analysis *analysis) {
+    char who[256];
+    for (size_t i = 0; i < analysis->hidden_count; i++) {
+        const struct straggler *hidden = &analysis->hidden[i];
+        say_who(who, sizeof who, analysis, hidden);
+        findings_add(findings, FINDING_HIDDEN,
+                     "%s: slow, too (%.2f times as long as its peers), but mended alone it would gain the job nothing: "
+                     "somebody else is there later still.",
+                     who, hidden->slowdown_ratio);
+    }
+}
+
 void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis) {
     for (size_t i = 0; i < analysis->straggler_count; i++)
         add_straggler(findings, analysis, &analysis->stragglers[i], true);
@@ -145,11 +219,15 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
     add_uneven(findings, analysis);
     for (size_t i = 0; i < analysis->suspect_count; i++)
         add_straggler(findings, analysis, &analysis->suspects[i], false);
+    add_together(findings, analysis);
+    add_hidden(findings, analysis);
     if (analysis->judgement == JUDGED_TOO_SHORT)
         findings_add(findings, FINDING_TOO_SHORT,
                      "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",
                      analysis->batches, TIME_BATCHES_MIN);
     else if (analysis->judgement == JUDGED_NO_COLLECTIVE)
-        findings_add(findings, FINDING_NO_COLLECTIVES,
-                     "no collective that several of the recorded ranks take part in: who is slow cannot be judged.");
+        findings_add(
+            findings, FINDING_NO_COLLECTIVES,
+            "no collectives or messages that several of the recorded ranks take part in, often enough to compare "
+            "them: who is slow cannot be judged.");
 }

@@ -58,6 +58,21 @@ struct match_message {
     struct match_member send, receive;
 };
 
+/* Whether one end of a message had posted its non-blocking operation and was away from the library until after the
+ * other end had begun to wait: what the library does not do behind the program's back is done only when it is back. */
+static inline bool message_end_was_away(const struct match_member *away, const struct match_member *waiting) {
+    int64_t since = waiting->wait > waiting->enter ? waiting->wait : waiting->enter;
+    return away->wait > away->enter && away->wait < away->leave && away->wait > since;
+}
+
+/* Whether the message was over soon after that end was back, as seen from its posting: a transfer that went on without
+ * it ends at any time. */
+enum { MESSAGE_SOON = 8 };
+static inline bool message_end_was_needed(const struct match_member *away, const struct match_member *waiting) {
+    return message_end_was_away(away, waiting) && waiting->leave >= away->wait &&
+           waiting->leave - away->wait <= (waiting->leave - away->enter) / MESSAGE_SOON;
+}
+
 /* One record with its times on the common clock. t0 of a launch on a GPU is when the device came to it, as a member's
  * `enter`; `begin` is its start as recorded. */
 struct match_record {

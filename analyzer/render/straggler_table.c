@@ -15,7 +15,7 @@
 #include "analyzer/render/finding_list.h"
 #include "analyzer/render/units.h"
 
-enum { EVIDENCE = 512 };
+enum { EVIDENCE = 640 };
 
 /* ---- ranks ------------------------------------------------------------------------------------------------------- */
 
@@ -161,6 +161,17 @@ static json_t *link_to_json(const struct straggler_analysis *analysis, const str
                      link->scope == LINK_HOSTS ? escape_json(hosts[link->to].name) : json_null());
 }
 
+/* When it is slow, where that is not all the while. */
+static json_t *when_to_json(const struct straggler *straggler) {
+    const struct rank_leads *when = &straggler->when;
+    if (!straggler->at_times)
+        return json_null();
+    return json_pack("{s:I, s:I, s:f, s:f, s:o, s:f, s:f}", "steps", (json_int_t)when->rows, "slow_steps",
+                     (json_int_t)when->slow_rows, "longer_seconds", when->longer_ns / 1e9, "slow_ratio",
+                     when->slow_ratio, "every", when->every > 0 ? json_integer(when->every) : json_null(), "from_share",
+                     when->first / 1000.0, "to_share", when->last / 1000.0);
+}
+
 static json_t *straggler_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
                                  const struct straggler *straggler) {
     char evidence[EVIDENCE];
@@ -179,7 +190,7 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     bool one = straggler->kind == STRAGGLER_RANK;
     bool compared = straggler->kind != STRAGGLER_ROTATING && straggler->kind != STRAGGLER_LINK;
     bool a_link = straggler->kind == STRAGGLER_LINK;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o}",
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
                      "kind", kinds[straggler->kind], "rank",
                      one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(), "ranks", ranks, "host", host,
                      "hosts", hosts, "link", link_to_json(analysis, straggler), "imposed_wait_seconds",
@@ -192,7 +203,7 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
                      site ? escape_json(site) : json_null(), "link_scope",
                      a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",
                      a_link ? json_integer((json_int_t)straggler->link.messages) : json_null(), "coverage",
-                     findings_coverage_to_json(coverage, EVIDENCE_EVENTS));
+                     findings_coverage_to_json(coverage, EVIDENCE_EVENTS), "when", when_to_json(straggler));
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,

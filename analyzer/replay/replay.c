@@ -16,6 +16,7 @@
 
 enum {
     POLL_GAP_NS = 50000, /* as in ranks.c: two polls this close are one wait */
+    MOSTLY = 8,          /* one in so many may be otherwise: what waits for something else ends late by chance, too */
     WAIT_BACK = 8,       /* nodes looked at for the call in which an operation ended: several threads have one each */
     SIZES = 66,          /* classes of bytes: 0, powers of two, unknown */
 };
@@ -32,16 +33,25 @@ struct member {
 };
 
 struct replay_link {
-    uint32_t first, count; /* of the worker's members */
-    uint32_t from, to;     /* dumps, of a message */
-    uint16_t call;         /* of a message's send */
-    uint8_t size;          /* its class */
-    bool blocks;           /* a send that may have waited for its receiver */
+    uint32_t first, count;       /* of the worker's members */
+    uint32_t from, to;           /* dumps, of a message */
+    uint16_t call;               /* of a message's send */
+    uint8_t size;                /* its class */
+    bool blocks;                 /* a send that may have waited for its receiver */
+    bool by_sender, by_receiver; /* over as soon as this end was back in the library */
 };
 
-/* Of the sends of one call and size that were there before their receives. */
+/* Of messages one end of which was away from the library while the other waited: how many were over as soon as it was
+ * back, and how many at any other time. */
+struct helped {
+    uint32_t soon, else_when;
+};
+
+/* Of the sends of one call and size that were there before their receives: those that waited for them, and those that
+ * were left before. And whether their data needs both ends in the library. */
 struct sends {
     uint32_t waited, left;
+    struct helped by_sender, by_receiver;
 };
 
 /* What one worker has gathered. */
@@ -73,7 +83,7 @@ struct dump_nodes {
 struct replay_build {
     const struct match_directory *directory;
     const struct covered_time *covered;
-    const uint32_t *reference;
+    const struct cut *cuts; /* per dump */
     int64_t from_ns;
     bool end_only;
     struct dump_nodes *histories;
@@ -84,12 +94,12 @@ struct replay_build {
 /* ---- gathering ----------------------------------------------------------------------------------- */
 
 struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                  const struct covered_time *covered, const uint32_t *reference, unsigned workers) {
+                                  const struct covered_time *covered, const struct cut *cuts, unsigned workers) {
     struct replay_build *build = calloc(1, sizeof *build);
     if (!build)
         return NULL;
     *build = (struct replay_build){
-        .directory = directory, .covered = covered, .reference = reference, .from_ns = -NS_MOST, .workers = workers};
+        .directory = directory, .covered = covered, .cuts = cuts, .from_ns = -NS_MOST, .workers = workers};
     build->end_only = delay_costs_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
     build->histories = calloc(directory->dump_count, sizeof *build->histories);
     if (build->histories)
@@ -172,7 +182,7 @@ static struct open_flow *flow_at(struct dump_nodes *history, uint32_t lane, uint
     return open;
 }
 
-static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node, size_t dump,
+static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node,
                      uint32_t stretch) {
     struct open_flow *open = flow_at(history, node->flow, stretch);
     if (!open || !grow_by_one(history->nodes, history->count, history->room))
@@ -186,22 +196,21 @@ static bool add_node(struct replay_build *build, struct dump_nodes *history, str
         }
         node->before = signature_mix(before->signature, node->signature);
     }
-    node->segment = build->reference[dump] == COMM_NONE ? 0 : history->segment;
+    node->segment = history->segment;
     history->nodes[history->count++] = *node;
     open->last = history->count;
     return true;
 }
 
-/* Collectives on the reference communicator number the segments: each ends a segment of the same number on all. */
+/* Each cut ends a segment of the same number on all ranks that are compared. */
 static void pass_segment(struct replay_build *build, const struct match_record *item) {
-    const struct record *record = item->record;
-    if (record->comm == build->reference[item->dump] && (record->flags & FLAG_COLLECTIVE) &&
-        !(record->flags & (FLAG_STARTED | FLAG_CAPTURED)) && record->seq != SEQ_NONE && record->comm != COMM_NONE)
-        build->histories[item->dump].segment = record->seq + 1;
+    if (cut_ends_at(&build->cuts[item->dump], item->record))
+        build->histories[item->dump].segment = item->record->seq + 1;
 }
 
 void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item) {
-    if (item->t0 < build->from_ns || item->call == CALL_UNKNOWN)
+    /* the second record of a Sendrecv is of the same call */
+    if (item->t0 < build->from_ns || item->call == CALL_UNKNOWN || item->record->flags & FLAG_RECEIVE_HALF)
         return;
     enum replay_kind kind;
     bool device = dump_has_device_times(build->directory->dumps[item->dump]);
@@ -214,7 +223,7 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
                                .stack = item->record->stack,
                                .call = item->call,
                                .kind = (uint16_t)kind};
-    if (!add_node(build, &build->histories[item->dump], &node, item->dump, item->stretch))
+    if (!add_node(build, &build->histories[item->dump], &node, item->stretch))
         build->gathered[worker].no_memory = true;
     pass_segment(build, item);
 }
@@ -278,20 +287,32 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
     add_link(g, link);
 }
 
-/* Whether sends like this one wait for their receivers shows where the receiver comes later. */
+static bool note_help(struct helped *helped, const struct match_member *away, const struct match_member *waiting) {
+    bool needed = message_end_was_needed(away, waiting);
+    helped->soon += needed;
+    helped->else_when += message_end_was_away(away, waiting) && !needed;
+    return needed;
+}
+
+/* Whether sends like this one wait for their receivers shows where the receiver comes later; whether they need both
+ * ends in the library, where one was away. */
 static void note_send(const struct replay_build *build, struct replay_gathered *g, const struct match_message *message,
-                      uint8_t size) {
+                      struct replay_link *link) {
     if (!g->sends)
         g->sends = calloc(build->directory->call_count * SIZES, sizeof *g->sends);
     if (!g->sends)
         g->no_memory = true;
-    else if (message->receive.enter > message->send.enter && message->send.call != CALL_UNKNOWN) {
-        struct sends *sends = &g->sends[(size_t)message->send.call * SIZES + size];
+    if (!g->sends || message->send.call == CALL_UNKNOWN)
+        return;
+    struct sends *sends = &g->sends[(size_t)message->send.call * SIZES + link->size];
+    if (message->receive.enter > message->send.enter) {
         if (message->send.leave < message->receive.enter)
             sends->left++;
         else
             sends->waited++;
     }
+    link->by_sender = note_help(&sends->by_sender, &message->send, &message->receive);
+    link->by_receiver = note_help(&sends->by_receiver, &message->receive, &message->send);
 }
 
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message) {
@@ -300,13 +321,13 @@ void replay_add_message(struct replay_build *build, unsigned worker, const struc
     if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns ||
         !in_one_stretch(build, message->send.enter, message->receive.enter))
         return;
-    note_send(build, g, message, size);
     struct replay_link link = {.first = (uint32_t)g->member_count,
                                .from = message->from_dump,
                                .to = message->to_dump,
                                .call = message->send.call,
                                .size = size,
                                .blocks = message->synchronous || message->send.leave >= message->receive.enter};
+    note_send(build, g, message, &link);
     add_link_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
     add_link_member(g, message->to_dump, &message->receive, TAKES);
     add_link(g, link);
@@ -428,24 +449,38 @@ static uint32_t find_wait(const struct replay *replay, const struct member *memb
     return NOWHERE;
 }
 
-static bool sends_wait(const struct replay_build *build, const struct replay_link *link) {
-    struct sends sum = {0, 0};
-    if (link->call == CALL_UNKNOWN)
-        return false;
-    for (unsigned w = 0; w < build->workers; w++)
+static void add_helped(struct helped *sum, const struct helped *part) {
+    sum->soon += part->soon;
+    sum->else_when += part->else_when;
+}
+
+/* Whether messages of a kind that end after one end came back need it back. */
+static bool needs_help(const struct helped *helped) {
+    return helped->soon / MOSTLY > helped->else_when;
+}
+
+/* What is known of sends like this one. */
+static struct sends sends_like(const struct replay_build *build, const struct replay_link *link) {
+    struct sends sum = {0};
+    for (unsigned w = 0; w < build->workers && link->call != CALL_UNKNOWN; w++)
         if (build->gathered[w].sends) {
             const struct sends *sends = &build->gathered[w].sends[(size_t)link->call * SIZES + link->size];
             sum.waited += sends->waited;
             sum.left += sends->left;
+            add_helped(&sum.by_sender, &sends->by_sender);
+            add_helped(&sum.by_receiver, &sends->by_receiver);
         }
-    return sum.waited > sum.left;
+    return sum;
 }
 
 /* Finds the nodes of a link's members. Returns false where one is not there: the others then wait for nobody. */
 static bool find_members(const struct replay *replay, const struct replay_build *build, struct replay_gathered *g,
                          const struct replay_link *link) {
     struct member *members = g->members + link->first;
-    if (link->from != NOWHERE && link->blocks && !(members[0].parts & TAKES) && sends_wait(build, link)) {
+    struct sends like = link->from != NOWHERE ? sends_like(build, link) : (struct sends){0};
+    bool by_sender = link->by_sender && needs_help(&like.by_sender);
+    bool by_receiver = link->by_receiver && needs_help(&like.by_receiver);
+    if (by_receiver || (link->blocks && !(members[0].parts & TAKES) && like.waited > like.left)) {
         members[0].parts |= TAKES;
         members[1].parts |= GIVES;
     } else if (link->from != NOWHERE && (members[0].parts & TAKES)) {
@@ -458,6 +493,10 @@ static bool find_members(const struct replay *replay, const struct replay_build 
         if (replay->nodes[members[i].post].kind == REPLAY_POST)
             members[i].wait = find_wait(replay, &members[i]);
     }
+    if (by_sender && members[0].wait != NOWHERE) /* what they give they give when they are back */
+        members[0].post = members[0].wait;
+    if (by_receiver && members[1].wait != NOWHERE)
+        members[1].post = members[1].wait;
     return true;
 }
 
@@ -518,10 +557,40 @@ static void fill_members(struct replay *replay, const struct replay_build *build
     end_filling(replay->takes_first, replay->node_count);
 }
 
+/* The dump's call to MPI_Finalize, NULL: it has none. */
+static const struct replay_node *finalize_of(const struct replay *replay, const struct replay_build *build,
+                                             size_t dump) {
+    if (replay->first[dump] == replay->first[dump + 1])
+        return NULL;
+    const struct replay_node *last = &replay->nodes[replay->first[dump + 1] - 1];
+    return strcmp(build->directory->calls[last->call].name->name, "MPI_Finalize") == 0 ? last : NULL;
+}
+
+/* Nobody leaves MPI_Finalize before all have come: where that is so, it ends the job like a barrier. */
+static void link_finalize(const struct replay *replay, struct replay_build *build) {
+    struct replay_gathered *g = &build->gathered[0];
+    struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
+    int64_t last_enter = INT64_MIN, first_leave = INT64_MAX;
+    bool together = true;
+    for (size_t d = 0; d < replay->dump_count; d++) {
+        const struct replay_node *node = finalize_of(replay, build, d);
+        if (!node)
+            continue;
+        together = together && (last_enter == INT64_MIN || in_one_stretch(build, node->enter, last_enter));
+        struct match_member member = {.enter = node->enter, .leave = node->leave, .call = node->call};
+        add_link_member(g, (uint32_t)d, &member, GIVES | TAKES);
+        last_enter = node->enter > last_enter ? node->enter : last_enter;
+        first_leave = node->leave < first_leave ? node->leave : first_leave;
+    }
+    if (together && last_enter <= first_leave)
+        add_link(g, link);
+}
+
 static bool join_links(struct replay *replay, struct replay_build *build) {
+    link_finalize(replay, build);
     replay->gives_first = calloc(replay->node_count + 1, sizeof *replay->gives_first);
     replay->takes_first = calloc(replay->node_count + 1, sizeof *replay->takes_first);
-    if (!replay->gives_first || !replay->takes_first)
+    if (!replay->gives_first || !replay->takes_first || build->gathered[0].no_memory)
         return false;
     count_members(replay, build);
     replay->gives = make_room(replay->gives_first, replay->node_count);

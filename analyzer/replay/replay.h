@@ -12,6 +12,10 @@
  * ended in it. What takes time but needs nobody is all tail. Work and tail are as recorded unless they are changed, so
  * that replaying what was recorded gives the recorded times to the nanosecond, whatever the clocks were wrong by.
  *
+ * Where one end of a message waits while the other, its operation posted, is away from the library, messages of that
+ * call and size show whether that matters: where nearly all are over only when it is back, they need it back.
+ * MPI_Finalize needs all, where nobody left it before the last one came.
+ *
  * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
  * follows) is own work of what comes next. But where records are missing, nothing goes on: a flow lies within one
  * stretch of the covered time, each stretch is replayed for itself, and the time that all takes is the sum of theirs.
@@ -19,6 +23,7 @@
 #ifndef COMMTAP_REPLAY_REPLAY_H
 #define COMMTAP_REPLAY_REPLAY_H
 
+#include "analyzer/match/cut.h"
 #include "analyzer/match/match.h"
 
 enum replay_kind {
@@ -34,9 +39,10 @@ struct replay_node {
     uint32_t signature; /* equal for like operations: call, size, members */
     uint32_t before;    /* equal for like operations that follow like operations: what the work before it is told by */
     uint32_t stack;     /* an id of the dump's, STACK_NONE = unknown */
-    uint32_t segment;   /* collectives on the rank's reference communicator up to here: equal on all of its ranks */
-    uint16_t call;      /* index into the directory's calls */
-    uint16_t kind;      /* enum replay_kind */
+    uint32_t
+        segment;   /* stretches that the rank's cut (cut.h) ended up to here: equal on all ranks it is compared with */
+    uint16_t call; /* index into the directory's calls */
+    uint16_t kind; /* enum replay_kind */
 };
 
 struct replay {
@@ -69,11 +75,11 @@ enum { REPLAY_RECORDS_MOST = 1 << 20 };
 /* What is gathered during a walk (match_run), worker by worker. */
 struct replay_build;
 
-/* Starts gathering for `workers` workers. `covered` is that of the walk (struct match_sink), `reference` holds each
- * dump's reference communicator (a local index, or COMM_NONE); both must outlive the build. NULL when memory is short;
- * ended by replay_finish or replay_drop. */
+/* Starts gathering for `workers` workers. `covered` is that of the walk (struct match_sink), `cuts` holds what ends
+ * each dump's stretches; both must outlive the build. NULL when memory is short; ended by replay_finish or replay_drop.
+ */
 struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
-                                  const struct covered_time *covered, const uint32_t *reference, unsigned workers);
+                                  const struct covered_time *covered, const struct cut *cuts, unsigned workers);
 void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item);
 void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance);
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message);

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 
 #include "analyzer/match/match.h"
+#include "analyzer/stragglers/gains.h"
+#include "analyzer/stragglers/message_cuts.h"
 #include "analyzer/stragglers/time_batches.h"
 #include "analyzer/stragglers/verdicts.h"
 
@@ -20,7 +22,6 @@ enum {
     SEGMENTS_MOST = 64,
     SEGMENTS_LEAST = 2,
     BATCH_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
-    WHAT_IFS_MOST = 12,        /* replays for the costliest of those named */
 };
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
@@ -146,7 +147,7 @@ static bool walk_dumps(struct straggler_analysis *analysis, struct replay *repla
     struct delay_costs_build *build =
         delay_costs_begin(analysis->clock, analysis->directory, &analysis->covered, workers);
     struct replay_build *again = replay_begin(analysis->clock, analysis->directory, &analysis->covered,
-                                              analysis->comparison_groups.reference, workers);
+                                              analysis->comparison_groups.cuts, workers);
     if (!build || !again || !walk_with(analysis, build, again, request, sink)) {
         delay_costs_drop(build);
         replay_drop(again);
@@ -164,17 +165,21 @@ static bool prepare(struct straggler_analysis *analysis) {
     segments = segments > SEGMENTS_MOST ? SEGMENTS_MOST : segments < SEGMENTS_LEAST ? SEGMENTS_LEAST : segments;
     analysis->times = calloc(count, sizeof *analysis->times);
     analysis->ranks = calloc(count, sizeof *analysis->ranks);
+    analysis->leads = calloc(count, sizeof *analysis->leads);
     analysis->launches = calloc(count, sizeof *analysis->launches);
     analysis->profiles = calloc(count, sizeof *analysis->profiles);
     analysis->class_of = malloc(count * sizeof *analysis->class_of);
     analysis->stage_of = calloc(count, sizeof *analysis->stage_of);
-    if (!analysis->class_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->launches ||
-        !analysis->profiles || !comparison_groups_choose(&analysis->comparison_groups, analysis->directory))
+    if (!analysis->class_of || !analysis->stage_of || !analysis->times || !analysis->ranks || !analysis->leads ||
+        !analysis->launches || !analysis->profiles ||
+        !comparison_groups_choose(&analysis->comparison_groups, analysis->directory) ||
+        !message_cuts_choose(&analysis->comparison_groups, analysis->directory, analysis->clock))
         return false;
     for (size_t d = 0; d < count; d++) {
         analysis->ranks[d].p = 1;
+        analysis->leads[d].p = 1;
         analysis->class_of[d] = NOWHERE;
-        if (!rank_times_init(&analysis->times[d], analysis->comparison_groups.reference[d], bins, segments,
+        if (!rank_times_init(&analysis->times[d], &analysis->comparison_groups.cuts[d], bins, segments,
                              dump_has_device_times(analysis->directory->dumps[d])))
             return false;
     }
@@ -226,6 +231,19 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct time
     return independent >= 0;
 }
 
+static bool correct_leads(struct straggler_analysis *analysis) {
+    struct rank_leads **all = calloc(analysis->directory->dump_count, sizeof *all);
+    size_t judged = 0;
+    if (!all)
+        return false;
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (analysis->ranks[d].ratio > 0)
+            all[judged++] = &analysis->leads[d];
+    bool done = leads_correct(all, judged);
+    free(all);
+    return done;
+}
+
 static bool judge_comparison_groups(struct straggler_analysis *analysis, struct time_batches *batches,
                                     struct rank_classes *classes, size_t *members) {
     size_t most = (size_t)(analysis->window_ns / BATCH_NS_LEAST);
@@ -237,9 +255,13 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
             return false;
         if (batches[c].dump_count < 2)
             continue;
-        if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.reference,
-                               analysis->directory, analysis->comparison_groups.communicators[c], &batches[c]) ||
-            !judge_columns(analysis, &batches[c], &classes[c]))
+        uint32_t communicator = analysis->comparison_groups.communicators[c];
+        uint32_t whole =
+            communicator == NOWHERE ? (uint32_t)count : analysis->directory->communicators[communicator].size;
+        if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.cuts, analysis->directory,
+                               whole, &batches[c]) ||
+            !judge_columns(analysis, &batches[c], &classes[c]) ||
+            !verdicts_judge_leads(analysis, &classes[c], &batches[c]))
             return false;
         for (size_t i = 0; i < batches[c].dump_count; i++) {
             analysis->class_of[batches[c].dumps[i]] = all_classes + classes[c].class_of[i];
@@ -254,7 +276,7 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
         if (analysis->ranks[d].ratio > 0)
             all[judged++] = &analysis->ranks[d];
-    bool done = significance_correct(all, judged);
+    bool done = significance_correct(all, judged) && correct_leads(analysis);
     free(all);
     return done;
 }
@@ -266,6 +288,17 @@ static int compare_costs(const void *a, const void *b) {
     return left->dumps[0] < right->dumps[0] ? -1 : left->dumps[0] > right->dumps[0];
 }
 
+/* Room for all who may be named. */
+static bool make_lists(struct straggler_analysis *analysis) {
+    size_t count = analysis->directory->dump_count;
+    analysis->stragglers = calloc(4 * count + VERDICT_LINKS_MOST, sizeof *analysis->stragglers);
+    analysis->suspects = calloc(count + VERDICT_LINKS_MOST, sizeof *analysis->suspects);
+    analysis->uneven = calloc(count, sizeof *analysis->uneven);
+    analysis->hidden = calloc(4 * count + VERDICT_LINKS_MOST, sizeof *analysis->hidden);
+    analysis->dump_lists = calloc(5 * count + VERDICT_LINKS_MOST * (count + 2), sizeof *analysis->dump_lists);
+    return analysis->stragglers && analysis->suspects && analysis->uneven && analysis->hidden && analysis->dump_lists;
+}
+
 static bool judge_ranks(struct straggler_analysis *analysis) {
     size_t count = analysis->directory->dump_count;
     struct time_batches *batches =
@@ -274,12 +307,7 @@ static bool judge_ranks(struct straggler_analysis *analysis) {
         calloc(analysis->comparison_groups.count ? analysis->comparison_groups.count : 1, sizeof *classes);
     size_t *members = calloc(count, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
-    analysis->stragglers = calloc(4 * count + VERDICT_LINKS_MOST, sizeof *analysis->stragglers);
-    analysis->suspects = calloc(count + VERDICT_LINKS_MOST, sizeof *analysis->suspects);
-    analysis->uneven = calloc(count, sizeof *analysis->uneven);
-    analysis->dump_lists = calloc(4 * count + VERDICT_LINKS_MOST * (count + 2), sizeof *analysis->dump_lists);
-    bool done = batches && classes && members && explained && analysis->stragglers && analysis->suspects &&
-                analysis->uneven && analysis->dump_lists &&
+    bool done = batches && classes && members && explained && make_lists(analysis) &&
                 judge_comparison_groups(analysis, batches, classes, members);
     struct verdicts verdicts = {.analysis = analysis, .lists = analysis->dump_lists, .explained = explained};
     for (size_t c = 0; done && c < analysis->comparison_groups.count; c++)
@@ -302,56 +330,7 @@ static bool judge_ranks(struct straggler_analysis *analysis) {
     return true;
 }
 
-/* ---- what if ----------------------------------------------------------------------------------------------------- */
-
-static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
-                     const struct straggler *straggler) {
-    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
-    if (straggler->kind == STRAGGLER_LINK) {
-        const struct slow_link *link = &straggler->link;
-        const struct what_if_ends ends = {.host_of = link->scope == LINK_RANKS ? NULL : analysis->clock->host_of,
-                                          .from = link->from,
-                                          .to = link->to,
-                                          .both = link->both};
-        return what_if_link(replay, &ends, straggler->slowdown_ratio);
-    }
-    struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
-    if (straggler->kind ==
-        STRAGGLER_ROTATING) { /* noise stays: only what is nearer to the slow turns than to the rest */
-        mend.now_and_then = 1 + (straggler->slowdown_ratio - 1) / 2;
-        mend.collectives = straggler->part_collectives;
-    }
-    return what_if_mended(replay, &peers, &mend);
-}
-
-/* Replays the job without each of those that are named. Beyond WHAT_IFS_MOST the first estimate stands. */
-static bool replay_without(const struct straggler_analysis *analysis, const struct replay *replay) {
-    struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven};
-    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count};
-    size_t replays = 0;
-    for (size_t k = 0; k < 3; k++)
-        for (size_t i = 0; i < counts[k] && replays < WHAT_IFS_MOST; i++, replays++) {
-            lists[k][i].what_if_speedup = mended(analysis, replay, &lists[k][i]);
-            if (lists[k][i].what_if_speedup < 0)
-                return false;
-        }
-    return true;
-}
-
-/* Init and Finalize happen once, and are as long in a mended job: holes are like the rest of what is known. */
-static void project(const struct straggler_analysis *analysis, struct replay *replay) {
-    if (analysis->covered.whole || replay->end_only || analysis->window_ns <= 0 || analysis->from_ns > analysis->to_ns)
-        return;
-    replay->missing_ns = add_ns(analysis->to_ns - analysis->from_ns, -analysis->covered_ns);
-    replay->missing_ratio = (double)replay->missing_ns / (double)analysis->window_ns;
-}
-
-static bool ask_what_if(struct straggler_analysis *analysis, struct replay *replay) {
-    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
-    project(analysis, replay);
-    return what_if_prepare(replay) && what_if_measure(&analysis->what_if, replay, &peers) &&
-           (!analysis->what_if.known || replay_without(analysis, replay));
-}
+/* ---- efficiencies -------------------------------------------------------------------------------------------- */
 
 /* What the job would gain by a network on which transfers take no time. */
 static bool find_efficiencies(struct straggler_analysis *analysis, const struct replay *replay) {
@@ -389,7 +368,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                 prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis);
-        done = judge_ranks(analysis) && ask_what_if(analysis, &replay) && find_efficiencies(analysis, &replay);
+        done = judge_ranks(analysis) && gains_find(analysis, &replay) && find_efficiencies(analysis, &replay);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);
@@ -404,6 +383,8 @@ void straggler_analysis_free(struct straggler_analysis *analysis) {
     free(analysis->launches);
     free(analysis->times);
     free(analysis->ranks);
+    free(analysis->leads);
+    free(analysis->hidden);
     free(analysis->profiles);
     free(analysis->class_of);
     free(analysis->stage_of);

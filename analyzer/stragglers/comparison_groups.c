@@ -122,41 +122,46 @@ static bool all_free(const struct comparison_groups *groups, const struct match_
     return true;
 }
 
-static void take_group(struct comparison_groups *groups, const struct match_directory *directory, uint32_t chosen) {
-    const struct match_communicator *communicator = &directory->communicators[chosen];
+static void take_group(struct comparison_groups *groups, const struct match_directory *directory,
+                       const struct group_candidate *chosen) {
+    const struct match_communicator *communicator = &directory->communicators[chosen->communicator];
     for (uint32_t i = 0; i < communicator->dump_count; i++) {
         uint32_t dump = communicator->dump_of[i];
         groups->group_of[dump] = (uint32_t)groups->count;
         for (uint32_t local = 0; local < directory->dumps[dump]->communicator_count; local++)
-            if (match_place_of(directory, dump, local).communicator == chosen)
-                groups->reference[dump] = local;
+            if (match_place_of(directory, dump, local).communicator == chosen->communicator)
+                groups->cuts[dump] = (struct cut){.kind = CUT_COLLECTIVE, .comm = local};
     }
-    groups->communicators[groups->count++] = chosen;
+    groups->often[groups->count] = chosen->often;
+    groups->communicators[groups->count++] = chosen->communicator;
 }
 
 bool comparison_groups_choose(struct comparison_groups *groups, const struct match_directory *directory) {
-    size_t communicators = directory->communicator_count ? directory->communicator_count : 1;
+    /* room for those that are found by messages, too: each has two ranks at least */
+    size_t communicators = directory->communicator_count + directory->dump_count + 1;
     struct usage *usage = calloc(communicators, sizeof *usage);
     uint64_t *totals = calloc(directory->dump_count, sizeof *totals);
     struct group_candidate *candidates = calloc(communicators, sizeof *candidates);
     *groups = (struct comparison_groups){
         .communicators = calloc(communicators, sizeof *groups->communicators),
+        .often = calloc(communicators, sizeof *groups->often),
         .group_of = malloc(directory->dump_count * sizeof *groups->group_of),
-        .reference = malloc(directory->dump_count * sizeof *groups->reference),
+        .cuts = calloc(directory->dump_count, sizeof *groups->cuts),
     };
-    bool done = usage && totals && candidates && groups->communicators && groups->group_of && groups->reference;
+    bool done =
+        usage && totals && candidates && groups->communicators && groups->often && groups->group_of && groups->cuts;
     if (done) {
         uint64_t runs = RUNS_IN_ALL / directory->dump_count;
         runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
         for (size_t d = 0; d < directory->dump_count; d++) {
             groups->group_of[d] = NOWHERE;
-            groups->reference[d] = COMM_NONE;
+            groups->cuts[d].comm = COMM_NONE;
             totals[d] = sample_dump(directory, d, runs, usage);
         }
         size_t count = list_group_candidates(directory, usage, totals, candidates);
         for (size_t i = 0; i < count; i++)
             if (all_free(groups, &directory->communicators[candidates[i].communicator]))
-                take_group(groups, directory, candidates[i].communicator);
+                take_group(groups, directory, &candidates[i]);
     }
     free(usage);
     free(totals);
@@ -166,7 +171,8 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
 
 void comparison_groups_free(struct comparison_groups *groups) {
     free(groups->communicators);
+    free(groups->often);
     free(groups->group_of);
-    free(groups->reference);
+    free(groups->cuts);
     *groups = (struct comparison_groups){0};
 }

@@ -2,7 +2,7 @@
  *
  * Which ranks are compared with each other, and by which communicator's collectives.
  * Lives here: choosing for every rank at most one reference communicator, by a sample of the records.
- * Must not live here: times.
+ * Must not live here: comparison by messages (message_cuts.h), times.
  *
  * Ranks that take part in the same collectives form a comparison group. The largest communicator that is used often
  * enough comes first; ranks it does not hold may form further comparison groups on others.
@@ -10,13 +10,16 @@
 #ifndef COMMTAP_STRAGGLERS_COMPARISON_GROUPS_H
 #define COMMTAP_STRAGGLERS_COMPARISON_GROUPS_H
 
+#include "analyzer/match/cut.h"
 #include "analyzer/match/directory.h"
 
 struct comparison_groups {
     size_t count;
-    uint32_t *communicators; /* per comparison group: index into the directory */
-    uint32_t *group_of;      /* per dump: comparison group or NOWHERE */
-    uint32_t *reference;     /* per dump: local index of its reference communicator, COMM_NONE */
+    uint32_t
+        *communicators; /* per comparison group: index into the directory, NOWHERE where it is not compared by one */
+    bool *often;        /* per comparison group: it is compared by what every step holds, not a few collectives */
+    uint32_t *group_of; /* per dump: comparison group or NOWHERE */
+    struct cut *cuts;   /* per dump: what ends its stretches */
 };
 
 /* Returns false when memory is short; the caller frees with comparison_groups_free in every case. */

@@ -12,7 +12,7 @@
 #include "analyzer/base/hash.h"
 #include "analyzer/base/statistics.h"
 
-enum { OFTEN = 4 }; /* a call counts from a quarter of the reference collectives up */
+enum { OFTEN = 4 }; /* a call counts from once in a quarter of the stretches up */
 
 /* ---- what a rank calls ----------------------------------------------------------------------- */
 
@@ -33,51 +33,69 @@ void call_profile_add(struct call_profile *profile, const struct match_record *i
         profile->calls[profile->count++] = (struct profiled_call){record->comm, item->call, direction, 1};
 }
 
-/* The collectives on the communicator that the comparison group is compared by. */
-static uint64_t reference_calls(const struct call_profile *profile, uint32_t reference) {
-    uint64_t count = 0;
-    for (size_t i = 0; i < profile->count; i++)
-        if (profile->calls[i].comm == reference && !profile->calls[i].direction)
-            count += profile->calls[i].count;
-    return count;
+/* What one rank calls, and what of it is part of every stretch. */
+struct class_view {
+    const struct call_profile *profile;
+    const struct match_directory *directory;
+    size_t dump;
+    uint64_t least; /* calls that are no more often say nothing */
+    uint32_t whole; /* places in communicators of fewer ranks can tell rank classes apart */
+};
+
+static struct class_view view_of(const struct call_profile *profiles, const struct match_directory *directory,
+                                 size_t dump, const struct cut *cut, uint32_t whole) {
+    struct class_view view = {&profiles[dump], directory, dump, cut->messages, whole};
+    for (size_t i = 0; cut->kind == CUT_COLLECTIVE && i < view.profile->count; i++)
+        if (view.profile->calls[i].comm == cut->comm && !view.profile->calls[i].direction)
+            view.least += view.profile->calls[i].count;
+    view.least /= OFTEN;
+    return view;
+}
+
+/* The communicator of a call that says something, NULL of one that does not; the rank's place in it. */
+static const struct match_communicator *telling(const struct class_view *view, const struct profiled_call *call,
+                                                uint32_t *position) {
+    struct match_place place = match_place_of(view->directory, view->dump, call->comm);
+    *position = place.position;
+    return call->count <= view->least || place.communicator == NOWHERE
+               ? NULL
+               : &view->directory->communicators[place.communicator];
 }
 
 /* The same for the same set of calls, in any order and however often: two communicators of one size count once each. */
-static uint64_t profile_signature(const struct call_profile *profile, size_t dump, uint32_t reference,
-                                  const struct match_directory *directory, uint32_t whole, bool places) {
-    uint64_t least = reference_calls(profile, reference) / OFTEN, sum = 0;
-    for (size_t i = 0; i < profile->count; i++) {
-        const struct profiled_call *call = &profile->calls[i];
-        struct match_place place = match_place_of(directory, dump, call->comm);
-        if (call->count <= least || place.communicator == NOWHERE)
+static uint64_t profile_signature(const struct class_view *view, bool places, bool *placed) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < view->profile->count; i++) {
+        const struct profiled_call *call = &view->profile->calls[i];
+        uint32_t position;
+        const struct match_communicator *communicator = telling(view, call, &position);
+        if (!communicator)
             continue;
-        const struct match_communicator *communicator = &directory->communicators[place.communicator];
         uint32_t size = communicator->size;
         uint64_t key = hash_scramble((uint64_t)call->call << 48 | (uint64_t)call->direction << 32 | size);
-        if (places && call->direction && size < directory->communicators[whole].size)
-            key = hash_scramble(key ^ (communicator->rank_of[place.position] + UINT64_C(1)));
+        if (places && call->direction && size < view->whole) {
+            key = hash_scramble(key ^ (communicator->rank_of[position] + UINT64_C(1)));
+            *placed = true;
+        }
         sum += key;
     }
     return sum;
 }
 
 /* NOWHERE: none or several. */
-static uint32_t stage_place(const struct call_profile *profile, size_t dump, uint32_t reference,
-                            const struct match_directory *directory, uint32_t whole) {
-    uint64_t least = reference_calls(profile, reference) / OFTEN;
-    uint32_t pipeline = NOWHERE, at = NOWHERE;
-    for (size_t i = 0; i < profile->count; i++) {
-        const struct profiled_call *call = &profile->calls[i];
-        struct match_place place = match_place_of(directory, dump, call->comm);
-        if (!call->direction || call->count <= least || place.communicator == NOWHERE)
+static uint32_t stage_place(const struct class_view *view) {
+    const struct match_communicator *pipeline = NULL;
+    uint32_t at = NOWHERE;
+    for (size_t i = 0; i < view->profile->count; i++) {
+        const struct profiled_call *call = &view->profile->calls[i];
+        uint32_t position;
+        const struct match_communicator *communicator = telling(view, call, &position);
+        if (!communicator || !call->direction || communicator->size >= view->whole)
             continue;
-        const struct match_communicator *communicator = &directory->communicators[place.communicator];
-        if (communicator->size >= directory->communicators[whole].size)
-            continue;
-        if (pipeline != NOWHERE && pipeline != place.communicator)
+        if (pipeline && pipeline != communicator)
             return NOWHERE;
-        pipeline = place.communicator;
-        at = communicator->rank_of[place.position];
+        pipeline = communicator;
+        at = communicator->rank_of[position];
     }
     return at;
 }
@@ -124,24 +142,21 @@ static size_t group(struct rank_classes *classes, struct signed_column *signed_c
     return with_peers;
 }
 
-bool rank_classes_find(struct rank_classes *classes, const struct call_profile *profiles, const uint32_t *reference,
-                       const struct match_directory *directory, uint32_t communicator,
-                       const struct time_batches *batches) {
+bool rank_classes_find(struct rank_classes *classes, const struct call_profile *profiles, const struct cut *cuts,
+                       const struct match_directory *directory, uint32_t whole, const struct time_batches *batches) {
     size_t count = batches->dump_count;
     struct signed_column *signed_columns = calloc(count, sizeof *signed_columns);
     *classes = (struct rank_classes){.class_of = calloc(count, sizeof *classes->class_of),
                                      .sizes = calloc(count, sizeof *classes->sizes),
-                                     .stage_of = calloc(count, sizeof *classes->stage_of),
-                                     .placed = true};
+                                     .stage_of = calloc(count, sizeof *classes->stage_of)};
     bool done = signed_columns && classes->class_of && classes->sizes && classes->stage_of;
     for (int attempt = 0; done && attempt < 3; attempt++) { /* places and calls, calls, nothing */
-        classes->placed = attempt == 0;
+        classes->placed = false;
         for (size_t i = 0; i < count; i++) {
             size_t dump = batches->dumps[i];
+            struct class_view view = view_of(profiles, directory, dump, &cuts[dump], whole);
             signed_columns[i].column = i;
-            signed_columns[i].signature = attempt == 2 ? 0
-                                                       : profile_signature(&profiles[dump], dump, reference[dump],
-                                                                           directory, communicator, classes->placed);
+            signed_columns[i].signature = attempt == 2 ? 0 : profile_signature(&view, attempt == 0, &classes->placed);
         }
         if (2 * group(classes, signed_columns, count) >= count)
             break;
@@ -149,7 +164,8 @@ bool rank_classes_find(struct rank_classes *classes, const struct call_profile *
     bool staged = done && classes->placed && classes->count > 1;
     for (size_t i = 0; staged && i < count; i++) {
         size_t dump = batches->dumps[i];
-        uint32_t place = stage_place(&profiles[dump], dump, reference[dump], directory, communicator);
+        struct class_view view = view_of(profiles, directory, dump, &cuts[dump], whole);
+        uint32_t place = stage_place(&view);
         classes->stage_of[i] = place + 1;
         staged = place != NOWHERE;
     }

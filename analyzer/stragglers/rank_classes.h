@@ -6,13 +6,14 @@
  *
  * Two ranks are of one class when they make the same calls on communicators of the same sizes, and have the same
  * place in those communicators, smaller than the comparison group's, on which messages are sent: the stages of a
- * pipeline. Calls that are rarer than a quarter of the collectives that the comparison group is compared by say
+ * pipeline. Calls that are rarer than once in four stretches (cut.h) say
  * nothing. Where places leave half of the ranks without a peer they do not count; where calls do, all ranks are of
  * one class.
  */
 #ifndef COMMTAP_STRAGGLERS_RANK_CLASSES_H
 #define COMMTAP_STRAGGLERS_RANK_CLASSES_H
 
+#include "analyzer/match/cut.h"
 #include "analyzer/stragglers/time_batches.h"
 #include "analyzer/base/significance.h"
 
@@ -44,12 +45,11 @@ struct rank_classes {
     uint32_t *stage_of;
 };
 
-/* Finds the rank classes of the columns of `batches`. `profiles` and `reference` (the local index of the communicator
- * that the comparison group is compared by) are per dump; `communicator` is that one's index in the directory. Returns
- * false when memory is short; the caller frees with rank_classes_free in every case. */
-bool rank_classes_find(struct rank_classes *classes, const struct call_profile *profiles, const uint32_t *reference,
-                       const struct match_directory *directory, uint32_t communicator,
-                       const struct time_batches *batches);
+/* Finds the rank classes of the columns of `batches`. `profiles` and `cuts` are per dump; `whole` is how many ranks the
+ * communicator has that the comparison group is compared by, without one the group itself. Returns false when memory is
+ * short; the caller frees with rank_classes_free in every case. */
+bool rank_classes_find(struct rank_classes *classes, const struct call_profile *profiles, const struct cut *cuts,
+                       const struct match_directory *directory, uint32_t whole, const struct time_batches *batches);
 void rank_classes_free(struct rank_classes *classes);
 
 /* Judges every column among those of its rank class into out[columns]; a rank alone in its rank class among all

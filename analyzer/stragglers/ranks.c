@@ -27,9 +27,9 @@ static const struct {
     [CLASS_GROUP] = {true, true, false},
 };
 
-bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, uint32_t segments, bool device) {
-    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .reference = reference, .device = device};
-    if (reference == COMM_NONE)
+bool rank_times_init(struct rank_times *times, const struct cut *cut, uint32_t bins, uint32_t segments, bool device) {
+    *times = (struct rank_times){.from_ns = INT64_MAX, .to_ns = INT64_MIN, .cut = *cut, .device = device};
+    if (cut->kind == CUT_NONE)
         return true;
     times->bins.capacity = bins;
     times->bins.self_ns = calloc(bins, sizeof *times->bins.self_ns);
@@ -66,7 +66,8 @@ void rank_bins_coarsen(struct rank_bins *bins, unsigned shift) {
     bins->count = count;
 }
 
-static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self) {
+/* `stretches` is 1 where one ends with this time. */
+static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self, unsigned stretches) {
     if (bins->count == 0)
         bins->first = seq >> bins->shift;
     if (seq >> bins->shift < bins->first) /* numbers rise; one that does not is damage */
@@ -79,21 +80,42 @@ static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self) {
         bins->calls[bins->count++] = 0;
     }
     bins->self_ns[at] = add_ns(bins->self_ns[at], self);
-    bins->calls[at]++;
+    bins->calls[at] += stretches;
 }
 
 static void open_stretch(struct rank_times *times, int64_t at) {
     times->open = true;
     times->since_ns = times->comm_to_ns = times->busy_to_ns = at;
     times->pending_self_ns = 0;
-    times->after_reference = false;
+    times->after_cut = false;
     times->polled = false;
+    times->slice = cut_slice_at(&times->cut, at) + 1; /* the one that it begins in is not whole */
 }
 
 static void close_stretch(struct rank_times *times, int64_t at) {
     if (times->open && at > times->since_ns)
         times->window_ns = add_ns(times->window_ns, at - times->since_ns);
     times->open = false;
+}
+
+/* CUT_TIME: shares own work out to the slices that it lies in. */
+static void add_to_slices(struct rank_times *times, int64_t from, int64_t to) {
+    const struct cut *cut = &times->cut;
+    while (from < to) {
+        uint32_t slice = cut_slice_at(cut, from);
+        int64_t end = slice == UINT32_MAX ? to : cut->from_ns + (int64_t)(slice + UINT64_C(1)) * cut->slice_ns;
+        end = end < to && end > from ? end : to;
+        if (slice >= times->slice)
+            add_to_bins(&times->bins, slice, end - from, 0);
+        from = end;
+    }
+}
+
+/* CUT_TIME: counts the slices that are over at `at`. */
+static void end_slices(struct rank_times *times, int64_t at) {
+    uint32_t now = cut_slice_at(&times->cut, at);
+    for (; times->slice < now; times->slice++)
+        add_to_bins(&times->bins, times->slice, 0, 1);
 }
 
 /* Time between the calls so far and this one was the rank's own, unless both only poll. */
@@ -103,17 +125,18 @@ static void count_self(struct rank_times *times, int64_t t0, bool poll) {
         return;
     times->self_ns = add_ns(times->self_ns, self);
     times->pending_self_ns = add_ns(times->pending_self_ns, self);
+    if (times->cut.kind == CUT_TIME)
+        add_to_slices(times, times->busy_to_ns, t0);
 }
 
-static void pass_reference(struct rank_times *times, const struct record *record) {
-    if (record->comm != times->reference || !(record->flags & FLAG_COLLECTIVE) ||
-        (record->flags & (FLAG_STARTED | FLAG_CAPTURED)) || record->seq == SEQ_NONE || !times->bins.capacity)
+static void pass_cut(struct rank_times *times, const struct record *record) {
+    if (!cut_ends_at(&times->cut, record) || !times->bins.capacity)
         return;
-    if (times->after_reference) {
-        add_to_bins(&times->bins, record->seq, times->pending_self_ns);
+    if (times->after_cut) {
+        add_to_bins(&times->bins, record->seq, times->pending_self_ns, 1);
         sampled_collectives_add(&times->sampled, record->seq, times->pending_self_ns);
     }
-    times->after_reference = true;
+    times->after_cut = true;
     times->pending_self_ns = 0;
 }
 
@@ -145,6 +168,8 @@ static void open_at(struct rank_times *times, uint32_t stretch, enum call_class 
 
 static void count_call(struct rank_times *times, enum call_class class, int64_t t0, int64_t t1) {
     count_self(times, t0, classes[class].poll);
+    if (times->cut.kind == CUT_TIME)
+        end_slices(times, t0);
     times->polled = classes[class].poll;
     if (t1 > times->busy_to_ns)
         times->busy_to_ns = t1;
@@ -163,7 +188,7 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
         return;
     count_call(times, class, t0, t1);
-    pass_reference(times, item->record);
+    pass_cut(times, item->record);
     if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
         close_stretch(times, t0);
 }

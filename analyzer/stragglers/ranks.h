@@ -8,16 +8,17 @@
 #define COMMTAP_STRAGGLERS_RANKS_H
 
 #include "analyzer/stragglers/sampled_collectives.h"
+#include "analyzer/match/cut.h"
 #include "analyzer/match/instances.h"
 
-/* Self time before the collectives of the reference communicator, in bins of 2^shift neighbouring numbers. A bin's
- * number is seq >> shift, so bins of equal shift are the same on every rank. */
+/* Self time of the stretches that a cut (cut.h) makes, in bins of 2^shift neighbouring numbers. A bin's number is the
+ * stretch's >> shift, so bins of equal shift are the same on every rank. */
 struct rank_bins {
     unsigned shift;
     uint32_t first; /* number of bin 0 */
     uint32_t count, capacity;
     int64_t *self_ns;
-    uint32_t *calls; /* collectives counted in the bin */
+    uint32_t *calls; /* stretches counted in the bin */
 };
 
 struct rank_times {
@@ -28,16 +29,17 @@ struct rank_times {
     struct rank_bins bins;
     struct sampled_collectives sampled;
     /* private to the walk */
-    uint32_t reference, stretch;
+    struct cut cut;
+    uint32_t stretch;
     bool device; /* GPU operations have times of their own */
-    bool open, after_reference, polled;
+    bool open, after_cut, polled;
+    uint32_t slice; /* CUT_TIME: the first one that is not over */
     int64_t since_ns, comm_to_ns, busy_to_ns, pending_self_ns;
 };
 
-/* `device` says that GPU operations have records of their own. `reference` is a local communicator index or COMM_NONE;
- * `bins` >= 2 bounds the bins kept, `segments` >= 2 the samples. Returns false when memory is short. Freed with
- * rank_times_free. */
-bool rank_times_init(struct rank_times *times, uint32_t reference, uint32_t bins, uint32_t segments, bool device);
+/* `device` says that GPU operations have records of their own. `cut` may be of CUT_NONE; `bins` >= 2 bounds the bins
+ * kept, `segments` >= 2 the samples. Returns false when memory is short. Freed with rank_times_free. */
+bool rank_times_init(struct rank_times *times, const struct cut *cut, uint32_t bins, uint32_t segments, bool device);
 void rank_times_free(struct rank_times *times);
 
 /* Takes the rank's next record. `call` is NULL where it is unknown. */

@@ -53,3 +53,44 @@ const int64_t *sampled_collectives_segment(const struct sampled_collectives *sam
         return NULL;
     return segment_at(sampled, number - sampled->first);
 }
+
+/* The stretches of one segment that all have, as rows. */
+static void add_rows(struct sampled_rows *rows, struct sampled_collectives *const *samples, size_t ranks,
+                     uint32_t segment) {
+    unsigned thin = samples[0]->thin;
+    for (unsigned i = 0; i < SAMPLED_SEGMENT; i++) {
+        int64_t *row = rows->self_ns + rows->rows * ranks;
+        bool seen = true;
+        for (size_t r = 0; r < ranks && seen; r++) {
+            const int64_t *times = sampled_collectives_segment(samples[r], segment);
+            seen = times && times[i] != SAMPLED_NONE;
+            row[r] = seen ? times[i] : 0;
+        }
+        rows->numbers[rows->rows] = (segment << thin) * SAMPLED_SEGMENT + i;
+        rows->rows += seen;
+    }
+}
+
+bool sampled_rows_make(struct sampled_rows *rows, struct sampled_collectives *const *samples, size_t ranks) {
+    unsigned thin = 0;
+    for (size_t r = 0; r < ranks; r++)
+        if (samples[r]->thin > thin)
+            thin = samples[r]->thin;
+    for (size_t r = 0; r < ranks; r++)
+        sampled_collectives_thin(samples[r], thin);
+    /* one row more than there can be: the next one is written before it is known whether all saw it */
+    size_t room = (size_t)samples[0]->count * SAMPLED_SEGMENT + 1;
+    *rows = (struct sampled_rows){.self_ns = malloc(room * ranks * sizeof *rows->self_ns),
+                                  .numbers = malloc(room * sizeof *rows->numbers)};
+    if (!rows->self_ns || !rows->numbers)
+        return false;
+    for (uint32_t s = 0; s < samples[0]->count; s++)
+        add_rows(rows, samples, ranks, samples[0]->first + s);
+    return true;
+}
+
+void sampled_rows_free(struct sampled_rows *rows) {
+    free(rows->self_ns);
+    free(rows->numbers);
+    *rows = (struct sampled_rows){0};
+}

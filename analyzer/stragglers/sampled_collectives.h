@@ -12,6 +12,7 @@
 #define COMMTAP_STRAGGLERS_SAMPLED_COLLECTIVES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 enum { SAMPLED_SEGMENT = 64 };
@@ -34,6 +35,18 @@ void sampled_collectives_add(struct sampled_collectives *sampled, uint32_t seq, 
 
 /* Keeps only the segments whose number is a multiple of 2^thin; thin is at least the present one. */
 void sampled_collectives_thin(struct sampled_collectives *sampled, unsigned thin);
+
+/* The stretches that all of several ranks kept, as a table. */
+struct sampled_rows {
+    size_t rows;
+    int64_t *self_ns;  /* rows * ranks, row by row */
+    uint32_t *numbers; /* per row */
+};
+
+/* Thins all `ranks` >= 1 samples alike. Returns false when memory is short; the caller frees with sampled_rows_free in
+ * every case. */
+bool sampled_rows_make(struct sampled_rows *rows, struct sampled_collectives *const *samples, size_t ranks);
+void sampled_rows_free(struct sampled_rows *rows);
 
 /* The times of the segment numbered number << thin, NULL where nothing of it was kept. */
 const int64_t *sampled_collectives_segment(const struct sampled_collectives *sampled, uint32_t number);

@@ -5,10 +5,11 @@
  * Must not live here: opening files, printing.
  *
  * A rank (or a host) is named when three things hold: it is slower than its peers in so many independent batches of the
- * run that chance is ruled out (significance.h); its own work takes at least SLOW_RATIO times theirs; and what it works
- * more, and what the others waited for it (in collectives, or by the time they sit in communication), are each at least
- * a hundredth of the time looked at. Peers of a rank are the ranks of its rank class (rank_classes.h); rank classes are
- * compared with each other in the same way.
+ * run that chance is ruled out (significance.h), or is ahead of all others by more than chance gives it in few of its
+ * stretches or for a part of the run (leads.h); there its own work takes at least SLOW_RATIO times theirs; and what it
+ * works more, and what the others waited for it (in collectives, or by the time they sit in communication), are each at
+ * least a hundredth of the time looked at, and mending it would gain as much (gains.h). Peers of a rank are the ranks
+ * of its rank class (rank_classes.h); rank classes are compared with each other in the same way.
  */
 #ifndef COMMTAP_STRAGGLERS_STRAGGLERS_H
 #define COMMTAP_STRAGGLERS_STRAGGLERS_H
@@ -16,6 +17,7 @@
 #include "analyzer/waits/delay_costs.h"
 #include "analyzer/stragglers/comparison_groups.h"
 #include "analyzer/stragglers/efficiencies.h"
+#include "analyzer/stragglers/leads.h"
 #include "analyzer/links/group_links.h"
 #include "analyzer/waits/launches.h"
 #include "analyzer/links/links.h"
@@ -45,17 +47,22 @@ struct straggler {
     int64_t imposed_ns, waited_for_ns; /* sums over them */
     int64_t extra_ns;                  /* own time beyond that of the others */
     int64_t others_comm_ns;            /* how much longer the median of the others sits in communication */
+    int64_t done_later_ns;             /* by how much the median of the others is done earlier */
     int64_t work_ns, others_work_ns;   /* own time per collective, and the median of the others'; 0 both: not known */
     double slowdown_ratio;             /* own self time / median of the others', >= 1 */
     double persistence, confidence;    /* 0 .. 1 */
     double slowest;                    /* share of batches in which it was the slowest; rotating: of `stood_out` */
+    double estimated_speedup;          /* >= 1: what mending would give by waits alone, without a replay */
     double what_if_speedup; /* >= 1: time looked at / that time with it mended (what_if.h). Of the costliest few by
                                replay; of further ones an estimate that does not follow waits which would only move */
     size_t batches;
     size_t parts, stood_out;   /* rotating: parts of the run looked at; of them, with a rank that stands out */
     unsigned part_collectives; /* rotating: collectives in one part */
-    struct slow_link link;     /* of a link; its extra_ns is that of its messages, and what the receivers waited for it.
-                                  dumps: the two ranks, or those of the two hosts, or of the one */
+    bool at_times;             /* a rank: slow in `when` only, and not in most batches */
+    struct rank_leads when;
+    uint32_t communicator; /* of ranks that are slow together: the one that is theirs alone, NOWHERE without */
+    struct slow_link link; /* of a link; its extra_ns is that of its messages, and what the receivers waited for it.
+                              dumps: the two ranks, or those of the two hosts, or of the one */
 };
 
 /* Why nobody is named although nobody was cleared either. */
@@ -79,6 +86,7 @@ struct straggler_analysis {
     struct rank_launches *launches; /* per dump */
     struct call_profile *profiles;  /* per dump */
     struct significance *ranks;     /* per dump; ratio 0 where it was not judged */
+    struct rank_leads *leads;       /* per dump; self_ratio 0 where it was not judged, or is like the others */
     struct comparison_groups comparison_groups;
     uint32_t *class_of; /* per dump: equal numbers are peers, NOWHERE where it was not judged */
     uint32_t *stage_of; /* per dump: stage of a pipeline, from 1; 0: unknown, or there is none (rank_classes.h) */
@@ -96,6 +104,10 @@ struct straggler_analysis {
     size_t suspect_count;
     struct straggler *uneven; /* when so many ranks are slow that it is how the work is dealt out */
     size_t uneven_count;
+    struct straggler *hidden; /* slow like those that are named, but nobody waits for them: others are slower yet */
+    size_t hidden_count;
+    double named_speedup; /* >= 1: with all of those named mended at once; 0: nobody is named, or not known */
+    double even_speedup;  /* >= 1: the most that any of the replays gains, or all alike; 0: not known */
     struct slow_group slow_groups[SLOW_GROUPS_MOST]; /* what slow communicators have in common, the costliest first */
     size_t slow_group_count;
     struct links links;        /* messages of every link */

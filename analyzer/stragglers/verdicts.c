@@ -4,10 +4,13 @@
  */
 #include "analyzer/stragglers/verdicts.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/base/statistics.h"
+
+#define AT_TIMES_MOST 0.75 /* of the batches; what is slow in more of them is slow throughout */
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
@@ -86,6 +89,25 @@ bool straggler_concerns(const struct straggler *straggler, size_t dump) {
     return false;
 }
 
+/* By how much the others were done earlier: at the end they wait for who comes last, though no call shows it. Known
+ * where all records are there. */
+static int64_t done_later(const struct straggler_analysis *analysis, const struct time_batches *batches,
+                          const struct straggler *straggler, int64_t *scratch) {
+    int64_t own = 0;
+    size_t count = 0;
+    if (!analysis->covered.whole)
+        return 0;
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        const struct rank_times *times = &analysis->times[batches->dumps[i]];
+        if (!straggler_concerns(straggler, batches->dumps[i]))
+            scratch[count++] = times->window_ns;
+        else if (times->window_ns > own)
+            own = times->window_ns;
+    }
+    int64_t usual = count > 0 ? median_high_int64(scratch, count) : own;
+    return own > usual ? own - usual : 0;
+}
+
 /* How much longer the other ranks of the comparison group sit in communication: also waits that are in no collective.
  */
 static bool compare_communication(const struct straggler_analysis *analysis, const struct time_batches *batches,
@@ -105,16 +127,23 @@ static bool compare_communication(const struct straggler_analysis *analysis, con
     int64_t usual = count > 0 ? median_high_int64(others, count) : own;
     if (usual > own)
         straggler->others_comm_ns = usual - own;
+    straggler->done_later_ns = done_later(analysis, batches, straggler, others);
     free(others);
     return true;
 }
 
-/* A rank's own time per collective that ranks are compared by; 0 where there is none. */
-static int64_t work_of(const struct rank_times *times) {
-    int64_t calls = 0;
+/* How many stretches of a rank were compared. */
+static int64_t stretches_of(const struct rank_times *times) {
+    int64_t count = 0;
     for (uint32_t i = 0; i < times->bins.count; i++)
-        calls += times->bins.calls[i];
-    return calls > 0 ? times->self_ns / calls : 0;
+        count += times->bins.calls[i];
+    return count;
+}
+
+/* A rank's own time per stretch; 0 where there is none. */
+static int64_t work_of(const struct rank_times *times) {
+    int64_t stretches = stretches_of(times);
+    return stretches > 0 ? times->self_ns / stretches : 0;
 }
 
 /* What the slowest of a straggler's ranks and the median of the others take between two collectives. */
@@ -161,7 +190,8 @@ static bool add_costs(const struct straggler_analysis *analysis, const struct ti
         shown = straggler->others_comm_ns;
     int64_t gain = straggler->extra_ns < shown ? straggler->extra_ns : shown;
     int64_t window = analysis->window_ns;
-    straggler->what_if_speedup = gain > 0 && gain < window ? (double)window / (double)(window - gain) : 1;
+    straggler->estimated_speedup = gain > 0 && gain < window ? (double)window / (double)(window - gain) : 1;
+    straggler->what_if_speedup = straggler->estimated_speedup;
     return true;
 }
 
@@ -176,16 +206,18 @@ static bool make_straggler(const struct straggler_analysis *analysis, enum strag
                                     .persistence = verdict->persistence,
                                     .confidence = verdict->confidence,
                                     .slowest = verdict->slowest,
-                                    .batches = batches->count};
+                                    .batches = batches->count,
+                                    .communicator = NOWHERE};
     return add_costs(analysis, batches, straggler);
 }
 
 static bool is_material(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     int64_t cost = straggler->waited_for_ns;
-    if (straggler->others_comm_ns > cost)
-        cost = straggler->others_comm_ns;
+    cost = straggler->others_comm_ns > cost ? straggler->others_comm_ns : cost;
+    cost = straggler->done_later_ns > cost ? straggler->done_later_ns : cost;
     int64_t least = analysis->window_ns / VERDICT_SHARE + 1;
-    return straggler->slowdown_ratio >= SLOW_RATIO && cost >= least && straggler->extra_ns >= least;
+    double ratio = straggler->at_times ? straggler->when.slow_ratio : straggler->slowdown_ratio;
+    return ratio >= SLOW_RATIO && cost >= least && straggler->extra_ns >= least;
 }
 
 /* A host is the answer when it is slow as a whole: most of its ranks are above their peers. */
@@ -223,21 +255,119 @@ static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hos
     return true;
 }
 
+/* A rank whose leads are more than chance gives it: what it is slower by in all counts, and what its leads cost. */
+static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, struct straggler *straggler) {
+    const struct straggler_analysis *analysis = verdicts->analysis;
+    const struct rank_leads *leads = &analysis->leads[dump];
+    const struct significance verdict = {.ratio = leads->self_ratio,
+                                         .persistence = (double)leads->slow_rows / (double)leads->rows,
+                                         .slowest = analysis->ranks[dump].slowest,
+                                         .confidence = leads->confidence};
+    if (!make_straggler(analysis, STRAGGLER_RANK, &verdict, verdicts->lists, 1, verdicts->batches, straggler))
+        return false;
+    straggler->at_times = true;
+    straggler->when = *leads;
+    straggler->extra_ns = ns_clamped(leads->lead_ns * (double)stretches_of(&analysis->times[dump]));
+    return true;
+}
+
+/* Whether a rank is suspected: all the while, else at times. */
+static bool make_rank(const struct verdicts *verdicts, size_t dump, struct straggler *straggler, bool *suspected) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    const struct significance *rank = &analysis->ranks[dump];
+    const struct rank_leads *leads = &analysis->leads[dump];
+    verdicts->lists[0] = dump;
+    *suspected = rank->confidence >= CONFIDENCE_SUSPECT;
+    if (*suspected && !make_straggler(analysis, STRAGGLER_RANK, rank, verdicts->lists, 1, verdicts->batches, straggler))
+        return false;
+    *suspected = *suspected && is_material(analysis, straggler);
+    bool throughout = rank->confidence >= CONFIDENCE_VERDICT && rank->persistence > AT_TIMES_MOST;
+    if ((*suspected && throughout) || leads->confidence < (*suspected ? CONFIDENCE_VERDICT : CONFIDENCE_SUSPECT))
+        return true;
+    struct straggler at_times;
+    if (!make_slow_at_times(verdicts, dump, &at_times))
+        return false;
+    if (!is_material(analysis, &at_times))
+        return true;
+    *suspected = true;
+    *straggler = at_times;
+    return true;
+}
+
+/* The communicator whose members are just the stragglers from `first` on, NOWHERE where there is none. */
+static uint32_t communicator_of(const struct straggler_analysis *analysis, size_t first) {
+    const struct match_directory *directory = analysis->directory;
+    size_t count = analysis->straggler_count - first;
+    for (uint32_t c = 0; c < directory->communicator_count; c++) {
+        const struct match_communicator *communicator = &directory->communicators[c];
+        size_t same = 0;
+        if (communicator->kind != COMMUNICATOR_INTRA || communicator->dump_count != count)
+            continue;
+        for (uint32_t i = 0; i < communicator->dump_count; i++)
+            for (size_t s = first; s < analysis->straggler_count; s++)
+                same += analysis->stragglers[s].dumps[0] == communicator->dump_of[i];
+        if (same == count)
+            return c;
+    }
+    return NOWHERE;
+}
+
+/* As slow as the least slow of them, and as sure as the least sure. */
+static struct significance weakest_of(const struct straggler *stragglers, size_t count) {
+    struct significance weakest = {INFINITY, 1, 1, 0, 1};
+    for (size_t i = 0; i < count; i++) {
+        weakest.ratio = fmin(weakest.ratio, stragglers[i].slowdown_ratio);
+        weakest.persistence = fmin(weakest.persistence, stragglers[i].persistence);
+        weakest.slowest = fmin(weakest.slowest, stragglers[i].slowest);
+        weakest.confidence = fmin(weakest.confidence, stragglers[i].confidence);
+    }
+    return weakest;
+}
+
+/* Where the stragglers from `first` on have a communicator of their own, they are slow together: one straggler. */
+static bool name_together(struct verdicts *verdicts, size_t first, bool *together) {
+    struct straggler_analysis *analysis = verdicts->analysis;
+    size_t count = analysis->straggler_count - first;
+    uint32_t communicator = communicator_of(analysis, first);
+    *together = communicator != NOWHERE;
+    if (!*together)
+        return true;
+    const struct significance verdict = weakest_of(analysis->stragglers + first, count);
+    for (size_t i = 0; i < count; i++)
+        verdicts->lists[i] = analysis->directory->communicators[communicator].dump_of[i];
+    analysis->straggler_count = first + 1;
+    struct straggler *straggler = &analysis->stragglers[first];
+    bool done =
+        make_straggler(analysis, STRAGGLER_RANK_CLASS, &verdict, verdicts->lists, count, verdicts->batches, straggler);
+    straggler->communicator = communicator;
+    verdicts->lists += count;
+    return done;
+}
+
+/* The ranks' table says the same as the verdict. */
+static void tell_of_leads(struct straggler_analysis *analysis, size_t dump) {
+    const struct rank_leads *leads = &analysis->leads[dump];
+    analysis->ranks[dump].ratio = leads->self_ratio;
+    analysis->ranks[dump].persistence = (double)leads->slow_rows / (double)leads->rows;
+    analysis->ranks[dump].confidence = leads->confidence;
+}
+
 static bool name_ranks(struct verdicts *verdicts) {
     struct straggler_analysis *analysis = verdicts->analysis;
     size_t before = analysis->straggler_count;
     for (size_t i = 0; i < verdicts->batches->dump_count; i++) {
         size_t dump = verdicts->batches->dumps[i];
-        if (verdicts->explained[dump] || analysis->ranks[dump].confidence < CONFIDENCE_SUSPECT)
-            continue;
-        verdicts->lists[0] = dump;
         struct straggler straggler;
-        if (!make_straggler(analysis, STRAGGLER_RANK, &analysis->ranks[dump], verdicts->lists, 1, verdicts->batches,
-                            &straggler))
+        bool suspected;
+        if (verdicts->explained[dump])
+            continue;
+        if (!make_rank(verdicts, dump, &straggler, &suspected))
             return false;
-        if (!is_material(analysis, &straggler))
+        if (!suspected)
             continue;
         verdicts->lists++;
+        if (straggler.at_times)
+            tell_of_leads(analysis, dump);
         if (straggler.confidence >= CONFIDENCE_VERDICT)
             analysis->stragglers[analysis->straggler_count++] = straggler;
         else
@@ -246,6 +376,11 @@ static bool name_ranks(struct verdicts *verdicts) {
     size_t named = analysis->straggler_count - before;
     size_t allowed = verdicts->batches->dump_count / VERDICT_UNEVEN_SHARE;
     if (named <= (allowed > 1 ? allowed : 1))
+        return true;
+    bool together;
+    if (!name_together(verdicts, before, &together))
+        return false;
+    if (together)
         return true;
     for (size_t i = before; i < analysis->straggler_count; i++)
         analysis->uneven[analysis->uneven_count++] = analysis->stragglers[i];

@@ -31,6 +31,9 @@ bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank
                                     struct time_batches *batches);
 /* That ranks of verdicts->batches take turns, after those that are slow for themselves are named. */
 bool verdicts_name_rotating(struct verdicts *verdicts, const struct rank_classes *classes);
+/* Whose the leads of the comparison group's stretches are, into analysis->leads. */
+bool verdicts_judge_leads(struct straggler_analysis *analysis, const struct rank_classes *classes,
+                          const struct time_batches *batches);
 /* Slow links. */
 bool verdicts_name_links(struct verdicts *verdicts);
 /* What only collectives show, after all else is named; `explained`, per dump, is overwritten. */

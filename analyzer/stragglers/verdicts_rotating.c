@@ -13,8 +13,8 @@
 struct rotating_input {
     struct rotating_table table;
     size_t *columns; /* indices into batches.dumps */
-    int64_t *self_ns;
-    uint32_t *class_of, *host_of, *numbers;
+    struct sampled_rows rows;
+    uint32_t *class_of, *host_of;
 };
 
 /* Ranks that are named for themselves take no turns, and peers are needed to tell. */
@@ -33,53 +33,20 @@ static void choose_columns(struct rotating_input *input, const struct straggler_
     }
 }
 
-static struct sampled_collectives *sampled_of(const struct rotating_input *input,
-                                              const struct straggler_analysis *analysis,
-                                              const struct time_batches *batches, size_t column) {
-    return &analysis->times[batches->dumps[input->columns[column]]].sampled;
-}
-
-/* The collectives that were seen on all columns, as rows. */
-static void add_rows(struct rotating_input *input, const struct straggler_analysis *analysis,
-                     const struct time_batches *batches, uint32_t segment) {
-    unsigned thin = sampled_of(input, analysis, batches, 0)->thin;
-    size_t columns = input->table.columns;
-    for (unsigned i = 0; i < SAMPLED_SEGMENT; i++) {
-        int64_t *row = input->self_ns + input->table.rows * columns;
-        bool seen = true;
-        for (size_t c = 0; c < columns && seen; c++) {
-            const int64_t *times = sampled_collectives_segment(sampled_of(input, analysis, batches, c), segment);
-            seen = times && times[i] != SAMPLED_NONE;
-            row[c] = seen ? times[i] : 0;
-        }
-        input->numbers[input->table.rows] = (segment << thin) * SAMPLED_SEGMENT + i;
-        input->table.rows += seen;
-    }
-}
-
 static bool gather_rows(struct rotating_input *input, const struct straggler_analysis *analysis,
                         const struct time_batches *batches) {
-    unsigned thin = 0;
-    for (size_t c = 0; c < input->table.columns; c++)
-        if (sampled_of(input, analysis, batches, c)->thin > thin)
-            thin = sampled_of(input, analysis, batches, c)->thin;
-    for (size_t c = 0; c < input->table.columns; c++)
-        sampled_collectives_thin(sampled_of(input, analysis, batches, c), thin);
-    const struct sampled_collectives *first = sampled_of(input, analysis, batches, 0);
-    /* one row more than there can be: the next one is written before it is known whether all saw it */
-    size_t rows = (size_t)first->count * SAMPLED_SEGMENT + 1;
-    input->self_ns = malloc(rows * input->table.columns * sizeof *input->self_ns);
-    input->numbers = malloc(rows * sizeof *input->numbers);
-    if (!input->self_ns || !input->numbers)
-        return false;
-    for (uint32_t s = 0; s < first->count; s++)
-        add_rows(input, analysis, batches, first->first + s);
-    input->table.self_ns = input->self_ns;
-    input->table.numbers = input->numbers;
+    struct sampled_collectives **samples = malloc(input->table.columns * sizeof *samples);
+    for (size_t c = 0; samples && c < input->table.columns; c++)
+        samples[c] = &analysis->times[batches->dumps[input->columns[c]]].sampled;
+    bool done = samples && sampled_rows_make(&input->rows, samples, input->table.columns);
+    free(samples);
+    input->table.rows = input->rows.rows;
+    input->table.self_ns = input->rows.self_ns;
+    input->table.numbers = input->rows.numbers;
     input->table.class_of = input->class_of;
     input->table.host_of = input->host_of;
     input->table.host_count = analysis->clock->host_count;
-    return true;
+    return done;
 }
 
 static uint64_t collectives_of(const struct rank_bins *bins) {
@@ -144,7 +111,6 @@ bool verdicts_name_rotating(struct verdicts *verdicts, const struct rank_classes
     free(input.columns);
     free(input.class_of);
     free(input.host_of);
-    free(input.numbers);
-    free(input.self_ns);
+    sampled_rows_free(&input.rows);
     return done;
 }

@@ -491,14 +491,17 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     const struct match_member *send = &message->send, *receive = &message->receive;
     uint32_t from = message->from_dump, to = message->to_dump;
     waits->messages++;
-    int64_t wait = message_wait(waits, receive, send, to, from), since = blocked_since(receive);
+    struct match_member left = *send;
+    if (message_end_was_needed(send, receive))
+        left.enter = send->wait;
+    int64_t wait = message_wait(waits, receive, &left, to, from), since = blocked_since(receive);
     struct waiting_pair late_sender = {to, from, receive->stack, send->stack};
     if (wait > 0 && receive->shared)
         note_receive_wait(waits, &late_sender, since, since + wait);
     else if (wait > 0)
         charge_message(waits, WAIT_LATE_SENDER, &late_sender, since + wait, wait, wait);
     if (waits->listener.met)
-        waits->listener.met(waits->listener.context, send->enter > receive->enter ? send->enter : receive->enter,
+        waits->listener.met(waits->listener.context, left.enter > receive->enter ? left.enter : receive->enter,
                             channel_of(from, to));
     bool rendezvous = message->synchronous || send->leave > receive->enter;
     wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, receive, from, to) : 0;

@@ -14,7 +14,9 @@
  *    is what blame, imposed wait and the critical path are about: so that is the wait, and early reduce is told beside.
  *  - Wait at scan: as N to N, but for lower ranks only.
  *  - Late sender: min(x_r, e_s) - e_r. Of several messages that one Wait call completes only the last sent one kept the
- *    receiver waiting (Scalasca counts the same way).
+ *    receiver waiting (Scalasca counts the same way). The data of a non-blocking send that the library does not buffer
+ *    leaves when the sender is back in the library: where the receiver waited until then and not much longer, e_s is
+ * the entry of the sender's Wait or Test call.
  *  - Late receiver: min(x_s, e_r) - e_s, only where the sender can have waited for the receiver at all: a synchronous
  *    send, or one that was left only after the receive was entered (rendezvous); never a send that shares its Wait call
  *    or its Sendrecv with other operations, since there it is not known what was waited for.

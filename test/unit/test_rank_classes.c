@@ -28,7 +28,7 @@ struct grid {
     uint32_t rank_of[RANKS];
     struct match_directory directory;
     struct call_profile profiles[RANKS];
-    uint32_t reference[RANKS];
+    struct cut cuts[RANKS];
     size_t columns[RANKS];
     int64_t self_ns[BATCHES * RANKS];
     struct time_batches batches;
@@ -57,6 +57,7 @@ static struct grid *make_grid(void) {
         grid->places[r][0] = (struct match_place){WORLD, (uint32_t)r};
         grid->places[r][1] = (struct match_place){(uint32_t)(PIPELINE + r % DATA), (uint32_t)(r / DATA)};
         grid->columns[r] = r;
+        grid->cuts[r] = (struct cut){.kind = CUT_COLLECTIVE, .comm = 0};
         call(grid, r, 0, CALL_ALLREDUCE, FLAG_COLLECTIVE, 40);
         call(grid, r, 1, CALL_SEND, FLAG_SEND, 40);
         call(grid, r, 1, CALL_RECV, FLAG_RECV, 40);
@@ -76,7 +77,7 @@ static struct grid *make_grid(void) {
 
 static struct rank_classes find(struct grid *grid) {
     struct rank_classes classes;
-    assert_true(rank_classes_find(&classes, grid->profiles, grid->reference, &grid->directory, WORLD, &grid->batches));
+    assert_true(rank_classes_find(&classes, grid->profiles, grid->cuts, &grid->directory, RANKS, &grid->batches));
     return classes;
 }
 

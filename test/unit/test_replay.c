@@ -49,7 +49,7 @@ static struct replay walk(const struct common_clock *clock, const struct match_d
     struct comparison_groups groups;
     struct replay replay;
     assert_true(comparison_groups_choose(&groups, directory));
-    struct replay_build *build = replay_begin(clock, directory, NULL, groups.reference, workers);
+    struct replay_build *build = replay_begin(clock, directory, NULL, groups.cuts, workers);
     assert_non_null(build);
     for (unsigned w = 0; w < workers; w++) {
         work[w] = (struct worker){build, w};

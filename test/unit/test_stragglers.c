@@ -311,9 +311,9 @@ static void ranks_are_compared_where_they_meet(void **state) {
             dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, comm, seq, 8, now + work, leave);
             now = leave;
         }
-        now = UINT64_C(2000000000);
-        for (uint32_t seq = FRAME; seq < 2 * FRAME; seq++, now += 1000)
-            dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, seq, 0, now, now + 900);
+        uint64_t all_come = 1000000 + FRAME * UINT64_C(1000) + STEPS * UINT64_C(2200000);
+        for (uint32_t seq = FRAME; seq < 2 * FRAME; seq++, now = all_come += 1000)
+            dump_builder_collective(job.builders[r], 0, BUILDER_BARRIER, 0, seq, 0, now, all_come + 900);
     }
     hand_job_open(&job, RANKS);
     assert_true(straggler_analyse(&analysis, &job.clock, &job.directory, &(struct straggler_request){.workers = 1}));

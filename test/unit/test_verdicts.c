@@ -29,6 +29,7 @@ struct hand_group {
     struct rank_delay_costs costs[RANKS];
     struct rank_times times[RANKS];
     struct significance ranks[RANKS];
+    struct rank_leads leads[RANKS];
     struct straggler stragglers[4 * RANKS], suspects[RANKS], uneven[RANKS];
     size_t dumps[RANKS], lists[4 * RANKS], sizes[1];
     bool explained[RANKS];
@@ -47,6 +48,7 @@ static void make_group(struct hand_group *group) {
                                                   .window_ns = WINDOW,
                                                   .times = group->times,
                                                   .ranks = group->ranks,
+                                                  .leads = group->leads,
                                                   .stragglers = group->stragglers,
                                                   .suspects = group->suspects,
                                                   .uneven = group->uneven};
@@ -183,7 +185,7 @@ static void three_of_a_class_can_take_turns(void **state) {
         for (unsigned r = 0; r < RANKS; r++) {
             group.class_of[r] = r / peers;
             sizes[r / peers] = peers;
-            assert_true(rank_times_init(&group.times[r], 0, 2, 4, false));
+            assert_true(rank_times_init(&group.times[r], &(struct cut){.kind = CUT_COLLECTIVE}, 2, 4, false));
             group.times[r].bins.count = 1;
             group.times[r].bins.calls[0] = COLLECTIVES;
             group.times[r].self_ns = WINDOW / 2;
@@ -209,7 +211,7 @@ static void a_long_start_does_not_eat_the_batches(void **state) {
     size_t members[2] = {0, 1};
     struct time_batches batches;
     for (unsigned r = 0; r < 2; r++) {
-        assert_true(rank_times_init(&times[r], 0, 64, 2, false));
+        assert_true(rank_times_init(&times[r], &(struct cut){.kind = CUT_COLLECTIVE}, 64, 2, false));
         times[r].bins.count = BINS;
         for (unsigned i = 0; i < BINS; i++) {
             times[r].bins.self_ns[i] = i ? 1000000 : 1000000000;

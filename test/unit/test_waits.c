@@ -81,7 +81,7 @@ static void analyse(struct hand_job *job, unsigned with_dump, struct sums *sums)
     *sums = (struct sums){.directory = &job->directory};
     assert_true(waits_init(&sums->waits, &job->clock, &job->directory));
     for (unsigned r = 0; r < with_dump; r++)
-        assert_true(rank_times_init(&sums->times[r], 0, 4, 2, false));
+        assert_true(rank_times_init(&sums->times[r], &(struct cut){.kind = CUT_COLLECTIVE}, 4, 2, false));
     assert_true(match_run(&job->clock, &job->directory, &sink, states, 1, &totals));
     covered_time_free(&covered);
     for (unsigned r = 0; r < with_dump; r++)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/stragglers/gains.h"
+
+#include <stdlib.h>
+
+#include "analyzer/stragglers/verdicts.h"
+
+enum { WHAT_IFS_MOST = 12 }; /* replays for the costliest of those named */
+#define GAIN_LEAST 0.005     /* shown as 1.01 times as fast */
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* ---- each alone ---------------------------------------------------------------------------------------------- */
+
+static double mended(const struct straggler_analysis *analysis, const struct replay *replay,
+                     const struct straggler *straggler) {
+    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
+    if (straggler->kind == STRAGGLER_LINK) {
+        const struct slow_link *link = &straggler->link;
+        const struct what_if_ends ends = {.host_of = link->scope == LINK_RANKS ? NULL : analysis->clock->host_of,
+                                          .from = link->from,
+                                          .to = link->to,
+                                          .both = link->both};
+        return what_if_link(replay, &ends, straggler->slowdown_ratio);
+    }
+    struct what_if_mend mend = {.dumps = straggler->dumps, .count = straggler->dump_count};
+    if (straggler->kind ==
+        STRAGGLER_ROTATING) { /* noise stays: only what is nearer to the slow turns than to the rest */
+        mend.now_and_then = 1 + (straggler->slowdown_ratio - 1) / 2;
+        mend.collectives = straggler->part_collectives;
+    }
+    return what_if_mended(replay, &peers, &mend);
+}
+
+/* Replays the job without each of those that are named. Beyond WHAT_IFS_MOST the first estimate stands. */
+static bool replay_without(const struct straggler_analysis *analysis, const struct replay *replay) {
+    struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven};
+    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count};
+    size_t replays = 0;
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k] && replays < WHAT_IFS_MOST; i++, replays++) {
+            lists[k][i].what_if_speedup = mended(analysis, replay, &lists[k][i]);
+            if (lists[k][i].what_if_speedup < 0)
+                return false;
+        }
+    return true;
+}
+
+/* ---- together ------------------------------------------------------------------------------------------------ */
+
+/* Whether it can be mended together with others: by its ranks' own work. */
+static bool is_of_ranks(const struct straggler *straggler) {
+    return straggler->kind == STRAGGLER_RANK || straggler->kind == STRAGGLER_HOST ||
+           straggler->kind == STRAGGLER_RANK_CLASS;
+}
+
+/* The gain of mending all that are named but the one numbered `without`; `dumps` has room for all. Negative: no memory.
+ */
+static double mended_together(const struct straggler_analysis *analysis, const struct replay *replay, size_t without,
+                              size_t *dumps) {
+    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
+    struct what_if_mend mend = {.dumps = dumps};
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        for (size_t d = 0;
+             i != without && is_of_ranks(&analysis->stragglers[i]) && d < analysis->stragglers[i].dump_count; d++)
+            dumps[mend.count++] = analysis->stragglers[i].dumps[d];
+    return mend.count > 0 ? what_if_mended(replay, &peers, &mend) : 1;
+}
+
+/* Time saved, as a share of the time, by a gain `more` beyond a gain `less`. */
+static double saved(double more, double less) {
+    return 1 / less - 1 / more;
+}
+
+/* Whether the others' waits that go back to its ranks come to a share that matters, per rank that could wait. */
+static bool is_waited_for(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    int64_t cost = 0, others = (int64_t)(analysis->directory->dump_count - straggler->dump_count);
+    for (size_t d = 0; d < straggler->dump_count; d++)
+        cost = add_ns(cost, analysis->delay_costs.ranks[straggler->dumps[d]].delay_cost_ns);
+    return cost / (others > 0 ? others : 1) >= analysis->window_ns / VERDICT_SHARE;
+}
+
+/* Takes the named one off the list. */
+static void hide(struct straggler_analysis *analysis, size_t named) {
+    analysis->hidden[analysis->hidden_count++] = analysis->stragglers[named];
+    analysis->straggler_count--;
+    for (size_t i = named; i < analysis->straggler_count; i++)
+        analysis->stragglers[i] = analysis->stragglers[i + 1];
+}
+
+/* Whether somebody it is compared with works longer yet: only then can it be hidden. Else the others wait for it in
+ * ways that no record tells. */
+static bool is_outdone(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    const uint32_t *groups = analysis->comparison_groups.group_of;
+    size_t own = straggler->dumps[0];
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (d != own && groups[d] == groups[own] && analysis->times[d].self_ns >= analysis->times[own].self_ns)
+            return true;
+    return false;
+}
+
+static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const struct replay *replay, size_t *dumps) {
+    double all = mended_together(analysis, replay, analysis->straggler_count, dumps);
+    size_t looked_at = analysis->straggler_count < WHAT_IFS_MOST ? analysis->straggler_count : WHAT_IFS_MOST;
+    for (size_t i = looked_at; i-- > 0 && all > 0;) { /* the least costly first */
+        struct straggler *straggler = &analysis->stragglers[i];
+        if (straggler->kind == STRAGGLER_LINK || saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
+            continue;
+        if (straggler->kind == STRAGGLER_RANK && !is_outdone(analysis, straggler)) {
+            straggler->what_if_speedup = larger(straggler->what_if_speedup, straggler->estimated_speedup);
+            continue;
+        }
+        double others = is_of_ranks(straggler) ? mended_together(analysis, replay, i, dumps) : all;
+        if (others < 0)
+            return false;
+        bool costs = saved(straggler->what_if_speedup, 1) >= GAIN_LEAST || saved(all, others) >= 1.0 / VERDICT_SHARE;
+        if (costs && is_waited_for(analysis, straggler))
+            continue;
+        hide(analysis, i);
+        all = others;
+    }
+    return all > 0;
+}
+
+static void find_even(struct straggler_analysis *analysis) {
+    const struct what_if *what_if = &analysis->what_if;
+    analysis->even_speedup = larger(what_if->slowdown, analysis->named_speedup);
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        analysis->even_speedup = larger(analysis->even_speedup, analysis->stragglers[i].what_if_speedup);
+    for (size_t i = 0; i < what_if->site_count; i++)
+        analysis->even_speedup = larger(analysis->even_speedup, what_if->sites[i].speedup);
+}
+
+static bool replay_together(struct straggler_analysis *analysis, const struct replay *replay) {
+    size_t room = analysis->directory->dump_count;
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        room += analysis->stragglers[i].dump_count;
+    size_t *dumps = malloc((room + 1) * sizeof *dumps);
+    bool done = dumps && hide_what_costs_nothing(analysis, replay, dumps);
+    if (done && analysis->straggler_count > 0) {
+        analysis->named_speedup = mended_together(analysis, replay, analysis->straggler_count, dumps);
+        done = analysis->named_speedup > 0;
+        for (size_t i = 0; done && i < analysis->straggler_count; i++)
+            analysis->named_speedup = larger(analysis->named_speedup, analysis->stragglers[i].what_if_speedup);
+    }
+    free(dumps);
+    return done;
+}
+
+/* Init and Finalize happen once, and are as long in a mended job: holes are like the rest of what is known. */
+static void project(const struct straggler_analysis *analysis, struct replay *replay) {
+    if (analysis->covered.whole || replay->end_only || analysis->window_ns <= 0 || analysis->from_ns > analysis->to_ns)
+        return;
+    replay->missing_ns = add_ns(analysis->to_ns - analysis->from_ns, -analysis->covered_ns);
+    replay->missing_ratio = (double)replay->missing_ns / (double)analysis->window_ns;
+}
+
+bool gains_find(struct straggler_analysis *analysis, struct replay *replay) {
+    const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
+    project(analysis, replay);
+    if (!what_if_prepare(replay) || !what_if_measure(&analysis->what_if, replay, &peers))
+        return false;
+    if (!analysis->what_if.known)
+        return true;
+    if (!replay_without(analysis, replay) || !replay_together(analysis, replay))
+        return false;
+    find_even(analysis);
+    return true;
+}

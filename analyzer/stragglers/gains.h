@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What mending those who are named would give, alone and together.
+ * Lives here: replays of the job without them, and taking from the list whom nobody waits for. Of analyse.c only.
+ * Must not live here: the replay (what_if.h), who is slow (verdicts.h).
+ *
+ * A rank can be slow beyond doubt and cost nothing: while it works others work longer still. Named stay those without
+ * which the job would take a hundredth less (VERDICT_SHARE); and those to whom as much of each other rank's time goes
+ * back in waits, where mending them alone gains half as much, or mending all others who are named gains a hundredth
+ * less than mending them, too. The rest is hidden.
+ */
+#ifndef COMMTAP_STRAGGLERS_GAINS_H
+#define COMMTAP_STRAGGLERS_GAINS_H
+
+#include "analyzer/stragglers/stragglers.h"
+
+/* Fills in all gains of the analysis, and its hidden ones. Returns false when memory is short. */
+bool gains_find(struct straggler_analysis *analysis, struct replay *replay);
+
+#endif

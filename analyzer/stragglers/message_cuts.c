@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/stragglers/message_cuts.h"
+
+#include <stdlib.h>
+
+#include "analyzer/base/hash_table.h"
+
+enum {
+    MESSAGES_MIN = 16,   /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
+    CHANNELS_MOST = 256, /* of a rank that are looked at */
+    SLACK = 2,           /* messages that a rank may be behind where the job was ended */
+    SLICES = 256, /* of the run, 8 for each of TIME_BATCHES_MOST: a batch ends where its share of the work does */
+};
+
+struct channel_key {
+    uint32_t comm;
+    int32_t peer, tag;
+    uint32_t direction;
+};
+
+/* A channel as one of its ends saw it. */
+struct channel_use {
+    struct channel_key key;
+    uint32_t messages; /* since the beginning of the run */
+    uint32_t seen;     /* of them, on record */
+};
+
+HASH_TABLE_OF(channel_uses, struct channel_use, struct channel_key);
+
+struct message_cuts {
+    struct comparison_groups *groups;
+    const struct match_directory *directory;
+    const struct common_clock *clock;
+    bool *wanted;                /* per dump: may be compared by messages */
+    struct hash_table *channels; /* per dump */
+    uint32_t *tied;              /* per dump: another one of those it is tied to by messages; itself: the first */
+    uint32_t *members;           /* dumps that are looked at together */
+    size_t member_count;
+};
+
+/* ---- channels ------------------------------------------------------------------------------------------------ */
+
+static bool is_usable(const struct channel_use *use) {
+    return use->seen >= MESSAGES_MIN;
+}
+
+static bool note_message(struct hash_table *channels, const struct record *record) {
+    struct channel_key key = {record->comm, record->peer, record->tag, message_direction(record)};
+    struct channel_use *use =
+        channels->count < CHANNELS_MOST ? channel_uses_add(channels, &key) : channel_uses_find(channels, &key);
+    if (!use)
+        return channels->count >= CHANNELS_MOST;
+    if (record->seq >= use->messages)
+        use->messages = record->seq + 1;
+    use->seen++;
+    return true;
+}
+
+static bool read_channels(const struct dump *dump, struct hash_table *channels) {
+    for (uint32_t l = 0; l < dump->lane_count; l++) {
+        struct record_cursor cursor;
+        bool done = record_cursor_begin(&cursor, dump, l);
+        for (const struct record *r = done ? record_cursor_next(&cursor) : NULL; r && done;
+             r = record_cursor_next(&cursor))
+            done = !is_numbered_message(r) || note_message(channels, r);
+        record_cursor_end(&cursor);
+        if (!done)
+            return false;
+    }
+    return true;
+}
+
+/* The dump at the other end, NOWHERE where it has none. */
+static uint32_t other_end(const struct match_directory *directory, size_t dump, const struct channel_key *key) {
+    struct match_place place = match_place_of(directory, dump, key->comm);
+    if (place.communicator == NOWHERE)
+        return NOWHERE;
+    const struct match_communicator *communicator = &directory->communicators[place.communicator];
+    int32_t rank = match_rank_of(communicator, place.position, key->peer);
+    uint32_t position = rank >= 0 ? match_position_of(communicator, rank) : NOWHERE;
+    return position == NOWHERE ? NOWHERE : communicator->dump_of[position];
+}
+
+/* ---- who is tied to whom ------------------------------------------------------------------------------------- */
+
+static uint32_t first_tied(struct message_cuts *cuts, uint32_t dump) {
+    while (cuts->tied[dump] != dump)
+        dump = cuts->tied[dump] = cuts->tied[cuts->tied[dump]];
+    return dump;
+}
+
+static void tie(struct message_cuts *cuts, uint32_t a, uint32_t b) {
+    a = first_tied(cuts, a);
+    b = first_tied(cuts, b);
+    cuts->tied[a > b ? a : b] = a > b ? b : a;
+}
+
+static void tie_all(struct message_cuts *cuts) {
+    for (uint32_t d = 0; d < cuts->directory->dump_count; d++) {
+        const struct channel_use *uses = channel_uses_items(&cuts->channels[d]);
+        for (size_t i = 0; i < cuts->channels[d].count; i++) {
+            uint32_t other = is_usable(&uses[i]) ? other_end(cuts->directory, d, &uses[i].key) : NOWHERE;
+            if (other != NOWHERE && cuts->wanted[other])
+                tie(cuts, d, other);
+        }
+    }
+}
+
+/* Whether the dump is compared by collectives that are part of its steps. */
+static bool has_collectives(const struct message_cuts *cuts, size_t dump) {
+    uint32_t group = cuts->groups->group_of[dump];
+    return group != NOWHERE && cuts->groups->often[group];
+}
+
+/* ---- a channel of each --------------------------------------------------------------------------------------- */
+
+static bool is_about(uint32_t messages, uint32_t wanted) {
+    uint32_t apart = messages > wanted ? messages - wanted : wanted - messages;
+    return apart <= SLACK;
+}
+
+/* Sends tell best when a stretch of work is over. Of several channels the first by communicator, partner and tag. */
+static bool is_better(const struct channel_key *a, const struct channel_key *b) {
+    if (a->direction != b->direction)
+        return a->direction == FLAG_SEND;
+    if (a->comm != b->comm)
+        return a->comm < b->comm;
+    return a->peer != b->peer ? a->peer < b->peer : a->tag < b->tag;
+}
+
+/* The dump's channel that carries about so many messages; NULL: none. */
+static const struct channel_use *channel_of(const struct hash_table *channels, uint32_t messages, size_t *count) {
+    const struct channel_use *uses = channel_uses_items(channels), *best = NULL;
+    for (size_t i = 0; i < channels->count; i++) {
+        if (!is_usable(&uses[i]) || !is_about(uses[i].messages, messages))
+            continue;
+        (*count)++;
+        if (!best || is_better(&uses[i].key, &best->key))
+            best = &uses[i];
+    }
+    return best;
+}
+
+/* The number of messages that a channel of every member carries, the one of most channels; 0: there is none. */
+static uint32_t common_count(const struct message_cuts *cuts) {
+    const struct hash_table *first = &cuts->channels[cuts->members[0]];
+    const struct channel_use *uses = channel_uses_items(first);
+    uint32_t common = 0;
+    size_t most = 0;
+    for (size_t i = 0; i < first->count; i++) {
+        size_t count = 0;
+        bool all = is_usable(&uses[i]);
+        for (size_t m = 0; m < cuts->member_count && all; m++)
+            all = channel_of(&cuts->channels[cuts->members[m]], uses[i].messages, &count) != NULL;
+        if (all && (count > most || (count == most && uses[i].messages < common))) {
+            common = uses[i].messages;
+            most = count;
+        }
+    }
+    return common;
+}
+
+/* ---- groups -------------------------------------------------------------------------------------------------- */
+
+static void make_group(struct message_cuts *cuts, struct cut cut, uint32_t messages) {
+    struct comparison_groups *groups = cuts->groups;
+    for (size_t m = 0; m < cuts->member_count; m++) {
+        uint32_t dump = cuts->members[m];
+        size_t count = 0;
+        const struct channel_use *use = messages > 0 ? channel_of(&cuts->channels[dump], messages, &count) : NULL;
+        groups->group_of[dump] = (uint32_t)groups->count;
+        groups->cuts[dump] = cut;
+        if (use) {
+            groups->cuts[dump].comm = use->key.comm;
+            groups->cuts[dump].peer = use->key.peer;
+            groups->cuts[dump].tag = use->key.tag;
+            groups->cuts[dump].direction = (uint16_t)use->key.direction;
+            groups->cuts[dump].messages = use->seen;
+        }
+    }
+    groups->often[groups->count] = true;
+    groups->communicators[groups->count++] = NOWHERE;
+}
+
+static bool group_by_channels(struct message_cuts *cuts) {
+    uint32_t messages = cuts->member_count > 1 ? common_count(cuts) : 0;
+    if (messages > 0)
+        make_group(cuts, (struct cut){.kind = CUT_MESSAGE}, messages);
+    return messages > 0;
+}
+
+static void group_by_time(struct message_cuts *cuts) {
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t m = 0; m < cuts->member_count; m++) {
+        const struct dump *dump = cuts->directory->dumps[cuts->members[m]];
+        if (dump->anchor_count == 0)
+            continue;
+        int64_t begin = to_common(cuts->clock, cuts->members[m], dump->anchors[0].ticks);
+        int64_t end = to_common(cuts->clock, cuts->members[m], dump->anchors[dump->anchor_count - 1].ticks);
+        first = begin < first ? begin : first;
+        last = end > last ? end : last;
+    }
+    if (first < last)
+        make_group(cuts,
+                   (struct cut){
+                       .kind = CUT_TIME, .comm = COMM_NONE, .from_ns = first, .slice_ns = (last - first) / SLICES + 1},
+                   0);
+}
+
+/* Those of `all` that are tied to `first`. Returns whether some of them are compared by collectives, and not all in one
+ * group. */
+static void list_tied(struct message_cuts *cuts, uint32_t first, bool *collectives, bool *several) {
+    uint32_t group = NOWHERE;
+    cuts->member_count = 0;
+    *collectives = *several = false;
+    for (uint32_t d = first; d < cuts->directory->dump_count; d++) {
+        if (!cuts->wanted[d] || first_tied(cuts, d) != first)
+            continue;
+        uint32_t own = has_collectives(cuts, d) ? cuts->groups->group_of[d] : NOWHERE;
+        *several |= cuts->member_count > 0 && own != group;
+        *collectives |= own != NOWHERE;
+        group = own;
+        cuts->members[cuts->member_count++] = d;
+    }
+}
+
+/* Ranks without collectives do the same steps also where no message ties them. */
+static bool group_all_without_collectives(struct message_cuts *cuts) {
+    cuts->member_count = 0;
+    for (uint32_t d = 0; d < cuts->directory->dump_count; d++) {
+        if (!cuts->wanted[d])
+            continue;
+        if (has_collectives(cuts, d))
+            return false;
+        if (cuts->channels[d].count > 0)
+            cuts->members[cuts->member_count++] = d;
+    }
+    return group_by_channels(cuts);
+}
+
+static void group_tied(struct message_cuts *cuts) {
+    for (uint32_t d = 0; d < cuts->directory->dump_count; d++) {
+        bool collectives, several;
+        if (!cuts->wanted[d] || first_tied(cuts, d) != d)
+            continue;
+        list_tied(cuts, d, &collectives, &several);
+        if (cuts->member_count < 2 || (collectives && !several))
+            continue;
+        if (!group_by_channels(cuts) && !collectives)
+            group_by_time(cuts);
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+/* Returns whether there is anything to do. */
+static bool choose_wanted(struct message_cuts *cuts) {
+    const struct comparison_groups *groups = cuts->groups;
+    bool any = groups->count > 1;
+    for (size_t d = 0; d < cuts->directory->dump_count; d++)
+        any |= !has_collectives(cuts, d);
+    for (size_t d = 0; d < cuts->directory->dump_count; d++)
+        cuts->wanted[d] = any && !dump_has_device_times(cuts->directory->dumps[d]);
+    return any;
+}
+
+/* The members of a group go together. */
+static void tie_groups(struct message_cuts *cuts) {
+    uint32_t *first = cuts->members; /* of each group; there are not more groups than dumps */
+    for (size_t g = 0; g < cuts->groups->count; g++)
+        first[g] = NOWHERE;
+    for (uint32_t d = 0; d < cuts->directory->dump_count; d++) {
+        if (!cuts->wanted[d] || !has_collectives(cuts, d))
+            continue;
+        uint32_t *of = &first[cuts->groups->group_of[d]];
+        if (*of == NOWHERE)
+            *of = d;
+        tie(cuts, *of, d);
+    }
+}
+
+bool message_cuts_choose(struct comparison_groups *groups, const struct match_directory *directory,
+                         const struct common_clock *clock) {
+    size_t count = directory->dump_count;
+    struct message_cuts cuts = {.groups = groups,
+                                .directory = directory,
+                                .clock = clock,
+                                .wanted = calloc(count, sizeof *cuts.wanted),
+                                .channels = calloc(count, sizeof *cuts.channels),
+                                .tied = malloc(count * sizeof *cuts.tied),
+                                .members = malloc(count * sizeof *cuts.members)};
+    bool done = cuts.wanted && cuts.channels && cuts.tied && cuts.members;
+    if (done && choose_wanted(&cuts)) {
+        for (uint32_t d = 0; d < count && done; d++) {
+            cuts.tied[d] = d;
+            done = !cuts.wanted[d] || read_channels(directory->dumps[d], &cuts.channels[d]);
+        }
+        if (done) {
+            tie_groups(&cuts);
+            tie_all(&cuts);
+            if (!group_all_without_collectives(&cuts))
+                group_tied(&cuts);
+        }
+    }
+    for (size_t d = 0; cuts.channels && d < count; d++)
+        hash_table_free(&cuts.channels[d]);
+    free(cuts.wanted);
+    free(cuts.channels);
+    free(cuts.tied);
+    free(cuts.members);
+    return done;
+}

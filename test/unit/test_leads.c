@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whose the leads are: tables of self times with a known answer, and the limits from both sides.
+ * Must not live here: whole jobs (test_message_jobs.c, test_verdicts.c).
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzer/base/significance.h"
+#include "analyzer/stragglers/leads.h"
+#include "test/scenes/scene.h"
+
+enum { ROWS_MOST = 512, COLUMNS_MOST = 16 };
+
+/* Times around 10 ms, by chance; what is slow is put in by hand. */
+struct hand_table {
+    int64_t self_ns[ROWS_MOST * COLUMNS_MOST];
+    uint32_t numbers[ROWS_MOST];
+    struct leads_table table;
+    struct rank_leads found[COLUMNS_MOST];
+};
+
+static struct hand_table *make_table(uint64_t seed, size_t rows, size_t columns) {
+    struct hand_table *hand = calloc(1, sizeof *hand);
+    assert_non_null(hand);
+    uint64_t random = seed;
+    for (size_t i = 0; i < rows * columns; i++)
+        hand->self_ns[i] = 10000000 + (int64_t)(500000 * scene_gauss(&random));
+    for (size_t row = 0; row < rows; row++)
+        hand->numbers[row] = (uint32_t)row;
+    hand->table = (struct leads_table){rows, columns, hand->self_ns, hand->numbers};
+    return hand;
+}
+
+static void judge(struct hand_table *hand) {
+    struct rank_leads *list[COLUMNS_MOST];
+    assert_true(leads_judge(&hand->table, hand->found));
+    for (size_t c = 0; c < hand->table.columns; c++)
+        list[c] = &hand->found[c];
+    assert_true(leads_correct(list, hand->table.columns));
+}
+
+/* How many columns are beyond doubt. */
+static size_t sure(const struct hand_table *hand) {
+    size_t count = 0;
+    for (size_t c = 0; c < hand->table.columns; c++)
+        count += hand->found[c].confidence >= CONFIDENCE_VERDICT;
+    return count;
+}
+
+static void slow_down(struct hand_table *hand, size_t row, size_t column, double factor) {
+    int64_t *self = &hand->self_ns[row * hand->table.columns + column];
+    *self = (int64_t)((double)*self * factor);
+}
+
+/* Seven times as long in every 20th of 160 stretches: 1.3 times as long on average, and never in most of them. */
+static void a_rank_slow_now_and_then_is_found(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 8);
+        for (size_t row = 19; row < 160; row += 20)
+            slow_down(hand, row, 5, 7);
+        judge(hand);
+        assert_int_equal(sure(hand), 1);
+        const struct rank_leads *found = &hand->found[5];
+        assert_true(found->confidence >= CONFIDENCE_VERDICT);
+        assert_int_equal(found->rows, 160);
+        assert_int_equal(found->slow_rows, 8);
+        assert_int_equal(found->every, 20);
+        assert_true(fabs(found->slow_ratio / 7 - 1) < 0.2 && fabs(found->longer_ns / 60e6 - 1) < 0.2);
+        assert_true(fabs(found->self_ratio / 1.3 - 1) < 0.03);
+        assert_true(fabs(found->lead_ns / (60e6 / 20) - 1) < 0.1);
+        free(hand);
+    }
+}
+
+static void a_rank_slow_in_the_second_half_is_found(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 8);
+        for (size_t row = 80; row < 160; row++)
+            slow_down(hand, row, 2, 1.3);
+        judge(hand);
+        assert_int_equal(sure(hand), 1);
+        assert_in_range(hand->found[2].slow_rows, 72, 88);
+        assert_in_range(hand->found[2].first, 440, 560);
+        assert_in_range(hand->found[2].last, 940, 1000);
+        assert_int_equal(hand->found[2].every, 0);
+        free(hand);
+    }
+}
+
+/* Tails of every weight, each value anybody's by chance: 400 tables, at most 4 of which name somebody. */
+static void chance_names_nobody(void **state) {
+    (void)state;
+    size_t named = 0;
+    for (uint64_t seed = 1; seed <= 400; seed++) {
+        struct hand_table *hand = make_table(seed, 100 + seed % 100, 2 + seed % 14);
+        uint64_t random = seed * 7919;
+        for (size_t i = 0; i < hand->table.rows * hand->table.columns; i++)
+            if (scene_uniform(&random) < 0.02) /* Pareto's tail: its variance is infinite */
+                hand->self_ns[i] += (int64_t)(20e6 * pow(1 - scene_uniform(&random), -0.7));
+        judge(hand);
+        named += sure(hand) > 0;
+        free(hand);
+    }
+    assert_in_range(named, 0, 4);
+}
+
+/* Each rank's speed wanders, half forgotten after `memory` stretches. With 8 ranks some rank leads for a while. */
+static void speeds_that_wander_name_nobody(void **state) {
+    (void)state;
+    size_t named = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        struct hand_table *hand = make_table(seed, 400, 8);
+        uint64_t random = seed * 104729;
+        for (size_t c = 0; c < 8; c++) {
+            double speed = 0.1 * scene_gauss(&random), kept = 0.95;
+            for (size_t row = 0; row < 400; row++) {
+                speed = kept * speed + 0.1 * sqrt(1 - kept * kept) * scene_gauss(&random);
+                slow_down(hand, row, c, exp(speed));
+            }
+        }
+        judge(hand);
+        named += sure(hand) > 0;
+        free(hand);
+    }
+    assert_in_range(named, 0, 4);
+}
+
+/* Of one huge lead nobody is to blame, nor of three among eight ranks; of five it is somebody. */
+static void several_leads_make_a_culprit(void **state) {
+    (void)state;
+    static const struct {
+        size_t leads;
+        bool named;
+    } cases[] = {{1, false}, {2, false}, {5, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = make_table(3, 160, 8);
+        for (size_t k = 0; k < cases[i].leads; k++)
+            slow_down(hand, 7 + 29 * k, 1, 30);
+        judge(hand);
+        assert_int_equal(sure(hand), cases[i].named);
+        free(hand);
+    }
+}
+
+static void fewer_than_sixteen_stretches_prove_nothing(void **state) {
+    (void)state;
+    for (size_t rows = 15; rows <= 16; rows++) {
+        struct hand_table *hand = make_table(5, rows, 8);
+        for (size_t row = 0; row < rows; row++)
+            slow_down(hand, row, 3, 2);
+        judge(hand);
+        assert_int_equal(sure(hand), rows == 16);
+        free(hand);
+    }
+}
+
+/* Eight slow stretches, of whose seven distances so many are 20: from 70 % on they are said to come regularly. */
+static void slow_stretches_that_are_alike_apart_come_regularly(void **state) {
+    (void)state;
+    for (size_t equal = 4; equal <= 5; equal++) {
+        struct hand_table *hand = make_table(9, 300, 8);
+        size_t row = 10;
+        for (size_t k = 0; k < 8; k++) {
+            slow_down(hand, row, 6, 9);
+            row += k < equal ? 20 : 21 + 3 * k;
+        }
+        judge(hand);
+        assert_int_equal(hand->found[6].slow_rows, 8);
+        assert_int_equal(hand->found[6].every, equal == 5 ? 20 : 0);
+        free(hand);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_slow_now_and_then_is_found),
+        cmocka_unit_test(a_rank_slow_in_the_second_half_is_found),
+        cmocka_unit_test(chance_names_nobody),
+        cmocka_unit_test(speeds_that_wander_name_nobody),
+        cmocka_unit_test(several_leads_make_a_culprit),
+        cmocka_unit_test(fewer_than_sixteen_stretches_prove_nothing),
+        cmocka_unit_test(slow_stretches_that_are_alike_apart_come_regularly),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Jobs whose steps hold messages and no collective: who is slow in them, and what mending gives.
+ * Lives here: made-up jobs of a few kinds through the whole analysis, and the limits of choosing a channel.
+ * Must not live here: collectives (test_stragglers.c, test_workloads.c), single messages (test_match_messages.c).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "analyzer/align/align.h"
+#include "analyzer/stragglers/stragglers.h"
+#include "test/scenes/actors.h"
+#include "test/scenes/scene.h"
+
+enum { RANKS = 8, STEPS = 120, TAG = 5, BYTES = 4096, NOBODY = -1 };
+
+enum job_kind { HALO, HALO_OVERLAPPED, RING, TREE, PIPELINE, SWEEP, PAIRS, HALVES, JOB_KINDS };
+
+struct job {
+    enum job_kind kind;
+    uint64_t seed;
+    unsigned steps;
+    int slow[2];       /* ranks, NOBODY */
+    double factors[2]; /* so many times as long */
+    unsigned every;    /* the first of them only in every so many-th step; 0: in each */
+    bool half;         /* of HALVES: the ranks of the second half are slow, by factors[0] */
+};
+
+struct play {
+    const struct job *job;
+    struct stage *stage;
+    uint64_t random[RANKS];
+    uint32_t halves[2];
+};
+
+static void work(struct play *play, unsigned rank, unsigned step, double share, struct script *script) {
+    const struct job *job = play->job;
+    double ns = 10e6 * share * (1 + 0.05 * scene_gauss(&play->random[rank]));
+    for (unsigned i = 0; i < 2; i++)
+        if (job->slow[i] == (int)rank && (i > 0 || job->every == 0 || step % job->every == job->every - 1))
+            ns *= job->factors[i];
+    if (job->half && rank >= RANKS / 2)
+        ns *= job->factors[0];
+    script_add(script, (struct action){.act = ACT_WORK, .ns = (int64_t)ns});
+}
+
+static void message(struct script *script, enum act act, unsigned peer, int32_t tag) {
+    script_add(script, (struct action){.act = act, .peer = (int32_t)peer, .tag = tag, .bytes = BYTES});
+}
+
+static void exchange(struct play *play, unsigned rank, unsigned step, double inside, struct script *script) {
+    unsigned left = (rank + RANKS - 1) % RANKS, right = (rank + 1) % RANKS;
+    message(script, ACT_IRECEIVE, left, TAG);
+    message(script, ACT_IRECEIVE, right, TAG + 1);
+    message(script, ACT_ISEND, right, TAG);
+    message(script, ACT_ISEND, left, TAG + 1);
+    if (inside > 0)
+        work(play, rank, step, inside, script);
+    script_add(script, (struct action){.act = ACT_WAIT_ALL});
+}
+
+/* Up to rank 0 and down again: who has the bit `distance` as its lowest one sends there. */
+static void tree(unsigned rank, struct script *script) {
+    unsigned distance = 1;
+    for (; distance < RANKS && rank % (2 * distance) == 0; distance *= 2)
+        message(script, ACT_RECEIVE, rank + distance, TAG);
+    if (rank > 0) {
+        message(script, ACT_SEND, rank - distance, TAG);
+        message(script, ACT_RECEIVE, rank - distance, TAG + 1);
+    }
+    while ((distance /= 2) > 0)
+        message(script, ACT_SEND, rank + distance, TAG + 1);
+}
+
+/* Forth through all ranks and back again, each works on both ways. */
+static void sweep(struct play *play, unsigned rank, unsigned step, struct script *script) {
+    if (rank > 0)
+        message(script, ACT_RECEIVE, rank - 1, TAG);
+    work(play, rank, step, 0.5, script);
+    if (rank + 1 < RANKS) {
+        message(script, ACT_SEND, rank + 1, TAG);
+        message(script, ACT_RECEIVE, rank + 1, TAG + 1);
+    }
+    work(play, rank, step, 0.5, script);
+    if (rank > 0)
+        message(script, ACT_SEND, rank - 1, TAG + 1);
+}
+
+static void swap(unsigned rank, unsigned partner, struct script *script) {
+    message(script, rank < partner ? ACT_SEND : ACT_RECEIVE, partner, TAG);
+    message(script, rank < partner ? ACT_RECEIVE : ACT_SEND, partner, TAG);
+}
+
+static void write_step(void *context, unsigned rank, unsigned step, struct script *script) {
+    struct play *play = context;
+    if (play->job->kind == SWEEP) {
+        sweep(play, rank, step, script);
+        return;
+    }
+    if (play->job->kind == PIPELINE && rank > 0)
+        message(script, ACT_RECEIVE, rank - 1, TAG);
+    if (play->job->kind != HALO_OVERLAPPED)
+        work(play, rank, step, 1, script);
+    switch (play->job->kind) {
+    case HALO:
+        exchange(play, rank, step, 0, script);
+        break;
+    case HALO_OVERLAPPED:
+        exchange(play, rank, step, 0.6, script);
+        work(play, rank, step, 0.4, script);
+        break;
+    case RING:
+        message(script, rank % 2 ? ACT_RECEIVE : ACT_SEND, rank % 2 ? rank - 1 : rank + 1, TAG);
+        message(script, rank % 2 ? ACT_SEND : ACT_RECEIVE, rank % 2 ? (rank + 1) % RANKS : (rank + RANKS - 1) % RANKS,
+                TAG);
+        break;
+    case TREE:
+        tree(rank, script);
+        break;
+    case PIPELINE:
+        if (rank + 1 < RANKS)
+            message(script, ACT_SEND, rank + 1, TAG);
+        break;
+    case PAIRS:
+        swap(rank, rank ^ 1, script);
+        break;
+    default:
+        script_add(script, (struct action){.act = ACT_COLLECTIVE,
+                                           .call = BUILDER_ALLREDUCE,
+                                           .group = play->halves[rank / (RANKS / 2)],
+                                           .bytes = 8});
+        swap(rank, (rank + RANKS / 2) % RANKS, script);
+    }
+}
+
+/* A job and what is said of it. */
+struct judged {
+    struct stage *stage;
+    struct common_clock clock;
+    struct match_directory directory;
+    struct straggler_analysis analysis;
+    int64_t wall_ns; /* true time from the first step to the last, of the rank that takes longest */
+};
+
+static void judge(struct judged *judged, const struct job *job) {
+    struct actor_rules rules = {.seed = job->seed,
+                                .ranks = RANKS,
+                                .latency = 5000,
+                                .bandwidth = 10,
+                                .slow_from = -1,
+                                .slow_to = -1,
+                                .slow_link = 1,
+                                .ring_records = 1 << 13};
+    struct play play = {.job = job, .stage = stage_new(&rules)};
+    for (unsigned r = 0; r < RANKS; r++)
+        play.random[r] = job->seed * 1000 + r + 1;
+    for (unsigned h = 0; h < 2; h++)
+        play.halves[h] = stage_group(play.stage, "half", h * RANKS / 2, RANKS / 2, 1);
+    stage_play(play.stage, job->steps, write_step, &play);
+    judged->stage = play.stage;
+    judged->wall_ns = 0;
+    for (unsigned r = 0; r < RANKS; r++) {
+        int64_t own = stage_step_began(play.stage, r, job->steps - 1) - stage_step_began(play.stage, r, 0);
+        judged->wall_ns = own > judged->wall_ns ? own : judged->wall_ns;
+    }
+    struct dump **dumps = stage_open(play.stage);
+    assert_true(common_clock_build(&judged->clock, dumps, RANKS));
+    assert_true(match_directory_build(&judged->directory, dumps, RANKS));
+    assert_true(straggler_analyse(&judged->analysis, &judged->clock, &judged->directory,
+                                  &(struct straggler_request){.workers = 1}));
+}
+
+static void put_away(struct judged *judged) {
+    straggler_analysis_free(&judged->analysis);
+    match_directory_free(&judged->directory);
+    common_clock_free(&judged->clock);
+    stage_free(judged->stage);
+}
+
+static struct job job_of(enum job_kind kind, uint64_t seed) {
+    return (struct job){.kind = kind, .seed = seed, .steps = STEPS, .slow = {NOBODY, NOBODY}, .factors = {1, 1}};
+}
+
+static bool names(const struct judged *judged, int rank) {
+    for (size_t i = 0; i < judged->analysis.straggler_count; i++)
+        if (judged->analysis.stragglers[i].kind == STRAGGLER_RANK &&
+            judged->analysis.stragglers[i].dumps[0] == (size_t)rank)
+            return true;
+    return false;
+}
+
+/* 40 % slower: named, alone, and the gain is that of the job played without it. */
+static void a_slow_rank_is_named_without_collectives(void **state) {
+    (void)state;
+    for (int kind = 0; kind < JOB_KINDS; kind++)
+        for (uint64_t seed = 1; seed <= 4; seed++) {
+            struct judged slow, without;
+            struct job job = job_of((enum job_kind)kind, seed);
+            judge(&without, &job);
+            job.slow[0] = (int)((seed * 3 + (unsigned)kind) % RANKS);
+            job.factors[0] = 1.4;
+            judge(&slow, &job);
+            double really = (double)slow.wall_ns / (double)without.wall_ns;
+            if (slow.analysis.straggler_count != 1)
+                print_message("kind %d, seed %d, really %.3f: %d named, %d hidden\n", kind, (int)seed, really,
+                              (int)slow.analysis.straggler_count, (int)slow.analysis.hidden_count);
+            assert_int_equal(slow.analysis.straggler_count, 1);
+            assert_true(names(&slow, job.slow[0]));
+            double said = slow.analysis.stragglers[0].what_if_speedup;
+            if (said < really / 1.05 || said > really * 1.05)
+                print_message("kind %d, seed %d: %.3f, said %.3f\n", kind, (int)seed, really, said);
+            assert_true(said > really / 1.05 && said < really * 1.05);
+            put_away(&slow);
+            put_away(&without);
+        }
+}
+
+static void nobody_is_named_where_nobody_is_slow(void **state) {
+    (void)state;
+    for (int kind = 0; kind < JOB_KINDS; kind++)
+        for (uint64_t seed = 1; seed <= 6; seed++) {
+            struct judged judged;
+            struct job job = job_of((enum job_kind)kind, seed + 100);
+            judge(&judged, &job);
+            assert_int_equal(judged.analysis.straggler_count, 0);
+            assert_int_equal(judged.analysis.judgement, JUDGED);
+            put_away(&judged);
+        }
+}
+
+static void a_rank_slow_now_and_then_is_named(void **state) {
+    (void)state;
+    static const enum job_kind kinds[] = {HALO, RING, TREE};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct judged judged;
+        struct job job = job_of(kinds[k], 7);
+        job.slow[0] = 6;
+        job.factors[0] = 7;
+        job.every = 20;
+        judge(&judged, &job);
+        assert_int_equal(judged.analysis.straggler_count, 1);
+        assert_true(names(&judged, 6));
+        const struct straggler *named = &judged.analysis.stragglers[0];
+        assert_true(named->at_times);
+        assert_in_range(named->when.slow_rows, 5, 7);
+        assert_int_equal(named->when.every, 20);
+        assert_true(judged.analysis.ranks[6].ratio > SLOW_RATIO); /* the ranks' table says so, too */
+        assert_true(named->what_if_speedup > 1.1);
+        put_away(&judged);
+    }
+}
+
+/* Twice as long, and 1.5 times as long where it makes no difference. */
+static void who_is_hidden_behind_another_is_not_named(void **state) {
+    (void)state;
+    struct judged judged;
+    struct job job = job_of(HALO, 11);
+    job.slow[0] = 2;
+    job.factors[0] = 2;
+    job.slow[1] = 6;
+    job.factors[1] = 1.5;
+    judge(&judged, &job);
+    assert_int_equal(judged.analysis.straggler_count, 1);
+    assert_true(names(&judged, 2));
+    assert_int_equal(judged.analysis.hidden_count, 1);
+    assert_int_equal(judged.analysis.hidden[0].dumps[0], 6);
+    assert_true(judged.analysis.even_speedup >= judged.analysis.stragglers[0].what_if_speedup);
+    put_away(&judged);
+}
+
+/* Both are named; each alone gives little, both together what the job without them takes. */
+static void two_slow_ranks_are_mended_together(void **state) {
+    (void)state;
+    struct judged slow, without;
+    struct job job = job_of(HALO, 13);
+    judge(&without, &job);
+    job.slow[0] = 1;
+    job.slow[1] = 5;
+    job.factors[0] = job.factors[1] = 1.25;
+    judge(&slow, &job);
+    double really = (double)slow.wall_ns / (double)without.wall_ns, said = slow.analysis.named_speedup;
+    assert_int_equal(slow.analysis.straggler_count, 2);
+    assert_true(names(&slow, 1) && names(&slow, 5));
+    assert_true(said > really / 1.05 && said < really * 1.05);
+    for (size_t i = 0; i < 2; i++)
+        assert_true(slow.analysis.stragglers[i].what_if_speedup < 1 + (said - 1) / 2);
+    assert_true(slow.analysis.even_speedup >= said);
+    put_away(&slow);
+    put_away(&without);
+}
+
+/* Two halves reduce among themselves and exchange pairwise; one of them is slow as a whole. */
+static void a_slow_half_is_named_as_one(void **state) {
+    (void)state;
+    struct judged judged;
+    struct job job = job_of(HALVES, 17);
+    job.half = true;
+    job.factors[0] = 1.4;
+    judge(&judged, &job);
+    assert_int_equal(judged.analysis.straggler_count, 1);
+    const struct straggler *half = &judged.analysis.stragglers[0];
+    assert_int_equal(half->kind, STRAGGLER_RANK_CLASS);
+    assert_int_equal(half->dump_count, RANKS / 2);
+    for (size_t i = 0; i < RANKS / 2; i++)
+        assert_int_equal(half->dumps[i], RANKS / 2 + i);
+    assert_true(half->what_if_speedup > 1.2);
+    put_away(&judged);
+}
+
+/* Two messages of a channel for each of eight batches: 15 are too few. */
+static void sixteen_messages_are_enough(void **state) {
+    (void)state;
+    for (unsigned steps = 15; steps <= 16; steps++) {
+        struct judged judged;
+        struct job job = job_of(HALO, 19);
+        job.steps = steps;
+        judge(&judged, &job);
+        assert_int_equal(judged.analysis.comparison_groups.count, steps == 16);
+        put_away(&judged);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_slow_rank_is_named_without_collectives),
+        cmocka_unit_test(nobody_is_named_where_nobody_is_slow),
+        cmocka_unit_test(a_rank_slow_now_and_then_is_named),
+        cmocka_unit_test(who_is_hidden_behind_another_is_not_named),
+        cmocka_unit_test(two_slow_ranks_are_mended_together),
+        cmocka_unit_test(a_slow_half_is_named_as_one),
+        cmocka_unit_test(sixteen_messages_are_enough),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
