@@ -58,12 +58,36 @@ static const struct straggler *named_for(const struct straggler_analysis *analys
     return NULL;
 }
 
-static void print_site(FILE *stream, const struct straggler_analysis *analysis, const struct what_if_site *site) {
+/* Sites that are called the same: several ways through the program lead to one line of it. Equal labels are one string.
+ */
+static bool same_place(const struct straggler_analysis *analysis, const struct what_if_site *a,
+                       const struct what_if_site *b) {
+    return a->call == b->call && a->dump == b->dump &&
+           findings_what_if_site(analysis, a) == findings_what_if_site(analysis, b);
+}
+
+/* How many of them there are from this one on; 0: one before it is the same, and gains more. */
+static size_t count_ways(const struct straggler_analysis *analysis, size_t site) {
+    const struct what_if_site *sites = analysis->what_if.sites;
+    size_t ways = 0;
+    for (size_t i = 0; i < analysis->what_if.site_count; i++)
+        if (same_place(analysis, &sites[i], &sites[site])) {
+            if (i < site)
+                return 0;
+            ways++;
+        }
+    return ways;
+}
+
+static void print_site(FILE *stream, const struct straggler_analysis *analysis, const struct what_if_site *site,
+                       size_t ways) {
     const char *label = findings_what_if_site(analysis, site);
     const char *op = analysis->directory->calls[site->call].name->name;
-    char text[LINE], where[288];
+    char text[LINE], where[288], one_of[80] = "";
     int rank = (int)analysis->clock->dumps[site->dump]->header->rank;
     snprintf(where, sizeof where, "%.60s%s%.200s", op, label ? " in " : "", label ? label : "");
+    if (ways > 1)
+        snprintf(one_of, sizeof one_of, "; of %zu ways to get there this one costs most", ways);
     const struct straggler *named = named_for(analysis, site);
     if (named)
         snprintf(text, sizeof text,
@@ -73,8 +97,8 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
     else
         snprintf(
             text, sizeof text,
-            "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest)",
-            site->speedup, where, rank);
+            "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest%s)",
+            site->speedup, where, rank, one_of);
     print_sentence(stream, text);
 }
 
@@ -100,8 +124,11 @@ void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
                  analysis->straggler_count);
         print_sentence(stream, text);
     }
-    for (size_t i = 0; i < what_if->site_count; i++)
-        print_site(stream, analysis, &what_if->sites[i]);
+    for (size_t i = 0; i < what_if->site_count; i++) {
+        size_t ways = count_ways(analysis, i);
+        if (ways > 0)
+            print_site(stream, analysis, &what_if->sites[i], ways);
+    }
     if (what_if->partial) {
         snprintf(text, sizeof text,
                  what_if->end_only ? "(from the last %.1f s only: there are too many events for all of it)"

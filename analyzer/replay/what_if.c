@@ -709,12 +709,20 @@ static bool measure_sites(struct what_if *what_if, const struct replay *replay, 
     return done;
 }
 
+/* Where one rank alone has anything on record there is nobody to be like. */
+static bool has_several_ranks(const struct replay *replay) {
+    size_t ranks = 0;
+    for (size_t d = 0; d < replay->dump_count; d++)
+        ranks += replay->first[d] < replay->first[d + 1];
+    return ranks > 1;
+}
+
 bool what_if_measure(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers) {
     *what_if = (struct what_if){.slowdown = 1,
                                 .worst_workers_share = -1,
                                 .covered_ns = replay->wall_ns,
                                 .partial = replay->partial,
                                 .end_only = replay->end_only};
-    what_if->known = replay->linked > 0;
+    what_if->known = replay->linked > 0 && has_several_ranks(replay);
     return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->classes));
 }

@@ -113,6 +113,16 @@ static void finish_creation(const struct pending *e, const struct request_privat
     mpi_communicator_register(mpi_handle_at(p->output, 0), &creation, p->ordinal);
 }
 
+/* The operation's own line: from its posting until it was seen to be complete. */
+static __attribute__((noinline)) void say_operation(const struct pending *e, const struct request_private *p,
+                                                    const struct completion *c) {
+    const struct communicator *comm = live_comm(e, p);
+    uint16_t id = p->starting_call ? p->starting_call : e->call;
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        if (commtap_calls[i].id == id)
+            verbose_line(&commtap_calls[i], comm ? comm->others : 0, e->bytes, c->t1 - e->t0);
+}
+
 /* Everything a completed operation leaves in the dump. */
 static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct request_private *p,
                                   const struct completion *c) {
@@ -132,6 +142,8 @@ static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct
         collective_complete(p->comm);
     record_entry(self, e, c->t1, RECORD_DONE);
     aggregate_done(self, e, p, c);
+    if (unlikely(recorder.verbose) && c->timed)
+        say_operation(e, p, c);
 }
 
 /* An entry that this thread has claimed is complete: records it and lets it go. */
@@ -249,8 +261,6 @@ void operation_posted(struct call_frame *f, uint16_t traits) {
     fill_entry(request_entry(index), request_private(index), f, traits);
     count_wildcard(request_entry(index), +1);
     request_publish(index, handle);
-    if (unlikely(recorder.verbose))
-        verbose_line(f->call, f->comm ? f->comm->others : 0, f->bytes, f->t1 - f->t0);
 }
 
 void operation_prepared(struct call_frame *f, uint16_t traits) {

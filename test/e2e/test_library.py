@@ -4,6 +4,7 @@
 # Must not live here: jobs with more than the calls such a check needs.
 import re
 import subprocess
+import textwrap
 
 import pytest
 
@@ -134,6 +135,29 @@ def test_verbose_lines_are_whole_and_on_stderr(mpi, where):
     assert all(matches), done.stderr[:2000]
     assert len(matches) == 2 * 2 * 30
     assert {match.group(1) for match in matches} == {"1", "3"}
+
+
+def test_the_line_of_a_message_has_the_messages_own_time(where):
+    """Posted 50 ms before it is sent, in no time; one line for each call, when it is complete."""
+    jobs.need("python3-mpi4py")
+    script = textwrap.dedent("""
+        import time
+        from mpi4py import MPI
+        world, buffer = MPI.COMM_WORLD, bytearray(1000)
+        if world.rank == 1:
+            request = world.Irecv(buffer, source=0)
+            world.Barrier()
+            request.Wait()
+        else:
+            world.Barrier()
+            time.sleep(0.05)
+            world.Isend(buffer, dest=1).Wait()
+    """)
+    done = jobs.run("openmpi", 2, [jobs.PYTHON, "-c", script], where, knobs={"COMMTAP_VERBOSE": "all"})
+    lines = re.findall(r"rank (\d) \| comm op: (\S+) \| time \(ms\): ([\d.]+) \| msg size: (\S+ ?\S*) ", done.stderr)
+    [(rank, _, time, size)] = [line for line in lines if line[1] == "MPI_Irecv"]
+    assert (rank, size) == ("1", "1000.0 B") and float(time) >= 50
+    assert [line[0] for line in lines if line[1] == "MPI_Isend"] == ["0"]
 
 
 def test_children_do_not_write_into_the_parents_dump(mpi, where):

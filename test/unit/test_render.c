@@ -17,6 +17,7 @@
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/table.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/what_if.h"
 
 /* What `print` writes, as a string that the caller frees. */
 struct capture {
@@ -302,6 +303,35 @@ static void the_summary_has_the_keys_others_rely_on(void **state) {
         assert_non_null(table_column(summary_columns, keys[i]));
 }
 
+/* Three ways through a program to one call of one rank, and another rank's way to it. */
+static void what_if_says_no_line_twice(void **state) {
+    (void)state;
+    static const struct call_name name = {.name = "MPI_Barrier"};
+    static struct match_call calls[] = {{.name = &name}};
+    static struct dump_header headers[2] = {{.rank = 0}, {.rank = 1}};
+    struct dump dumps[2] = {{.header = &headers[0]}, {.header = &headers[1]}}, *list[] = {&dumps[0], &dumps[1]};
+    struct common_clock clock = {.dumps = list, .dump_count = 2};
+    struct match_directory directory = {.dumps = list, .dump_count = 2, .calls = calls, .call_count = 1};
+    struct straggler_analysis analysis = {.clock = &clock,
+                                          .directory = &directory,
+                                          .what_if = {.known = true,
+                                                      .slowdown = 1.5,
+                                                      .worst_workers_share = -1,
+                                                      .site_count = 4,
+                                                      .sites = {{.dump = 1, .stack = STACK_NONE, .speedup = 1.25},
+                                                                {.dump = 1, .stack = STACK_NONE, .speedup = 1.2},
+                                                                {.dump = 0, .stack = STACK_NONE, .speedup = 1.15},
+                                                                {.dump = 1, .stack = STACK_NONE, .speedup = 1.1}}}};
+    struct capture capture;
+    what_if_print(capture_begin(&capture), &analysis);
+    assert_captured(&capture,
+                    "  1.50 times as fast if the same work and transfers took every rank the mean time\n"
+                    "  1.25 times as fast if the work before MPI_Barrier took every rank as long as its peers (rank 1\n"
+                    "    takes longest; of 3 ways to get there this one costs most)\n"
+                    "  1.15 times as fast if the work before MPI_Barrier took every rank as long as its peers (rank 0\n"
+                    "    takes longest)\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
@@ -318,6 +348,7 @@ int main(void) {
         cmocka_unit_test(json_tables_say_null_for_unknown),
         cmocka_unit_test(rows_sort_by_any_column),
         cmocka_unit_test(the_summary_has_the_keys_others_rely_on),
+        cmocka_unit_test(what_if_says_no_line_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -131,6 +131,27 @@ static void make_late_rank(struct hand_job *job) {
     }
 }
 
+/* One rank, whose messages to itself and collectives with nobody else take 100 and 900 by turns. */
+static void one_rank_has_nobody_to_be_like(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct what_if what_if;
+    hand_job_make(&job, 1, (struct dump_plan){0});
+    uint64_t at = 100;
+    for (uint32_t i = 0; i < 20; i++) {
+        send(&job, 0, 0, i, at, at + 10);
+        receive(&job, 0, 0, i, at + 20, at + 30);
+        barrier(&job, 0, i, at + 40, at + 50);
+        at += i % 2 ? 950 : 150;
+    }
+    struct replay replay = replay_of(&job, 1);
+    assert_true(replay.linked > 0);
+    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_false(what_if.known);
+    replay_free(&replay);
+    hand_job_free(&job);
+}
+
 static void a_slow_rank_is_all_there_is_to_gain(void **state) {
     (void)state;
     struct hand_job job;
@@ -647,6 +668,7 @@ static void polls_within_50_us_are_one_node(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_rank_has_nobody_to_be_like),
         cmocka_unit_test(a_slow_rank_is_all_there_is_to_gain),
         cmocka_unit_test(mending_nobody_gains_nothing),
         cmocka_unit_test(a_rank_class_is_mended_to_the_others),
