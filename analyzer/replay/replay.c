@@ -16,7 +16,6 @@
 
 enum {
     POLL_GAP_NS = 50000, /* as in ranks.c: two polls this close are one wait */
-    MOSTLY = 8,          /* one in so many may be otherwise: what waits for something else ends late by chance, too */
     WAIT_BACK = 8,       /* nodes looked at for the call in which an operation ended: several threads have one each */
     SIZES = 66,          /* classes of bytes: 0, powers of two, unknown */
 };
@@ -41,17 +40,9 @@ struct replay_link {
     bool by_sender, by_receiver; /* over as soon as this end was back in the library */
 };
 
-/* Of messages one end of which was away from the library while the other waited: how many were over as soon as it was
- * back, and how many at any other time. */
-struct helped {
-    uint32_t soon, else_when;
-};
-
-/* Of the sends of one call and size that were there before their receives: those that waited for them, and those that
- * were left before. And whether their data needs both ends in the library. */
+/* Of the sends of one call and size that were there before their receives. */
 struct sends {
     uint32_t waited, left;
-    struct helped by_sender, by_receiver;
 };
 
 /* What one worker has gathered. */
@@ -287,32 +278,22 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
     add_link(g, link);
 }
 
-static bool note_help(struct helped *helped, const struct match_member *away, const struct match_member *waiting) {
-    bool needed = message_end_was_needed(away, waiting);
-    helped->soon += needed;
-    helped->else_when += message_end_was_away(away, waiting) && !needed;
-    return needed;
-}
-
-/* Whether sends like this one wait for their receivers shows where the receiver comes later; whether they need both
- * ends in the library, where one was away. */
+/* Whether sends like this one wait for their receivers shows where the receiver comes later. */
 static void note_send(const struct replay_build *build, struct replay_gathered *g, const struct match_message *message,
-                      struct replay_link *link) {
+                      uint8_t size) {
     if (!g->sends)
         g->sends = calloc(build->directory->call_count * SIZES, sizeof *g->sends);
     if (!g->sends)
         g->no_memory = true;
     if (!g->sends || message->send.call == CALL_UNKNOWN)
         return;
-    struct sends *sends = &g->sends[(size_t)message->send.call * SIZES + link->size];
+    struct sends *sends = &g->sends[(size_t)message->send.call * SIZES + size];
     if (message->receive.enter > message->send.enter) {
         if (message->send.leave < message->receive.enter)
             sends->left++;
         else
             sends->waited++;
     }
-    link->by_sender = note_help(&sends->by_sender, &message->send, &message->receive);
-    link->by_receiver = note_help(&sends->by_receiver, &message->receive, &message->send);
 }
 
 void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message) {
@@ -321,13 +302,15 @@ void replay_add_message(struct replay_build *build, unsigned worker, const struc
     if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns ||
         !in_one_stretch(build, message->send.enter, message->receive.enter))
         return;
+    note_send(build, g, message, size);
     struct replay_link link = {.first = (uint32_t)g->member_count,
                                .from = message->from_dump,
                                .to = message->to_dump,
                                .call = message->send.call,
                                .size = size,
-                               .blocks = message->synchronous || message->send.leave >= message->receive.enter};
-    note_send(build, g, message, &link);
+                               .blocks = message->synchronous || message->send.leave >= message->receive.enter,
+                               .by_sender = message_end_was_needed(&message->send, &message->receive),
+                               .by_receiver = message_end_was_needed(&message->receive, &message->send)};
     add_link_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
     add_link_member(g, message->to_dump, &message->receive, TAKES);
     add_link(g, link);
@@ -449,16 +432,6 @@ static uint32_t find_wait(const struct replay *replay, const struct member *memb
     return NOWHERE;
 }
 
-static void add_helped(struct helped *sum, const struct helped *part) {
-    sum->soon += part->soon;
-    sum->else_when += part->else_when;
-}
-
-/* Whether messages of a kind that end after one end came back need it back. */
-static bool needs_help(const struct helped *helped) {
-    return helped->soon / MOSTLY > helped->else_when;
-}
-
 /* What is known of sends like this one. */
 static struct sends sends_like(const struct replay_build *build, const struct replay_link *link) {
     struct sends sum = {0};
@@ -467,8 +440,6 @@ static struct sends sends_like(const struct replay_build *build, const struct re
             const struct sends *sends = &build->gathered[w].sends[(size_t)link->call * SIZES + link->size];
             sum.waited += sends->waited;
             sum.left += sends->left;
-            add_helped(&sum.by_sender, &sends->by_sender);
-            add_helped(&sum.by_receiver, &sends->by_receiver);
         }
     return sum;
 }
@@ -478,9 +449,7 @@ static bool find_members(const struct replay *replay, const struct replay_build 
                          const struct replay_link *link) {
     struct member *members = g->members + link->first;
     struct sends like = link->from != NOWHERE ? sends_like(build, link) : (struct sends){0};
-    bool by_sender = link->by_sender && needs_help(&like.by_sender);
-    bool by_receiver = link->by_receiver && needs_help(&like.by_receiver);
-    if (by_receiver || (link->blocks && !(members[0].parts & TAKES) && like.waited > like.left)) {
+    if (link->by_receiver || (link->blocks && !(members[0].parts & TAKES) && like.waited > like.left)) {
         members[0].parts |= TAKES;
         members[1].parts |= GIVES;
     } else if (link->from != NOWHERE && (members[0].parts & TAKES)) {
@@ -493,9 +462,9 @@ static bool find_members(const struct replay *replay, const struct replay_build 
         if (replay->nodes[members[i].post].kind == REPLAY_POST)
             members[i].wait = find_wait(replay, &members[i]);
     }
-    if (by_sender && members[0].wait != NOWHERE) /* what they give they give when they are back */
+    if (link->by_sender && members[0].wait != NOWHERE) /* what they give they give when they are back */
         members[0].post = members[0].wait;
-    if (by_receiver && members[1].wait != NOWHERE)
+    if (link->by_receiver && members[1].wait != NOWHERE)
         members[1].post = members[1].wait;
     return true;
 }

@@ -12,8 +12,8 @@
  * ended in it. What takes time but needs nobody is all tail. Work and tail are as recorded unless they are changed, so
  * that replaying what was recorded gives the recorded times to the nanosecond, whatever the clocks were wrong by.
  *
- * Where one end of a message waits while the other, its operation posted, is away from the library, messages of that
- * call and size show whether that matters: where nearly all are over only when it is back, they need it back.
+ * Where one end of a message waits while the other, its operation posted, is away from the library, and the message is
+ * over as soon as that one is back, it needed it back (instances.h).
  * MPI_Finalize needs all, where nobody left it before the last one came.
  *
  * Orders on a flow stay as recorded: what is not recorded there (other threads, work on a GPU that no communication
