@@ -131,7 +131,8 @@ struct losses {
     uint64_t stacks_truncated;        /* stacks cut at the depth limit or at a frame that cannot be unwound */
     uint64_t tables_in_memory;        /* sections that the dump's file system had no room for: gone with the process,
                                          but for those that find room at its normal exit */
-    uint64_t reserved[2];
+    uint64_t children_unrecorded; /* processes forked from this one that left no dump: COMMTAP_CHILDREN had done so */
+    uint64_t quota_refusals;      /* how often the quota made a ring shorter or had no room left */
 };
 
 /* Where the dump lay while its process ran. */
@@ -140,6 +141,11 @@ enum dump_place {
     PLACE_OUTPUT = 1, /* mapped in the output directory itself */
     PLACE_STAGED = 2, /* mapped on node-local storage, a stub in the output directory */
     PLACE_MEMORY = 3, /* nowhere to map it: in memory, written at exit */
+};
+
+enum keep {
+    KEEP_ALL = 0,
+    KEEP_SUMMARY = 1, /* no records and no windows: totals, what threads are doing, progress, definitions */
 };
 
 struct dump_header {
@@ -189,10 +195,12 @@ struct dump_header {
     uint32_t nccl_version;   /* as ncclGetVersion tells it (23007), 0 = no NCCL */
     char gpu_timing_why[88]; /* why it is that and not what was asked for, empty otherwise */
     char nccl_library[128];  /* path of the library that provides NCCL or RCCL */
-    uint64_t reserved1[3];
+    uint64_t quota_bytes;    /* what this dump may take of COMMTAP_QUOTA; 0: as much as it needs */
+    uint64_t children;       /* processes forked from this one, and from those, that were about to leave a dump */
+    uint64_t reserved1;
 
     uint32_t section_limit; /* SECTIONS_MAX of the writer */
-    uint32_t reserved2;
+    uint32_t keep;          /* enum keep */
     struct section sections[SECTIONS_MAX];
 
     /* since 1.1; zero or empty: not known */

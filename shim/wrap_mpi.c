@@ -62,6 +62,7 @@ static void begin_library(bool with_world) {
     copy_text(recorder.header->library, sizeof recorder.header->library, resolve_provider_path());
     note_library_version();
     recorder.header->mpi_family = mpi_abi.family;
+    activation_share_quota();
     recorder.header->initialised_ticks = ticks();
     __atomic_fetch_or(&recorder.header->state, STATE_INITIALISED | (recorder.multithreaded ? STATE_THREAD_MULTIPLE : 0),
                       __ATOMIC_RELEASE);

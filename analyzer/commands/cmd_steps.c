@@ -24,7 +24,7 @@ static void print_none_found(FILE *stream, const struct step_marker *marker) {
         fputs(" are on record\n", stream);
     } else {
         fputs("no steps found: no operation comes back at a regular distance in these records; name what begins one\n"
-              "with --marker pcontrol or --anchor OP, or keep more records (COMMTAP_RING)\n",
+              "with --marker pcontrol or --anchor OP, or keep more records (COMMTAP_RING, COMMTAP_KEEP)\n",
               stream);
     }
 }

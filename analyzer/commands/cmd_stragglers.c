@@ -43,7 +43,7 @@ static bool print_json(FILE *stream, const struct session *session, const struct
 static void print_verdict(const struct output *output, const struct session *session) {
     static const char *const codes[] = {"missing_ranks", "straggler",      "suspect",   "uneven",
                                         "too_short",     "no_collectives", "slow_link", "slow_group",
-                                        "rotating",      "together",       "hidden"};
+                                        "rotating",      "together",       "hidden",    "records_not_kept"};
     bool any = false;
     for (size_t i = 0; i < session->findings.count; i++)
         for (size_t c = 0; c < sizeof codes / sizeof *codes; c++)

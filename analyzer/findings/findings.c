@@ -161,6 +161,23 @@ static void add_places(struct findings *findings, const struct job *job) {
                      in_memory, in_memory > 1 ? "s" : "", in_memory > 1 ? "one of them" : "it");
 }
 
+static size_t without_records(const struct job *job) {
+    size_t without = 0;
+    for (size_t d = 0; d < job->count; d++)
+        without += job->dumps[d]->header->keep == KEEP_SUMMARY;
+    return without;
+}
+
+static void add_kept(struct findings *findings, const struct job *job) {
+    size_t without = without_records(job);
+    if (without > 0)
+        findings_add(
+            findings, FINDING_RECORDS_NOT_KEPT,
+            "%zu rank%s kept totals and no single calls (COMMTAP_KEEP=summary): waits, stragglers, steps, slow "
+            "links and what-if cannot be told of %s.",
+            without, without > 1 ? "s" : "", without > 1 ? "them" : "it");
+}
+
 static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
     const struct dump *first_off = NULL;
     size_t off = 0;
@@ -174,6 +191,7 @@ static void add_recording(struct findings *findings, const struct job *job, cons
                      "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
                      off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
     add_places(findings, job);
+    add_kept(findings, job);
     if (job->events_lost > 0)
         findings_add(
             findings, FINDING_EVENTS_LOST,
@@ -202,7 +220,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
     add_desync(findings, analysis);
     add_refused(findings, analysis);
     findings_add_endings(findings, job, analysis, start_ns);
-    findings_add_stragglers(findings, analysis);
+    findings_add_stragglers(findings, analysis, without_records(job) < job->count);
     add_absent(findings, set, job);
     add_recording(findings, job, analysis);
     findings_add_nccl(findings, job);

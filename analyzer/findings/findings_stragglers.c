@@ -212,7 +212,7 @@ static void add_hidden(struct findings *findings, const struct straggler_analysi
     }
 }
 
-void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis) {
+void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept) {
     for (size_t i = 0; i < analysis->straggler_count; i++)
         add_straggler(findings, analysis, &analysis->stragglers[i], true);
     findings_add_groups(findings, analysis);
@@ -225,7 +225,7 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
         findings_add(findings, FINDING_TOO_SHORT,
                      "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",
                      analysis->batches, TIME_BATCHES_MIN);
-    else if (analysis->judgement == JUDGED_NO_COLLECTIVE)
+    else if (analysis->judgement == JUDGED_NO_COLLECTIVE && kept)
         findings_add(
             findings, FINDING_NO_COLLECTIVES,
             "no collectives or messages that several of the recorded ranks take part in, often enough to compare "

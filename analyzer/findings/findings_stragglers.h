@@ -10,8 +10,9 @@
 #include "analyzer/findings/finding.h"
 #include "analyzer/stragglers/stragglers.h"
 
-/* Adds stragglers, suspects, slow communicators and work that is dealt out unevenly, or why nobody could be judged. */
-void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis);
+/* Adds stragglers, suspects, slow communicators and work that is dealt out unevenly, or why nobody could be judged
+ * where records were kept at all. */
+void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept);
 
 /* What is known against one straggler, in one phrase, cut to `size`. */
 void findings_evidence(const struct straggler_analysis *analysis, const struct straggler *straggler, char *text,

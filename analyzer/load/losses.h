@@ -27,6 +27,8 @@ enum loss {
     LOSS_GPU_FAILED,
     LOSS_REPLAYS,
     LOSS_STACKS_CUT,
+    LOSS_CHILDREN,
+    LOSS_QUOTA,
     LOSS_KINDS
 };
 

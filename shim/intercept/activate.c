@@ -33,14 +33,27 @@ static uint32_t ring_records(void) {
     return (uint32_t)records;
 }
 
+static uint64_t bytes_of_records(uint32_t records);
+
+/* A ring that, with its windows, leaves half of the quota to all else. */
+static uint32_t records_within(uint64_t quota, uint32_t records) {
+    while (quota && records > KNOBS_RING_MIN && bytes_of_records(records) > quota / 2)
+        records /= 2;
+    return records;
+}
+
 static uint32_t trace_window_blocks(uint32_t records) {
     uint32_t blocks = records / 64; /* as many bytes as the records would take in plain form */
     return blocks < 4 ? 4 : blocks;
 }
 
-static uint64_t bytes_wanted(uint32_t records) {
+static uint64_t bytes_of_records(uint32_t records) {
     return section_bytes(ring_pages_for(records), sizeof(struct ring_page)) +
-           section_bytes(trace_window_blocks(records), sizeof(struct trace_window_block)) + FIXED_SECTIONS;
+           section_bytes(trace_window_blocks(records), sizeof(struct trace_window_block));
+}
+
+static uint64_t bytes_wanted(uint32_t records) {
+    return bytes_of_records(records) + FIXED_SECTIONS;
 }
 
 static bool list_calls(void) {
@@ -92,6 +105,8 @@ static bool open_sections(void) {
     anchors_begin(&recorder.anchors, file, anchors, ANCHORS);
     recorder.header->tick_hz_hint = recorder.anchors.tick_hz;
     definitions_begin(&recorder.definitions, file, &recorder.header->losses);
+    if (recorder.header->keep == KEEP_SUMMARY)
+        return recorder.definitions.area_count > 0;
     recorder.trace_windows.blocks =
         dumpfile_section(file, SECTION_TRACE_WINDOWS, 0, blocks, sizeof(struct trace_window_block));
     recorder.trace_windows.count = recorder.trace_windows.blocks ? blocks : 0;
@@ -141,14 +156,30 @@ static bool create_file(const struct dump_header *identity, char *directory, siz
     return !trouble;
 }
 
+/* Until MPI_Init a rank without a launcher counts as the only one. */
+static uint64_t quota_share(const struct dump_header *identity) {
+    uint64_t share = recorder.knobs.quota / (identity->world_size > 0 ? (uint64_t)identity->world_size : 1);
+    return recorder.knobs.quota && share == 0 ? 1 : share;
+}
+
+/* What each rank needs in any case, it has taken by now. */
+void activation_share_quota(void) {
+    if (!recorder.knobs.quota)
+        return;
+    recorder.header->quota_bytes = quota_share(recorder.header);
+    dumpfile_set_quota(&recorder.file, recorder.header->quota_bytes);
+}
+
 static bool open_dump(void) {
     static struct dump_header identity; /* before there is a file to hold it */
     char directory[1100] = "";
-    uint32_t records = ring_records();
+    uint32_t records;
     memset(&identity, 0, sizeof identity);
     identity_fill(&identity, recorder.knobs.run_id, recorder.knobs.argv);
     if (identity.rank <= 0)
         knobs_complain();
+    identity.keep = strcmp(recorder.knobs.keep, "summary") == 0 ? KEEP_SUMMARY : KEEP_ALL;
+    records = records_within(quota_share(&identity), ring_records());
     if (!create_file(&identity, directory, sizeof directory, &records))
         return false;
     recorder.header = recorder.file.header;
@@ -161,6 +192,8 @@ static bool open_dump(void) {
         say_about(&identity, "no room for the dump", directory);
         return false;
     }
+    recorder.header->losses.quota_refusals = records < ring_records();
+    activation_share_quota();
     return true;
 }
 
@@ -178,6 +211,9 @@ static void point_to_staged(void) {
         say(recorder.header, line);
 }
 
+/* The first process of this family that was recorded: its header is shared with all that were forked from it. */
+static struct dump_header *first_of_family;
+
 static void arm(void) {
     struct dump_header *h = recorder.header;
     h->activated_ticks = ticks();
@@ -186,9 +222,31 @@ static void arm(void) {
     dumpfile_publish(&recorder.file); /* where that fails it is tried again at exit */
     point_to_staged();
     threads_begin();
+    if (!first_of_family && h->place != PLACE_MEMORY)
+        first_of_family = h;
     struct fork_page *page = fork_page();
     recorder_armed = &page->armed;
     page->armed = recorder.generation;
+}
+
+/* Children that are forked for ever, and communicate, must not fill the disk. */
+static bool is_a_child_too_many(void) {
+    if (!first_of_family)
+        return false;
+    uint64_t before = __atomic_fetch_add(&first_of_family->children, 1, __ATOMIC_RELAXED);
+    if (before < recorder.knobs.children)
+        return false;
+    struct text t;
+    text_begin(&t, line, sizeof line);
+    text_add(&t, "processes forked from process ");
+    text_add_signed(&t, first_of_family->pid);
+    text_add(&t, " have left ");
+    text_add_unsigned(&t, before);
+    text_add(&t, " dumps, as many as COMMTAP_CHILDREN allows: further ones leave none");
+    if (before == recorder.knobs.children)
+        message(line);
+    count_loss(&first_of_family->losses.children_unrecorded);
+    return true;
 }
 
 /* A forked child starts with its parent's state: only the knobs and the count of activations stay. */
@@ -227,7 +285,7 @@ bool activate_process(void) {
         const char *complaint = stacks_begin(recorder.knobs.stack, recorder.knobs.stack_depth);
         recorder.tells_sites = stacks_mode != STACK_OFF;
         choose_calls();
-        if (open_dump()) {
+        if (!is_a_child_too_many() && open_dump()) {
             if (complaint)
                 say(recorder.header, complaint);
             add_stack_sources();

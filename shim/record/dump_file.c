@@ -100,12 +100,17 @@ static bool take_blocks(const struct dumpfile *file, uint64_t offset, uint64_t b
 
 /* Room for `count` pages from `page` of the file on, which are mapped at `at`. Other threads may do the same. */
 static bool give_room(struct dumpfile *file, char *at, uint64_t page, uint64_t count) {
-    uint64_t step = storage_page_bytes();
+    uint64_t step = storage_page_bytes(), quota = __atomic_load_n(&file->quota, __ATOMIC_RELAXED);
+    if (quota && __atomic_load_n(&file->taken, __ATOMIC_RELAXED) + count > quota) {
+        __atomic_fetch_add(&file->header->losses.quota_refusals, 1, __ATOMIC_RELAXED);
+        return false;
+    }
     enum storage_answer answer = storage_populate(at, count * step);
     if (answer == STORAGE_NOT_KNOWN && take_blocks(file, page * step, count * step))
         answer = STORAGE_ROOM;
     for (uint64_t i = page; answer == STORAGE_ROOM && i < page + count; i++)
-        __atomic_fetch_or(&file->room[i / 64], 1ull << i % 64, __ATOMIC_RELEASE);
+        if (!(__atomic_fetch_or(&file->room[i / 64], 1ull << i % 64, __ATOMIC_RELEASE) >> i % 64 & 1))
+            __atomic_fetch_add(&file->taken, 1, __ATOMIC_RELAXED);
     return answer == STORAGE_ROOM;
 }
 
@@ -122,6 +127,11 @@ static uint32_t section_at(const struct dumpfile *file, const void *at) {
 
 static bool is_in_memory(const struct dumpfile *file, uint32_t slot) {
     return file->place == PLACE_MEMORY || __atomic_load_n(&file->kept[slot], __ATOMIC_RELAXED);
+}
+
+void dumpfile_set_quota(struct dumpfile *file, uint64_t bytes) {
+    uint64_t pages = bytes / storage_page_bytes();
+    __atomic_store_n(&file->quota, pages > 0 ? pages : 1, __ATOMIC_RELAXED);
 }
 
 bool dumpfile_has_room(const struct dumpfile *file, uint32_t slot, uint64_t offset) {

@@ -30,6 +30,8 @@ struct dumpfile {
     bool has_stub;
     bool is_told;                 /* where it is: the user was told on stderr, as no stub says it */
     uint64_t *room;               /* a bit per page of the mapped file: it has room; atomic */
+    uint64_t taken;               /* pages that have room; atomic */
+    uint64_t quota;               /* how many there may be, 0 = no limit; atomic */
     uint64_t full_at;             /* CLOCK_MONOTONIC ns: when a page last found no room, 0 = never; atomic */
     void *contents[SECTIONS_MAX]; /* of each section, where this process has it; atomic, behind the entry */
     uint32_t kept[SECTIONS_MAX];  /* enum section_kind: the file had no room for this one, so that it is in memory only;
@@ -65,6 +67,9 @@ void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint3
  * room already, else a system call or a few: for slow paths. Once there was none, the answer stays so for a second.
  * Safe from any thread; keeps errno. */
 bool dumpfile_make_room(struct dumpfile *file, const void *at, uint64_t bytes);
+
+/* From now on the file takes that many bytes at most: what is beyond finds no room. */
+void dumpfile_set_quota(struct dumpfile *file, uint64_t bytes);
 
 /* Has the page at `offset` of the section in `slot` room? What has none holds nothing, and must not be read. */
 bool dumpfile_has_room(const struct dumpfile *file, uint32_t slot, uint64_t offset);

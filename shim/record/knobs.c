@@ -42,16 +42,16 @@ static bool parse_SWITCH(const char *text, bool *value) {
 }
 
 static bool parse_NUMBER(const char *text, uint64_t *value) {
+    static const char suffixes[] = "kmgt";
     char digits[24];
     size_t n = strlen(text);
     unsigned shift = 0;
     if (n == 0 || n >= sizeof digits)
         return false;
     copy_text(digits, sizeof digits, text);
-    if (lower(digits[n - 1]) == 'k')
-        shift = 10;
-    else if (lower(digits[n - 1]) == 'm')
-        shift = 20;
+    const char *suffix = strchr(suffixes, lower(digits[n - 1]));
+    if (suffix)
+        shift = 10 * (unsigned)(suffix - suffixes + 1);
     if (shift)
         digits[n - 1] = '\0';
     if (!parse_unsigned(digits, value) || *value > UINT64_MAX >> shift)
@@ -276,6 +276,10 @@ static const char *doubt_gpu_timing(const char *text) {
     return "value not understood, auto is used: ";
 }
 
+static const char *doubt_keep(const char *text) {
+    return !strcmp(text, "all") || !strcmp(text, "summary") ? NULL : "value not understood, all is kept: ";
+}
+
 /* What is to be said of the variable `entry`, whose name is known and whose value could be read; NULL = nothing. */
 static const char *doubtful(const char *entry, size_t length) {
     static const struct {
@@ -288,7 +292,8 @@ static const char *doubtful(const char *entry, size_t length) {
                   {"COMMTAP_VERBOSE", doubt_verbose},
                   {"COMMTAP_RING", doubt_ring},
                   {"COMMTAP_STACK_DEPTH", doubt_stack_depth},
-                  {"COMMTAP_GPU_TIMING", doubt_gpu_timing}};
+                  {"COMMTAP_GPU_TIMING", doubt_gpu_timing},
+                  {"COMMTAP_KEEP", doubt_keep}};
     for (size_t i = 0; i < sizeof doubts / sizeof *doubts; i++)
         if (strlen(doubts[i].name) == length && !memcmp(doubts[i].name, entry, length))
             return doubts[i].doubt(entry + length + 1);

@@ -25,6 +25,8 @@ static inline uint32_t ring_pages_for(uint32_t records) {
 
 /* Gives a lane its ring of plain records. */
 void ring_begin_plain(struct lane *lane, struct record *records, uint32_t count);
+/* A lane without a ring: its records go nowhere. */
+void ring_begin_nothing(struct lane *lane);
 /* Gives a lane its ring of pages; they are zeroed. False: no memory for its templates. */
 bool ring_begin_pages(struct lane *lane, struct ring_page *pages, uint32_t count);
 

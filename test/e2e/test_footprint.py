@@ -5,6 +5,7 @@
 import pathlib
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -75,3 +76,70 @@ def test_a_copy_without_holes_says_the_same(tmp_path):
     for dump in jobs.dumps(tmp_path / "dumps"):
         subprocess.run(["cp", "--sparse=never", dump, tmp_path / "copies"], check=True)
     assert jobs.report(tmp_path / "copies") == jobs.report(tmp_path / "dumps")
+
+
+# ---- bounds that the user sets ---------------------------------------------------------------------------------------
+
+
+def test_totals_alone(mpi, tmp_path):
+    """The same sums with and without records; what cannot be told without is said, and nothing is made up."""
+    reports = {}
+    for keep in ("all", "summary"):
+        jobs.run(mpi, 2, [jobs.program(mpi, "train"), "--steps", "100"], tmp_path / keep, knobs={"COMMTAP_KEEP": keep})
+        reports[keep] = jobs.report(tmp_path / keep)
+    assert jobs.seen(reports["summary"]) == jobs.seen(reports["all"])
+    assert reports["all"]["job"]["events"] > 0 and reports["summary"]["job"]["events"] == 0
+    assert jobs.records(tmp_path / "summary") == []
+    codes = {keep: {finding["code"] for finding in reports[keep]["findings"]} for keep in reports}
+    assert "records_not_kept" in codes["summary"] and "records_not_kept" not in codes["all"]
+    assert "no_collectives" not in codes["summary"] and reports["summary"]["stragglers"] == []
+    assert all(row["wait_seconds"] is None for row in reports["summary"]["ranks"])
+    for command in ("summary", "stragglers", "steps", "calls", "diagnose", "check"):
+        jobs.document(command, tmp_path / "summary")
+        jobs.commtap(command, tmp_path / "summary")
+
+
+def test_a_hang_is_named_from_totals_alone(mpi, tmp_path):
+    line = jobs.job_line(mpi, 4, [jobs.program(mpi, "churn"), "hang", "5"], tmp_path, knobs={"COMMTAP_KEEP": "summary"})
+    process = jobs.start(line)
+    try:
+        verdict = wait_for_hang(tmp_path, 4)
+    finally:
+        jobs.stop(process)
+    assert [culprit["rank"] for culprit in verdict["culprits"]] == [1]
+
+
+def wait_for_hang(where, ranks):
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        if len(jobs.dumps(where)) == ranks:
+            verdict = jobs.document("diagnose", where, codes=(0, 1))
+            if verdict["verdict"] == "hang":
+                return verdict
+        time.sleep(0.3)
+    raise AssertionError("no hang was seen")
+
+
+def test_a_quota_is_shared_by_the_ranks(mpi, tmp_path):
+    quota = 400 << 10
+    jobs.run(mpi, 2, [jobs.program(mpi, "churn"), "self", "15000"], tmp_path / "free")
+    jobs.run(mpi, 2, [jobs.program(mpi, "churn"), "self", "15000"], tmp_path / "bound", knobs={"COMMTAP_QUOTA": "400K"})
+    free, bound = ([on_disk(dump) for dump in jobs.dumps(tmp_path / way)] for way in ("free", "bound"))
+    assert sum(free) > quota and sum(bound) <= quota and max(bound) <= quota // 2
+    said = [jobs.report(tmp_path / way) for way in ("free", "bound")]
+    assert jobs.seen(said[0]) == jobs.seen(said[1])
+    checks = [jobs.document("check", tmp_path / way)["losses"] for way in ("free", "bound")]
+    assert checks[0]["quota_refusals"] == 0 < checks[1]["quota_refusals"]
+    assert "COMMTAP_QUOTA" in jobs.commtap("report", tmp_path / "bound").stdout
+
+
+def test_children_leave_no_more_dumps_than_allowed(mpi, tmp_path):
+    done = jobs.run(mpi, 1, [jobs.program(mpi, "children"), "forked", "8"], tmp_path, knobs={"COMMTAP_CHILDREN": "3"})
+    assert len(jobs.dumps(tmp_path)) == 1 + 3
+    assert done.stderr.count("COMMTAP_CHILDREN") == 1
+    assert jobs.document("check", tmp_path)["losses"]["children_unrecorded"] == 8 - 3
+
+
+def test_children_that_only_fork_leave_nothing(mpi, tmp_path):
+    jobs.run(mpi, 1, [jobs.program(mpi, "children"), "cloned", "20"], tmp_path)
+    assert len(jobs.dumps(tmp_path)) == 1

@@ -59,7 +59,7 @@ def run_id():
 
 @needs_root
 def test_full_disk(mpi, tmpfs, tmp_path, run_id):
-    line = assert_job_is_untouched(mpi, tmpfs("size=1m") / "dumps", tmp_path, knobs={"COMMTAP_RUN_ID": run_id})
+    line = assert_job_is_untouched(mpi, tmpfs("size=48k") / "dumps", tmp_path, knobs={"COMMTAP_RUN_ID": run_id})
     assert run_id in line  # said once, by one rank: where the dumps are
 
 
