@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/intercept/call_frame.h"
 
+void record_facts_rare(const struct call_frame *f, const struct facts *facts, uint32_t seq, uint32_t op) {
+    uint32_t template = ring_write_rare(f->self->lane, facts, &(struct record_moment){f->t0, f->t1, seq, op});
+    if (f->cached && template)
+        f->cached->template = (uint16_t) template;
+}
+
 void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes) {
     struct lane *lane = f->self->lane;
     const struct operation_sample sample = {

@@ -124,16 +124,26 @@ _Static_assert(offsetof(struct call_frame, result) + 1 - offsetof(struct call_fr
 
 /* What repeats of a frame's record. */
 static inline struct facts frame_facts(const struct call_frame *f, enum record_kind kind) {
-    struct facts facts = {{f->bytes}};
-    memcpy(&facts.words[1], &f->comm_index,
-           RECORD_FACTS + RECORD_TAIL); /* wide loads: all but the kind is long known */
-    facts.words[3] = (facts.words[3] & ~(0xffull << KIND_SHIFT)) | (uint64_t)kind << KIND_SHIFT;
-    return facts;
+    uint64_t tail = facts_word(&f->id) & ~(0xffull << KIND_SHIFT);
+    return (struct facts){
+        {f->bytes, facts_word(&f->comm_index), facts_word(&f->tag), tail | (uint64_t)kind << KIND_SHIFT}};
+}
+
+/* The slow half of record_facts. */
+void record_facts_rare(const struct call_frame *f, const struct facts *facts, uint32_t seq, uint32_t op);
+
+/* Writes the record of a finished call. */
+static inline void record_facts(const struct call_frame *f, const struct facts facts, uint32_t seq, uint32_t op) {
+    uint32_t template = likely(f->cached) ? f->cached->template : 0;
+    if (unlikely(!ring_write_like(f->self->lane, template, facts, f->t0, f->t1, seq, op))) {
+        const struct facts copy = facts; /* whose address is known: the argument stays in registers */
+        record_facts_rare(f, &copy, seq, op);
+    }
 }
 
 /* The ring's share of a finished call. */
 static inline void record_frame(const struct call_frame *f, enum record_kind kind) {
-    ring_write(f->self->lane, frame_facts(f, kind), f->t0, f->t1, f->seq, f->op);
+    record_facts(f, frame_facts(f, kind), f->seq, f->op);
 }
 
 /* The aggregates' share of a finished blocking call, where no cached call has the rows. */

@@ -53,12 +53,28 @@ static void take_status(struct pending *e, const struct request_private *p, cons
     e->flags &= (uint16_t)~FLAG_BYTES_POSTED;
 }
 
-static inline void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind) {
-    struct facts facts = {{e->bytes}};
-    memcpy(&facts.words[1], &e->comm, RECORD_FACTS);
-    facts.words[3] = e->call | (uint64_t)e->flags << 16 | (uint64_t)kind << KIND_SHIFT |
-                     (uint64_t)e->dtype << (KIND_SHIFT + 8) | (uint64_t)e->redop << (KIND_SHIFT + 16);
-    ring_write(self->lane, facts, e->t0, t1, e->seq, e->op);
+/* What repeats of an entry's record. */
+static inline struct facts entry_facts(const struct pending *e, enum record_kind kind) {
+    uint64_t tail = e->call | (uint64_t)e->flags << 16 | (uint64_t)kind << KIND_SHIFT |
+                    (uint64_t)e->dtype << (KIND_SHIFT + 8) | (uint64_t)e->redop << (KIND_SHIFT + 16);
+    return (struct facts){{e->bytes, facts_word(&e->comm), facts_word(&e->tag), tail}};
+}
+
+static __attribute__((noinline)) void record_entry_rare(struct thread *self, const struct pending *e, uint64_t t1,
+                                                        enum record_kind kind, struct cached_call *cached) {
+    const struct facts facts = entry_facts(e, kind);
+    const struct record_moment moment = {e->t0, t1, e->seq, e->op};
+    uint32_t template = ring_write_rare(self->lane, &facts, &moment);
+    if (cached && template)
+        cached->done_template = (uint16_t) template;
+}
+
+/* `cached`: the call that posted it, NULL: not known any more. */
+static inline void record_entry(struct thread *self, const struct pending *e, uint64_t t1, enum record_kind kind,
+                                struct cached_call *cached) {
+    uint32_t template = likely(cached) ? cached->done_template : 0;
+    if (unlikely(!ring_write_like(self->lane, template, entry_facts(e, kind), e->t0, t1, e->seq, e->op)))
+        record_entry_rare(self, e, t1, kind, cached);
 }
 
 /* Whom a message came from or went to, a rank; -1 when `e` is none, or none that took place. */
@@ -87,8 +103,7 @@ static __attribute__((noinline)) void aggregate_first(struct thread *self, const
 }
 
 static inline void aggregate_done(struct thread *self, const struct pending *e, const struct request_private *p,
-                                  const struct completion *c) {
-    struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
+                                  const struct completion *c, struct cached_call *cached) {
     bool message = partner(e, p) >= 0;
     if (unlikely(!c->timed || !cached_call_has_row(cached, e->bytes) || (!cached->site && recorder.tells_sites) ||
                  (!cached->peer && message))) {
@@ -140,8 +155,9 @@ static ALWAYS_INLINE void account(struct thread *self, struct pending *e, struct
         finish_creation(e, p);
     if (p->traits & REQUEST_COLLECTIVE && live_comm(e, p))
         collective_complete(p->comm);
-    record_entry(self, e, c->t1, RECORD_DONE);
-    aggregate_done(self, e, p, c);
+    struct cached_call *cached = cached_call_again(self, p->cached, p->cached_serial);
+    record_entry(self, e, c->t1, RECORD_DONE, cached);
+    aggregate_done(self, e, p, c, cached);
     if (unlikely(recorder.verbose) && c->timed)
         say_operation(e, p, c);
 }
@@ -318,7 +334,7 @@ static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t ha
     p->waits_before = requests.waits;
     count_wildcard(e, +1);
     if (!f->quiet)
-        record_entry(f->self, e, f->t1, RECORD_POST);
+        record_entry(f->self, e, f->t1, RECORD_POST, NULL);
     request_publish(index, handle);
 }
 
@@ -492,6 +508,14 @@ static void complete_failed(struct call_frame *f) {
     }
 }
 
+/* A Wait's or Test's own record: what it waited for was of interest while it did. That stands in the frame, and is not
+ * taken out of it: words that were just put together from parts are slow to read. */
+static inline void record_wait(const struct call_frame *f) {
+    struct facts facts = frame_facts(f, RECORD_CALL);
+    facts.words[2] = (uint32_t)TAG_NONE | (uint64_t)f->stack << 32;
+    record_facts(f, facts, SEQ_NONE, 0);
+}
+
 /* Wait and Waitall that succeeded: the whole list is complete. */
 void waitall_after(struct call_frame *f) {
     if (unlikely(f->failed || f->quiet)) {
@@ -499,10 +523,7 @@ void waitall_after(struct call_frame *f) {
         return;
     }
     const struct completed done = {.count = mpi_tail(f)->n};
-    f->op = 0;
-    f->seq = SEQ_NONE;
-    f->tag = TAG_NONE;
-    record_frame(f, RECORD_CALL);
+    record_wait(f);
     aggregate_frame(f, 0);
     complete_requests(f, &done);
 }
@@ -510,14 +531,11 @@ void waitall_after(struct call_frame *f) {
 void wait_after(struct call_frame *f) {
     struct completed done = {0};
     bool test = f->call->flag || f->call->kind == KIND_TESTSOME;
-    f->op = 0;
-    f->seq = SEQ_NONE;
-    f->tag = TAG_NONE;
     if (likely(!f->failed))
         done = find_completed(f);
     if (!f->quiet) {
         if (!test || done.count || f->failed) /* a fruitless look is counted, not kept */
-            record_frame(f, RECORD_CALL);
+            record_wait(f);
         aggregate_frame(f, 0);
     }
     if (unlikely(f->failed))

@@ -41,6 +41,9 @@ struct cached_call {
     struct site_row *site;
     struct peer_row *peer;
 
+    uint16_t template;      /* of this thread's lane: the one of the last record that had one, 0 = none yet */
+    uint16_t done_template; /* the same of completions */
+
     uint64_t serial; /* of the making, in the process: no two entries ever have the same */
 };
 

@@ -103,11 +103,12 @@ static void keep_page(struct lane *lane, const struct ring_page *page, uint64_t 
     const struct page_writer *p = &lane->pages;
     const struct ring_page *after = &p->pages[p->next + 1 < p->roomy ? p->next + 1 : 0];
     bool alone = after == page;
-    trace_windows_keep_page(
-        &recorder.trace_windows, &lane->trace_window, lane->clock, page,
-        &(struct page_span){.begin = page_begin(page),
-                            .end = alone ? now : page_begin(after),
-                            .records = (alone ? lane->head : after->first_ticket) - page->first_ticket});
+    struct page_span span = {.begin = page_begin(page),
+                             .end = alone ? now : page_begin(after),
+                             .records = (alone ? lane->head : after->first_ticket) - page->first_ticket};
+    if (span.end >= lane->keep_from)
+        trace_windows_keep_page(&recorder.trace_windows, &lane->trace_window, lane->clock, page, &span,
+                                &lane->keep_from);
 }
 
 /* The page to be taken next: one more, while there is room for it, then those that there are in turn. */
@@ -143,6 +144,7 @@ static bool take_page(struct lane *lane, uint64_t t1) {
     p->page = page;
     p->used = 0;
     p->next++;
+    ring_count(lane, lane->head);
     __atomic_store_n(&page->number, ++p->number, __ATOMIC_RELEASE);
     return true;
 }
@@ -211,17 +213,20 @@ static struct ring_slot *write_compact(struct lane *lane, uint32_t template, con
         write_slots(p, &form, facts, moment);
     p->used += form.slots;
     __atomic_store_n(&p->page->used, p->used, __ATOMIC_RELEASE);
-    ring_count(lane, lane->head + 1);
+    lane->head++;
     return slot;
 }
 
 /* ---- any lane -------------------------------------------------------------------------------- */
 
-void ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
-    if (lane->pages.page)
-        write_compact(lane, template_find(lane->pages.templates, facts), facts, moment);
-    else
+uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
+    if (!lane->pages.page) {
         write_plain(lane, facts, moment);
+        return 0;
+    }
+    uint32_t template = template_find(lane->pages.templates, facts);
+    write_compact(lane, template, facts, moment);
+    return template & SLOT_EXPLICIT ? 0 : template;
 }
 
 struct record_place ring_write_amendable(struct lane *lane, const struct facts *facts,
@@ -268,5 +273,5 @@ void ring_add(struct lane *lane, const struct record *content) {
     memcpy(&row.comm, &content->comm, sizeof row - offsetof(struct record_template, comm));
     row.bytes = content->bytes;
     memcpy(&facts, &row, sizeof facts);
-    ring_write(lane, facts, content->t0, content->t1, content->seq, content->op);
+    ring_write_rare(lane, &facts, &(struct record_moment){content->t0, content->t1, content->seq, content->op});
 }

@@ -90,35 +90,36 @@ struct record_place {
     struct ring_slots_whole *slots;
 };
 
-/* The slow half of ring_write: plain rings, longer forms, full pages. */
-void ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment);
+/* Writes any record: plain rings, facts without a known template, longer forms, full pages. Returns the template, 0:
+ * there is none that alone says what it needs. */
+uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment);
 /* The same of a record that ring_amend may change afterwards. */
 struct record_place ring_write_amendable(struct lane *lane, const struct facts *facts,
                                          const struct record_moment *moment);
 /* Changes a record that is still in the ring: gives it that tag (NULL: keeps it) and adds flags. By its writer. */
 void ring_amend(struct lane *lane, const struct record_place *place, const int32_t *tag, uint16_t flags);
 
-/* Writes a record. */
-static ALWAYS_INLINE void ring_write(struct lane *lane, const struct facts facts, uint64_t t0, uint64_t t1,
-                                     uint32_t seq, uint32_t op) {
+/* Writes a record whose facts have that template, in one slot. False: they have not, or it does not fit into one; it is
+ * then for ring_write_rare. */
+static ALWAYS_INLINE bool ring_write_like(struct lane *lane, uint32_t template, const struct facts facts, uint64_t t0,
+                                          uint64_t t1, uint32_t seq, uint32_t op) {
     struct page_writer *p = &lane->pages;
     uint64_t since = t1 - p->base, length = t1 - t0;
-    uint32_t distance = op - p->base_op, used = p->used;
-    bool fits = (since | length) >> 32 == 0 && used < RING_PAGE_SLOTS && (op == 0 || distance - 1 < UINT16_MAX);
-    uint32_t template = likely(fits) ? template_find(p->templates, &facts) : 0;
-    if (unlikely(template - 1 >= SLOT_EXPLICIT - 1)) {
-        const struct facts copy = facts; /* whose address may be known: the argument stays in registers */
-        ring_write_rare(lane, &copy, &(struct record_moment){t0, t1, seq, op});
-        return;
-    }
+    uint32_t used = p->used, distance = 0;
+    if (unlikely((since | length) >> 32 || used >= RING_PAGE_SLOTS ||
+                 !facts_equal(&p->templates->rows[template], &facts)))
+        return false;
+    if (op && unlikely((distance = op - p->base_op) - 1 >= UINT16_MAX))
+        return false;
     p->page->slots[used] = (struct ring_slot){.since = (uint32_t)since,
                                               .length = (uint32_t)length,
                                               .seq = seq,
-                                              .op = (uint16_t)(op ? distance : 0),
+                                              .op = (uint16_t)distance,
                                               .template = (uint16_t) template};
     p->used = used + 1;
     __atomic_store_n(&p->page->used, used + 1, __ATOMIC_RELEASE);
-    ring_count(lane, lane->head + 1);
+    lane->head++; /* readers count the records of a page */
+    return true;
 }
 
 /* The same from a record as readers see it; its commit word is of no interest. */

@@ -58,7 +58,7 @@ static uint32_t add(struct templates *t, const struct facts *facts) {
     return number;
 }
 
-uint32_t template_find_or_add(struct templates *t, const struct facts *facts) {
+uint32_t template_find(struct templates *t, const struct facts *facts) {
     uint32_t place = search(t, facts);
     if (t->by_facts[place])
         return t->by_facts[place];

@@ -44,26 +44,30 @@ struct templates {
 /* An empty table, NULL: no memory. */
 struct templates *templates_new(struct definitions *definitions, uint32_t lane);
 
+/* The word of facts that begins at a field of 8-byte alignment. */
+static ALWAYS_INLINE uint64_t facts_word(const void *field) {
+    uint64_t word;
+    memcpy(&word, field, sizeof word);
+    return word;
+}
+
 static inline bool facts_equal(const struct facts *a, const struct facts *b) {
     return ((a->words[0] ^ b->words[0]) | (a->words[1] ^ b->words[1]) | (a->words[2] ^ b->words[2]) |
             (a->words[3] ^ b->words[3])) == 0;
 }
 
-/* Products with odd numbers, of which the upper bits depend on every bit below. */
+static ALWAYS_INLINE uint64_t rotated(uint64_t word, unsigned bits) {
+    return word << bits | word >> (64 - bits);
+}
+
+/* What differs most, the low bits of each field, meets at different bits before one multiplication. */
 static inline uint32_t facts_place(const struct facts *f) {
-    uint64_t h = f->words[0] * 0x9e3779b97f4a7c15u + f->words[1] * 0xd6e8feb86659fd93u +
-                 f->words[2] * 0xc2b2ae3d27d4eb4fu + f->words[3] * 0xbf58476d1ce4e5b9u;
-    return (uint32_t)(h >> (64 - TEMPLATE_PLACES_LOG2));
+    uint64_t mixed = f->words[0] ^ rotated(f->words[1], 13) ^ rotated(f->words[2], 29) ^ rotated(f->words[3], 47);
+    return (uint32_t)(hash_spread(mixed ^ mixed >> 32) >> (64 - TEMPLATE_PLACES_LOG2));
 }
 
-/* The slow half of template_find. */
-uint32_t template_find_or_add(struct templates *t, const struct facts *facts);
-
-/* The number of a row with these facts; with SLOT_EXPLICIT, of one that differs in bytes, peer and tag alone; 0: there
- * is none, and no room for one. */
-static inline uint32_t template_find(struct templates *t, const struct facts *facts) {
-    uint32_t number = t->by_facts[facts_place(facts)];
-    return likely(facts_equal(&t->rows[number], facts)) ? number : template_find_or_add(t, facts);
-}
+/* The number of a row with these facts, made where it is missing; with SLOT_EXPLICIT, of one that differs in bytes,
+ * peer and tag alone; 0: there is none, and no room for one. */
+uint32_t template_find(struct templates *t, const struct facts *facts);
 
 #endif

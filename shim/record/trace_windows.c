@@ -144,23 +144,24 @@ static void copy_page(struct trace_window_block *block, const struct ring_page *
 }
 
 void trace_windows_keep_page(struct trace_windows *w, struct trace_window_writer *writer, const struct anchors *anchors,
-                             const struct ring_page *page, const struct page_span *span) {
+                             const struct ring_page *page, const struct page_span *span, uint64_t *keep_from) {
     uint64_t first = anchors_realtime_ns(anchors, span->begin) / WINDOW_NS;
     uint64_t last = anchors_realtime_ns(anchors, span->end) / WINDOW_NS;
     uint64_t window = most_kept(first, last < first ? first : last);
-    if (w->count == 0)
-        return;
     uint32_t level = __atomic_load_n(&w->level, __ATOMIC_RELAXED);
     if (level != writer->level)
         free_own_blocks(w, writer, level);
-    if (!is_kept(window, level))
-        return;
-    if (window != writer->window)
-        writer->taken = 0;
-    writer->window = window;
-    struct trace_window_block *block = next_block(w, writer);
-    if (block)
-        copy_page(block, page);
-    else
+    if (w->count > 0 && is_kept(window, level)) {
+        if (window != writer->window)
+            writer->taken = 0;
+        writer->window = window;
+        struct trace_window_block *block = next_block(w, writer);
+        if (block) {
+            copy_page(block, page);
+            return;
+        }
         writer->state->windows_lost += span->records;
+    }
+    uint64_t end = anchors_ticks(anchors, (last + 1) * WINDOW_NS);
+    *keep_from = end > span->end ? end : span->end; /* nothing more of these windows */
 }

@@ -45,8 +45,10 @@ struct page_span {
     uint64_t records;
 };
 
-/* Offers a page that is about to be overwritten. It is kept whole when it reaches into a kept window. */
+/* Offers a page that is about to be overwritten. It is kept whole when it reaches into a kept window. Moves *keep_from
+ * to where the next page worth offering ends at the earliest. */
 void trace_windows_keep_page(struct trace_windows *windows, struct trace_window_writer *writer,
-                             const struct anchors *anchors, const struct ring_page *page, const struct page_span *span);
+                             const struct anchors *anchors, const struct ring_page *page, const struct page_span *span,
+                             uint64_t *keep_from);
 
 #endif

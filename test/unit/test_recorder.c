@@ -282,6 +282,7 @@ static void live_a_day_in_pages(struct kept *kept, uint64_t started_ns, unsigned
     static const uint64_t second = 1000000000u;
     struct anchors clock = {.tick_hz = second, .last_ticks = 1000, .last_realtime = started_ns};
     struct trace_window_writer writer = {.state = &kept->lane};
+    uint64_t keep_from = 0;
     memset(kept, 0, sizeof *kept);
     kept->windows = (struct trace_windows){.blocks = kept->blocks, .count = AREA_BLOCKS};
     for (uint64_t i = 0; i < (uint64_t)DAY_SECONDS * hz; i += RING_PAGE_SLOTS) {
@@ -289,7 +290,8 @@ static void live_a_day_in_pages(struct kept *kept, uint64_t started_ns, unsigned
         struct page_span span = {1000 + i * (second / hz), 1000 + (i + RING_PAGE_SLOTS) * (second / hz),
                                  RING_PAGE_SLOTS};
         page.base_ticks = span.begin;
-        trace_windows_keep_page(&kept->windows, &writer, &clock, &page, &span);
+        if (span.end >= keep_from)
+            trace_windows_keep_page(&kept->windows, &writer, &clock, &page, &span, &keep_from);
     }
 }
 
