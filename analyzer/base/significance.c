@@ -142,6 +142,19 @@ double binomial_tail(unsigned trials, unsigned hits, double chance) {
 /* Where the speed of a job drifts (another job comes or goes), too few batches count as independent for counting. A
  * subject that was slower all the while by more than other jobs explain, and by many times the drift, is slow all the
  * same: chance that a drift as slow as DRIFT_CORRELATION, with the steps seen, stands so high. */
+/* Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: a finite sum for whole degrees. */
+double student_both_tails(double t, unsigned degrees) {
+    double angle = atan(fabs(t) / sqrt(degrees)), square = cos(angle) * cos(angle), sum = 0;
+    bool odd = degrees % 2 != 0;
+    double term = odd ? cos(angle) : 1;
+    for (unsigned k = odd ? 2 : 1; k < degrees; k += 2) {
+        sum += term;
+        term *= square * k / (k + 1);
+    }
+    double within = odd ? 2 / M_PI * (angle + sin(angle) * sum) : sin(angle) * sum;
+    return fmax(0, 1 - within);
+}
+
 static double chance_of_level(const struct significance_table *table, size_t subject) {
     double sum = 0, squares = 0, least = INFINITY;
     for (size_t b = 0; b < table->batches; b++) {

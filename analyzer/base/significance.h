@@ -46,6 +46,9 @@ bool significance_correct(struct significance *const *subjects, size_t count);
 /* Chance of `hits` or more of `trials` where each has `chance`. */
 double binomial_tail(unsigned trials, unsigned hits, double chance);
 
+/* Chance that Student's t with `degrees` >= 1 degrees of freedom is as far from 0 as `t`, both directions. */
+double student_both_tails(double t, unsigned degrees);
+
 /* Median of the others: values sorted ascending, `position` the place of the one to leave out. */
 int64_t median_without(const int64_t *sorted, size_t count, size_t position);
 

@@ -59,8 +59,22 @@ static void sort_samples(struct compared_side *side) {
         qsort(side->samples, side->sample_count, sizeof *side->samples, compare_samples);
 }
 
-static bool add_compared(struct comparison *comparison, int side, const struct summary_entry *entry, bool site,
-                         size_t ranks) {
+static bool add_run(struct compared_side *side, size_t run, uint64_t timed, uint64_t time_total_ns) {
+    if (run >= side->run_count) {
+        struct compared_run *runs = realloc(side->runs, (run + 1) * sizeof *runs);
+        if (!runs)
+            return false;
+        memset(runs + side->run_count, 0, (run + 1 - side->run_count) * sizeof *runs);
+        side->runs = runs;
+        side->run_count = run + 1;
+    }
+    side->runs[run].timed += timed;
+    side->runs[run].time_total_ns += time_total_ns;
+    return true;
+}
+
+static bool add_compared(struct comparison *comparison, struct compared_place place, const struct summary_entry *entry,
+                         bool site, size_t ranks) {
     struct compared_row key = {.kind = site ? COMPARED_SITE : COMPARED_OPERATION,
                                .op = entry->op,
                                .site = entry->site,
@@ -70,23 +84,24 @@ static bool add_compared(struct comparison *comparison, int side, const struct s
     struct compared_row *row = find_row(comparison, &key);
     if (!row)
         return false;
-    struct compared_side *to = &row->sides[side];
+    struct compared_side *to = &row->sides[place.side];
     uint64_t timed = entry->count - entry->untimed, together = entry->comm_size ? entry->comm_size : ranks;
     to->count += entry->count;
     to->timed += timed;
     to->time_total_ns += entry->time_total_ns;
     to->observations += (double)timed / (double)(together ? together : 1);
-    return add_samples(to, entry->samples, entry->sample_count);
+    return add_run(to, place.run, timed, entry->time_total_ns) && add_samples(to, entry->samples, entry->sample_count);
 }
 
-bool compare_add_summary(struct comparison *comparison, int side, const struct summary *summary, size_t ranks) {
+bool compare_add_summary(struct comparison *comparison, struct compared_place place, const struct summary *summary,
+                         size_t ranks) {
     for (size_t i = 0; i < summary->count; i++)
-        if (!add_compared(comparison, side, &summary->entries[i], (summary->by & SUMMARY_BY_SITE) != 0, ranks))
+        if (!add_compared(comparison, place, &summary->entries[i], (summary->by & SUMMARY_BY_SITE) != 0, ranks))
             return false;
     return true;
 }
 
-bool compare_add_steps(struct comparison *comparison, int side, const struct steps *steps) {
+bool compare_add_steps(struct comparison *comparison, struct compared_place place, const struct steps *steps) {
     if (steps->reference >= steps->rank_count)
         return true;
     const struct rank_steps *rank = &steps->ranks[steps->reference];
@@ -94,14 +109,18 @@ bool compare_add_steps(struct comparison *comparison, int side, const struct ste
     struct compared_row *row = find_row(comparison, &key);
     struct summary_sample *samples = calloc(rank->count ? rank->count : 1, sizeof *samples);
     bool done = row && samples;
+    uint64_t total = 0;
     for (size_t i = 0; done && i < rank->count; i++) {
         samples[i] = (struct summary_sample){(uint64_t)(rank->steps[i].end_ns - rank->steps[i].start_ns), 1};
-        row->sides[side].time_total_ns += samples[i].ns;
+        total += samples[i].ns;
     }
     if (done) {
-        row->sides[side].count = row->sides[side].timed = rank->count;
-        row->sides[side].observations = (double)rank->count;
-        done = add_samples(&row->sides[side], samples, rank->count);
+        struct compared_side *to = &row->sides[place.side];
+        to->time_total_ns += total;
+        to->count += rank->count;
+        to->timed += rank->count;
+        to->observations += (double)rank->count;
+        done = add_run(to, place.run, rank->count, total) && add_samples(to, samples, rank->count);
     }
     free(samples);
     return done;
@@ -142,6 +161,42 @@ double compare_chance(const struct compared_side *a, const struct compared_side 
     return erfc(distance / sqrt(2 * variance));
 }
 
+/* ---- from run to run -------------------------------------------------------------------------- */
+
+/* The logarithms of a side's means, by run: how many, their mean, and their squared distances from it. */
+struct log_means {
+    unsigned count;
+    double mean, squares;
+};
+
+static struct log_means log_means_of(const struct compared_side *side) {
+    struct log_means sum = {0};
+    for (size_t r = 0; r < side->run_count; r++) {
+        if (side->runs[r].timed == 0 || side->runs[r].time_total_ns == 0)
+            continue;
+        double value = log((double)side->runs[r].time_total_ns / (double)side->runs[r].timed);
+        double before = value - sum.mean;
+        sum.mean += before / ++sum.count;
+        sum.squares += before * (value - sum.mean);
+    }
+    return sum;
+}
+
+double compare_chance_of_runs(struct compared_row *row, double run_noise) {
+    struct log_means a = log_means_of(&row->sides[0]), b = log_means_of(&row->sides[1]);
+    row->run_spread = NAN;
+    if (a.count == 0 || b.count == 0)
+        return 1;
+    unsigned degrees = a.count + b.count - 2;
+    if (degrees == 0 && run_noise < 0)
+        return 1;
+    row->run_spread = degrees > 0 ? sqrt((a.squares + b.squares) / degrees) : run_noise;
+    double distance = fabs(b.mean - a.mean), error = row->run_spread * sqrt(1.0 / a.count + 1.0 / b.count);
+    if (error <= 0)
+        return distance > 0 ? 0 : 1;
+    return degrees > 0 ? student_both_tails(distance / error, degrees) : erfc(distance / error / sqrt(2));
+}
+
 /* ---- verdicts -------------------------------------------------------------------------------- */
 
 static double change_of_mean(const struct compared_row *row) {
@@ -150,26 +205,26 @@ static double change_of_mean(const struct compared_row *row) {
 }
 
 static enum compared_verdict verdict_of(const struct compared_row *row, double threshold) {
+    bool known = !isnan(row->run_spread);
     if (row->sides[0].count == 0 || row->sides[1].count == 0)
         return row->sides[0].count == 0 ? COMPARED_ONLY_B : COMPARED_ONLY_A;
     double change = change_of_mean(row);
     if (row->test.confidence < CONFIDENCE_VERDICT)
         return COMPARED_SAME;
-    return change >= threshold ? COMPARED_SLOWER : 1 / (1 + change) - 1 >= threshold ? COMPARED_FASTER : COMPARED_SAME;
+    if (change < threshold && 1 / (1 + change) - 1 < threshold)
+        return COMPARED_SAME;
+    return !known ? COMPARED_MOVED : change > 0 ? COMPARED_SLOWER : COMPARED_FASTER;
 }
 
 static int verdict_order(enum compared_verdict verdict) {
-    static const int order[] = {[COMPARED_SLOWER] = 0,
-                                [COMPARED_FASTER] = 1,
-                                [COMPARED_ONLY_B] = 2,
-                                [COMPARED_ONLY_A] = 2,
-                                [COMPARED_SAME] = 3};
+    static const int order[] = {[COMPARED_SLOWER] = 0, [COMPARED_FASTER] = 1, [COMPARED_MOVED] = 1,
+                                [COMPARED_ONLY_B] = 2, [COMPARED_ONLY_A] = 2, [COMPARED_SAME] = 3};
     return order[verdict];
 }
 
 /* What a row costs: the time that moved, else all of it. */
 static double weight_of_row(const struct compared_row *row) {
-    if (row->verdict == COMPARED_SLOWER || row->verdict == COMPARED_FASTER)
+    if (row->verdict == COMPARED_SLOWER || row->verdict == COMPARED_FASTER || row->verdict == COMPARED_MOVED)
         return fabs(compared_mean_ns(&row->sides[1]) - compared_mean_ns(&row->sides[0])) * (double)row->sides[1].timed;
     return (double)row->sides[0].time_total_ns + (double)row->sides[1].time_total_ns;
 }
@@ -195,7 +250,14 @@ static int compare_rows(const void *a, const void *b) {
     return order ? order : (left->bytes > right->bytes) - (left->bytes < right->bytes);
 }
 
-bool compare_judge(struct comparison *comparison, double threshold) {
+/* Where what runs differ by is not known, what is left is whether the calls' times differ. */
+static double chance_of_row(struct compared_row *row, const struct compared_limits *limits) {
+    double calls = compare_chance(&row->sides[0], &row->sides[1]);
+    double runs = compare_chance_of_runs(row, limits->run_noise);
+    return isnan(row->run_spread) ? calls : fmax(calls, runs);
+}
+
+bool compare_judge(struct comparison *comparison, const struct compared_limits *limits) {
     struct significance **tests = calloc(comparison->count ? comparison->count : 1, sizeof *tests);
     if (!tests)
         return false;
@@ -203,14 +265,14 @@ bool compare_judge(struct comparison *comparison, double threshold) {
         struct compared_row *row = &comparison->rows[i];
         sort_samples(&row->sides[0]);
         sort_samples(&row->sides[1]);
-        row->test = (struct significance){.p = compare_chance(&row->sides[0], &row->sides[1])};
+        row->test = (struct significance){.p = chance_of_row(row, limits)};
         tests[i] = &row->test;
     }
     bool done = significance_correct(tests, comparison->count);
     for (size_t i = 0; done && i < comparison->count; i++) {
         struct compared_row *row = &comparison->rows[i];
-        row->verdict = verdict_of(row, threshold);
-        row->count_changed = row->sides[0].count != row->sides[1].count;
+        row->verdict = verdict_of(row, limits->threshold);
+        row->count_changed = row->sides[0].count * limits->runs[1] != row->sides[1].count * limits->runs[0];
     }
     if (comparison->count > 0)
         qsort(comparison->rows, comparison->count, sizeof *comparison->rows, compare_rows);
@@ -220,8 +282,10 @@ bool compare_judge(struct comparison *comparison, double threshold) {
 
 void comparison_free(struct comparison *comparison) {
     for (size_t i = 0; i < comparison->count; i++)
-        for (int side = 0; side < 2; side++)
+        for (int side = 0; side < 2; side++) {
             free(comparison->rows[i].sides[side].samples);
+            free(comparison->rows[i].sides[side].runs);
+        }
     free(comparison->rows);
     *comparison = (struct comparison){0};
 }

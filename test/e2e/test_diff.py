@@ -3,6 +3,7 @@
 # Two runs side by side. The runs are made-up profiler traces, so that what changed is known.
 # Must not live here: anything that depends on the speed of the machine.
 import json
+import math
 import random
 import subprocess
 
@@ -17,20 +18,22 @@ def kernel(name, at, length, elements):
             "args": arguments}
 
 
-def make_run(directory, seed, steps=60, reduce_us=1000.0, gather_us=400.0, noise=0.1):
-    """4 ranks; each step an allreduce of 4 KiB and an all-gather of 1 KiB."""
+def make_run(directory, seed, steps=60, reduce_us=1000.0, gather_us=400.0, noise=0.1, run_noise=0.0, ranks=4):
+    """Each step an allreduce of 4 KiB and an all-gather of 1 KiB. The whole run is slower or faster by run_noise."""
     draw = random.Random(seed)
+    all_of_it = math.exp(draw.gauss(0, run_noise))
+    reduce_us, gather_us = reduce_us * all_of_it, gather_us * all_of_it
     lengths = [(reduce_us * draw.uniform(1 - noise, 1 + noise), gather_us * draw.uniform(1 - noise, 1 + noise))
                for _ in range(steps)]
     files = []
-    for rank in range(4):
+    for rank in range(ranks):
         at, events = 1000.0, []
         for reduce, gather in lengths:
             for name, length, elements in (("allreduce", reduce, 1024), ("allgather", gather, 256)):
                 events.append(kernel(name, at, length, elements))
                 at += length + 500
         files.append(directory.parent / f"{directory.name}-{rank}.json")
-        files[-1].write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": 4}, "traceEvents": events}))
+        files[-1].write_text(json.dumps({"distributedInfo": {"rank": rank, "world_size": ranks}, "traceEvents": events}))
     subprocess.run([jobs.COMMTAP, "import", *files, "-o", directory], check=True, capture_output=True)
     return directory
 
@@ -39,8 +42,11 @@ def diff(*arguments, code=0):
     return jobs.commtap("diff", *arguments, codes=(code,))
 
 
-def rows(*arguments):
-    document = jobs.document("diff", *arguments)
+KNOWN = ("--run-noise", "1")  # what the runs here differ by
+
+
+def rows(*arguments, known=KNOWN):
+    document = jobs.document("diff", *known, *arguments)
     assert document["schema"] == "commtap.diff/1"
     return {(row["kind"], row["op"]): row for row in document["rows"] if row["source"] != "host"}
 
@@ -64,9 +70,9 @@ def test_one_operation_became_slower(runs):
     assert found["step", None]["verdict"] == "slower"
     # the other way round it became faster; and CI hears of it
     assert rows(runs["slow"], runs["a"])["operation", "ncclAllReduce"]["verdict"] == "faster"
-    diff(runs["a"], runs["slow"], "--fail-on", "slower", code=1)
-    diff(runs["a"], runs["slow"], "--fail-on", "faster", code=0)
-    diff(runs["a"], runs["slow"], "--fail-on", "slower", "--threshold", "50", code=0)
+    diff(runs["a"], runs["slow"], *KNOWN, "--fail-on", "slower", code=1)
+    diff(runs["a"], runs["slow"], *KNOWN, "--fail-on", "faster", code=0)
+    diff(runs["a"], runs["slow"], *KNOWN, "--fail-on", "slower", "--threshold", "50", code=0)
     text = diff(runs["a"], runs["slow"]).stdout
     assert "ncclAllReduce" in text and "ncclAllGather" not in text
     assert "ncclAllGather" in diff(runs["a"], runs["slow"], "--all").stdout
@@ -74,7 +80,7 @@ def test_one_operation_became_slower(runs):
 
 def test_nothing_changed(runs):
     assert {row["verdict"] for row in rows(runs["a"], runs["again"]).values()} == {"same"}
-    diff(runs["a"], runs["again"], "--fail-on", "slower", "--fail-on", "faster", "--fail-on", "count")
+    diff(runs["a"], runs["again"], *KNOWN, "--fail-on", "slower", "--fail-on", "faster", "--fail-on", "count")
 
 
 def test_chance_is_ruled_out_but_the_change_is_small(runs):
@@ -93,7 +99,7 @@ def test_counts(runs):
 def test_call_sites_and_filters(tmp_path):
     """Two real jobs of 4 ranks and 60 steps, two collectives a step; in the second one rank comes late to the first."""
     def sites(*options):
-        document = json.loads(diff("--format", "json", *options, tmp_path / "even", tmp_path / "late").stdout)
+        document = json.loads(diff("--format", "json", *KNOWN, *options, tmp_path / "even", tmp_path / "late").stdout)
         return {row["site"].partition(":")[0] + row["op"] + str(row["site"])[-4:]: row
                 for row in document["rows"] if row["kind"] == "site"}, document
     for name, late in (("even", []), ("late", ["--slow-rank", "1", "--slow-ms", "10"])):
@@ -127,8 +133,87 @@ def test_no_false_alarms(tmp_path):
     assert alarms <= 2
 
 
+# ---- from run to run --------------------------------------------------------------------------------
+
+
+def side(directory, seeds, **how):
+    return [make_run(directory / str(seed), seed, **how) for seed in seeds]
+
+
+def arguments_of(a, b):
+    return [*(word for run in a[1:] for word in ("--baseline", run)), *(word for run in b[1:] for word in ("--again", run)),
+            a[0], b[0]]
+
+
+def test_one_run_of_each_side_tells_nothing(runs):
+    """Beyond all chance for their calls; but what is that from one run to the next?"""
+    found = rows(runs["a"], runs["slow"], known=())
+    reduce = found["operation", "ncclAllReduce"]
+    assert (reduce["verdict"], reduce["confidence"], reduce["run_spread"]) == ("unknown", None, None)
+    assert 1.2 <= reduce["ratio"] <= 1.4
+    assert {row["verdict"] for row in found.values()} <= {"unknown", "same"}
+    text = " ".join(diff(runs["a"], runs["slow"]).stdout.split())
+    assert "--baseline" in text and "moved" in text and " slower," not in text
+    for what in ("slower", "faster"):
+        assert "--run-noise" in diff(runs["a"], runs["slow"], "--fail-on", what, code=2).stderr
+    diff(runs["a"], runs["slow"], "--fail-on", "count")
+    # what runs differ by is more than that
+    assert rows(runs["a"], runs["slow"], known=("--run-noise", "20"))["operation", "ncclAllReduce"]["verdict"] == "same"
+
+
+def test_runs_that_differ_anyway(tmp_path):
+    """Runs that are slower or faster as a whole by 10 %: three of each side tell that nothing changed, where pairs of
+    them would differ beyond all chance; four tell that one operation takes twice as long, and the other does not."""
+    moved = alarms = named = wrong = 0
+    for job in range(12):
+        here = tmp_path / str(job)
+        here.mkdir()
+        a = side(here, [100 * job + r for r in range(4)], steps=20, noise=0.05, run_noise=0.1)
+        same = side(here, [100 * job + 10 + r for r in range(4)], steps=20, noise=0.05, run_noise=0.1)
+        slow = side(here, [100 * job + 20 + r for r in range(4)], steps=20, noise=0.05, run_noise=0.1, reduce_us=2000.0)
+        moved += any(row["verdict"] == "unknown" for row in rows(a[0], same[0], known=()).values())
+        found = rows(*arguments_of(a[:3], same[:3]), known=())
+        alarms += any(row["verdict"] != "same" for row in found.values())
+        assert all(0 < row["run_spread"] < 0.4 and row["count_a"] % 3 == 0 for row in found.values())
+        found = rows(*arguments_of(a, slow), known=())
+        named += found["operation", "ncclAllReduce"]["verdict"] == "slower"
+        wrong += found["operation", "ncclAllGather"]["verdict"] != "same"
+    assert moved >= 6 and alarms <= 1 and named >= 10 and wrong <= 1
+
+
+def test_real_runs_of_one_program(tmp_path):
+    """Whatever else runs on this machine meanwhile."""
+    for name in ("a", "b", "c", "d"):
+        jobs.run("openmpi", 2, [jobs.program("openmpi", "train"), "--steps", "60"], tmp_path / name)
+    a, b, c, d = (tmp_path / name for name in "abcd")
+    document = jobs.document("diff", a, b)
+    assert {row["verdict"] for row in document["rows"]} <= {"same", "unknown"}
+    assert all(row["confidence"] is None for row in document["rows"])
+    document = jobs.document("diff", *arguments_of([a, b], [c, d]))
+    assert not [row for row in document["rows"] if row["confidence"] and row["confidence"] > 0.99]
+    assert [len(document["further_a"]), len(document["further_b"])] == [1, 1] and document["notes"] == []
+
+
+def test_sides_that_are_not_alike(runs, tmp_path):
+    other = make_run(tmp_path / "two", 9, ranks=2)
+    document = jobs.document("diff", runs["a"], other)
+    assert len(document["notes"]) == 1 and "A has 4 ranks, B 2" in document["notes"][0]
+    assert "A has 4 ranks, B 2" in diff(runs["a"], other).stdout
+    refused = diff("--baseline", other, runs["a"], runs["slow"], code=3)
+    assert str(other) in refused.stderr and "number of ranks" in refused.stderr and refused.stdout == ""
+    # another program, and another build of one
+    for mpi, name in (("openmpi", "train"), ("openmpi", "pcontrol")):
+        jobs.run(mpi, 2, [jobs.program(mpi, name)], tmp_path / name)
+    document = jobs.document("diff", tmp_path / "train", tmp_path / "pcontrol")
+    assert len(document["notes"]) == 1 and "different programs" in document["notes"][0]
+    refused = diff("--baseline", tmp_path / "pcontrol", tmp_path / "train", tmp_path / "train", code=3)
+    assert str(tmp_path / "pcontrol") in refused.stderr and "build" in refused.stderr
+    assert jobs.document("diff", tmp_path / "train", tmp_path / "train")["notes"] == []
+
+
 def test_usage(runs, tmp_path):
     diff(runs["a"], code=2)
     diff(runs["a"], runs["slow"], "--threshold", "much", code=2)
+    diff(runs["a"], runs["slow"], "--run-noise", "-1", code=2)
     diff(runs["a"], runs["slow"], "--fail-on", "anything", code=2)
     diff(runs["a"], tmp_path, code=3)

@@ -3,6 +3,7 @@
  * Rank classes of ranks: who may be compared with whom, and what follows; the chance of a difference between two runs.
  * Lives here: grids of pipelines by hand. Must not live here: whole jobs.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -225,6 +226,39 @@ static void chance_is_mann_whitneys(void **state) {
     assert_true(compare_chance(&left, &right) == 1);
 }
 
+/* Against the tables of Student's distribution that every textbook has. */
+static void students_t_is_that_of_the_tables(void **state) {
+    (void)state;
+    static const struct {
+        double t, p;
+        unsigned degrees;
+    } table[] = {{12.706, 0.05, 1}, {63.657, 0.01, 1}, {4.303, 0.05, 2},  {9.925, 0.01, 2},
+                 {3.182, 0.05, 3},  {5.841, 0.01, 3},  {2.776, 0.05, 4},  {4.604, 0.01, 4},
+                 {2.571, 0.05, 5},  {2.228, 0.05, 10}, {2.086, 0.05, 20}, {2.023, 0.05, 39}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        double p = student_both_tails(table[i].t, table[i].degrees);
+        assert_true(fabs(p / table[i].p - 1) < 2e-3);
+        assert_true(student_both_tails(-table[i].t, table[i].degrees) == p);
+    }
+    assert_true(student_both_tails(0, 7) == 1);
+}
+
+/* By hand: logarithms of the means 0, 0.1 and 0.4, 0.5; s^2 = (0.005 + 0.005) / 2, t = 0.4 / sqrt(s^2) = 5.657, 2
+ * degrees of freedom: p = 1 - t / sqrt(t^2 + 2) = 0.0299. */
+static void runs_differ_by_students_t(void **state) {
+    (void)state;
+    struct compared_run a[2] = {{10, 10000000}, {1, (uint64_t)(1e6 * exp(0.1))}};
+    struct compared_run b[2] = {{2, (uint64_t)(2e6 * exp(0.4))}, {5, (uint64_t)(5e6 * exp(0.5))}};
+    struct compared_row row = {.sides = {{.runs = a, .run_count = 2}, {.runs = b, .run_count = 2}}};
+    assert_true(fabs(compare_chance_of_runs(&row, -1) - 0.0299) < 1e-4);
+    assert_true(fabs(row.run_spread - sqrt(0.005)) < 1e-6);
+    /* one of each: what the user says decides, z = 0.4 / (0.1 sqrt 2) */
+    row.sides[0].run_count = row.sides[1].run_count = 1;
+    assert_true(compare_chance_of_runs(&row, -1) == 1 && isnan(row.run_spread));
+    assert_true(fabs(compare_chance_of_runs(&row, 0.1) - erfc(2)) < 1e-6);
+    assert_true(row.run_spread == 0.1);
+}
+
 static void equal_times_are_no_difference(void **state) {
     (void)state;
     struct summary_sample one = {1000, 50}, other = {2000, 50};
@@ -243,6 +277,8 @@ int main(void) {
         cmocka_unit_test(rare_calls_make_no_rank_class),
         cmocka_unit_test(a_lost_dump_moves_no_place),
         cmocka_unit_test(chance_is_mann_whitneys),
+        cmocka_unit_test(students_t_is_that_of_the_tables),
+        cmocka_unit_test(runs_differ_by_students_t),
         cmocka_unit_test(equal_times_are_no_difference),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
