@@ -123,7 +123,7 @@ def test_another_major_version_is_refused_with_its_number(version, named, tmp_pa
     assert f"offset {VERSION}" in said
 
 
-@pytest.mark.parametrize("kind, item", [(10, 760), (3, 56), (9, 72), (7, 4104), (1, 0)])
+@pytest.mark.parametrize("kind, item", [(10, 760), (3, 56), (9, 72), (7, 4104), (1, 0), (17, 4080)])
 def test_items_that_no_version_writes_are_left_out(kind, item, tmp_path):
     """Shorter than in format 1.0, or of another length where the length is fixed."""
     def spoil(dump):
@@ -133,7 +133,7 @@ def test_items_that_no_version_writes_are_left_out(kind, item, tmp_path):
                 SECTION.pack_into(spoilt, SECTIONS + i * SECTION.size, *section[:5], item)
         return bytes(spoilt)
 
-    where = unpack("1.0/mpi", tmp_path / "dumps")
+    where = unpack("2.0/mpi" if kind == 17 else "1.0/mpi", tmp_path / "dumps")
     rewrite(where, spoil)
     assert f"items of {item} bytes" in jobs.commtap("check", where, codes=(1,)).stdout
 
