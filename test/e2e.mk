@@ -10,8 +10,8 @@ FORTRAN_BINDINGS := 1 2 3
 
 # built without MPI; with MPI's header only; as libraries; elsewhere (references.mk, checkers.mk); all others are linked to MPI
 PLAIN_PROGRAMS := absent weak scope runtimes rehost
-UNLINKED_PROGRAMS := loaded plugin
-PROGRAM_LIBRARIES := plugin tool early
+UNLINKED_PROGRAMS := loaded plugin deepbind
+PROGRAM_LIBRARIES := plugin tool early deepbind
 LINKED_PROGRAMS := $(filter-out references bystander $(PLAIN_PROGRAMS) $(UNLINKED_PROGRAMS) $(PROGRAM_LIBRARIES),\
     $(patsubst test/programs/%.c,%,$(wildcard test/programs/*.c)))
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "analyzer/base/output_mode.h"
 #include "analyzer/base/regular_file.h"
 #include "shim/format.h"
 
@@ -107,6 +108,7 @@ const char *incoming_begin(struct incoming *incoming, int directory, const struc
     incoming->file = openat(directory, partial->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (incoming->file < 0)
         return strerror(errno);
+    output_give_mode(incoming->file, stub->mode);
     __atomic_store_n(&partial->used, 2, __ATOMIC_RELEASE);
     return NULL;
 }

@@ -15,6 +15,7 @@
 #include "analyzer/collect/incoming.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/load/directories.h"
 #include "analyzer/load/process.h"
 #include "analyzer/render/escape.h"
 
@@ -93,8 +94,36 @@ static int collect(int directory, const char *shown, const struct collect_reques
     return code;
 }
 
+static int refuse_directory(const char *shown) {
+    int error = errno;
+    fputs("commtap-collect: ", stderr);
+    escape_text(stderr, shown);
+    fprintf(stderr, ": %s\n", strerror(error));
+    return EXIT_USAGE;
+}
+
+/* One directory that was named: itself, or those below it that hold dumps or stubs. */
+static int collect_place(const char *place, const struct collect_request *request) {
+    struct names found = {0};
+    int worst = EXIT_FINE;
+    enum directories_result search = directories_find(place, &found);
+    if (search == DIRECTORIES_FOUND && found.count == 0 && !names_add(&found, strdup(place)))
+        search = DIRECTORIES_NO_MEMORY;
+    if (search != DIRECTORIES_FOUND)
+        worst = search == DIRECTORIES_UNREADABLE ? refuse_directory(place) : input_no_memory();
+    for (size_t i = 0; search == DIRECTORIES_FOUND && i < found.count; i++) {
+        int directory = open(found.items[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        int code = directory < 0 ? refuse_directory(found.items[i]) : collect(directory, found.items[i], request);
+        if (directory >= 0)
+            close(directory);
+        worst = code > worst ? code : worst;
+    }
+    names_free(&found);
+    return worst;
+}
+
 static int run(const struct options *options) {
-    const char *shown = options->arguments[0], *jobs = option_text(options, "jobs");
+    const char *jobs = option_text(options, "jobs");
     char boot_id[64] = "", *end;
     errno = 0;
     long at_once = strtol(jobs, &end, 10);
@@ -102,21 +131,17 @@ static int run(const struct options *options) {
         fprintf(stderr, "commtap-collect: --jobs takes a number from 1 up, not '%s'\n", jobs);
         return EXIT_USAGE;
     }
-    int directory = open(shown, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (directory < 0) {
-        fputs("commtap-collect: ", stderr);
-        escape_text(stderr, shown);
-        fprintf(stderr, ": %s\n", strerror(errno));
-        return EXIT_USAGE;
-    }
     process_boot_id(boot_id, sizeof boot_id); /* where it is unknown every host is another one */
     const struct collect_request request = {.ssh = option_text(options, "ssh"),
                                             .at_once = at_once < AT_ONCE_MAX ? (unsigned)at_once : AT_ONCE_MAX,
                                             .remove = option_given(options, "remove"),
                                             .boot_id = boot_id};
-    int code = collect(directory, shown, &request);
-    close(directory);
-    return code;
+    int worst = EXIT_FINE;
+    for (size_t i = 0; i < options->argument_count; i++) {
+        int code = collect_place(options->arguments[i], &request);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
 }
 
 static const struct option option_rows[] = {

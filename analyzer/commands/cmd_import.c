@@ -14,6 +14,7 @@
 #include "analyzer/import/write_dump.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
+#include "analyzer/base/output_mode.h"
 #include "analyzer/base/regular_file.h"
 #include "analyzer/render/escape.h"
 
@@ -105,14 +106,23 @@ static const struct import_format *choose_format(const struct readers *readers, 
     return chosen;
 }
 
+static int make_directory(const char *directory, mode_t mode) {
+    char *path = strdup(directory);
+    int error = path ? output_make_directories(path, mode) : ENOMEM;
+    free(path);
+    return error;
+}
+
 static int write_out(struct trace *trace, const char *directory, size_t dropped) {
     if (!trace_number(trace))
         return input_no_memory();
-    if (mkdir(directory, 0777) != 0 && errno != EEXIST) {
-        complain_of_file(directory, NULL, strerror(errno));
+    mode_t mode = output_file_mode(getenv("COMMTAP_MODE"));
+    int error = make_directory(directory, mode);
+    if (error && error != EEXIST) {
+        complain_of_file(directory, NULL, strerror(error));
         return EXIT_OUTPUT;
     }
-    int written = write_dumps(trace, directory);
+    int written = write_dumps(trace, directory, mode);
     if (written < 0) {
         complain_of_file(directory, NULL, strerror(errno));
         return EXIT_OUTPUT;

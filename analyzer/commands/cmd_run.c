@@ -7,6 +7,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,9 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/base/output_mode.h"
 #include "analyzer/base/text.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/run/run.h"
+#include "shim/base/directory_pattern.h"
 
 extern char **environ;
 
@@ -24,9 +27,11 @@ struct launched_job {
     struct run_settings settings;
     struct run_notes notes;
     time_t started;
-    int rank;            /* of this process under a launcher, -1 = we stand around it */
-    char *shown;         /* the output directory as the user may type it, NULL = not known here */
-    bool made_directory; /* by us */
+    int rank;                       /* of this process under a launcher, -1 = we stand around it */
+    struct run_directory directory; /* nothing in it where only the library knows */
+    char *recent;                   /* then: what was written since, found afterwards */
+    bool made_directory;            /* by us */
+    enum run_launcher launcher;
 };
 
 static const char *const knob_names[] = {
@@ -142,58 +147,57 @@ static bool choose_run_id(struct launched_job *job) {
 }
 
 /* Makes COMMTAP_DIR absolute: ranks may start elsewhere. */
-static bool choose_directory(struct launched_job *job) {
+static int choose_directory(struct launched_job *job) {
     const char *given = run_settings_get(&job->settings, "COMMTAP_DIR");
     const char *run_id = run_settings_get(&job->settings, "COMMTAP_RUN_ID");
-    char here[PATH_MAX], *absolute = NULL;
-    if (given && *given)
-        job->shown = strdup(given);
-    else if (!run_id || !*run_id)
-        return true; /* the library chooses both */
-    else if (asprintf(&job->shown, "commtap-%s", run_id) < 0)
-        job->shown = NULL;
-    if (!job->shown)
-        return false;
-    if (job->shown[0] == '/' || !getcwd(here, sizeof here))
-        return run_settings_set(&job->settings, "COMMTAP_DIR", job->shown);
-    bool done = asprintf(&absolute, "%s/%s", here, job->shown) >= 0 &&
-                run_settings_set(&job->settings, "COMMTAP_DIR", absolute);
-    free(absolute);
-    return done;
+    char pattern[128];
+    if (!given || !*given) {
+        if (!run_id || !*run_id)
+            return EXIT_FINE; /* the library chooses both */
+        snprintf(pattern, sizeof pattern, "commtap-%s", run_id);
+        given = pattern;
+    }
+    const char *mistake = directory_pattern_mistake(given);
+    if (mistake) {
+        fprintf(stderr,
+                "commtap run: %s: '%.2s' stands for nothing: %%j %%u %%h %%p %%r do, and %%%% for a percent sign\n",
+                given, mistake);
+        return EXIT_USAGE;
+    }
+    return run_directory_make(&job->directory, given) &&
+                   run_settings_set(&job->settings, "COMMTAP_DIR", job->directory.value)
+               ? EXIT_FINE
+               : out_of_memory();
 }
 
-/* Creates the directory with its parents, as mkdir -p does. Returns 0 or an errno. */
-static int make_directories(char *path) {
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        int failed = mkdir(path, 0777) && errno != EEXIST;
-        *slash = '/';
-        if (failed)
-            return errno;
-    }
-    return mkdir(path, 0777) ? errno : 0;
+/* Returns 0, or an errno. */
+static int make_writable(const char *path, mode_t mode, bool *made) {
+    struct stat status;
+    char *copy = strdup(path);
+    if (!copy)
+        return ENOMEM;
+    int error = output_make_directories(copy, mode);
+    free(copy);
+    *made = !error;
+    if (error != EEXIST)
+        return error;
+    if (stat(path, &status))
+        return errno;
+    if (!S_ISDIR(status.st_mode))
+        return ENOTDIR;
+    return access(path, W_OK | X_OK) ? errno : 0;
 }
 
 /* A wrong directory should show before the job has run for a day, not after. */
 static int prepare_directory(struct launched_job *job) {
-    const char *path = run_settings_get(&job->settings, "COMMTAP_DIR");
+    const char *path = job->directory.place;
+    mode_t mode = output_file_mode(run_settings_get(&job->settings, "COMMTAP_MODE"));
+    bool made_here;
     if (job->rank >= 0 || !path)
         return EXIT_FINE;
-    char *copy = strdup(path);
-    if (!copy)
-        return out_of_memory();
-    int error = make_directories(copy);
-    free(copy);
-    job->made_directory = !error;
-    struct stat status;
-    if (error == EEXIST) {
-        if (stat(path, &status))
-            error = errno;
-        else if (!S_ISDIR(status.st_mode))
-            error = ENOTDIR;
-        else
-            error = access(path, W_OK | X_OK) ? errno : 0;
-    }
+    int error = make_writable(path, mode, &job->made_directory);
+    if (!error && job->directory.here && strcmp(job->directory.here, path) != 0)
+        error = make_writable(job->directory.here, mode, &made_here);
     if (!error)
         return EXIT_FINE;
     fprintf(stderr, "commtap run: cannot write dumps to %s: %s\n", path, strerror(error));
@@ -255,49 +259,67 @@ static void print_next_step(const char *directory) {
     fputc('\n', stderr);
 }
 
+static void say_status(const char *command, int status) {
+    print_quoted(command);
+    if (status > 128 && status <= 128 + SIGRTMAX)
+        fprintf(stderr, " was ended by signal %d, and no process had called MPI or NCCL by then", status - 128);
+    else
+        fprintf(stderr, " ended with exit status %d, and no process had called MPI or NCCL by then", status);
+}
+
 /* Says what can be established about a command that left no dump, else what may be the case. */
-static void explain_nothing(const struct launched_job *job, char *const *argv) {
+static void explain_nothing(const struct launched_job *job, char *const *argv, int status) {
     const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
+    char *program = run_launched_program(job->launcher, argv);
+    const char *obstacle = program ? run_program_obstacle(program) : NULL;
     fputs("commtap: no dump was written: ", stderr);
     if (enable && !strcmp(enable, "0")) {
-        fputs("recording is switched off (COMMTAP_ENABLE=0)\n", stderr);
-        return;
+        fputs("recording is switched off (COMMTAP_ENABLE=0)", stderr);
+    } else if (obstacle) {
+        print_quoted(program);
+        fprintf(stderr, " %s", obstacle);
+    } else if (status != 0) {
+        say_status(argv[0], status);
+    } else {
+        fputs("no process called MPI or NCCL where the library could see it. It does not see MPI and NCCL that are "
+              "linked statically, or loaded with RTLD_DEEPBIND or dlmopen; setuid programs; and processes to which a "
+              "launcher or container does not hand LD_PRELOAD on. Had a dump found no room, rank 0 would have said so",
+              stderr);
     }
-    for (size_t i = 0; argv[i]; i++) {
-        const char *obstacle = run_program_obstacle(argv[i]);
-        if (!obstacle)
-            continue;
-        fprintf(stderr, "%s %s, so nothing can be preloaded into it\n", argv[i], obstacle);
-        return;
-    }
-    fputs(
-        "no process called MPI or NCCL through a shared library (commtap sees nothing of programs that are statically "
-        "linked or setuid, or whose environment the launcher or a container does not hand on)\n",
-        stderr);
+    fputc('\n', stderr);
+    free(program);
 }
 
 static void print_collected(const struct launched_job *job, const struct run_collection *found) {
     fprintf(stderr, "commtap: %zu dump%s in ", found->dumps, found->dumps == 1 ? "" : "s");
-    print_quoted(job->shown);
+    print_quoted(job->directory.shown);
     if (found->collected)
         fprintf(stderr, " (%zu collected from local storage)", found->collected);
     if (found->still_running)
         fprintf(stderr, ", %zu of processes still running", found->still_running);
     if (found->other_hosts)
         fprintf(stderr, ", %zu still on other hosts (commtap-collect fetches them)", found->other_hosts);
-    print_next_step(job->shown);
+    print_next_step(job->directory.shown);
+}
+
+/* What was made for dumps that did not come. */
+static void remove_directory(const struct launched_job *job) {
+    if (job->directory.here && strcmp(job->directory.here, job->directory.place) != 0)
+        rmdir(job->directory.here);
+    if (job->made_directory)
+        rmdir(job->directory.place);
 }
 
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
-static void finish_run(struct launched_job *job, char *const *argv) {
-    const char *directory = run_settings_get(&job->settings, "COMMTAP_DIR");
+static void finish_run(struct launched_job *job, char *const *argv, int status) {
+    const char *directory = job->directory.place, *shown = job->directory.shown;
     struct run_collection found = {0};
     if (!directory)
-        directory = job->shown = run_recent_directory(job->started);
+        directory = shown = job->recent = run_recent_directory(job->started);
     if (!directory) {
         print_run_notes(&job->notes);
         if (job->rank == 0)
-            explain_nothing(job, argv);
+            explain_nothing(job, argv, status);
         return;
     }
     bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
@@ -307,45 +329,44 @@ static void finish_run(struct launched_job *job, char *const *argv) {
     if (job->rank > 0)
         return;
     if (readable && found.dumps + found.still_running + found.other_hosts == 0) {
-        explain_nothing(job, argv);
-        if (job->made_directory)
-            rmdir(directory);
+        explain_nothing(job, argv, status);
+        remove_directory(job);
     } else if (readable && job->rank < 0) {
         print_collected(job, &found);
     } else if (readable) {
         fputs("commtap: dumps are in ", stderr);
-        print_quoted(job->shown);
-        print_next_step(job->shown);
+        print_quoted(shown);
+        print_next_step(shown);
     } else {
         fprintf(stderr, "commtap: %s: %s\n", directory, strerror(errno));
     }
 }
 
 static int run_words(struct launched_job *job, char **arguments) {
-    enum run_launcher launcher = run_launcher_of(arguments[0]);
-    char **argv = run_launcher_arguments(launcher, arguments, &job->settings, &job->notes);
+    job->launcher = run_launcher_of(arguments[0]);
+    char **argv = run_launcher_arguments(job->launcher, arguments, &job->settings, &job->notes);
     if (!argv)
         return out_of_memory();
     print_run_notes(&job->notes);
     int start_errno;
-    const char *directory = job->rank < 0 ? run_settings_get(&job->settings, "COMMTAP_DIR") : NULL;
-    int code = run_child(argv, &job->settings, directory, &start_errno);
+    int code = run_child(argv, &job->settings, job->rank < 0 ? job->directory.here : NULL, &start_errno);
     run_arguments_free(argv);
     if (start_errno) {
         fprintf(stderr, "commtap run: %s: %s\n", arguments[0], strerror(start_errno));
-        if (job->made_directory)
-            rmdir(run_settings_get(&job->settings, "COMMTAP_DIR"));
+        remove_directory(job);
         return code;
     }
-    finish_run(job, arguments);
+    finish_run(job, arguments, code);
     return code;
 }
 
 static int run(const struct options *options) {
     struct launched_job job = {.started = time(NULL), .rank = run_rank_under_launcher()};
     int code = gather_settings(options, &job);
-    if (code == EXIT_FINE && (!choose_run_id(&job) || !choose_directory(&job)))
+    if (code == EXIT_FINE && !choose_run_id(&job))
         code = out_of_memory();
+    if (code == EXIT_FINE)
+        code = choose_directory(&job);
     if (code == EXIT_FINE)
         code = preload_library(&job);
     if (code == EXIT_FINE)
@@ -356,12 +377,16 @@ static int run(const struct options *options) {
         code = run_words(&job, options->arguments);
     run_settings_free(&job.settings);
     run_notes_free(&job.notes);
-    free(job.shown);
+    run_directory_free(&job.directory);
+    free(job.recent);
     return code;
 }
 
 static const struct option run_options[] = {
-    {.name = "output-dir", .letter = 'o', .argument = "DIR", .doc = "where the dumps go (default ./commtap-<run id>)"},
+    {.name = "output-dir",
+     .letter = 'o',
+     .argument = "DIR",
+     .doc = "where the dumps go (default ./commtap-<run id>); %j, %u, %h, %p and %r as in COMMTAP_DIR"},
     {.name = "ds-config",
      .argument = "FILE",
      .doc = "take what to record from the comms_logger section of a DeepSpeed configuration"},

@@ -49,6 +49,10 @@ static const struct {
     [FINDING_SWITCHED_OFF] = {SEVERITY_WARNING, EVIDENCE_STATE, "switched_off"},
     [FINDING_KEPT_IN_MEMORY] = {SEVERITY_INFO, EVIDENCE_STATE, "kept_in_memory"},
     [FINDING_RECORDS_NOT_KEPT] = {SEVERITY_INFO, EVIDENCE_STATE, "records_not_kept"},
+    [FINDING_FILTERED] = {SEVERITY_INFO, EVIDENCE_TOTALS, "filtered"},
+    [FINDING_PAUSED] = {SEVERITY_INFO, EVIDENCE_TOTALS, "paused"},
+    [FINDING_PMPI_CALLS] = {SEVERITY_WARNING, EVIDENCE_TOTALS, "pmpi_calls"},
+    [FINDING_OVERSUBSCRIBED] = {SEVERITY_INFO, EVIDENCE_STATE, "oversubscribed"},
     [FINDING_EVENTS_LOST] = {SEVERITY_INFO, EVIDENCE_TOTALS, "events_lost"},
     [FINDING_UNMATCHED] = {SEVERITY_INFO, EVIDENCE_EVENTS, "unmatched"},
     [FINDING_CLOCKS] = {SEVERITY_INFO, EVIDENCE_EVENTS, "clocks"},
@@ -76,6 +80,10 @@ bool finding_code_known(const char *name) {
         if (strcmp(name, codes[i].name) == 0)
             return true;
     return false;
+}
+
+const char *finding_code_at(size_t index) {
+    return index < sizeof codes / sizeof codes[0] ? codes[index].name : NULL;
 }
 
 static void add(struct findings *findings, enum finding_code code, enum evidence evidence, const char *text) {

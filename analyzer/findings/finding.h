@@ -42,6 +42,10 @@ enum finding_code {
     FINDING_SWITCHED_OFF,
     FINDING_KEPT_IN_MEMORY,
     FINDING_RECORDS_NOT_KEPT,
+    FINDING_FILTERED,
+    FINDING_PAUSED,
+    FINDING_PMPI_CALLS,
+    FINDING_OVERSUBSCRIBED,
     FINDING_EVENTS_LOST,
     FINDING_UNMATCHED,
     FINDING_CLOCKS,
@@ -90,5 +94,7 @@ void findings_free(struct findings *findings);
 const char *severity_name(enum severity severity);
 /* Whether a finding is called that. */
 bool finding_code_known(const char *name);
+/* The names of all findings, for help: one after the other, NULL behind the last. */
+const char *finding_code_at(size_t index);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "analyzer/findings/findings_endings.h"
 #include "analyzer/findings/findings_gpu.h"
+#include "analyzer/findings/findings_left_out.h"
 #include "analyzer/findings/findings_nccl.h"
 #include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/findings/words.h"
@@ -223,6 +224,7 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
     findings_add_stragglers(findings, analysis, without_records(job) < job->count);
     add_absent(findings, set, job);
     add_recording(findings, job, analysis);
+    findings_add_left_out(findings, job);
     findings_add_nccl(findings, job);
     findings_add_gpu(findings, job, analysis);
     add_choice(findings, set, job);

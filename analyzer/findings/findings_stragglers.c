@@ -8,6 +8,7 @@
 #include "analyzer/findings/findings_gpu.h"
 #include "analyzer/findings/findings_links.h"
 #include "analyzer/findings/words.h"
+#include "analyzer/job/crowding.h"
 #include "analyzer/waits/hot_sites.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 640 };
@@ -132,9 +133,21 @@ const char *findings_what_if_site(const struct straggler_analysis *analysis, con
     return analysis->labels && site->stack != STACK_NONE ? site_label(analysis->labels, site->dump, site->stack) : NULL;
 }
 
+/* What makes some rank late each time. Where ranks outnumber processors nothing else need be looked for. */
+static void say_likely_cause(char *text, size_t size, const struct straggler_analysis *analysis) {
+    struct crowding crowding;
+    if (crowding_find(analysis->clock->dumps, analysis->directory->dump_count, &crowding))
+        snprintf(text, size,
+                 "%zu ranks share %zu processor%s on %.64s, so that some rank waits for one each time: give each its "
+                 "own before anything else is suspected.",
+                 crowding.ranks, crowding.processors, crowding.processors > 1 ? "s" : "", crowding.on->host);
+    else
+        snprintf(text, size, "look for inputs of uneven length, garbage collection, data loaders, checkpoints.");
+}
+
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
-    char who[256], evidence[SENTENCE], gain[64] = "", late[240] = "";
+    char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "";
     const char *site = findings_site(analysis, straggler);
     if (site)
         snprintf(late, sizeof late, " It is late most of all at %.160s.", site);
@@ -142,13 +155,14 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     if (straggler->what_if_speedup >= SPEEDUP_SHOWN)
         snprintf(gain, sizeof gain, " Without that the job would run %.2f times as fast.", straggler->what_if_speedup);
+    say_likely_cause(cause, sizeof cause, analysis);
     if (straggler->kind == STRAGGLER_LINK)
         findings_add_link(findings, straggler, evidence, gain, claimed);
     else if (straggler->kind == STRAGGLER_ROTATING)
         findings_add(findings, FINDING_ROTATING,
                      "another rank is slow each time (%s take turns): %s (confidence %.2f).%s No rank or host is to "
-                     "blame: look for inputs of uneven length, garbage collection, data loaders, checkpoints.%s",
-                     who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
+                     "blame: %s%s",
+                     who, evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, cause, gain);
     else if (claimed && straggler->kind == STRAGGLER_RANK_CLASS)
         findings_add(findings, FINDING_UNEVEN,
                      "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f).%s%s", who, evidence,
@@ -212,7 +226,18 @@ static void add_hidden(struct findings *findings, const struct straggler_analysi
     }
 }
 
+/* Before all that is said of who is slow: scheduling may be why. */
+static void add_crowding(struct findings *findings, const struct straggler_analysis *analysis) {
+    struct crowding crowding;
+    if (crowding_find(analysis->clock->dumps, analysis->directory->dump_count, &crowding))
+        findings_add(findings, FINDING_OVERSUBSCRIBED,
+                     "%zu ranks share the %zu processor%s that they may run on, on %.64s: they also wait for these, "
+                     "which looks like slow ranks and slow messages.",
+                     crowding.ranks, crowding.processors, crowding.processors > 1 ? "s" : "", crowding.on->host);
+}
+
 void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept) {
+    add_crowding(findings, analysis);
     for (size_t i = 0; i < analysis->straggler_count; i++)
         add_straggler(findings, analysis, &analysis->stragglers[i], true);
     findings_add_groups(findings, analysis);

@@ -4,6 +4,7 @@
  * Lives here: the layout, the aggregates (all operations are counted), the ring (all events are kept).
  * Must not live here: trace formats.
  */
+#include "analyzer/base/output_mode.h"
 #include "analyzer/import/write_dump.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096, PART_BYTES = 4096 /
 
 /* What one rank needs. */
 struct plan {
+    mode_t mode; /* of the files */
     const struct trace *trace;
     int32_t rank;
     const struct trace_event *events;
@@ -467,6 +469,7 @@ static int write_file(const struct dump_image *image, const struct plan *plan, c
     int fd = open(partial, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY | O_CLOEXEC, 0600);
     if (fd < 0)
         return -1;
+    output_give_mode(fd, plan->mode);
     int result = write_all(fd, image->base, image->bytes), error = errno;
     if (close(fd) != 0 && result == 0) {
         result = -1;
@@ -559,8 +562,8 @@ static void find_span(const struct trace *trace, struct plan *plan) {
     plan->base_ns = plan->from_ns - LEAD_NS;
 }
 
-int write_dumps(const struct trace *trace, const char *directory) {
-    struct plan plan = {.trace = trace, .run = run_of(trace)};
+int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
+    struct plan plan = {.trace = trace, .mode = mode, .run = run_of(trace)};
     int written = 0;
     find_span(trace, &plan);
     size_t at = 0;

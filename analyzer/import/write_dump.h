@@ -7,11 +7,13 @@
 #ifndef COMMTAP_IMPORT_WRITE_DUMP_H
 #define COMMTAP_IMPORT_WRITE_DUMP_H
 
+#include <sys/types.h>
+
 #include "analyzer/import/trace.h"
 
-/* Writes one dump per rank that was seen into `directory`, which must exist. The trace must be numbered. File names
- * and run id depend on the trace alone: importing twice gives the same files. Returns the number of dumps, or -1 with
- * errno set; files written so far stay. */
-int write_dumps(const struct trace *trace, const char *directory);
+/* Writes one dump per rank that was seen into `directory`, which must exist; files get `mode`. The trace must be
+ * numbered. File names and run id depend on the trace alone: importing twice gives the same files. Returns the number
+ * of dumps, or -1 with errno set; files written so far stay. */
+int write_dumps(const struct trace *trace, const char *directory, mode_t mode);
 
 #endif

@@ -104,6 +104,10 @@ struct dump {
     char run_id[65], host[65], boot_id[41], command[513], library[193], launcher[33], trouble[129], writer[33];
     char job_id[65], user[33], working_directory[513], library_version[129], operations[257], nccl_library[129];
 
+    /* behind the header's section table, which is cut off with what follows once the dump is open */
+    uint64_t cpus[CPU_MASK_WORDS], unseen_calls;
+    uint32_t unseen_call, pauses;
+
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;
     const struct call_table *call_table; /* the same, to look up ids; NULL: the dump has none */

@@ -79,7 +79,7 @@ static void copy_text(char *to, const char *from, size_t bytes) {
     to[length] = '\0';
 }
 
-static void copy_texts(struct dump *dump) {
+static void copy_identity(struct dump *dump) {
     const struct dump_header *header = dump->header;
     copy_text(dump->run_id, header->run_id, sizeof header->run_id);
     copy_text(dump->host, header->host, sizeof header->host);
@@ -95,6 +95,10 @@ static void copy_texts(struct dump *dump) {
     copy_text(dump->library_version, header->library_version, sizeof header->library_version);
     copy_text(dump->operations, header->operations, sizeof header->operations);
     copy_text(dump->nccl_library, header->nccl_library, sizeof header->nccl_library);
+    memcpy(dump->cpus, header->cpus, sizeof dump->cpus);
+    dump->unseen_calls = header->unseen_calls;
+    dump->unseen_call = header->unseen_call;
+    dump->pauses = header->pauses;
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */
@@ -511,7 +515,7 @@ static struct dump *load(struct loaded *loaded) {
         if (!check_header(dump, loaded->header))
             return dump;
         drop_impossible_numbers(dump, loaded->header);
-        copy_texts(dump);
+        copy_identity(dump);
         enough_memory = load_sections(loaded) && trim(loaded);
     }
     if (enough_memory)

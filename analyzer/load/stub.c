@@ -121,6 +121,7 @@ static const char *read_open(struct stub *stub, int file) {
     if (fstat(file, &status) != 0)
         return strerror(errno);
     stub->owner = status.st_uid;
+    stub->mode = (status.st_mode & 0777) == 0640 ? 0640 : 0600;
     if (status.st_size > STUB_BYTES_MAX)
         return "is larger than any stub";
     ssize_t bytes = pread(file, text, sizeof text - 1, 0);

@@ -24,6 +24,7 @@ struct stub {
     int64_t pid;
     int32_t rank; /* RANK_UNKNOWN when the writer did not know */
     uid_t owner;  /* of the stub's file */
+    mode_t mode;  /* of a copy of the dump: the stub's, where that is what COMMTAP_MODE=0640 gives, else 0600 */
 };
 
 /* Is `name` meant to be a stub of ours: "commtap.*.stub"? */

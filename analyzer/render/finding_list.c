@@ -34,7 +34,7 @@ json_t *findings_to_json(const struct findings *findings) {
 void findings_print(FILE *stream, const struct findings *findings, bool color) {
     static const struct {
         const char *word, *start;
-    } looks[] = {[SEVERITY_INFO] = {"note", "\033[2m"},
+    } looks[] = {[SEVERITY_INFO] = {"info", "\033[2m"},
                  [SEVERITY_WARNING] = {"warning", "\033[1;33m"},
                  [SEVERITY_ERROR] = {"error", "\033[1;31m"}};
     for (size_t i = 0; i < findings->count; i++) {

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyzer/base/output_mode.h"
 #include "analyzer/run/witness.h"
 
 extern char **environ;
@@ -82,7 +83,8 @@ int run_child(char *const *argv, const struct run_settings *settings, const char
 
     pid_t child;
     struct witness witness;
-    witness_open(&witness, directory, run_settings_get(settings, "COMMTAP_RUN_ID"));
+    witness_open(&witness, directory, run_settings_get(settings, "COMMTAP_RUN_ID"),
+                 output_file_mode(run_settings_get(settings, "COMMTAP_MODE")));
     int descriptor = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     *start_errno = start(argv, &before, &child);
     int status = *start_errno      ? 0

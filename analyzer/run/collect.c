@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "analyzer/collect/collect.h"
+#include "analyzer/load/directories.h"
 #include "analyzer/load/process.h"
 #include "shim/format.h"
 
@@ -109,7 +110,9 @@ static bool count_dumps(const char *path, const char *run_id, struct run_collect
     return true;
 }
 
-bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes) {
+static bool collect_from(const char *directory, const char *run_id, struct run_collection *result,
+                         struct run_notes *notes) {
+    *result = (struct run_collection){0};
     for (int waited = 0; waited < GRACE_MS; waited += GRACE_STEP_MS) {
         if (!visit_stubs(directory, run_id, false, result, notes))
             return false;
@@ -118,6 +121,24 @@ bool run_collect(const char *directory, const char *run_id, struct run_collectio
         nanosleep(&(struct timespec){.tv_nsec = GRACE_STEP_MS * 1000000L}, NULL);
     }
     return visit_stubs(directory, run_id, true, result, notes) && count_dumps(directory, run_id, result);
+}
+
+bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes) {
+    struct names places = {0};
+    *result = (struct run_collection){0};
+    bool done = directories_find(directory, &places) == DIRECTORIES_FOUND;
+    for (size_t i = 0; done && i < places.count; i++) {
+        struct run_collection part;
+        done = collect_from(places.items[i], run_id, &part, notes);
+        result->dumps += part.dumps;
+        result->collected += part.collected;
+        result->other_hosts += part.other_hosts;
+        result->still_running += part.still_running;
+    }
+    int error = errno;
+    names_free(&places);
+    errno = error;
+    return done;
 }
 
 char *run_recent_directory(time_t since) {

@@ -51,8 +51,9 @@ char *run_library_path(char *tried, size_t tried_bytes);
  * Returns a string the caller frees, or NULL when memory is short. */
 char *run_preload_value(const char *library, const char *before);
 
-/* Why nothing can be preloaded into the program at `path`: it is statically linked, or runs with another user's
- * rights. NULL when neither is the case or it is no program file. Static text. */
+/* Why calls of the program at `path` do not come by the library ("is statically linked, so ..."): nothing can be
+ * preloaded into it, or it brings its own MPI functions. NULL where nothing is known against it, or it is no program
+ * file. Static text. */
 const char *run_program_obstacle(const char *path);
 
 /* ---- launchers ------------------------------------------------------------------------------- */
@@ -76,6 +77,10 @@ char **run_launcher_arguments(enum run_launcher launcher, char *const *argv, con
                               struct run_notes *notes);
 void run_arguments_free(char **argv);
 
+/* The program file that the command line runs, behind the launcher's options, and those of programs that only start
+ * another (env, numactl). NULL where none is found. The caller frees. */
+char *run_launched_program(enum run_launcher launcher, char *const *argv);
+
 /* Is this process itself one of a launcher's ranks? Returns its world rank, or -1 outside a launcher. */
 int run_rank_under_launcher(void);
 
@@ -87,6 +92,20 @@ int run_rank_under_launcher(void);
  * holds a value of the wrong type. Notes say what the section asks for that is not available. */
 bool run_ds_config(const char *path, struct run_settings *settings, struct run_notes *notes, char *error,
                    size_t error_bytes);
+
+/* ---- where dumps go -------------------------------------------------------------------------------- */
+
+/* COMMTAP_DIR before the job runs. */
+struct run_directory {
+    char *value; /* for COMMTAP_DIR: absolute; job and user are written out where they are known here */
+    char *place; /* the directory, or the one above all that it may become once the processes know the rest */
+    char *shown; /* the same as the user may type it */
+    char *here;  /* the one that processes of this host write to; NULL where each has its own */
+};
+
+/* Makes them of a pattern without mistakes. False: too long, or memory is short. The caller frees in every case. */
+bool run_directory_make(struct run_directory *directory, const char *pattern);
+void run_directory_free(struct run_directory *directory);
 
 /* ---- the child ------------------------------------------------------------------------------- */
 
@@ -107,9 +126,9 @@ struct run_collection {
     size_t still_running; /* stubs whose process has not ended */
 };
 
-/* Brings dumps that were staged on this host into `directory` and counts what is there. Only files and stubs of
- * `run_id` are looked at (NULL: all). Safe against other processes doing the same at the same time. Trouble with
- * single files becomes notes. Returns false when the directory cannot be read. */
+/* Brings dumps that were staged on this host into `directory`, or those below it (load/directories.h), and counts what
+ * is there. Only files and stubs of `run_id` are looked at (NULL: all). Safe against other processes doing the same at
+ * the same time. Trouble with single files becomes notes. Returns false when the directory cannot be read. */
 bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes);
 
 /* Looks up the names of all call sites in the dumps of `run_id` (NULL: all) in `directory` and keeps them there, for

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/output_mode.h"
 #include "analyzer/load/stub.h"
 #include "analyzer/load/process.h"
 #include "analyzer/base/regular_file.h"
@@ -198,6 +199,8 @@ static void write_note(const struct witness *witness, const struct watched *firs
     struct stat note;
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     int file = openat(witness->directory, name, flags, 0600);
+    if (file >= 0)
+        output_give_mode(file, witness->mode);
     if (file >= 0 && fstat(file, &note) == 0 && S_ISREG(note.st_mode) &&
         write(file, text, strlen(text)) == (ssize_t)strlen(text))
         fsync(file);
@@ -318,8 +321,8 @@ static void take_changes(struct witness *witness) {
 
 /* ---- following ------------------------------------------------------------------------------- */
 
-void witness_open(struct witness *witness, const char *directory, const char *run_id) {
-    *witness = (struct witness){.events = -1, .directory = -1, .changes = -1, .run_id = run_id};
+void witness_open(struct witness *witness, const char *directory, const char *run_id, mode_t mode) {
+    *witness = (struct witness){.events = -1, .directory = -1, .changes = -1, .run_id = run_id, .mode = mode};
     if (!directory || !run_id)
         return;
     witness->directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

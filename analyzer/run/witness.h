@@ -25,6 +25,7 @@ struct witness {
     size_t count, waiting; /* files seen; of these, without a process so far */
     size_t launch;         /* first file of the launch under way: those before it had all ended when it came */
     const char *run_id;
+    mode_t mode; /* of the note */
     pid_t command;
     unsigned ends;     /* seen so far */
     int64_t settle_ms; /* when the first of those that were bad is judged, on CLOCK_MONOTONIC; 0: there was none */
@@ -36,7 +37,7 @@ struct witness {
 
 /* Watches `directory` for dumps of `run_id` (both must outlive it; NULL: watches nothing). Call it before the command
  * starts. Always leaves something that the other functions take. */
-void witness_open(struct witness *witness, const char *directory, const char *run_id);
+void witness_open(struct witness *witness, const char *directory, const char *run_id, mode_t mode);
 void witness_close(struct witness *witness);
 
 /* Follows processes until `descriptor` can be read. `command` is the launcher's process. */

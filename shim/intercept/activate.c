@@ -127,6 +127,12 @@ static void say(const struct dump_header *identity, const char *text) {
         message(text);
 }
 
+/* Of what only this host may know of: one process of each host. */
+static void say_of_host(const struct dump_header *identity, const char *text) {
+    if (identity->rank <= 0 || identity->local_rank == 0)
+        message(text);
+}
+
 static void say_about(const struct dump_header *identity, const char *text, const char *directory) {
     struct text t;
     text_begin(&t, line, sizeof line);
@@ -321,7 +327,7 @@ void activation_end(void) {
     if (!delivery_at_exit(&recorder.file, &why)) {
         count_kept();
         if (why.length > 0)
-            say(recorder.header, line);
+            say_of_host(recorder.header, line);
     }
     errno = saved;
 }

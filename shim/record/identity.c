@@ -4,9 +4,9 @@
  */
 #include "shim/record/identity.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -191,12 +191,11 @@ static void read_owner(struct dump_header *header) {
         header->working_directory[0] = '\0';
 }
 
-/* Of the main thread: the launcher's choice, unless the program has made another one. */
+/* Of the main thread: the launcher's choice, unless the program has made another one. Asked of the kernel itself: the
+ * C library has two functions of that name, with different arguments. */
 static void read_cpus(struct dump_header *header) {
-    cpu_set_t set;
-    _Static_assert(sizeof set == sizeof header->cpus, "1024 processors");
-    if (sched_getaffinity(header->pid, sizeof set, &set) == 0)
-        memcpy(header->cpus, &set, sizeof set);
+    memset(header->cpus, 0, sizeof header->cpus);
+    syscall(SYS_sched_getaffinity, header->pid, sizeof header->cpus, header->cpus);
 }
 
 static uint64_t start_realtime_ns(void) {

@@ -3,13 +3,17 @@
 # Where dumps go, who may read them, and what they tell of whose job it was: COMMTAP_DIR with %, COMMTAP_MODE,
 # COMMTAP_ARGV, job, user, date, directory, library.
 # Must not live here: staging and collection (test_staging.py, test_collect.py), `commtap run` (test_run.py).
-import os
+import datetime
+import re
 import socket
 import stat
+import subprocess
+import time
 
 import pytest
 
 import jobs
+from staged import here, run_id  # noqa: F401
 
 
 def ending(mpi, where, ranks=2, knobs=None, environment=None):
@@ -104,3 +108,92 @@ def test_arguments_may_be_left_out(mpi, tmp_path):
         assert jobs.report(tmp_path / value)["job"]["command"] == shown
         for dump in jobs.dumps(tmp_path / value):
             assert (b"--steps" in dump.read_bytes()) == (value == "on")
+
+
+# ---- commtap run and the other writers -------------------------------------------------------------------------------------
+
+
+def run(mpi, place, *words, environment=None):
+    jobs.need_mpi(mpi)
+    line = jobs.launch_line(mpi, 2, [jobs.program(mpi, "ending"), *words], {})
+    return subprocess.run([jobs.COMMTAP, "run", "-o", place, "--", *line], capture_output=True, text=True, timeout=60,
+                          env={**jobs.clean_environment(), **(environment or {})}, cwd=jobs.BUILD)
+
+
+def test_run_knows_where_the_dumps_will_be(mpi, tmp_path):
+    done = run(mpi, tmp_path / "%j" / "%h", "proper", environment={"PBS_JOBID": "12.server"})
+    below = tmp_path / "12.server"
+    assert len(jobs.dumps(below / socket.gethostname())) == 2
+    assert f"2 dumps in {below}; next: commtap report {below}" in done.stderr
+    assert jobs.report(below)["job"]["job_id"] == "12.server"
+
+
+def test_run_finds_dumps_that_lie_apart(mpi, tmp_path):
+    done = run(mpi, tmp_path / "out" / "rank-%r", "proper")
+    assert f"2 dumps in {tmp_path}/out; next: commtap report {tmp_path}/out" in done.stderr
+    assert jobs.report(tmp_path / "out")["job"]["ranks_seen"] == 2
+
+
+def test_run_refuses_another_percent_sign_before_the_job_starts(mpi, tmp_path):
+    done = run(mpi, tmp_path / "%d", "proper")
+    assert done.returncode == 2 and "'%d' stands for nothing" in done.stderr and not list(tmp_path.iterdir())
+
+
+def test_a_percent_sign_in_the_way_to_the_job_is_one(mpi, tmp_path):
+    (tmp_path / "100%j").mkdir()
+    line = jobs.launch_line(mpi, 2, [jobs.program(mpi, "ending"), "proper"], {})
+    done = subprocess.run([jobs.COMMTAP, "run", "-o", "dumps", "--", *line], capture_output=True, text=True, timeout=60,
+                          env=jobs.clean_environment(), cwd=tmp_path / "100%j")
+    assert len(jobs.dumps(tmp_path / "100%j" / "dumps")) == 2, done.stderr
+
+
+@pytest.mark.parametrize("value, file, directory", [(None, 0o600, 0o700), ("0640", 0o640, 0o750)])
+def test_the_note_of_a_death_may_be_read_by_those_who_may_read_the_dumps(value, file, directory, mpi, tmp_path):
+    run(mpi, tmp_path / "dumps", "kill", environment={"COMMTAP_MODE": value} if value else {})
+    note, = (tmp_path / "dumps").glob("*.deaths")
+    assert mode(note) == file and mode(tmp_path / "dumps") == directory
+    assert {mode(path) for path in jobs.dumps(tmp_path / "dumps")} == {file}
+
+
+@pytest.mark.parametrize("value, file, directory", [(None, 0o600, 0o700), ("0640", 0o640, 0o750)])
+def test_imported_dumps_follow_the_mode(value, file, directory, tmp_path):
+    trace = jobs.ROOT / "test" / "data" / "traces" / "straggler-ST.json.gz"
+    environment = {**jobs.clean_environment(), **({"COMMTAP_MODE": value} if value else {})}
+    subprocess.run([jobs.COMMTAP, "import", trace, "-o", tmp_path / "a" / "b"], env=environment, check=True,
+                   capture_output=True)
+    assert [mode(tmp_path / "a"), mode(tmp_path / "a" / "b")] == [directory, directory]
+    assert {mode(path) for path in jobs.dumps(tmp_path / "a" / "b")} == {file}
+
+
+@pytest.mark.parametrize("of_stub, of_copy", [(0o600, 0o600), (0o640, 0o640), (0o644, 0o600)])
+def test_a_collected_dump_may_be_read_by_those_who_may_read_its_stub(of_stub, of_copy, here, run_id, tmp_path):  # noqa: F811
+    for number, place in enumerate(("a", "b")):
+        (tmp_path / place).mkdir()
+        _, stub, dump = here.stage(tmp_path / place, run_id, number + 1)
+        stub.chmod(of_stub)
+        assert not dump.exists()
+    jobs.commtap("collect", tmp_path)  # the parent of both
+    assert [mode(path) for path in sorted(tmp_path.glob("*/*.ct"))] == [of_copy, of_copy]
+
+
+def test_whose_job_it_was(mpi, tmp_path):
+    jobs.run(mpi, 2, [jobs.program(mpi, "ending"), "proper"], tmp_path / "d",
+             environment={"SLURM_JOB_ID": "4711", "USER": "ada"})
+    job = jobs.report(tmp_path / "d")["job"]
+    assert (job["job_id"], job["user"], job["working_directory"]) == ("4711", "ada", str(jobs.BUILD))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", job["started"])
+    assert abs(datetime.datetime.fromisoformat(job["started"][:-1] + "+00:00").timestamp() - time.time()) < 600
+    library = job["mpi_library"]
+    assert library["name"] == {"openmpi": "Open MPI", "mpich": "MPICH"}[mpi]
+    version = subprocess.run([f"mpirun.{mpi}", "--version"], capture_output=True, text=True).stdout
+    assert library["version"] in version and re.fullmatch(r"\d+\.\d+(\.\d+)?\w*", library["version"])
+    assert jobs.LIBRARY[mpi].partition(".")[0] in library["path"] and job["nccl_library"] is None
+    text = jobs.commtap("report", tmp_path / "d").stdout
+    assert f"job 4711, by ada, {library['name']} {library['version']}, in {jobs.BUILD}" in text
+
+
+def test_what_nobody_told_is_null(mpi, tmp_path):
+    unknown = {name: "" for name in ("USER", "LOGNAME", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")}
+    jobs.run(mpi, 1, [jobs.program(mpi, "ending"), "proper"], tmp_path / "d", environment=unknown)
+    job = jobs.report(tmp_path / "d")["job"]
+    assert job["job_id"] is None and job["user"] is None

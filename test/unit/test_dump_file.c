@@ -169,6 +169,20 @@ static void test_it_is_said_to_be_lost_where_there_is_none(void **state) {
     assert_int_equal(place->file.header->sections[0].kind, SECTION_FREE);
 }
 
+/* What is in memory alone has its end then. */
+static void test_what_was_kept_in_memory_and_cannot_be_written_says_why(void **state) {
+    struct place *place = *state;
+    let_it_be_staged(place);
+    place->file.place = PLACE_MEMORY;
+    limit_files(1000);
+    assert_false(delivery_at_exit(&place->file, &place->why));
+    limit_files(RLIM_INFINITY);
+    assert_non_null(strstr(place->line, "it is lost"));
+    assert_non_null(strstr(place->line, "over the limit on the size of files"));
+    assert_non_null(strstr(place->line, place->output));
+    assert_int_equal(names_in(place->output), 0);
+}
+
 static void test_growth_leaves_other_files_alone(void **state) {
     struct place *place = *state;
     char other[64];
@@ -267,6 +281,7 @@ int main(void) {
         WITH_PLACE(test_a_table_without_room_is_kept_in_memory_and_counted),
         WITH_PLACE(test_it_reaches_the_file_where_there_is_room_at_exit),
         WITH_PLACE(test_it_is_said_to_be_lost_where_there_is_none),
+        WITH_PLACE(test_what_was_kept_in_memory_and_cannot_be_written_says_why),
         WITH_PLACE(test_growth_leaves_other_files_alone),
         WITH_PLACE(test_a_stub_is_whole_or_not_there),
         WITH_PLACE(test_a_planted_link_is_not_written_through),

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What is said where recording was not whole, or not there: it is so, with its reason, and nobody else is blamed for it.
+# Must not live here: full disks (test_filesystems.py, test_surroundings.py), knobs that mean nothing (there, too).
+import os
+import re
+import subprocess
+
+import pytest
+
+import jobs
+
+
+def run(*words, cwd, environment=None):
+    done = subprocess.run([str(jobs.COMMTAP), "run", "-o", "dumps", "--", *map(str, words)], capture_output=True,
+                          text=True, timeout=60, cwd=cwd, env={**jobs.clean_environment(), **(environment or {})})
+    return done.returncode, [line for line in done.stderr.splitlines() if "no dump was written" in line]
+
+
+def built(path, source, *options):
+    path.with_suffix(".c").write_text(source, encoding="utf-8")
+    subprocess.run(["cc", path.with_suffix(".c"), "-o", path, *options], check=True)
+    return path
+
+
+def coverage_line(where):
+    text = jobs.commtap("report", where).stdout
+    return re.search(r"^Coverage\n((?:  .*\n)+)", text, re.M)[1]
+
+
+def findings(where):
+    return {finding["code"]: finding["text"] for finding in jobs.report(where)["findings"]}
+
+
+# ---- why there is no dump -------------------------------------------------------------------------------------------
+
+
+def test_a_library_loaded_with_deepbind_is_not_called_static(mpi, tmp_path):
+    jobs.need_mpi(mpi)
+    line = jobs.launch_line(mpi, 2, [jobs.program(mpi, "deepbind"), jobs.program(mpi, "deepbind.so")], {})
+    status, said = run(*line, cwd=tmp_path)
+    assert status == 0 and len(said) == 1
+    assert "RTLD_DEEPBIND" in said[0] and "is statically linked" not in said[0]
+
+
+def test_a_launcher_that_refuses_is_what_is_spoken_of(mpi, tmp_path):
+    """Of more ranks than there are slots Open MPI runs none; hydra knows no such option."""
+    jobs.need_mpi(mpi)
+    wrong = {"openmpi": ["-n", "4", "--host", "localhost:2", "--nooversubscribe"], "mpich": ["--no-such-option"]}[mpi]
+    status, said = run(f"mpirun.{mpi}", *wrong, jobs.program(mpi, "ending"), cwd=tmp_path,
+                       environment={"OMPI_MCA_rmaps_base_oversubscribe": "0"})
+    assert status != 0 and len(said) == 1
+    assert f"mpirun.{mpi} ended with exit status {status}" in said[0] and "static" not in said[0]
+
+
+def test_a_job_that_failed_before_it_communicated(tmp_path):
+    assert "'sh' ended" not in run("sh", "-c", "exit 3", cwd=tmp_path)[1][0]
+    assert "sh ended with exit status 3" in run("sh", "-c", "exit 3", cwd=tmp_path)[1][0]
+    assert "sh was ended by signal 9" in run("sh", "-c", "kill -9 $$", cwd=tmp_path)[1][0]
+
+
+@pytest.mark.parametrize("words", [["{program}"], ["env", "A=1", "{program}"], ["nice", "-n", "3", "{program}"],
+                                   ["{launcher}", "-n", "2", "--mca", "btl", "self", "-x", "HOME", "{program}"],
+                                   ["{launcher}", "--bind-to", "none", "taskset", "-c", "0", "{program}"]])
+def test_the_program_is_told_from_the_launchers_words(words, tmp_path):
+    """`mpirun` here runs what follows its options; its own kind plays no part."""
+    static = built(tmp_path / "static", "int main(void) { return 0; }\n", "-static")
+    launcher = tmp_path / "mpirun"
+    launcher.write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo 'mpirun (Open MPI) 4.1'\nexit 0\n")
+    launcher.chmod(0o755)
+    status, said = run(*(word.format(program=static, launcher=launcher) for word in words), cwd=tmp_path)
+    assert status == 0 and f"{static} is statically linked" in said[0]
+
+
+def test_an_argument_that_is_a_static_program_is_not_the_program(tmp_path):
+    static = built(tmp_path / "static", "int main(void) { return 0; }\n", "-static")
+    dynamic = built(tmp_path / "dynamic", "int main(void) { return 0; }\n")
+    status, said = run(dynamic, static, cwd=tmp_path)
+    assert status == 0 and "is statically linked" not in said[0] and str(static) not in said[0]
+
+
+def test_a_program_that_has_mpi_in_it(tmp_path):
+    program = built(tmp_path / "whole", "int PMPI_Init(void) { return 0; }\nint main(void) { return PMPI_Init(); }\n")
+    assert f"{program} has MPI linked into it statically" in run(program, cwd=tmp_path)[1][0]
+
+
+def test_a_program_that_calls_pmpi_alone(mpi, tmp_path):
+    jobs.need_mpi(mpi)
+    source = "#include <mpi.h>\nint main(void) { PMPI_Init(0, 0); return PMPI_Finalize(); }\n"
+    (tmp_path / "direct.c").write_text(source)
+    subprocess.run([f"mpicc.{mpi}", tmp_path / "direct.c", "-o", tmp_path / "direct"], check=True)
+    _, said = run(*jobs.launch_line(mpi, 2, [str(tmp_path / "direct")], {}), cwd=tmp_path)
+    assert f"{tmp_path}/direct calls PMPI functions itself" in said[0]
+
+
+# ---- what a dump does not hold --------------------------------------------------------------------------------------
+
+
+def test_calls_behind_the_programs_own_functions_are_counted_and_said(mpi, where):
+    jobs.run(mpi, 2, [jobs.program(mpi, "own")], where)
+    ops = jobs.without_size(jobs.seen(jobs.summary(where)))
+    assert "MPI_Allreduce" not in ops and ops["MPI_Bcast"] == 2 * 30
+    said = findings(where)["pmpi_calls"]
+    assert said.startswith("60 calls of 2 ranks") and "PMPI_Allreduce" in said
+    assert "PMPI" in coverage_line(where) and "hold every call" not in coverage_line(where)
+
+
+def test_calls_that_the_library_makes_itself_are_not_taken_for_the_programs(mpi, where):
+    """MPI's own libraries call PMPI functions, also outside of any call that is intercepted."""
+    jobs.run(mpi, 2, [jobs.program(mpi, "collectives")], where)
+    assert "pmpi_calls" not in findings(where)
+
+
+def test_a_tool_in_front_hides_calls_and_a_tool_behind_does_not(mpi, where, tmp_path):
+    command, tool = [jobs.program(mpi, "train"), "--steps", "20"], jobs.program(mpi, "tool.so")
+    jobs.run(mpi, 2, command, where, environment={"LD_PRELOAD": f"{tool}:{jobs.SHIM}"})
+    jobs.run(mpi, 2, command, tmp_path / "behind", environment={"LD_PRELOAD": f"{jobs.SHIM}:{tool}"})
+    assert "PMPI_" in findings(where)["pmpi_calls"]
+    assert "pmpi_calls" not in findings(tmp_path / "behind")
+
+
+def test_a_filter_in_force_is_said_and_the_totals_claim_no_more(mpi, where, tmp_path):
+    command = [jobs.program(mpi, "collectives")]
+    jobs.run(mpi, 2, command, where, knobs={"COMMTAP_OPS": "all*,!allgather*"})
+    assert "all*,!allgather*" in findings(where)["filtered"]
+    assert "COMMTAP_OPS" in coverage_line(where) and "hold every call" not in coverage_line(where)
+    jobs.run(mpi, 2, command, tmp_path / "all", knobs={"COMMTAP_OPS": "*"})
+    assert "filtered" not in findings(tmp_path / "all") and "hold every call" in coverage_line(tmp_path / "all")
+
+
+def test_pauses_are_said(mpi, where):
+    jobs.run(mpi, 2, [jobs.program(mpi, "pcontrol")], where)
+    assert "MPI_Pcontrol(0) paused recording" in findings(where)["paused"]
+    assert "hold every call" not in coverage_line(where)
+
+
+# ---- more ranks than processors -------------------------------------------------------------------------------------
+
+
+def test_ranks_that_outnumber_their_processors_are_said(mpi, where, tmp_path):
+    command, one = [jobs.program(mpi, "ending"), "proper"], {min(os.sched_getaffinity(0))}
+    pinned = {"preexec_fn": lambda: os.sched_setaffinity(0, one)}
+    assert jobs.start(jobs.job_line(mpi, 3, command, where), **pinned).wait(60) == 0
+    assert re.match(r"3 ranks share the 1 processor that they may run on", findings(where)["oversubscribed"])
+    assert jobs.start(jobs.job_line(mpi, 1, command, tmp_path / "alone"), **pinned).wait(60) == 0
+    assert "oversubscribed" not in findings(tmp_path / "alone")
