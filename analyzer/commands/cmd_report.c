@@ -113,6 +113,33 @@ static json_t *job_to_json(const struct session *session) {
     return json;
 }
 
+/* The most that can be said of the totals; NULL: they hold every call. */
+static const char *totals_lack(const struct job *job) {
+    uint32_t states = 0;
+    uint64_t unseen = 0, pauses = 0;
+    bool damaged = false, filtered = false;
+    for (size_t d = 0; d < job->count; d++) {
+        states |= job->dumps[d]->header->state;
+        unseen += job->dumps[d]->unseen_calls;
+        pauses += job->dumps[d]->pauses;
+        filtered |= job->dumps[d]->operations[0];
+        damaged |= job->dumps[d]->problems.count > 0;
+    }
+    if (states & STATE_SWITCHED_OFF)
+        return "end where recording was switched off";
+    if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)
+        return "do not hold every call";
+    if (unseen > 0)
+        return "do not hold the calls that went past commtap, to PMPI functions";
+    if (filtered)
+        return "hold the functions that COMMTAP_OPS names, and no other call";
+    if (pauses > 0)
+        return "do not hold what was called while MPI_Pcontrol(0) paused recording";
+    if (damaged)
+        return "hold what is sound in the damaged dumps";
+    return job->missing_count > 0 ? "hold every call of the ranks that are here" : NULL;
+}
+
 /* Ranks of whose calls none can be compared with others'. */
 static json_t *silent_ranks(const struct session *session) {
     json_t *ranks = json_array();
@@ -127,11 +154,12 @@ static json_t *coverage_to_json(const struct session *session) {
     const struct match_totals *totals = &analysis->totals;
     bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
     json_t *coverage = json_pack(
-        "{s:o, s:o, s:o, s:b, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
+        "{s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
         seconds_between(known, session->start_ns, analysis->from_ns), "to_seconds",
         seconds_between(known, session->start_ns, analysis->to_ns), "covered_seconds",
         seconds_between(known, 0, analysis->covered_ns), "partial", !analysis->covered.whole, "silent_ranks",
-        silent_ranks(session), "matched_share",
+        silent_ranks(session), "totals_complete", !session->scope.limited && !totals_lack(&session->job),
+        "matched_share",
         totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
         "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
         "collectives_mismatched", (json_int_t)totals->mismatches, "messages_matched", (json_int_t)totals->messages,
@@ -326,41 +354,14 @@ static bool print_ranks(const struct output *output, const struct report *report
     return done;
 }
 
-/* The most that can be said of the totals. */
-static const char *totals_hold(const struct job *job) {
-    uint32_t states = 0;
-    uint64_t unseen = 0, pauses = 0;
-    bool damaged = false, filtered = false;
-    for (size_t d = 0; d < job->count; d++) {
-        states |= job->dumps[d]->header->state;
-        unseen += job->dumps[d]->unseen_calls;
-        pauses += job->dumps[d]->pauses;
-        filtered |= job->dumps[d]->operations[0];
-        damaged |= job->dumps[d]->problems.count > 0;
-    }
-    if (states & STATE_SWITCHED_OFF)
-        return "end where recording was switched off";
-    if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)
-        return "do not hold every call";
-    if (unseen > 0)
-        return "do not hold the calls that went past commtap, to PMPI functions";
-    if (filtered)
-        return "hold the functions that COMMTAP_OPS names, and no other call";
-    if (pauses > 0)
-        return "do not hold what was called while MPI_Pcontrol(0) paused recording";
-    if (damaged)
-        return "hold what is sound in the damaged dumps";
-    return job->missing_count > 0 ? "hold every call of the ranks that are here" : "hold every call";
-}
-
 static void print_coverage(const struct output *output, const struct session *session) {
     const struct straggler_analysis *analysis = &session->analysis;
     const struct match_totals *totals = &analysis->totals;
     int64_t error = common_clock_worst_error(&session->clock);
     char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
+    const char *lack = session->scope.limited ? "are of the records of the time asked for" : totals_lack(&session->job);
     print_heading(output, "Coverage");
-    fprintf(output->stream, "  totals %s",
-            session->scope.limited ? "are of the records of the time asked for" : totals_hold(&session->job));
+    fprintf(output->stream, "  totals %s", lack ? lack : "hold every call");
     bool compared = session->job.count > 1;
     if (compared && analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;

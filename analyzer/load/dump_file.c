@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/load/plausible.h"
 #include "analyzer/load/private.h"
 #include "analyzer/load/rows.h"
 
@@ -445,6 +446,7 @@ static bool load_sections(struct loaded *loaded) {
     if (!scan_rings(loaded, &views))
         return false;
     check_rows(dump);
+    plausible_check(loaded, &views);
     return true;
 }
 

@@ -9,8 +9,14 @@
 #include <string.h>
 
 struct dump_builder *damage_base(int32_t rank) {
-    struct dump_builder *builder = dump_builder_new(
-        &(struct dump_plan){.rank = rank, .world_size = 2, .ring_records = 64, .windows = 4, .lanes = 2});
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = rank,
+                                                                        .world_size = 2,
+                                                                        .ring_records = 64,
+                                                                        .windows = 4,
+                                                                        .lanes = 2,
+                                                                        .devices = 1,
+                                                                        .sensors = 4,
+                                                                        .transfers = 4});
     dump_builder_header(builder)->state |= STATE_FINALISED;
     if (rank == 1) /* a clock of its own, which has to be found */
         dump_builder_host(builder, "host1", "00000000-0000-4000-8000-000000000001", 4026531835u);
@@ -27,6 +33,9 @@ struct dump_builder *damage_base(int32_t rank) {
         dump_builder_collective(builder, 0, BUILDER_ALLREDUCE, 0, i, 512, 1000 * i, 1000 * i + 100);
     }
     dump_builder_progress(builder, 0)->enqueued = 100;
+    dump_builder_device(builder, 1000, 10);
+    dump_builder_lane(builder, 0)->threads = 1;
+    dump_builder_lane(builder, 0)->trace_window_level = 1; /* what the ring overwrote lay in no window that is kept */
     return builder;
 }
 
@@ -55,7 +64,7 @@ static size_t one_byte(struct dump_builder *builder) {
 
 static size_t cut_in_header(struct dump_builder *builder) {
     (void)builder;
-    return sizeof(struct dump_header) - 100;
+    return offsetof(struct dump_header, sections) + 100;
 }
 
 static size_t header_never_written(struct dump_builder *builder) {
@@ -168,6 +177,103 @@ static size_t progress_of_nobody(struct dump_builder *builder) {
     return 0;
 }
 
+static size_t slot_from_the_future(struct dump_builder *builder) {
+    *dump_builder_in_flight(builder) =
+        (struct in_flight){.tid = 5, .call = BUILDER_WAIT, .comm = COMM_NONE, .enter = UINT64_MAX / 2};
+    return 0;
+}
+
+static size_t thread_without_a_slot(struct dump_builder *builder) {
+    dump_builder_lane(builder, 0)->owner_tid = 5;
+    return 0;
+}
+
+static size_t wait_for_nothing(struct dump_builder *builder) {
+    *dump_builder_in_flight(builder) =
+        (struct in_flight){.tid = 5, .call = BUILDER_WAIT, .comm = COMM_NONE, .enter = 1000, .op = 3};
+    return 0;
+}
+
+static size_t gpu_that_is_overfull(struct dump_builder *builder) {
+    struct device_state *device = dump_builder_contents(builder, SECTION_DEVICES, 0);
+    device->capacity = 100;
+    device->memory_used = 101;
+    device->memory_samples = 1;
+    return 0;
+}
+
+static size_t anchor_of_no_gpu(struct dump_builder *builder) {
+    ((struct device_anchor *)dump_builder_contents(builder, SECTION_DEVICE_ANCHORS, 0))->device = 1;
+    return 0;
+}
+
+static size_t sensor_of_no_call(struct dump_builder *builder) {
+    ((struct sensor_row *)dump_builder_contents(builder, SECTION_SENSORS, 0))->call = 9999;
+    return 0;
+}
+
+static size_t transfers_that_waited_too_long(struct dump_builder *builder) {
+    *(struct transfer_row *)dump_builder_contents(builder, SECTION_TRANSFERS, 0) =
+        (struct transfer_row){.version = 2, .operations = 1, .bytes = 8, .wait_wire = UINT64_MAX / 4};
+    return 0;
+}
+
+static size_t lane_that_lost_too_much(struct dump_builder *builder) {
+    dump_builder_lane(builder, 0)->operations_lost = 1u << 20;
+    return 0;
+}
+
+static size_t lane_that_counts_too_little(struct dump_builder *builder) {
+    dump_builder_lane(builder, 0)->head = 10;
+    return 0;
+}
+
+static size_t sums_lost(struct dump_builder *builder) {
+    memset(dump_builder_contents(builder, SECTION_OPERATIONS, 0), 0, section_of(builder, SECTION_OPERATIONS)->bytes);
+    return 0;
+}
+
+static size_t sums_dropped(struct dump_builder *builder) {
+    section_of(builder, SECTION_OPERATIONS)->kind = SECTION_FREE;
+    return 0;
+}
+
+static size_t ring_emptied(struct dump_builder *builder) {
+    memset(dump_builder_contents(builder, SECTION_RING, 0), 0, section_of(builder, SECTION_RING)->bytes);
+    return 0;
+}
+
+static size_t ring_with_a_hole(struct dump_builder *builder) {
+    memset(dump_builder_contents(builder, SECTION_RING, 0), 0, 20 * sizeof(struct record));
+    return 0;
+}
+
+static size_t progress_ahead_of_itself(struct dump_builder *builder) {
+    ((struct progress *)dump_builder_contents(builder, SECTION_PROGRESS, 0))->completed = 1u << 20;
+    return 0;
+}
+
+static size_t progress_lost(struct dump_builder *builder) {
+    memset(dump_builder_contents(builder, SECTION_PROGRESS, 0), 0, section_of(builder, SECTION_PROGRESS)->bytes);
+    return 0;
+}
+
+static size_t window_of_no_lane(struct dump_builder *builder) {
+    dump_builder_window(builder, 0, 8)->lane = 7;
+    return 0;
+}
+
+static size_t no_pending_operations(struct dump_builder *builder) {
+    section_of(builder, SECTION_PENDING)->kind = SECTION_FREE;
+    return 0;
+}
+
+static size_t clock_that_races(struct dump_builder *builder) {
+    struct clock_anchor *anchors = dump_builder_contents(builder, SECTION_ANCHORS, 0);
+    anchors[3].monotonic_ns = anchors[3].realtime_ns = UINT64_C(3600) * 1000000000;
+    return 0;
+}
+
 static size_t names_that_bite(struct dump_builder *builder) {
     struct dump_header *header = dump_builder_header(builder);
     memset(header->host, '\033', sizeof header->host);
@@ -204,6 +310,24 @@ const struct damage damages[] = {
     {"calls scribbled", calls_scribbled, "not terminated", false},
     {"tables scribbled", tables_scribbled, "make no sense", false},
     {"progress of nobody", progress_of_nobody, "not defined", false},
+    {"slot from the future", slot_from_the_future, "in-flight slots make no sense", false},
+    {"thread without a slot", thread_without_a_slot, "has no in-flight slot", false},
+    {"wait for nothing", wait_for_nothing, "none is pending", false},
+    {"GPU that is overfull", gpu_that_is_overfull, "said of GPUs makes no sense", false},
+    {"anchor of no GPU", anchor_of_no_gpu, "anchors of a GPU's clock make no sense", false},
+    {"sensor of no call", sensor_of_no_call, "sensor rows make no sense", false},
+    {"transfers that waited too long", transfers_that_waited_too_long, "network transfers make no sense", false},
+    {"lane that lost too much", lane_that_lost_too_much, "what lane 0 counts cannot be", false},
+    {"lane that counts too little", lane_that_counts_too_little, "what lane 0 counts cannot be", false},
+    {"sums lost", sums_lost, "sums are incomplete", false},
+    {"sums dropped", sums_dropped, "sums are incomplete", false},
+    {"ring emptied", ring_emptied, "ring of lane 0 is empty", false},
+    {"ring with a hole", ring_with_a_hole, "records of lane 0 are missing", false},
+    {"progress ahead of itself", progress_ahead_of_itself, "progress of communicator 0 makes no sense", false},
+    {"progress lost", progress_lost, "has no progress row", false},
+    {"window of no lane", window_of_no_lane, "trace windows make no sense", false},
+    {"no pending operations", no_pending_operations, "no section of pending operations", false},
+    {"clock that races", clock_that_races, "run at another rate", false},
     {"names that bite", names_that_bite, NULL, false},
 };
 const size_t damage_count = sizeof damages / sizeof *damages;

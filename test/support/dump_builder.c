@@ -163,8 +163,6 @@ struct dump_builder *dump_builder_new(const struct dump_plan *plan) {
         offset += bytes;
     }
     builder->sections = (uint32_t)count;
-    for (uint32_t i = 0; i < builder->plan.lanes; i++)
-        *dump_builder_lane(builder, i) = (struct lane_state){.owner_tid = 1000 + i, .threads = 1};
     return builder;
 }
 

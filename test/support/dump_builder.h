@@ -5,7 +5,8 @@
  * Must not live here: anything from the loader or the shim; what a job does (test/scenes).
  *
  * A dump is laid out when the builder is made (the plan says how large its parts are) and is sound at every moment
- * afterwards: pointers handed out stay valid until dump_builder_free, and a test may damage what they point to.
+ * afterwards: pointers handed out stay valid until dump_builder_free, and a test may damage what they point to. Lanes
+ * say of no thread that it used them: their records need not be in any table.
  * Every function ends the program with a message on stderr when a part is full or memory is short: a test that asks
  * for too much is wrong.
  */

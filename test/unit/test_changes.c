@@ -55,6 +55,7 @@ static struct dump_builder *make_dump(int32_t rank, uint32_t more_state) {
     row->call = BUILDER_ALLREDUCE;
     row->source = SOURCE_HOST;
     row->count = CALLS;
+    dump_builder_progress(builder, 0)->enqueued = CALLS;
     return builder;
 }
 

@@ -333,7 +333,7 @@ static void every_finding_says_what_it_was_judged_on(void **state) {
     assert_int_equal(told.findings.coverage.events_seen, 32);
     assert_int_equal(told.findings.coverage.kept, KEPT_LAST);
     assert_true(told.findings.coverage.known);
-    assert_int_equal(told.findings.coverage.from_ns, 25000 - 500); /* the first that is left is number 24 */
+    assert_int_equal(told.findings.coverage.from_ns, 25500 - 500); /* the end of number 24, the first that is left */
     assert_int_equal(told.findings.coverage.to_ns, 40500 - 500);
     assert_int_equal(find(&told, "desync")->evidence, EVIDENCE_EVENTS);
     assert_says(&told, "desync", "(From the last 40 % of the events.)");
