@@ -445,14 +445,16 @@ static int print(const struct options *options, const struct report *report) {
     return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
 }
 
-/* A job that did not come to its end: what it hangs on, before everything else. One that was aborted has said so. */
+/* A job that did not come to its end: what it hangs on, before everything else. One that was aborted has said so. Of
+ * one that did, whether its ranks called their collectives alike, where the records that were matched do not tell
+ * already. */
 static int add_diagnosis(struct session *session) {
     bool unfinished = false, aborted = false;
     for (size_t d = 0; d < session->job.count; d++) {
         unfinished |= session->job.ends[d] != END_FINALISED;
         aborted |= session->job.ends[d] == END_ABORTED;
     }
-    if (!unfinished || aborted)
+    if (aborted || (!unfinished && session->analysis.totals.mismatches > 0))
         return EXIT_FINE;
     struct diagnosis diagnosis;
     struct diagnosis_text text;

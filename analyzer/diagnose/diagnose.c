@@ -285,17 +285,34 @@ static void blame_sinks(struct diagnosis *diagnosis, const uint8_t *sinks, bool 
     }
 }
 
-/* Nobody waits; what can still be said. */
+/* It goes on with what it does, and has not come to MPI_Finalize. */
+static bool is_at_work(const struct party_state *state) {
+    return state->doing == DOING_USER_CODE || state->doing == DOING_CALL || state->doing == DOING_POLL;
+}
+
+/* No MPI lets a process out of MPI_Finalize before all have come to it. */
+static void judge_finalize(struct diagnosis *diagnosis) {
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
+        if (is_at_work(&diagnosis->wait_for_graph.parties[p])) {
+            diagnosis->verdict = VERDICT_HANG;
+            add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
+        }
+}
+
+/* Nobody waits in a call that tells for whom; what can still be said. */
 static void judge_the_rest(struct diagnosis *diagnosis) {
     const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
-    uint32_t in_init = 0, gone = 0, missing = 0;
+    uint32_t in_init = 0, gone = 0, missing = 0, in_finalize = 0;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
         in_init += waits->parties[p].doing == DOING_INIT;
         gone += waits->parties[p].doing == DOING_GONE;
+        in_finalize += waits->parties[p].doing == DOING_FINALIZE;
         missing += waits->parties[p].doing == DOING_UNKNOWN;
     }
     bool dead = gone > 0 || (in_init > 0 && missing > 0);
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : in_init > 0 ? VERDICT_HANG : VERDICT_OK;
+    if (diagnosis->verdict == VERDICT_OK && in_finalize > 0)
+        judge_finalize(diagnosis);
     for (uint32_t p = 0; dead && p < diagnosis->world.party_count; p++)
         if (waits->parties[p].doing == DOING_GONE || (in_init > 0 && waits->parties[p].doing == DOING_UNKNOWN)) {
             add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
@@ -311,14 +328,15 @@ static bool anybody_waits(const struct diagnosis *diagnosis) {
 
 static bool judge_waits(struct diagnosis *diagnosis) {
     bool dead = false;
-    if (!anybody_waits(diagnosis)) {
-        judge_the_rest(diagnosis);
-        return true;
-    }
+    /* a job may come to its end with it, and wrong results */
     if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
         return false;
     if (diagnosis->mismatch.communicator) {
         blame_mismatch(diagnosis);
+        return true;
+    }
+    if (!anybody_waits(diagnosis)) {
+        judge_the_rest(diagnosis);
         return true;
     }
     if (find_cycle(diagnosis)) {

@@ -210,12 +210,15 @@ static void find_oldest(struct standing *standing, const struct wait_for_graph *
     }
 }
 
-/* Processes that have not come out of their Init: nothing was there before. */
-static void find_oldest_init(struct standing *standing, const struct wait_for_graph *waits, const struct life *lives) {
+/* Processes that have not come out of their Init or Finalize: there is nothing of the kind to compare that with. */
+static void find_oldest_process(struct standing *standing, const struct wait_for_graph *waits,
+                                const struct life *lives) {
     for (uint32_t p = 0; p < waits->world->dump_count; p++) {
         const struct dump *dump = waits->world->parties[p].dump;
-        int64_t age = difference(lives[p].last_ns, dump_monotonic_ns(dump, dump->header->activated_ticks));
-        if (waits->parties[p].doing != DOING_INIT || age <= standing->age_ns)
+        bool ends = waits->parties[p].doing == DOING_FINALIZE;
+        uint64_t entered = ends ? dump->header->finalise_ticks : dump->header->activated_ticks;
+        int64_t age = difference(lives[p].last_ns, dump_monotonic_ns(dump, entered));
+        if ((waits->parties[p].doing != DOING_INIT && !ends) || entered == 0 || age <= standing->age_ns)
             continue;
         standing->party = p;
         standing->age_ns = age;
@@ -240,7 +243,7 @@ bool standing_find(struct standing *standing, const struct wait_for_graph *waits
     if (waits->count > 0)
         find_oldest(standing, waits, lives);
     else
-        find_oldest_init(standing, waits, lives);
+        find_oldest_process(standing, waits, lives);
     if (standing->party != NOBODY) {
         standing->usual_ns = find_usual_wait(waits);
         standing->end_known = lives[standing->party].slack_ns < INT64_MAX;

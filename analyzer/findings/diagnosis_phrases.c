@@ -105,8 +105,8 @@ void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, co
                size_t size) {
     uint32_t party = culprit->party;
     const struct party_state *state = &diagnosis->wait_for_graph.parties[party];
-    const struct wait *wait =
-        state->doing == DOING_BLOCKED ? &diagnosis->wait_for_graph.items[state->first_wait] : NULL;
+    size_t first = culprit->blame == BLAME_CYCLE ? culprit->wait : state->first_wait;
+    const struct wait *wait = state->doing == DOING_BLOCKED ? &diagnosis->wait_for_graph.items[first] : NULL;
     text[0] = '\0';
     switch (state->doing) {
     case DOING_BLOCKED:

@@ -83,8 +83,11 @@ static void say_cycle(struct diagnosis_text *told, const struct diagnosis *diagn
         }
         phrase_wait(diagnosis, wait, what, sizeof what);
         say_wait_of(diagnosis, wait, reason, sizeof reason);
+        /* its culprit's words end in the line of code */
+        bool told_where =
+            i < diagnosis->culprit_count && told->culprits[i].where[0] && diagnosis->culprits[i].party == wait->party;
         phrase(text, sizeof text, "%srank %" PRId32 " in %s %s", i ? "; " : "",
-               diagnosis->world.parties[wait->party].rank, what, reason);
+               diagnosis->world.parties[wait->party].rank, told_where ? told->culprits[i].where : what, reason);
     }
     if (diagnosis->verdict == VERDICT_DEADLOCK)
         say(told, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
@@ -168,6 +171,23 @@ static bool is_culprit(const struct diagnosis *diagnosis, uint32_t party) {
     return false;
 }
 
+/* Where nobody is blocked in a call that tells for whom, those in MPI_Finalize wait for all others. */
+static void say_finalize(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    uint32_t *parties = malloc((diagnosis->world.party_count + 1u) * sizeof *parties);
+    size_t count = 0;
+    char who[LIST];
+    for (uint32_t p = 0; parties && waits->count == 0 && p < diagnosis->world.party_count; p++)
+        if (waits->parties[p].doing == DOING_FINALIZE)
+            parties[count++] = p;
+    if (count > 0) {
+        say_parties(diagnosis, who, sizeof who, parties, count);
+        say(told, "MPI_Finalize: %s %s.", who, count > 1 ? "wait" : "waits");
+    }
+    told->no_memory |= !parties;
+    free(parties);
+}
+
 /* Waits that are no collectives' and not yet said: the links between the collectives and the culprits. */
 static void say_other_waits(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     size_t said = 0, more = 0;
@@ -236,8 +256,12 @@ static void phrase_seconds(char *text, size_t size, int64_t ns) {
 /* "the oldest wait, MPI_Allreduce on rank 3, was 3.1 ms old; such calls used to take up to 20.0 ms" */
 static void append_oldest(char *text, size_t size, const struct diagnosis *diagnosis) {
     const struct standing *standing = &diagnosis->standing;
+    bool ends = diagnosis->wait_for_graph.parties[standing->party].doing == DOING_FINALIZE;
     phrase(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
-           standing->call ? standing->call->name : "MPI_Init", diagnosis->world.parties[standing->party].rank);
+           standing->call ? standing->call->name
+           : ends         ? "MPI_Finalize"
+                          : "MPI_Init",
+           diagnosis->world.parties[standing->party].rank);
     phrase_seconds(text, size, standing->age_ns);
     phrase(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
     if (standing->usual_ns < 0) {
@@ -334,6 +358,7 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         else
             say_headline(told, diagnosis);
         say_collectives(told, diagnosis);
+        say_finalize(told, diagnosis);
         say_other_waits(told, diagnosis);
         say_culprits(told, diagnosis);
         break;

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import textwrap
 import time
 
 import pytest
@@ -67,6 +68,7 @@ def test_everybody_receives_first(mpi, where):
     assert result["verdict"] == "deadlock"
     assert sorted(step["rank"] for step in result["cycle"]) == list(range(RANKS))
     assert all("hang.c:" in culprit["where"] for culprit in result["culprits"])
+    assert all(culprit["where"] in result["text"][0] for culprit in result["culprits"])
     for step in result["cycle"]:
         assert step["waits_for"] == [(step["rank"] - 1) % RANKS]
         assert (step["op"], step["tag"]) == ("MPI_Recv", 7)
@@ -113,6 +115,36 @@ def test_missing_collective(mpi, where):
     assert (collective["op"], collective["seq"]) == ("MPI_Allreduce", 40)
     assert (collective["entered"], collective["missing"]) == ([0, 2, 3], [1])
     assert states(result) == {1: "in_user_code"}
+
+
+def test_a_mismatch_in_a_job_that_finishes(where):
+    """One rank asks for the maximum where the others ask for the sum: no rank hangs, and the result is wrong."""
+    jobs.need("python3-mpi4py")
+    script = textwrap.dedent("""
+        import array
+        from mpi4py import MPI
+        world, mine, all = MPI.COMM_WORLD, array.array("d", [1]), array.array("d", [0])
+        for step in range(100):
+            world.Allreduce(mine, all, MPI.MAX if world.rank == 2 and step == 70 else MPI.SUM)
+    """)
+    jobs.run("openmpi", RANKS, [jobs.PYTHON, "-c", script], where, knobs=KNOBS)
+    result = diagnose(where)
+    assert (result["verdict"], result["severity"], states(result)) == ("desync", "error", {2: "mismatch"})
+    assert result["mismatch"]["expected"]["ranks"] == [0, 1, 3] and result["mismatch"]["other"]["ranks"] == [2]
+    [finding] = [f for f in jobs.report(where)["findings"] if f["severity"] == "error"]
+    assert finding["code"] == "desync" and finding["text"] == " ".join(result["text"])
+
+
+def test_a_rank_that_never_comes_to_finalize(mpi, where):
+    result = both(mpi, "finalize", where)
+    assert result["verdict"] == "hang"
+    assert states(result) == {1: "in_user_code"}
+    assert "hang.c:" in result["culprits"][0]["where"]
+    text = " ".join(result["text"])
+    assert "MPI_Finalize: ranks 0, 2-3 wait" in text or "MPI_Finalize: ranks 0, 2, 3 wait" in text
+    # the page says the same
+    findings = jobs.report(where)["findings"]
+    assert [f["code"] for f in findings if f["code"] in ("hang", "maybe_hang")], findings
 
 
 def test_the_end_of_a_chain_is_to_blame(mpi, where):

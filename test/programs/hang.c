@@ -60,6 +60,13 @@ static void skip(void) {
     allreduce(MPI_COMM_WORLD);
 }
 
+/* Rank 1 does not come to the end. */
+static void finalize(void) {
+    ready();
+    if (rank == 1)
+        sleep(600);
+}
+
 /* Rank 0 never sends to rank 1, for which all others wait. */
 static void chain(void) {
     char c;
@@ -185,9 +192,10 @@ static void busy(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},         {"sends", sends},     {"waitall", waitall},    {"skip", skip},   {"chain", chain},
-             {"mismatch", mismatch}, {"swapped", swapped}, {"wildcard", wildcard},  {"moves", moves}, {"busy", busy},
-             {"partial", partial},   {"waitany", waitany}, {"anycircle", anycircle}};
+} modes[] = {{"ring", ring},         {"sends", sends},        {"waitall", waitall},   {"skip", skip},
+             {"finalize", finalize}, {"chain", chain},        {"mismatch", mismatch}, {"swapped", swapped},
+             {"wildcard", wildcard}, {"moves", moves},        {"busy", busy},         {"partial", partial},
+             {"waitany", waitany},   {"anycircle", anycircle}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
