@@ -19,12 +19,24 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "shim/record/delivery.h"
 #include "shim/record/storage.h"
 
 #define START_BYTES (4u * SECTION_ALIGN)
+
+/* Kernels before 5.14 do not know MADV_POPULATE_WRITE. */
+static bool old_kernel;
+
+int madvise(void *address, size_t bytes, int advice) {
+    if (old_kernel && advice == 23) {
+        errno = EINVAL;
+        return -1;
+    }
+    return (int)syscall(SYS_madvise, address, bytes, advice);
+}
 
 struct place {
     char directory[40], output[48];
@@ -119,6 +131,55 @@ static void test_room_is_made_by_pages(void **state) {
     assert_int_equal(section[page], 1); /* what lies there stays */
     assert_int_equal(allocated(place->file.path) - before, 4 * page);
     assert_false(dumpfile_make_room(&place->file, section + 2 * SECTION_ALIGN, 1)); /* of no section */
+}
+
+static void test_an_old_kernel_makes_room_by_the_files_path(void **state) {
+    struct place *place = *state;
+    uint64_t page = storage_page_bytes();
+    char *section = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1);
+    uint64_t before = allocated(place->file.path);
+    old_kernel = true;
+    bool made = dumpfile_make_room(&place->file, section + page, page);
+    assert_int_equal(allocated(place->file.path) - before, made ? page : 0);
+    unlink(place->file.path); /* another's, or nobody's: it cannot be asked any more */
+    bool again = dumpfile_make_room(&place->file, section + 2 * page, page);
+    old_kernel = false;
+    assert_true(made);
+    assert_false(again);
+    assert_false(dumpfile_has_room(&place->file, 0, 2 * page));
+    section[page] = 1;
+}
+
+static void test_no_room_stays_so_for_a_while(void **state) {
+    struct place *place = *state;
+    uint64_t page = storage_page_bytes();
+    char *section = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1);
+    dumpfile_set_quota(&place->file, place->file.taken * page + page);
+    errno = ENOTTY;
+    assert_true(dumpfile_make_room(&place->file, section, 1));
+    assert_false(dumpfile_make_room(&place->file, section + page, 1));
+    assert_int_equal(errno, ENOTTY); /* the job's is kept */
+    assert_int_equal(place->file.header->losses.quota_refusals, 1);
+    dumpfile_set_quota(&place->file, 1 << 20);
+    assert_false(dumpfile_make_room(&place->file, section + page, 1)); /* it is not asked for */
+    assert_int_equal(place->file.header->losses.quota_refusals, 1);
+    assert_true(dumpfile_make_room(&place->file, section, page)); /* what there is stays */
+    place->file.full_at = 1;
+    assert_true(dumpfile_make_room(&place->file, section + page, 1));
+}
+
+static void test_a_copy_is_as_small_as_the_dump(void **state) {
+    struct place *place = *state;
+    uint64_t page = storage_page_bytes();
+    char *section = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, 3 * SECTION_ALIGN, 1);
+    assert_true(dumpfile_make_room(&place->file, section + 2 * SECTION_ALIGN, 1));
+    strcpy(section + 2 * SECTION_ALIGN, "here");
+    uint64_t before = allocated(place->file.path);
+    let_it_be_staged(place);
+    assert_true(delivery_at_exit(&place->file, &place->why));
+    assert_int_equal(bytes_of(place->file.final_path), 4 * SECTION_ALIGN);
+    assert_true(allocated(place->file.final_path) <= before + page);
+    assert_int_equal(allocated(place->file.path), UINT64_MAX);
 }
 
 static void test_a_full_section_has_all_its_room(void **state) {
@@ -277,6 +338,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         WITH_PLACE(test_a_new_dump_is_long_and_small),
         WITH_PLACE(test_room_is_made_by_pages),
+        WITH_PLACE(test_an_old_kernel_makes_room_by_the_files_path),
+        WITH_PLACE(test_no_room_stays_so_for_a_while),
+        WITH_PLACE(test_a_copy_is_as_small_as_the_dump),
         WITH_PLACE(test_a_full_section_has_all_its_room),
         WITH_PLACE(test_a_table_without_room_is_kept_in_memory_and_counted),
         WITH_PLACE(test_it_reaches_the_file_where_there_is_room_at_exit),
