@@ -1,6 +1,6 @@
 # What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
 #
-#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,recorder,gpu,nccl,startup,tail,report] [ROUNDS=15]
+#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report] [ROUNDS=15]
 #
 # Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
 
@@ -8,7 +8,7 @@ PYTHON ?= /usr/bin/python3
 ROUNDS ?= 15
 BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
-BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/floor.$(m).so) \
+BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/churn.$(m) $(BENCH)/floor.$(m).so) \
     $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu \
     $(BENCH)/ncclcall $(BENCH)/ncclfloor.so $(BENCH)/plugin \
     $(BENCH)/symbols $(BENCH)/large.so
@@ -21,6 +21,10 @@ bench: all $(BENCH_PROGRAMS)
 $(BENCH)/percall.%: test/bench/percall.c
 	@mkdir -p $(@D)
 	mpicc.$* $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) $< -o $@
+
+$(BENCH)/churn.%: test/bench/churn.c
+	@mkdir -p $(@D)
+	mpicc.$* $(COMMON_CFLAGS) $(CFLAGS) $< -o $@
 
 $(BENCH)/floor.%.so: test/bench/floor.c
 	@mkdir -p $(@D)

@@ -131,6 +131,26 @@ class Bench:
         print("Goal: with full stacks at most floor + 45 ns for the Allreduce and floor + 130 ns for the three calls of the "
               "exchange; without, floor + 15 and + 55 ns.\n")
 
+    # ---- communicators -------------------------------------------------------------------------------------------
+
+    def churn(self):
+        print("## A communicator's life: a copy of MPI_COMM_SELF, an Allreduce of 8 bytes, its end\n")
+        rows = []
+        for mpi in self.options.mpis:
+            bare, tapped = [], []
+            for _ in range(self.options.rounds):
+                for values, environment in ((bare, {}), (tapped, {"LD_PRELOAD": self.library})):
+                    directory = self.empty_directory("churn")
+                    environment = {**environment, "COMMTAP_DIR": directory} if environment else {}
+                    measured = last_figures(run([self.program(f"churn.{mpi}")], environment, directory), "life")
+                    values += [measured["life"]] if measured else []
+            added = median([after - before for before, after in zip(bare, tapped)])
+            on_disk = sum(entry.stat().st_blocks * 512 for entry in os.scandir(directory))
+            rows.append([MPI_NAMES[mpi], show(median(bare), 0), show(median(tapped), 0), show(added, 0, sign=True),
+                         show(on_disk / 1e3, 0)])
+        table(["MPI", "bare ns", "commtap ns", "added ns", "dump after 20,400 of them, kB"], rows)
+        print("Goal: at most 3000 ns added, and no bytes beyond the ring and its windows.\n")
+
     # ---- the recorder ----------------------------------------------------------------------------------------------
 
     def recorder(self):
@@ -331,7 +351,7 @@ class Bench:
               f"{os.getloadavg()[0]:.1f}. {self.options.rounds} rounds, in each of which the variants take turns.\n")
 
     def all(self):
-        parts = {"percall": self.percall, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
+        parts = {"percall": self.percall, "churn": self.churn, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
                  "plugin": self.plugin,
                  "startup": self.startup, "tail": self.tail,
                  "report": self.report}
