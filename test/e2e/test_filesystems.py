@@ -41,7 +41,7 @@ def test_fills_up_while_tables_grow(kind, mpi):
     suffixes = {pathlib.Path(name).suffix for name in run["present"]}
     if kind in filesystems.IN_PLACE:
         assert suffixes == {".ct"}
-        assert run["dumps"]["tables_in_memory"] > 0 and run["dumps"]["operations_lost"] > 0
+        assert run["dumps"]["tables_in_memory"] > 0
         assert len(run["said"]) == 1 and "found no room" in run["said"][0]
     else:
         assert suffixes == {".stub"} and len(run["present"]) == 2
