@@ -162,7 +162,7 @@ static struct form choose_form(const struct page_writer *p, uint32_t template, c
     uint32_t distance = moment->op - p->base_op;
     struct form form = {.template = template};
     form.whole = !template || moment->t1 < moment->t0 || (moment->op && distance - 1 >= UINT16_MAX);
-    form.timed = !form.whole && (moment->t1 < p->base || ((moment->t1 - p->base) | length) >> 32);
+    form.timed = !form.whole && ((moment->t1 - p->base) | length) >> 32; /* an earlier time is far beyond, too */
     form.slots = form.whole ? (uint32_t)WHOLE_SLOTS : 1u + form.timed + ((template & SLOT_EXPLICIT) != 0);
     return form;
 }
