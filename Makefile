@@ -106,11 +106,17 @@ FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 fmt:
 	clang-format -i $(FORMATTED)
 
+# The documents, and the files that they point to.
+PAPERS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard doc/*.md) doc/commtap.schema.json shim/format.h \
+    shim/CALLS.md test/bench/RESULTS.md
 install: all
 	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
 	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(PREFIX)/lib/libcommtap.so
 	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
-	install -D -m 644 scripts/modulefile $(DESTDIR)$(PREFIX)/share/commtap/modulefile
+	install -d $(DESTDIR)$(PREFIX)/share/commtap
+	sed 's|@PREFIX@|$(PREFIX)|' scripts/modulefile > $(DESTDIR)$(PREFIX)/share/commtap/modulefile
+	chmod 644 $(DESTDIR)$(PREFIX)/share/commtap/modulefile
+	for paper in $(PAPERS); do install -D -m 644 $$paper $(DESTDIR)$(PREFIX)/share/doc/commtap/$$paper || exit 1; done
 	install -D -m 644 doc/commtap.schema.json $(DESTDIR)$(PREFIX)/share/commtap/commtap.schema.json
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	for page in $$($(BUILD)/commtap --man); do \

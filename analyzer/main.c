@@ -86,6 +86,12 @@ int main(int argc, char **argv) {
         return EXIT_USAGE;
     }
     const char *name = argv[1];
+    if (strcmp(name, "help") == 0 && argc > 2) {
+        const struct command *about = find_command(argv[2]);
+        if (about)
+            options_print_help(stdout, about);
+        return flush_output(about ? EXIT_FINE : complain_unknown_command(argv[2]));
+    }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
         options_print_commands(stdout, commands);
         return flush_output(EXIT_FINE);

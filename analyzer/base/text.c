@@ -6,7 +6,7 @@
 #include "shim/base/edit_distance.h"
 
 const char *nearest_name(const char *name, const char *const *names, size_t count) {
-    size_t length = strlen(name), best = 1 + length / 3;
+    size_t length = strlen(name), best = edit_distance_most(name, length);
     const char *nearest = NULL;
     for (size_t i = 0; i < count; i++) {
         size_t distance = edit_distance(name, length, names[i]);

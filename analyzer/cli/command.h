@@ -26,13 +26,14 @@ enum exit_code {
 enum { ARGUMENTS_MOST = 65536 }; /* where there may be any number */
 
 struct option {
-    const char *name;     /* long name without dashes, NULL ends a table */
-    char letter;          /* one-letter form, 0 = none */
-    const char *argument; /* name of the value in help ("FILE"), NULL = a switch */
-    const char *choices;  /* allowed values "text|json|csv", NULL = any */
-    const char *fallback; /* value when not given, NULL = none */
-    const char *doc;      /* one lowercase phrase */
-    bool repeats;         /* may be given several times; otherwise the last one counts */
+    const char *name;                    /* long name without dashes, NULL ends a table */
+    char letter;                         /* one-letter form, 0 = none */
+    const char *argument;                /* name of the value in help ("FILE"), NULL = a switch */
+    const char *choices;                 /* allowed values "text|json|csv", NULL = any */
+    const char *fallback;                /* value when not given, NULL = none */
+    const char *doc;                     /* one lowercase phrase */
+    bool repeats;                        /* may be given several times; otherwise the last one counts */
+    const char *(*listed)(size_t index); /* values that help lists behind `doc`, NULL behind the last; NULL = none */
 };
 
 /* Something to type, and what it is good for. */

@@ -259,6 +259,10 @@ void option_describe(char *text, size_t size, const struct option *row) {
     snprintf(text, size, "%s%s%s%s%s%s%s", row->doc, row->choices ? ": " : "", row->choices ? row->choices : "",
              row->fallback ? " (default " : "", row->fallback ? row->fallback : "", row->fallback ? ")" : "",
              row->repeats ? "; may be repeated" : "");
+    for (size_t i = 0; row->listed && row->listed(i); i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, size - used, "%s%s", i ? ", " : ": ", row->listed(i));
+    }
 }
 
 static void print_option(FILE *stream, const struct option *row) {
@@ -315,7 +319,7 @@ void options_print_commands(FILE *stream, const struct command *const *commands)
         print_left(stream, left);
         print_help_text(stream, (*commands)->summary, HELP_COLUMN, HELP_WIDTH);
     }
-    fputs("\n  commtap COMMAND --help    options of a command\n"
+    fputs("\n  commtap help COMMAND      options of a command; so does commtap COMMAND --help\n"
           "  commtap --version         version\n"
           "  commtap --completion      completion script for bash: source <(commtap --completion)\n"
           "  commtap --man [PAGE]      a manual page, or the names of all pages\n\nexit codes:",

@@ -47,7 +47,7 @@ extern const struct option option_help; /* which all commands have */
 /* By exit code, below EXIT_AGAIN: what it says, in all commands that do not say otherwise. */
 extern const char *const exit_meanings[EXIT_AGAIN];
 
-enum { OPTION_DOC = 512 };
+enum { OPTION_DOC = 2048 };
 /* An option's meaning with its choices and default, cut to `size`. */
 void option_describe(char *text, size_t size, const struct option *row);
 

@@ -41,7 +41,9 @@ struct session {
 #define OPTION_FAIL_ON                                                                                                 \
     {                                                                                                                  \
         .name = "fail-on", .argument = "WHAT", .repeats = true,                                                        \
-        .doc = "exit with 1 on findings: a severity (info, warning, error: that or worse) or a finding's code"         \
+        .doc = "exit with 1 on findings: a severity (info, warning, error: that or worse) or a finding's code, one "   \
+               "of these",                                                                                             \
+        .listed = finding_code_at                                                                                      \
     }
 
 /* Opens and judges the directory that is the first argument. Returns EXIT_FINE; otherwise a message was printed and

@@ -413,6 +413,7 @@ const struct command command_run = {
         "When the command has ended, the names and lines of all call sites are kept beside the dumps, in\n"
         "commtap.<run id>.symbols: they can be told although the program is built anew. Under a launcher rank 0\n"
         "does so, for what is there by then.\n"
+        "COMMTAP_LIBRARY names the library to preload, in place of the one that lies beside commtap.\n"
         "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n",
     .exits = "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
              "command, 126 when it cannot be started.\n",

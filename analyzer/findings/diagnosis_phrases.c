@@ -62,12 +62,17 @@ void phrase_wait(const struct diagnosis *diagnosis, const struct wait *wait, cha
         phrase(text, size, ", on its GPU");
 }
 
+static void phrase_since(char *text, size_t size, int64_t after_ns) {
+    char after[32];
+    say_seconds(after, sizeof after, after_ns);
+    phrase(text, size, " since %s after its start", after);
+}
+
 static void append_since(const struct diagnosis *diagnosis, uint32_t party, char *text, size_t size) {
     const struct dump *dump = diagnosis->world.parties[party].dump;
     uint64_t since = diagnosis->wait_for_graph.parties[party].since;
     if (dump && since > dump->header->activated_ticks && dump->header->activated_ticks > 0)
-        phrase(text, size, " since %.1f s after its start",
-               (double)dump_duration_ns(dump, since - dump->header->activated_ticks) / 1e9);
+        phrase_since(text, size, dump_duration_ns(dump, since - dump->header->activated_ticks));
 }
 
 /* " at train_step (train.py:42)" where the call site is on record. */

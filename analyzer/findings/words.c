@@ -59,8 +59,12 @@ void say_seconds(char *text, size_t size, int64_t ns) {
         snprintf(text, size, "%.1f s", seconds);
     else if (seconds >= 0.9995e-3)
         snprintf(text, size, "%.1f ms", seconds * 1e3);
-    else
+    else if (ns >= 1000)
         snprintf(text, size, "%.0f us", seconds * 1e6);
+    else if (ns > 0)
+        snprintf(text, size, "%lld ns", (long long)ns);
+    else
+        snprintf(text, size, "less than 1 ns");
 }
 
 bool say_date(char text[DATE_TEXT], int64_t realtime_ns) {

@@ -8,6 +8,7 @@
 #define COMMTAP_SHIM_BASE_EDIT_DISTANCE_H
 
 #include <stddef.h>
+#include <string.h>
 #include <stdint.h>
 
 enum { EDIT_DISTANCE_NAME_MAX = 64 };
@@ -33,6 +34,16 @@ static inline size_t edit_distance(const char *a, size_t length, const char *b) 
         }
     }
     return row[columns];
+}
+
+/* How far a name may be from one that was meant: a third of its letters, three at most. What all knobs begin with is no
+ * likeness. */
+static inline size_t edit_distance_most(const char *name, size_t length) {
+    static const char prefix[] = "COMMTAP_";
+    size_t common = sizeof prefix - 1;
+    size_t own = length > common && strncmp(name, prefix, common) == 0 ? length - common : length;
+    size_t most = (own + 2) / 3;
+    return most < 3 ? most : 3;
 }
 
 #endif

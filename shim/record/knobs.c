@@ -121,7 +121,7 @@ static bool known_value(const char *name, size_t length, const char *text) {
 
 static const char *nearest(const char *name, size_t length, bool *exact) {
     const char *best = NULL;
-    size_t best_distance = 64;
+    size_t best_distance = edit_distance_most(name, length) + 1;
 #define KNOB(field, knob, type, fallback, doc)                                                                         \
     if (edit_distance(name, length, #knob) < best_distance) {                                                          \
         best_distance = edit_distance(name, length, #knob);                                                            \

@@ -126,3 +126,58 @@ def test_install_puts_everything_in_its_place(tmp_path):
     assert schema.read_bytes() == (jobs.ROOT / "doc" / "commtap.schema.json").read_bytes()
     assert (prefix / "bin" / "commtap").exists() and (prefix / "lib" / "libcommtap.so").exists()
     assert {path.parts[len(tmp_path.parts)] for path in tmp_path.rglob("*")} == {"opt"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_is_its_help(command):
+    assert jobs.commtap("help", command).stdout == jobs.commtap(command, "--help").stdout
+
+
+def test_help_of_what_there_is_not():
+    assert "unknown command 'reprot' (maybe: report?)" in jobs.commtap("help", "reprot", codes=(2,)).stderr
+
+
+def test_collects_script_has_its_help():
+    done = subprocess.run([jobs.ROOT / "scripts" / "commtap-collect", "--help"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, jobs.commtap("collect", "--help").stdout)
+
+
+@pytest.mark.parametrize("command", ["report", "stragglers", "steps"])
+def test_every_code_of_a_finding_is_listed_and_taken(command, tmp_path):
+    meaning = dict(help_of(command)[0])["--fail-on WHAT"]
+    codes = meaning.partition("one of these")[2].partition(": ")[2].split(", ")
+    source = (jobs.ROOT / "analyzer" / "findings" / "finding.c").read_text()
+    assert codes == re.findall(r'^    \[FINDING_\w+\] = {[^}]*"(\w+)"},', source, re.M) and len(codes) > 40
+    for code in (codes[0], codes[-1]):  # a directory that is not there is told of only once the code was taken
+        jobs.commtap(command, "--fail-on", code, tmp_path / "none", codes=(3,))
+    jobs.commtap(command, "--fail-on", "nonsense", tmp_path / "none", codes=(2,))
+
+
+@pytest.mark.parametrize("typed, meant", [("reprot", "report"), ("sumary", "summary"), ("foo", None), ("top", None),
+                                          ("doctor", None), ("html", None)])
+def test_what_was_meant_is_not_far_fetched(typed, meant):
+    said = jobs.commtap(typed, codes=(2,)).stderr
+    assert (f"maybe: {meant}?" in said) if meant else "maybe" not in said
+
+
+@pytest.mark.parametrize("name, meant", [("COMMTAP_RIGN", "COMMTAP_RING"), ("COMMTAP_STAK", "COMMTAP_STACK"),
+                                         ("COMMTAP_FOO", None), ("COMMTAP_COLOUR", None)])
+def test_a_knob_that_was_meant_is_not_far_fetched(name, meant):
+    said = subprocess.run([jobs.COMMTAP, "env"], env={**jobs.clean_environment(), name: "1"}, capture_output=True,
+                          text=True).stderr
+    assert name in said and ((f"maybe: {meant}" in said) if meant else "maybe" not in said)
+
+
+def test_installed_documents_point_to_what_is_installed(tmp_path):
+    jobs.need("make")
+    subprocess.run(["make", "-s", "-C", jobs.ROOT, "-o", "all", "install", f"DESTDIR={tmp_path}", "PREFIX=/opt/x"],
+                   check=True, capture_output=True, timeout=60)
+    prefix = tmp_path / "opt" / "x"
+    module = (prefix / "share" / "commtap" / "modulefile").read_text()
+    assert "set prefix /opt/x\n" in module and "/usr/local" not in module and "@" not in module
+    papers = sorted((prefix / "share" / "doc" / "commtap").rglob("*.md"))
+    assert {"README.md", "FORMAT.md", "METHODS.md", "GLOSSARY.md", "CALLS.md"} <= {paper.name for paper in papers}
+    for paper in papers:
+        if paper.name == "README.md":
+            links = re.findall(r"\]\(([^)#]+)[^)]*\)", paper.read_text(encoding="utf-8"))
+            assert [link for link in links if "://" not in link and not (paper.parent / link).exists()] == []

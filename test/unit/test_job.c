@@ -8,10 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "analyzer/findings/words.h"
+#include "analyzer/job/crowding.h"
 #include "analyzer/findings/findings.h"
 #include "test/unit/job_builder.h"
 
@@ -102,6 +105,58 @@ static void of_programs_side_by_side_the_largest_is_chosen(void **state) {
     assert_int_equal(job.worlds, 3);
     job_free(&job);
     clear(&shelf);
+}
+
+/* A rank on a host, and the processors it may use. */
+static void put_bound(struct shelf *shelf, int32_t rank, const char *boot_id, uint64_t processors) {
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = rank, .world_size = 8});
+    struct dump_header *header = dump_builder_header(builder);
+    size_t bytes;
+    snprintf(header->boot_id, sizeof header->boot_id, "%s", boot_id);
+    header->cpus[0] = processors;
+    dump_builder_standard_calls(builder);
+    const void *data = dump_builder_data(builder, &bytes);
+    shelf->builders[shelf->count] = builder;
+    shelf->dumps[shelf->count++] = dump_open_buffer("shelf", data, bytes);
+}
+
+/* Ranks that are no more than their processors share none, one more do. */
+static void ranks_are_crowded_from_one_more_than_processors_on(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t masks[6]; /* of the ranks, half of them on each of `hosts` */
+        size_t count, hosts, ranks, processors;
+    } cases[] = {
+        {{3, 3}, 2, 1, 0, 0},       {{3, 3, 3}, 3, 1, 3, 2},
+        {{1, 2, 4, 8}, 4, 1, 0, 0}, {{1, 1, 4, 8}, 4, 1, 2, 1}, /* two bound to one of many */
+        {{3, 3, 3, 3}, 4, 2, 0, 0}, {{3, 3, 3, 3, 3, 3}, 6, 2, 3, 2},
+        {{0, 0, 0}, 3, 1, 0, 0}, /* older dumps do not tell */
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct shelf shelf = {0};
+        struct crowding crowding;
+        for (size_t i = 0; i < cases[c].count; i++)
+            put_bound(&shelf, (int32_t)i, i * cases[c].hosts / cases[c].count ? "b" : "a", cases[c].masks[i]);
+        assert_int_equal(crowding_find(shelf.dumps, shelf.count, &crowding), cases[c].ranks > 0);
+        if (cases[c].ranks > 0) {
+            assert_int_equal(crowding.ranks, cases[c].ranks);
+            assert_int_equal(crowding.processors, cases[c].processors);
+        }
+        clear(&shelf);
+    }
+}
+
+static void a_time_that_is_there_is_never_said_to_be_none(void **state) {
+    (void)state;
+    static const struct {
+        int64_t ns;
+        const char *said;
+    } cases[] = {{1, "1 ns"}, {499, "499 ns"}, {999, "999 ns"}, {1000, "1 us"}, {2499, "2 us"}, {1500000, "1.5 ms"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        say_seconds(text, sizeof text, cases[i].ns);
+        assert_string_equal(text, cases[i].said);
+    }
 }
 
 static void missing_ranks_and_duplicates_are_noticed(void **state) {
@@ -399,6 +454,8 @@ static void a_disagreement_is_an_error(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_are_crowded_from_one_more_than_processors_on),
+        cmocka_unit_test(a_time_that_is_there_is_never_said_to_be_none),
         cmocka_unit_test(the_newest_run_and_generation_is_chosen),
         cmocka_unit_test(of_programs_side_by_side_the_largest_is_chosen),
         cmocka_unit_test(missing_ranks_and_duplicates_are_noticed),
