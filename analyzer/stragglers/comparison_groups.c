@@ -132,6 +132,7 @@ static void take_group(struct comparison_groups *groups, const struct match_dire
             if (match_place_of(directory, dump, local).communicator == chosen->communicator)
                 groups->cuts[dump] = (struct cut){.kind = CUT_COLLECTIVE, .comm = local};
     }
+    groups->collectives[groups->count] = true;
     groups->often[groups->count] = chosen->often;
     groups->communicators[groups->count++] = chosen->communicator;
 }
@@ -144,12 +145,13 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
     struct group_candidate *candidates = calloc(communicators, sizeof *candidates);
     *groups = (struct comparison_groups){
         .communicators = calloc(communicators, sizeof *groups->communicators),
+        .collectives = calloc(communicators, sizeof *groups->collectives),
         .often = calloc(communicators, sizeof *groups->often),
         .group_of = malloc(directory->dump_count * sizeof *groups->group_of),
         .cuts = calloc(directory->dump_count, sizeof *groups->cuts),
     };
-    bool done =
-        usage && totals && candidates && groups->communicators && groups->often && groups->group_of && groups->cuts;
+    bool done = usage && totals && candidates && groups->communicators && groups->collectives && groups->often &&
+                groups->group_of && groups->cuts;
     if (done) {
         uint64_t runs = RUNS_IN_ALL / directory->dump_count;
         runs = runs > RUNS_MOST ? RUNS_MOST : runs < RUNS_LEAST ? RUNS_LEAST : runs;
@@ -171,6 +173,7 @@ bool comparison_groups_choose(struct comparison_groups *groups, const struct mat
 
 void comparison_groups_free(struct comparison_groups *groups) {
     free(groups->communicators);
+    free(groups->collectives);
     free(groups->often);
     free(groups->group_of);
     free(groups->cuts);

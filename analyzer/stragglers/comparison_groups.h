@@ -15,11 +15,11 @@
 
 struct comparison_groups {
     size_t count;
-    uint32_t
-        *communicators; /* per comparison group: index into the directory, NOWHERE where it is not compared by one */
-    bool *often;        /* per comparison group: it is compared by what every step holds, not a few collectives */
-    uint32_t *group_of; /* per dump: comparison group or NOWHERE */
-    struct cut *cuts;   /* per dump: what ends its stretches */
+    uint32_t *communicators; /* per comparison group: index into the directory, NOWHERE without one */
+    bool *collectives;       /* per comparison group: its ranks meet in collectives in every step */
+    bool *often;             /* per comparison group: it is compared by what every step holds, not a few collectives */
+    uint32_t *group_of;      /* per dump: comparison group or NOWHERE */
+    struct cut *cuts;        /* per dump: what ends its stretches */
 };
 
 /* Returns false when memory is short; the caller frees with comparison_groups_free in every case. */

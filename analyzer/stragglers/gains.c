@@ -90,15 +90,23 @@ static void hide(struct straggler_analysis *analysis, size_t named) {
         analysis->stragglers[i] = analysis->stragglers[i + 1];
 }
 
-/* Whether somebody it is compared with works longer yet: only then can it be hidden. Else the others wait for it in
- * ways that no record tells. */
-static bool is_outdone(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+/* The longest own work of those it is compared with, itself left out. */
+static int64_t longest_other(const struct straggler_analysis *analysis, const struct straggler *straggler) {
     const uint32_t *groups = analysis->comparison_groups.group_of;
-    size_t own = straggler->dumps[0];
+    int64_t longest = 0;
     for (size_t d = 0; d < analysis->directory->dump_count; d++)
-        if (d != own && groups[d] == groups[own] && analysis->times[d].self_ns >= analysis->times[own].self_ns)
-            return true;
-    return false;
+        if (groups[d] == groups[straggler->dumps[0]] && !straggler_concerns(straggler, d) &&
+            analysis->times[d].self_ns > longest)
+            longest = analysis->times[d].self_ns;
+    return longest;
+}
+
+static int64_t own_longest(const struct straggler_analysis *analysis, const struct straggler *straggler) {
+    int64_t longest = 0;
+    for (size_t i = 0; i < straggler->dump_count; i++)
+        if (analysis->times[straggler->dumps[i]].self_ns > longest)
+            longest = analysis->times[straggler->dumps[i]].self_ns;
+    return longest;
 }
 
 static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const struct replay *replay, size_t *dumps) {
@@ -108,15 +116,18 @@ static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const s
         struct straggler *straggler = &analysis->stragglers[i];
         if (straggler->kind == STRAGGLER_LINK || saved(straggler->what_if_speedup, 1) >= 1.0 / VERDICT_SHARE)
             continue;
-        if (straggler->kind == STRAGGLER_RANK && !is_outdone(analysis, straggler)) {
+        int64_t own = own_longest(analysis, straggler), other = longest_other(analysis, straggler);
+        if (straggler->kind == STRAGGLER_RANK && own > other) {
+            /* nobody works longer, so it is not hidden: the others wait for it in ways that no record tells */
             straggler->what_if_speedup = larger(straggler->what_if_speedup, straggler->estimated_speedup);
             continue;
         }
         double others = is_of_ranks(straggler) ? mended_together(analysis, replay, i, dumps) : all;
         if (others < 0)
             return false;
-        bool costs = saved(straggler->what_if_speedup, 1) >= GAIN_LEAST || saved(all, others) >= 1.0 / VERDICT_SHARE;
-        if (costs && is_waited_for(analysis, straggler))
+        bool alone = saved(straggler->what_if_speedup, 1) >= GAIN_LEAST;
+        bool in_turn = (double)own * SLOW_RATIO >= (double)other && saved(all, others) >= 1.0 / VERDICT_SHARE;
+        if ((alone || in_turn) && is_waited_for(analysis, straggler))
             continue;
         hide(analysis, i);
         all = others;

@@ -6,8 +6,8 @@
  *
  * A rank can be slow beyond doubt and cost nothing: while it works others work longer still. Named stay those without
  * which the job would take a hundredth less (VERDICT_SHARE); and those to whom as much of each other rank's time goes
- * back in waits, where mending them alone gains half as much, or mending all others who are named gains a hundredth
- * less than mending them, too. The rest is hidden.
+ * back in waits, where mending them alone gains half as much, or where nobody is slower by SLOW_RATIO and mending all
+ * others who are named gains a hundredth less than mending them, too. The rest is hidden.
  */
 #ifndef COMMTAP_STRAGGLERS_GAINS_H
 #define COMMTAP_STRAGGLERS_GAINS_H

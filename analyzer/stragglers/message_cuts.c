@@ -164,6 +164,9 @@ static uint32_t common_count(const struct message_cuts *cuts) {
 
 static void make_group(struct message_cuts *cuts, struct cut cut, uint32_t messages) {
     struct comparison_groups *groups = cuts->groups;
+    bool collectives = true;
+    for (size_t m = 0; m < cuts->member_count; m++)
+        collectives = collectives && has_collectives(cuts, cuts->members[m]);
     for (size_t m = 0; m < cuts->member_count; m++) {
         uint32_t dump = cuts->members[m];
         size_t count = 0;
@@ -178,6 +181,7 @@ static void make_group(struct message_cuts *cuts, struct cut cut, uint32_t messa
             groups->cuts[dump].messages = use->seen;
         }
     }
+    groups->collectives[groups->count] = collectives;
     groups->often[groups->count] = true;
     groups->communicators[groups->count++] = NOWHERE;
 }

@@ -375,7 +375,8 @@ static bool name_ranks(struct verdicts *verdicts) {
     }
     size_t named = analysis->straggler_count - before;
     size_t allowed = verdicts->batches->dump_count / VERDICT_UNEVEN_SHARE;
-    if (named <= (allowed > 1 ? allowed : 1))
+    size_t least = verdicts->batches->dump_count < VERDICT_TWO_OF ? 1 : 2;
+    if (named <= (allowed > least ? allowed : least))
         return true;
     bool together;
     if (!name_together(verdicts, before, &together))
@@ -424,15 +425,25 @@ static bool name_rank_classes(struct verdicts *verdicts, const struct rank_class
 }
 
 /* ---- all of a comparison group --------------------------------------------------------------- */
+/* Without collectives, ranks that call differently (the ends of a sweep, the levels of a tree) do other work by design,
+ * and the slowest of a stretch is not who all wait for: then neither rank classes are named nor turns. */
+static bool meets_in_collectives(const struct straggler_analysis *analysis, const struct time_batches *batches) {
+    const struct comparison_groups *groups = &analysis->comparison_groups;
+    return !groups->collectives || groups->collectives[groups->group_of[batches->dumps[0]]];
+}
+
 /* Rank classes come first: what they explain is taken out of the batches before hosts, which may hold one rank class
  * each, are compared. */
 bool verdicts_name_comparison_group(struct verdicts *verdicts, const struct rank_classes *classes,
                                     struct time_batches *batches) {
     struct host_columns hosts = {0};
     verdicts->batches = batches;
-    bool done = classes->count < 2 || (name_rank_classes(verdicts, classes) && rank_classes_level(classes, batches));
+    bool collectives = meets_in_collectives(verdicts->analysis, batches);
+    bool done = classes->count < 2 || !(collectives || classes->placed) || name_rank_classes(verdicts, classes);
+    done = done && (classes->count < 2 || rank_classes_level(classes, batches));
     done = done && group_by_host(&hosts, verdicts->analysis, batches) && judge_hosts(&hosts, batches);
-    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts) && verdicts_name_rotating(verdicts, classes);
+    done = done && name_hosts(verdicts, &hosts) && name_ranks(verdicts);
+    done = done && (!collectives || verdicts_name_rotating(verdicts, classes));
     free(hosts.items);
     free(hosts.columns);
     return done;

@@ -15,6 +15,7 @@ enum {
     VERDICT_SHARE = 100,      /* what costs at least one hundredth of the time looked at matters */
     VERDICT_LINKS_MOST = 16,  /* named; the costliest */
     VERDICT_UNEVEN_SHARE = 3, /* more than a third of the ranks slow: not stragglers */
+    VERDICT_TWO_OF = 4,       /* of so many two may be: the median of the three others is one that is not */
 };
 
 /* Where a comparison group's verdicts are gathered. */

@@ -144,6 +144,66 @@ static void more_than_a_third_slow_is_uneven(void **state) {
     }
 }
 
+/* Of four ranks two may be slow, of three one. */
+static void two_of_four_are_stragglers(void **state) {
+    (void)state;
+    for (unsigned ranks = 3; ranks <= 4; ranks++) {
+        struct hand_group group;
+        make_group(&group);
+        group.batches.dump_count = group.sizes[0] = ranks;
+        slow_down(&group, 0);
+        slow_down(&group, 2);
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, ranks == 4 ? 2 : 0);
+        assert_int_equal(analysis->uneven_count, ranks == 4 ? 0 : 2);
+    }
+}
+
+/* A rank is slow at times: its confidence, how slow it is then, and what its leads cost, on both sides of each limit.
+ */
+static void a_rank_slow_at_times_is_judged_like_others(void **state) {
+    (void)state;
+    static const struct {
+        double confidence, slow_ratio, lead_seconds; /* the leads of 100 s */
+        size_t claimed, suspected;
+    } cases[] = {{0.95, 2, 5, 1, 0},    {0.85, 2, 5, 0, 1},   {0.45, 2, 5, 0, 0},  {0.95, 1.06, 5, 1, 0},
+                 {0.95, 1.04, 5, 0, 0}, {0.95, 2, 1.1, 1, 0}, {0.95, 2, 0.9, 0, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_group group;
+        uint32_t calls[1] = {100};
+        make_group(&group);
+        group.waits[5].waited_for_ns = 10 * SECOND;
+        group.times[5].bins = (struct rank_bins){.count = 1, .calls = calls};
+        group.leads[5] = (struct rank_leads){.confidence = cases[i].confidence,
+                                             .slow_ratio = cases[i].slow_ratio,
+                                             .lead_ns = cases[i].lead_seconds * 1e9 / 100,
+                                             .self_ratio = 1.02,
+                                             .rows = 100,
+                                             .slow_rows = 10};
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, cases[i].claimed);
+        assert_int_equal(analysis->suspect_count, cases[i].suspected);
+    }
+}
+
+/* Slow in most batches it is slow throughout, whatever its leads say; from three quarters of them on. */
+static void who_is_slow_in_most_batches_is_slow_throughout(void **state) {
+    (void)state;
+    for (unsigned most = 0; most < 2; most++) {
+        struct hand_group group;
+        uint32_t calls[1] = {100};
+        make_group(&group);
+        slow_down(&group, 5);
+        group.ranks[5].persistence = most ? 0.8 : 0.7;
+        group.times[5].bins = (struct rank_bins){.count = 1, .calls = calls};
+        group.leads[5] = (struct rank_leads){
+            .confidence = 0.99, .slow_ratio = 2, .lead_ns = 5e7, .self_ratio = 1.3, .rows = 100, .slow_rows = 50};
+        const struct straggler_analysis *analysis = judge(&group);
+        assert_int_equal(analysis->straggler_count, 1);
+        assert_int_equal(analysis->stragglers[0].at_times, !most);
+    }
+}
+
 /* All of host 1 takes half as long again; of its ranks so many show it by so much, in such a share of the batches. */
 static void a_host_is_slow_as_a_whole(void **state) {
     (void)state;
@@ -231,6 +291,9 @@ int main(void) {
         cmocka_unit_test(five_percent_slower_is_slow),
         cmocka_unit_test(a_hundredth_of_the_time_matters),
         cmocka_unit_test(more_than_a_third_slow_is_uneven),
+        cmocka_unit_test(two_of_four_are_stragglers),
+        cmocka_unit_test(a_rank_slow_at_times_is_judged_like_others),
+        cmocka_unit_test(who_is_slow_in_most_batches_is_slow_throughout),
         cmocka_unit_test(a_host_is_slow_as_a_whole),
         cmocka_unit_test(three_of_a_class_can_take_turns),
         cmocka_unit_test(a_long_start_does_not_eat_the_batches),
