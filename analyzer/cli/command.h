@@ -83,7 +83,7 @@ struct command {
     {.name = "step", .argument = "N|N-M", .doc = "only these steps, numbered as commtap steps prints them"}
 #define OPTION_MARKER \
     {.name = "marker", .argument = "WHAT", \
-     .doc = "what begins a step: pcontrol (levels from 100 up, and NVTX ranges named in COMMTAP_STEP), or pcontrol:LEVEL; default: found from the operations"}
+     .doc = "what begins a step: pcontrol (levels from 100 up, and NVTX ranges named in COMMTAP_STEP), or pcontrol:LEVEL, or operations, which tell by their order; default: marks where there are any, else operations"}
 #define OPTION_ANCHOR \
     {.name = "anchor", .argument = "GLOB", .doc = "a step goes from one call of such a function to the next"}
 /* The filters of every command, several rows in one. */

@@ -17,6 +17,9 @@ static bool parse_marker(const struct options *options, struct step_marker *mark
     *marker = (struct step_marker){.anchor = option_text(options, "anchor"), .any_level = true};
     if (!text)
         return true;
+    marker->operations = strcmp(text, "operations") == 0 && !marker->anchor;
+    if (marker->operations)
+        return true;
     if (strncmp(text, "pcontrol", 8) != 0 || marker->anchor)
         return false;
     marker->pcontrol = true;
@@ -33,7 +36,7 @@ static bool parse_marker(const struct options *options, struct step_marker *mark
 int selection_read(struct selection *selection, const struct options *options) {
     *selection = (struct selection){0};
     if (!parse_marker(options, &selection->marker)) {
-        fprintf(stderr, "commtap %s: --marker takes pcontrol or pcontrol:LEVEL, and not with --anchor\n",
+        fprintf(stderr, "commtap %s: --marker takes pcontrol, pcontrol:LEVEL or operations, and not with --anchor\n",
                 options->command->name);
         return EXIT_USAGE;
     }

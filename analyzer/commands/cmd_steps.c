@@ -69,7 +69,7 @@ static bool print_json(FILE *stream, const struct session *session, const struct
 static void print_found(FILE *stream, const struct steps *steps, const struct step_marker *marker) {
     const struct rank_steps *rank = reference_of(steps);
     fprintf(stream, "%" PRIu32 " steps", steps->count);
-    if (marker->pcontrol) {
+    if (steps->marked) {
         fputs(", each from one mark to the next\n\n", stream);
     } else if (marker->anchor) {
         fputs(", each from one ", stream);

@@ -34,6 +34,7 @@ struct step_marker {
     bool any_level;     /* ... with any level from 100 up */
     int32_t level;      /* ... or with this one */
     const char *anchor; /* functions' globs as for --op; NULL = none */
+    bool operations;    /* found from the operations although there are marks */
 };
 
 struct step {
@@ -66,9 +67,11 @@ struct steps {
     size_t rank_count;
     size_t reference;      /* rank whose steps give the numbers; = rank_count: nobody has any */
     uint32_t first, count; /* numbers in use: first .. first + count - 1 */
+    bool marked;           /* they go from mark to mark */
 };
 
-/* Finds the steps of every dump of `clock`, which must outlive them. Returns false when memory is short; the caller
+/* Finds the steps of every dump of `clock`, which must outlive them: from mark to mark where the job has marks and
+ * nothing else is asked for. Returns false when memory is short; the caller
  * frees with steps_free in every case. */
 bool steps_find(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker);
 /* The same steps, with figures about the functions and communicators that `counted` lets pass: what is left out counts

@@ -139,9 +139,35 @@ static bool number_steps(struct steps *steps) {
     return true;
 }
 
-bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *marker,
+/* Whether a rank has two marks, which make a step. */
+static bool has_marks(const struct dump *dump) {
+    size_t marks = 0;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        struct record_reader reader;
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = dump->lanes[lane].first_ticket; t < dump->lanes[lane].end_ticket && marks < 2; t++) {
+            const struct record *record = record_reader_at(&reader, t);
+            marks += record && record->kind == RECORD_MARK && record->tag >= STEP_MARK_LEVEL;
+        }
+    }
+    return marks >= 2;
+}
+
+/* What begins a step: whoever marks his steps need not ask for them. */
+static struct step_marker choose_marker(const struct common_clock *clock, const struct step_marker *given) {
+    struct step_marker marker = *given;
+    for (size_t d = 0; !given->operations && !given->anchor && !marker.pcontrol && d < clock->dump_count; d++)
+        if (has_marks(clock->dumps[d]))
+            marker.pcontrol = marker.any_level = true;
+    return marker;
+}
+
+bool steps_find_counting(struct steps *steps, const struct common_clock *clock, const struct step_marker *given,
                          const struct filter *counted) {
-    *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks), .rank_count = clock->dump_count};
+    const struct step_marker chosen = choose_marker(clock, given), *marker = &chosen;
+    *steps = (struct steps){.ranks = calloc(clock->dump_count, sizeof *steps->ranks),
+                            .rank_count = clock->dump_count,
+                            .marked = marker->pcontrol};
     if (!steps->ranks)
         return false;
     struct filter anchor = {0};

@@ -14,7 +14,6 @@
 
 #define BYTES_ORDERED ((UINT64_C(1) << 47) - 1)
 enum { OPERATIONS_MAX = 1 << 22 }; /* of one rank; later ones are left out */
-enum { MARK_LEVEL = 100 };         /* MPI_Pcontrol from here on marks steps (README) */
 
 #define GROW(w, items, count, room) (grow_by_one((w)->items, (w)->count, (w)->room) || !((w)->no_memory = true))
 
@@ -130,7 +129,7 @@ static void add_host_record(struct step_walk *w, const struct record *record, co
     int64_t t0 = to_common(w->clock, w->dump, record->t0), t1 = to_common(w->clock, w->dump, record->t1);
     w->last_ns = t1 > w->last_ns ? t1 : w->last_ns;
     if (record->kind == RECORD_MARK && w->marker->pcontrol &&
-        (w->marker->any_level ? record->tag >= MARK_LEVEL : w->marker->level == record->tag))
+        (w->marker->any_level ? record->tag >= STEP_MARK_LEVEL : w->marker->level == record->tag))
         step_walk_add_start(w, t0, NULL);
     if (!call)
         return;

@@ -46,6 +46,10 @@ def test_pcontrol_marks_steps(mpi, where):
     rows = steps(where, "--marker", "pcontrol")["rows"]
     assert {(row["rank"], row["steps"], row["operations"]) for row in rows} == {(0, 3, 1.0), (1, 3, 1.0)}
     assert steps(where, "--marker", "pcontrol:102")["rows"] == []
+    # the program has said what its steps are: nobody need ask
+    assert steps(where)["rows"] == rows
+    assert "each from one mark to the next" in jobs.commtap("steps", where).stdout
+    assert steps(where, "--marker", "operations")["rows"] != rows
 
 
 def test_steps_of_a_published_pipeline(tmp_path):

@@ -244,6 +244,15 @@ static void a_marker_overrides_what_would_be_found(void **state) {
     assert_int_equal(steps.ranks[0].steps[0].end_ns - steps.ranks[0].steps[0].start_ns, 4 * STEP);
     assert_int_equal(steps.ranks[0].steps[0].operations, 12);
     steps_free(&steps);
+    /* without being asked, unless told not to: the operations' own order has three times as many */
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_true(steps.marked);
+    assert_int_equal(steps.ranks[0].count, 4);
+    steps_free(&steps);
+    assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.operations = true}));
+    assert_false(steps.marked);
+    assert_true(steps.ranks[0].count > 8);
+    steps_free(&steps);
     marker = (struct step_marker){.pcontrol = true, .level = 103};
     assert_true(steps_find(&steps, &job.clock, &marker));
     assert_int_equal(steps.ranks[0].count, 0); /* once is no step */
