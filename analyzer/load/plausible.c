@@ -77,6 +77,12 @@ static const struct view *find_view(const struct views *views, uint32_t kind, ui
     return NULL;
 }
 
+/* Records that a lane has written. Of a ring of pages its head counts only those before the page that is being filled.
+ */
+static uint64_t written_by(const struct dump_lane *lane) {
+    return lane->state->head > lane->end_ticket ? lane->state->head : lane->end_ticket;
+}
+
 /* A row that its writer is not at: even and not 0. */
 static bool is_settled(const uint64_t *version) {
     uint64_t now = __atomic_load_n(version, __ATOMIC_ACQUIRE);
@@ -157,7 +163,7 @@ static bool has_slot(const struct dump *dump, uint32_t tid) {
 static void check_owners(struct dump *dump, const struct view *view) {
     for (uint32_t i = 0; i < dump->lane_count && dump->header->losses.threads_without_slot == 0; i++) {
         const struct lane_state *lane = dump->lanes[i].state;
-        uint32_t owner = lane && !lane->device && lane->head > 0 ? lane->owner_tid : 0;
+        uint32_t owner = lane && !lane->device && written_by(&dump->lanes[i]) > 0 ? lane->owner_tid : 0;
         if (owner == 0 || has_slot(dump, owner) || lane->owner_tid != owner)
             continue;
         problem_add(dump, false, view->section.offset,
@@ -270,11 +276,15 @@ static void check_collective_row(struct dump *dump, const struct operation_row *
 
 static bool lane_is_sound(const struct dump_lane *lane) {
     const struct lane_state *state = lane->state;
-    uint64_t calls = lane->ring_records > 0 ? state->head + WRITTEN_MEANWHILE : UINT64_MAX;
+    uint64_t calls = lane->ring_records > 0 ? written_by(lane) + WRITTEN_MEANWHILE : UINT64_MAX;
+    uint64_t behind = lane->ring ? 0 : RING_PAGE_SLOTS;
+    if (state->threads == 0 && state->head == 0 && !state->device &&
+        lane->end_ticket > 0) /* nobody can have written it */
+        return false;
     return state->owner_tid <= TID_MOST && state->shared <= 1 && state->device <= 1 &&
            state->extends <= DUMP_LANES_MAX && state->trace_window_level <= LEVELS_MOST &&
            state->operations_lost <= calls && state->sites_lost <= calls && state->windows_lost <= calls &&
-           state->peers_lost / 2 <= calls && state->head >= lane->end_ticket;
+           state->peers_lost / 2 <= calls && state->head + behind >= lane->end_ticket;
 }
 
 static void check_lanes(struct dump *dump) {
@@ -368,11 +378,17 @@ static bool ran_on_device(const struct dump *dump, uint32_t lane) {
 /* Every call is in the table of operations, but for marks; on a GPU, every launch. */
 static bool calls_are_missing(const struct dump *dump, uint32_t number, const struct lane_sums *sums) {
     const struct dump_lane *lane = &dump->lanes[number];
-    uint64_t counted = sums->calls + lane->state->operations_lost, records = lane->state->head;
+    uint64_t counted = sums->calls + lane->state->operations_lost, records = written_by(lane);
     if (lane->state->device)
         return counted == 0 && ran_on_device(dump, number);
     records -= records < lane->state->threads ? records : lane->state->threads; /* each began with one */
     return (counted == 0 && records > 0) || records / RECORDS_OF_A_CALL > counted + WRITTEN_MEANWHILE;
+}
+
+/* Nothing at all is left of what was recorded, though records were to be kept and had room. */
+static bool records_are_missing(const struct dump *dump, uint32_t number, const struct lane_sums *sums) {
+    return sums->calls > 1 && loaded_of(dump)->ring_valid[number] == 0 && dump->lanes[number].state->head <= 1 &&
+           dump->header->keep != KEEP_SUMMARY && dump->header->losses.quota_refusals == 0;
 }
 
 /* Where call sites are noted at all, every call has one. */
@@ -386,6 +402,10 @@ static void check_sums(struct dump *dump, uint32_t number, const struct lane_sum
     uint64_t table = offsetof(struct dump_header, sections);
     if (!lane->state || tables_missing > 0 || (lane->state->threads == 0 && !lane->state->device)) /* nobody used it */
         return;
+    if (records_are_missing(dump, number, sums))
+        problem_add(dump, false, lane->operations ? dump_offset_of(dump, lane->operations) : table,
+                    "lane %u counts %llu calls, and its ring holds none of them", number,
+                    (unsigned long long)sums->calls);
     if (calls_are_missing(dump, number, sums))
         problem_add(dump, false, lane->operations ? dump_offset_of(dump, lane->operations) : table,
                     "lane %u wrote %llu records, its table of operations counts %llu calls: sums are incomplete",
