@@ -274,9 +274,16 @@ static void check_collective_row(struct dump *dump, const struct operation_row *
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
-static bool lane_is_sound(const struct dump_lane *lane) {
+/* What a full file system kept from the dump, templates of records among it, is missing in places that still count it.
+ */
+static bool found_no_room(const struct dump *dump) {
+    const struct losses *losses = &dump->header->losses;
+    return losses->tables_in_memory > 0 || losses->definitions_full > 0 || losses->quota_refusals > 0;
+}
+
+static bool lane_is_sound(const struct dump *dump, const struct dump_lane *lane) {
     const struct lane_state *state = lane->state;
-    uint64_t calls = lane->ring_records > 0 ? written_by(lane) + WRITTEN_MEANWHILE : UINT64_MAX;
+    uint64_t calls = lane->ring_records > 0 && !found_no_room(dump) ? written_by(lane) + WRITTEN_MEANWHILE : UINT64_MAX;
     uint64_t behind = lane->ring ? 0 : RING_PAGE_SLOTS;
     if (state->threads == 0 && state->head == 0 && !state->device &&
         lane->end_ticket > 0) /* nobody can have written it */
@@ -291,7 +298,7 @@ static void check_lanes(struct dump *dump) {
     static const struct lane_state nothing;
     for (uint32_t i = 0; i < dump->lane_count; i++) {
         struct dump_lane *lane = &dump->lanes[i];
-        if (!lane->state || lane_is_sound(lane))
+        if (!lane->state || lane_is_sound(dump, lane))
             continue;
         bool in_file =
             (const uint8_t *)lane->state >= dump->base && (const uint8_t *)lane->state < dump->base + dump->bytes;
@@ -311,7 +318,7 @@ static void check_rings(struct loaded *loaded, const struct views *views) {
     for (uint32_t i = 0; i < dump->lane_count; i++) {
         const struct dump_lane *lane = &dump->lanes[i];
         const struct view *ring = ring_view(views, i);
-        if (!lane->state || !ring || lane->ring_records == 0)
+        if (!lane->state || !ring || lane->ring_records == 0 || found_no_room(dump))
             continue;
         if (lane->state->head > 1 && loaded->ring_valid[i] == 0)
             problem_add(dump, false, ring->section.offset, "ring of lane %u is empty, its lane counts %llu records", i,

@@ -80,6 +80,7 @@ static bool take_template(struct page_walk *walk, uint16_t number) {
     uint16_t row = number & (uint16_t)~SLOT_EXPLICIT;
     if (row >= walk->templates->count || walk->templates->rows[row].kind == 0) {
         walk->damage = "a template that is not defined";
+        walk->is_undefined = true;
         return false;
     }
     take_facts(&walk->record, &walk->templates->rows[row]);

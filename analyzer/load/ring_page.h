@@ -30,6 +30,7 @@ struct page_walk {
     uint32_t base_op;
     uint32_t slot, used;
     const char *damage; /* what is wrong with the record at `slot`, NULL: nothing, the walk came to the end */
+    bool is_undefined;  /* that damage: a template, which may be among what found no room */
     struct record record;
 };
 

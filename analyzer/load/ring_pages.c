@@ -61,7 +61,9 @@ static uint32_t count_records(struct loaded *loaded, uint32_t lane, const struct
     uint32_t records = 0;
     while (page_walk_next(walk))
         records++;
-    if (walk->damage)
+    const struct losses *losses = &loaded->dump.header->losses;
+    bool templates_lost = losses->tables_in_memory > 0 || losses->definitions_full > 0; /* for want of room */
+    if (walk->damage && !(walk->is_undefined && templates_lost))
         problem_add(&loaded->dump, false, offset + offsetof(struct ring_page, slots) + walk->slot * sizeof *page->slots,
                     "ring of lane %u: %s: what follows on its page is left out", lane, walk->damage);
     return records;
