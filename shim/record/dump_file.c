@@ -348,6 +348,12 @@ void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t i
     return add_section(file, kind, index, count, item_bytes, 0);
 }
 
+void *dumpfile_next_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                            uint32_t item_bytes) {
+    bool bounded = __atomic_load_n(&file->quota, __ATOMIC_RELAXED) != 0; /* memory would come to the disk at exit */
+    return add_section(file, kind, index, count, item_bytes, bounded ? 0 : item_bytes);
+}
+
 void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                             uint32_t item_bytes) {
     return add_section(file, kind, index, count, item_bytes, (uint64_t)count * item_bytes);

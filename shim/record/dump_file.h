@@ -57,6 +57,9 @@ bool dumpfile_publish(struct dumpfile *file);
  * Safe from any thread. */
 void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                        uint32_t item_bytes);
+/* The same for one by which the dump grows: with room for the first item, in memory only where the file has none. */
+void *dumpfile_next_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                            uint32_t item_bytes);
 /* The same with room for all of it, in memory only where the file has none. */
 void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                             uint32_t item_bytes);
