@@ -22,6 +22,6 @@ $(CRASH)/hammer: test/crash/hammer.c test/crash/hammer.h
 	@mkdir -p $(@D)
 	$(CRASH_MPICC) $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) -pthread $< -o $@
 
-$(CRASH)/crash: test/crash/crash.c test/crash/check.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c analyzer/base/*.c))
+$(CRASH)/crash: test/crash/crash.c test/crash/check.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm -o $@

@@ -9,7 +9,7 @@ PYTHON ?= /usr/bin/python3
 # The shim's rooms from the bottom up; the wrappers and the constructor stand above them at the top of shim/.
 SHIM_ROOMS := base record comm gpu stacks intercept mpi nccl
 # The analyzer's rooms from the bottom up: the data's way first, then what brings files in, then what a user calls.
-ANALYZER_ROOMS := base load symbols align job match waits links replay steps stragglers diagnose profile findings render cli \
+ANALYZER_ROOMS := base load dumps symbols align job match waits links replay steps stragglers diagnose profile findings render cli \
     import collect run commands
 PURE_ROOMS := align job match waits links replay steps stragglers diagnose profile findings
 objects_of = $(foreach room,$(1),$(filter $(BUILD)/analyzer/$(room)/%.o,$(ANALYZER_OBJECTS)))

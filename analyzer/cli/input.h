@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 
 /* Opens `count` directories. Names unusable files, dumps with problems (one line each), duplicates and dumps that were

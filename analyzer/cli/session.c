@@ -13,7 +13,7 @@
 
 #include "analyzer/align/align.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/process.h"
 #include "analyzer/match/match.h"
 #include "analyzer/render/escape.h"
 

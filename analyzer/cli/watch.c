@@ -16,8 +16,8 @@
 #include "analyzer/job/deaths.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/selection.h"
-#include "analyzer/load/deaths_note.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/deaths_note.h"
+#include "analyzer/dumps/process.h"
 
 /* ---- one look -------------------------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
  * Collection: staged dumps come into the output directory, and go from their nodes where that is asked for.
  * Lives here: what is collected, from this host and from others.
  * Must not live here: words for the user beyond reasons, how a copy gets its name (incoming.h), what a stub may say
- * (load/stub.h).
+ * (dumps/stub.h).
  *
  * A stub whose dump was fetched gets another name (FORMAT_STAGED_SUFFIX) that readers do not look at: as long as the
  * dump lies on its node, too, a later collection can still remove it there.
@@ -16,7 +16,7 @@
 #define COMMTAP_COLLECT_COLLECT_H
 
 #include "analyzer/collect/mapped.h"
-#include "analyzer/load/stub.h"
+#include "analyzer/dumps/stub.h"
 
 enum collect_state {
     COLLECT_NOT = 0,

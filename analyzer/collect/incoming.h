@@ -13,7 +13,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "analyzer/load/stub.h"
+#include "analyzer/dumps/stub.h"
 
 struct incoming {
     int directory;           /* not owned */

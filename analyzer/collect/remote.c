@@ -3,7 +3,7 @@
  * Dumps that were staged on another host: a shell script over the user's ssh sends them, since commtap itself need not
  * be installed there.
  *
- * The script holds nothing but what load/stub.c has let pass: paths of a fixed form without a single character that is
+ * The script holds nothing but what dumps/stub.c has let pass: paths of a fixed form without a single character that is
  * special to a shell. On the node, /dev/shm, /tmp and /var/tmp are taken to be as the system makes them: nobody but its
  * owner (and root) can put another file in the place of one. What comes back is not trusted: it is bounded by what was
  * asked for, written under a partial name, compared with the sum of the original and checked to be the dump in

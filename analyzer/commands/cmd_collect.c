@@ -15,8 +15,8 @@
 #include "analyzer/collect/incoming.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
-#include "analyzer/load/directories.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/directories.h"
+#include "analyzer/dumps/process.h"
 #include "analyzer/render/escape.h"
 
 enum { AT_ONCE_MAX = 128 };

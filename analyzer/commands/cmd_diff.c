@@ -15,7 +15,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/process.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/summary_table.h"

@@ -8,7 +8,7 @@
 #define COMMTAP_DIAGNOSE_WORLD_H
 
 #include "analyzer/job/job.h"
-#include "analyzer/load/process_state.h"
+#include "analyzer/dumps/process_state.h"
 
 #define NOBODY UINT32_MAX
 

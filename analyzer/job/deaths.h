@@ -2,7 +2,7 @@
  *
  * How a job ended and who died first, as `commtap run` saw it.
  * Lives here: understanding its note beside the dumps (format.h, FORMAT_DEATHS_SUFFIX). Must not live here: opening it
- * (load/deaths_note.h), what follows from it.
+ * (dumps/deaths_note.h), what follows from it.
  */
 #ifndef COMMTAP_JOB_DEATHS_H
 #define COMMTAP_JOB_DEATHS_H

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/load/lifetime.h"
+#include "analyzer/dumps/lifetime.h"
 
 static bool same_run(const struct dump *a, const struct dump *b) {
     return strcmp(a->run_id, b->run_id) == 0;

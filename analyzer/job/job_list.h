@@ -7,6 +7,7 @@
 #ifndef COMMTAP_JOB_JOB_LIST_H
 #define COMMTAP_JOB_JOB_LIST_H
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 
 enum { JOB_ID = 80 };

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/load/filter.h"
 #include "analyzer/symbols/site_labels.h"

@@ -18,8 +18,8 @@
 #include <unistd.h>
 
 #include "analyzer/collect/collect.h"
-#include "analyzer/load/directories.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/directories.h"
+#include "analyzer/dumps/process.h"
 #include "shim/format.h"
 
 #define HEX_DIGITS          16

@@ -126,7 +126,7 @@ struct run_collection {
     size_t still_running; /* stubs whose process has not ended */
 };
 
-/* Brings dumps that were staged on this host into `directory`, or those below it (load/directories.h), and counts what
+/* Brings dumps that were staged on this host into `directory`, or those below it (dumps/directories.h), and counts what
  * is there. Only files and stubs of `run_id` are looked at (NULL: all). Safe against other processes doing the same at
  * the same time. Trouble with single files becomes notes. Returns false when the directory cannot be read. */
 bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes);

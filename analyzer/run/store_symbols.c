@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/run/run.h"
 #include "analyzer/symbols/symbols.h"
 

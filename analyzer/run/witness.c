@@ -24,8 +24,8 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/output_mode.h"
-#include "analyzer/load/stub.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/stub.h"
+#include "analyzer/dumps/process.h"
 #include "analyzer/base/regular_file.h"
 #include "analyzer/run/first_death.h"
 #include "shim/format.h"

@@ -15,6 +15,7 @@
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/dumps/set.h"
 #include "analyzer/symbols/debug_files.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/lines.h"

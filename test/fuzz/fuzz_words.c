@@ -16,7 +16,7 @@
 
 #include "analyzer/findings/advice.h"
 #include "analyzer/cli/options.h"
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/process.h"
 #include "analyzer/run/run.h"
 #include "analyzer/symbols/skip_list.h"
 #include "test/fuzz/job.h"

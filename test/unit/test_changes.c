@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/load/rows.h"
 #include "test/support/dump_builder.h"

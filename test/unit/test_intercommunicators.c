@@ -15,6 +15,7 @@
 #include "analyzer/match/match.h"
 #include "analyzer/waits/waits.h"
 #include "analyzer/diagnose/diagnose.h"
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "test/unit/job_builder.h"
 

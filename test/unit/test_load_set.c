@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "test/support/dump_builder.h"
 

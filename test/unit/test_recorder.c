@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "shim/comm/ordinals.h"
 #include "shim/intercept/activate.h"

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "shim/intercept/activate.h"
 #include "shim/intercept/threads.h"

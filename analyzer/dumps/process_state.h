@@ -3,8 +3,8 @@
  * What is known of the life of processes that wrote dumps.
  * Lives here: the answers. Must not live here: how they are found (process.h).
  */
-#ifndef COMMTAP_LOAD_PROCESS_STATE_H
-#define COMMTAP_LOAD_PROCESS_STATE_H
+#ifndef COMMTAP_DUMPS_PROCESS_STATE_H
+#define COMMTAP_DUMPS_PROCESS_STATE_H
 
 enum process_state {
     PROCESS_GONE = 0,

@@ -15,11 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/load/directories.h"
+#include "analyzer/dumps/directories.h"
+#include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
-#include "analyzer/load/lifetime.h"
+#include "analyzer/dumps/lifetime.h"
 #include "analyzer/load/mapping.h"
-#include "analyzer/load/stub.h"
+#include "analyzer/dumps/stub.h"
 #include "analyzer/base/regular_file.h"
 
 enum { OPENERS_MAX = 8 };

@@ -4,10 +4,10 @@
  * Lives here: pids, boot id, start time.
  * Must not live here: what a dump holds.
  */
-#ifndef COMMTAP_LOAD_PROCESS_H
-#define COMMTAP_LOAD_PROCESS_H
+#ifndef COMMTAP_DUMPS_PROCESS_H
+#define COMMTAP_DUMPS_PROCESS_H
 
-#include "analyzer/load/process_state.h"
+#include "analyzer/dumps/process_state.h"
 #include "analyzer/load/dump.h"
 
 struct process_look {

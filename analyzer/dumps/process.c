@@ -4,7 +4,7 @@
  * Lives here: reading /proc.
  * Must not live here: what a dump holds.
  */
-#include "analyzer/load/process.h"
+#include "analyzer/dumps/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,8 +4,8 @@
  * Lives here: the first and last moment that a dump tells of; parting launches of one program that have the same names.
  * Must not live here: which job is looked at (analyzer/job).
  */
-#ifndef COMMTAP_LOAD_LIFETIME_H
-#define COMMTAP_LOAD_LIFETIME_H
+#ifndef COMMTAP_DUMPS_LIFETIME_H
+#define COMMTAP_DUMPS_LIFETIME_H
 
 #include "analyzer/load/dump.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/load/stub.h"
+#include "analyzer/dumps/stub.h"
 
 #include <errno.h>
 #include <fcntl.h>

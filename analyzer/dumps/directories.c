@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/load/directories.h"
+#include "analyzer/dumps/directories.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
  * Lives here: a directory that was named, or those below it: COMMTAP_DIR may part a run's dumps by job, user, host and
  * process. Must not live here: opening what lies in them (set.c).
  */
-#ifndef COMMTAP_LOAD_DIRECTORIES_H
-#define COMMTAP_LOAD_DIRECTORIES_H
+#ifndef COMMTAP_DUMPS_DIRECTORIES_H
+#define COMMTAP_DUMPS_DIRECTORIES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/load/deaths_note.h"
+#include "analyzer/dumps/deaths_note.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "analyzer/base/regular_file.h"
+#include "analyzer/dumps/set.h"
 
 bool deaths_note_read(const struct dump *dump, char *text, size_t size) {
     char *path = dump_set_beside(dump, FORMAT_DEATHS_SUFFIX);

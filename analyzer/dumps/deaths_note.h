@@ -3,8 +3,8 @@
  * The note that `commtap run` leaves beside the dumps on how the job ended (format.h, FORMAT_DEATHS_SUFFIX).
  * Lives here: finding and reading it. Must not live here: what it says (job/deaths.h).
  */
-#ifndef COMMTAP_LOAD_DEATHS_NOTE_H
-#define COMMTAP_LOAD_DEATHS_NOTE_H
+#ifndef COMMTAP_DUMPS_DEATHS_NOTE_H
+#define COMMTAP_DUMPS_DEATHS_NOTE_H
 
 #include "analyzer/load/dump.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/load/lifetime.h"
+#include "analyzer/dumps/lifetime.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  * what the library itself can have chosen is believed: the path is one of its staging directories and the stub's own
  * name, so that no stub can name another file of the user.
  */
-#ifndef COMMTAP_LOAD_STUB_H
-#define COMMTAP_LOAD_STUB_H
+#ifndef COMMTAP_DUMPS_STUB_H
+#define COMMTAP_DUMPS_STUB_H
 
 #include <stdbool.h>
 #include <stdint.h>
