@@ -17,6 +17,7 @@
 #include "shim/mpi/mpi_p2p.h"
 #include "shim/mpi/mpi_requests.h"
 #include "shim/record/lanes.h"
+#include "shim/record/ring.h"
 
 #include <string.h>
 

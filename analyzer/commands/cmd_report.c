@@ -113,33 +113,6 @@ static json_t *job_to_json(const struct session *session) {
     return json;
 }
 
-/* The most that can be said of the totals; NULL: they hold every call. */
-static const char *totals_lack(const struct job *job) {
-    uint32_t states = 0;
-    uint64_t unseen = 0, pauses = 0;
-    bool damaged = false, filtered = false;
-    for (size_t d = 0; d < job->count; d++) {
-        states |= job->dumps[d]->header->state;
-        unseen += job->dumps[d]->unseen_calls;
-        pauses += job->dumps[d]->pauses;
-        filtered |= job->dumps[d]->operations[0];
-        damaged |= job->dumps[d]->problems.count > 0;
-    }
-    if (states & STATE_SWITCHED_OFF)
-        return "end where recording was switched off";
-    if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)
-        return "do not hold every call";
-    if (unseen > 0)
-        return "do not hold the calls that went past commtap, to PMPI functions";
-    if (filtered)
-        return "hold the functions that COMMTAP_OPS names, and no other call";
-    if (pauses > 0)
-        return "do not hold what was called while MPI_Pcontrol(0) paused recording";
-    if (damaged)
-        return "hold what is sound in the damaged dumps";
-    return job->missing_count > 0 ? "hold every call of the ranks that are here" : NULL;
-}
-
 /* Ranks of whose calls none can be compared with others'. */
 static json_t *silent_ranks(const struct session *session) {
     json_t *ranks = json_array();

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/findings/words.h"
 #include "analyzer/job/job.h"
 #include "analyzer/profile/summary.h"
 #include "analyzer/profile/summary_deepspeed.h"
@@ -67,23 +68,25 @@ static json_t *by_to_json(unsigned by) {
 }
 
 /* What was lost is known of the tables; of records, whether any is missing (scope_add_to_json). */
-static json_t *coverage_to_json(const struct summary *summary, const struct scope *scope) {
+static json_t *coverage_to_json(const struct summary *summary, const struct summary_input *part) {
+    const struct scope *scope = part->scope;
     json_t *coverage = scope->limited ? json_pack("{s:n, s:n}", "calls_lost", "rows_torn")
                                       : json_pack("{s:I, s:I}", "calls_lost", (json_int_t)summary->calls_lost,
                                                   "rows_torn", (json_int_t)summary->rows_torn);
+    json_object_set_new(coverage, "totals_complete", json_boolean(!scope->limited && !totals_lack(part->job)));
     json_object_set_new(coverage, "incomplete_operations", json_integer((json_int_t)summary->pending));
     scope_add_to_json(coverage, scope);
     return coverage;
 }
 
-static bool print_json(FILE *stream, const struct summary *summary, const struct scope *scope) {
+static bool print_json(FILE *stream, const struct summary *summary, const struct summary_input *part) {
     struct table table = summary_table(summary);
     json_t *rows = table_to_json(&table);
     if (!rows)
         return false;
     return json_print(stream,
                       json_pack("{s:s, s:o, s:o, s:o}", "schema", "commtap.summary/1", "by", by_to_json(summary->by),
-                                "coverage", coverage_to_json(summary, scope), "summary", rows));
+                                "coverage", coverage_to_json(summary, part), "summary", rows));
 }
 
 static bool any_approximate(const struct summary *summary) {
@@ -102,6 +105,9 @@ static bool print_text(const struct output *output, const struct summary *summar
         return false;
     fputc('\n', output->stream);
     scope_print(output->stream, scope);
+    const char *lack = scope->limited ? NULL : totals_lack(part->job);
+    if (lack)
+        fprintf(output->stream, "these totals %s: see the end of commtap report\n", lack);
     if (any_approximate(summary))
         fputs("percentiles are approximate: from histograms of 4 buckets per octave\n", output->stream);
     if (summary->pending > 0)
@@ -121,16 +127,14 @@ static bool print_text(const struct output *output, const struct summary *summar
 }
 
 static int print(const struct summary *summary, const struct summary_input *part) {
-    const struct options *options = part->options;
-    const struct scope *scope = part->scope;
     struct output output;
-    int code = output_open(&output, options);
+    int code = output_open(&output, part->options);
     if (code != EXIT_FINE)
         return code;
     struct table table = summary_table(summary);
     bool enough_memory = true;
     if (output.format == OUTPUT_JSON)
-        enough_memory = print_json(output.stream, summary, scope);
+        enough_memory = print_json(output.stream, summary, part);
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, &table);
     else

@@ -14,7 +14,7 @@
 enum { LEVELS = 5 }; /* %j, %u, %h, %p and %r, each in a directory of its own */
 
 bool names_add(struct names *names, char *name) {
-    if (!name || !grow_list(names->items, names->count)) {
+    if (!name || !grow_by_one(names->items, names->count, names->room)) {
         free(name);
         return false;
     }

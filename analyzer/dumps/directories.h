@@ -12,7 +12,7 @@
 
 struct names {
     char **items; /* full paths; owned */
-    size_t count;
+    size_t count, room;
 };
 
 /* Takes `name` over, also where that fails because memory is short. */

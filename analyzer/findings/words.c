@@ -68,7 +68,7 @@ void say_seconds(char *text, size_t size, int64_t ns) {
 }
 
 bool say_date(char text[DATE_TEXT], int64_t realtime_ns) {
-    const int64_t first_year_ns = 31536000ll * 1000000000;
+    const int64_t first_year_ns = INT64_C(31536000) * 1000000000;
     time_t seconds = (time_t)(realtime_ns / 1000000000);
     struct tm parts;
     text[0] = '\0';
@@ -102,4 +102,30 @@ void coverage_say(char *text, size_t size, const struct coverage *coverage, enum
     else
         snprintf(text, size, " (From %.*f %% of the events: the last, and samples of what was before.)", share < 1,
                  share);
+}
+
+const char *totals_lack(const struct job *job) {
+    uint32_t states = 0;
+    uint64_t unseen = 0, pauses = 0;
+    bool damaged = false, filtered = false;
+    for (size_t d = 0; d < job->count; d++) {
+        states |= job->dumps[d]->header->state;
+        unseen += job->dumps[d]->unseen_calls;
+        pauses += job->dumps[d]->pauses;
+        filtered |= job->dumps[d]->operations[0];
+        damaged |= job->dumps[d]->problems.count > 0;
+    }
+    if (states & STATE_SWITCHED_OFF)
+        return "end where recording was switched off";
+    if (job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0)
+        return "do not hold every call";
+    if (unseen > 0)
+        return "do not hold the calls that went past commtap, to PMPI functions";
+    if (filtered)
+        return "hold the functions that COMMTAP_OPS names, and no other call";
+    if (pauses > 0)
+        return "do not hold what was called while MPI_Pcontrol(0) paused recording";
+    if (damaged)
+        return "hold what is sound in the damaged dumps";
+    return job->missing_count > 0 ? "hold every call of the ranks that are here" : NULL;
 }

@@ -39,4 +39,8 @@ enum { COVERAGE_TEXT = 96 };
  * than events. */
 void coverage_say(char *text, size_t size, const struct coverage *coverage, enum evidence evidence);
 
+/* What the totals do not hold, or hold alone, as the rest of a sentence: "do not hold every call". NULL: they hold
+ * every call of the job. */
+const char *totals_lack(const struct job *job);
+
 #endif

@@ -21,7 +21,7 @@ void time_stretches_free(struct time_stretches *stretches) {
 }
 
 static bool add_stretch(struct time_stretches *stretches, int64_t from, int64_t to) {
-    if (!grow_list(stretches->items, stretches->count))
+    if (!grow_by_one(stretches->items, stretches->count, stretches->room))
         return false;
     stretches->items[stretches->count++] = (struct time_stretch){earlier(from, to), later(from, to)};
     return true;
@@ -34,8 +34,7 @@ static int compare_stretches(const void *a, const void *b) {
     return (left->to > right->to) - (left->to < right->to);
 }
 
-/* Sorts, and makes one of those that overlap or touch. Keeps the array's room, which grow_list tells from the count:
- * nothing is added afterwards. */
+/* Sorts, and makes one of those that overlap or touch. */
 static void join_overlapping(struct time_stretches *stretches) {
     size_t kept = 0;
     if (stretches->count > 1)

@@ -20,7 +20,7 @@ struct time_stretch {
 
 struct time_stretches {
     struct time_stretch *items; /* by time; they do not overlap */
-    size_t count;
+    size_t count, room;
 };
 
 /* Finds the holes in one dump's records. -NS_MOST and NS_MOST stand for the beginning and the end of its process.

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/load/rows.h"
+
 /* The list of a set, with what an id leaves of it. */
 struct candidates {
     const struct dump_set *set;
@@ -120,7 +122,7 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
         if (dump->header->world_size > job->ranks_expected)
             job->ranks_expected = dump->header->world_size;
         for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
-            job->events += dump->lanes[lane].end_ticket;
+            job->events += dump_lane_written(dump, lane);
             job->events_lost += dump_lane_lost(dump, lane);
         }
     }

@@ -417,11 +417,11 @@ static void check_sums(struct dump *dump, uint32_t number, const struct lane_sum
         problem_add(dump, false, lane->operations ? dump_offset_of(dump, lane->operations) : table,
                     "lane %u wrote %llu records, its table of operations counts %llu calls: sums are incomplete",
                     number, (unsigned long long)lane->state->head,
-                    (unsigned long long)(sums->calls + lane->state->operations_lost));
+                    (unsigned long long)sums->calls + lane->state->operations_lost);
     if (!lane->state->device && dump->stack_count > 0 && sites_are_missing(lane, sums))
         problem_add(dump, false, lane->sites ? dump_offset_of(dump, lane->sites) : table,
                     "lane %u counts %llu calls, its table of call sites %llu: call sites are incomplete", number,
-                    (unsigned long long)sums->calls, (unsigned long long)(sums->sites + lane->state->sites_lost));
+                    (unsigned long long)sums->calls, (unsigned long long)sums->sites + lane->state->sites_lost);
     if (sums->messages > 0 && sums->peers + lane->state->peers_lost == 0)
         problem_add(dump, false, lane->peers ? dump_offset_of(dump, lane->peers) : table,
                     "lane %u counts %llu messages and no partner of any: who sent to whom is incomplete", number,

@@ -232,7 +232,7 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct time
 }
 
 static bool correct_leads(struct straggler_analysis *analysis) {
-    struct rank_leads **all = calloc(analysis->directory->dump_count, sizeof *all);
+    struct rank_leads **all = calloc(analysis->directory->dump_count + 1, sizeof *all);
     size_t judged = 0;
     if (!all)
         return false;
@@ -305,7 +305,7 @@ static bool judge_ranks(struct straggler_analysis *analysis) {
         calloc(analysis->comparison_groups.count ? analysis->comparison_groups.count : 1, sizeof *batches);
     struct rank_classes *classes =
         calloc(analysis->comparison_groups.count ? analysis->comparison_groups.count : 1, sizeof *classes);
-    size_t *members = calloc(count, sizeof *members);
+    size_t *members = calloc(count + 1, sizeof *members);
     bool *explained = calloc(count, sizeof *explained);
     bool done = batches && classes && members && explained && make_lists(analysis) &&
                 judge_comparison_groups(analysis, batches, classes, members);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
@@ -82,7 +83,7 @@ static void add_places(struct leads_work *work, size_t row, const struct placed_
             ;
         double place = ((double)i + (double)end - 1) / 2 - ((double)n - 1) / 2;
         for (size_t k = i; k < end; k++) {
-            work->part_places[sorted[k].column * PARTS + part] += place;
+            work->part_places[(size_t)sorted[k].column * PARTS + part] += place;
             work->squares[sorted[k].column] += place * place;
         }
     }
@@ -90,13 +91,13 @@ static void add_places(struct leads_work *work, size_t row, const struct placed_
 
 static bool read_rows(struct leads_work *work) {
     const struct leads_table *table = work->table;
-    size_t n = table->columns;
+    size_t n = table->columns, below = (n - 1) / 2, above = n / 2;
     struct placed_value *sorted = malloc(n * sizeof *sorted);
     for (size_t row = 0; sorted && row < table->rows; row++) {
         for (size_t c = 0; c < n; c++)
             sorted[c] = (struct placed_value){table->self_ns[row * n + c], (uint32_t)c};
         qsort(sorted, n, sizeof *sorted, compare_values);
-        work->median[row] = ((double)sorted[(n - 1) / 2].value + (double)sorted[n / 2].value) / 2;
+        work->median[row] = ((double)sorted[below].value + (double)sorted[above].value) / 2;
         work->leads[row] = (struct lead){(double)(sorted[n - 1].value - sorted[n - 2].value), sorted[n - 1].column};
         work->sums[work->leads[row].column] += work->leads[row].ns;
         add_places(work, row, sorted);
@@ -193,23 +194,25 @@ static uint32_t regular_distance(int64_t *distances, size_t count) {
     return usual > 1 && 100 * equal >= (size_t)REGULAR_SHARE * count ? (uint32_t)usual : 0;
 }
 
-/* `split`: of the rank's times above the median, those above it are slow. `slow` gets their rows. */
-static void add_up_slow_rows(const struct leads_work *work, size_t column, double split, int64_t *slow,
-                             struct rank_leads *out) {
+/* `split`: of the rank's times above the median, those above it are slow. `slow` gets their rows. Returns how many. */
+static size_t add_up_slow_rows(const struct leads_work *work, size_t column, double split, int64_t *slow,
+                               struct rank_leads *out) {
     const struct leads_table *table = work->table;
     double own = 0, usual = 0;
+    size_t count = 0;
     for (size_t row = 0; row < table->rows; row++) {
         double self = (double)table->self_ns[row * table->columns + column];
         if (self - work->median[row] <= split)
             continue;
-        slow[out->slow_rows++] = (int64_t)row;
+        slow[count++] = (int64_t)row;
         own += self;
         usual += work->median[row];
     }
-    if (out->slow_rows == 0)
-        return;
-    out->longer_ns = (own - usual) / (double)out->slow_rows;
-    out->slow_ratio = (own + 1) / (usual + 1);
+    if (count > 0) {
+        out->longer_ns = (own - usual) / (double)count;
+        out->slow_ratio = (own + 1) / (usual + 1);
+    }
+    return count;
 }
 
 static bool describe_slow_rows(const struct leads_work *work, size_t column, double split, struct rank_leads *out) {
@@ -217,9 +220,9 @@ static bool describe_slow_rows(const struct leads_work *work, size_t column, dou
     int64_t *slow = malloc((table->rows + 1) * sizeof *slow);
     if (!slow)
         return false;
-    add_up_slow_rows(work, column, split, slow, out);
-    size_t count = out->slow_rows, edge = count / EDGE;
-    if (count > 0) {
+    size_t count = add_up_slow_rows(work, column, split, slow, out), edge = count / EDGE;
+    out->slow_rows = count;
+    if (count > 0 && count <= table->rows) {
         out->first = (uint32_t)((size_t)slow[edge] * 1000 / table->rows);
         out->last = (uint32_t)((size_t)slow[count - 1 - edge] * 1000 / table->rows);
         for (size_t i = 0; i + 1 < count; i++)
@@ -247,23 +250,27 @@ static bool find_slow_rows(const struct leads_work *work, size_t column, struct 
 
 /* ---- all ranks ----------------------------------------------------------------------------------------------- */
 
+static bool judge_columns(struct leads_work *work, struct rank_leads *out) {
+    size_t columns = work->table->columns;
+    double alike = rows_alike(work), *sorted = work->sums + columns;
+    memcpy(sorted, work->sums, columns * sizeof *sorted);
+    double usual = median_double(sorted, columns);
+    bool done = true;
+    for (size_t c = 0; done && c < columns; c++) {
+        out[c].p = exp(log_chance(work, work->sums[c]) / alike);
+        out[c].lead_ns = (work->sums[c] - usual) / (double)work->table->rows;
+        done = out[c].p > 0.05 || find_slow_rows(work, c, &out[c]);
+    }
+    return done;
+}
+
 bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
     struct leads_work work;
     for (size_t c = 0; c < table->columns; c++)
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = work_init(&work, table) && read_rows(&work);
-    double alike = done ? rows_alike(&work) : 1;
-    double *sorted = work.sums ? work.sums + table->columns : NULL;
-    for (size_t c = 0; done && c < table->columns; c++)
-        sorted[c] = work.sums[c];
-    double usual = done ? median_double(sorted, table->columns) : 0;
-    for (size_t c = 0; done && c < table->columns; c++) {
-        out[c].p = exp(log_chance(&work, work.sums[c]) / alike);
-        out[c].lead_ns = (work.sums[c] - usual) / (double)table->rows;
-        done = out[c].p > 0.05 || find_slow_rows(&work, c, &out[c]);
-    }
+    bool done = work_init(&work, table) && read_rows(&work) && judge_columns(&work, out);
     work_free(&work);
     return done;
 }

@@ -72,7 +72,7 @@ static char *end_field(char *at) {
     char *to = at;
     while (*at && *at != '\t') {
         if (*at == '\\' && at[1]) {
-            *to++ = at[1] == 't' ? '\t' : at[1] == 'n' ? '\n' : at[1];
+            *to++ = (char)(at[1] == 't' ? '\t' : at[1] == 'n' ? '\n' : at[1]);
             at += 2;
         } else {
             *to++ = *at++;

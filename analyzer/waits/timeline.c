@@ -64,15 +64,15 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
 
 /* All of its time counts as waited for others: nobody is charged for it, and nothing in it is compared. */
 bool timeline_add_hole(struct timeline *timeline, int64_t until) {
-    const struct stretch *last = timeline->count > 0 ? &timeline->stretches[timeline->count - 1] : NULL;
-    struct stretch hole = {.from = last && last->to < until ? last->to : until,
-                           .to = until,
-                           .own_before = last ? last->own_before : 0,
-                           .site = TIMELINE_NOWHERE,
-                           .hole = true};
+    struct stretch hole = {.from = until, .to = until, .site = TIMELINE_NOWHERE, .hole = true};
+    if (timeline->count > 0) {
+        const struct stretch *last = &timeline->stretches[timeline->count - 1];
+        if (last->to > until)
+            return true;
+        hole.from = last->to;
+        hole.own_before = last->own_before;
+    }
     hole.waited = hole.to - hole.from;
-    if (last && last->to > until)
-        return true;
     if (!grow_list(timeline->stretches, timeline->count))
         return false;
     timeline->stretches[timeline->count++] = hole;

@@ -13,6 +13,7 @@
 #include "shim/base/self_path.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
+#include "shim/record/ring.h"
 
 #define INJECTION_VARIABLE "NVTX_INJECTION64_PATH"
 #define DOMAINS            64u

@@ -2,7 +2,6 @@
 #include "shim/record/recorder.h"
 
 #include "shim/base/fork_page.h"
-#include "shim/record/ring.h"
 
 struct recorder recorder;
 __thread struct thread *this_thread;
@@ -44,17 +43,4 @@ void *thread_scratch_more(struct thread *self, size_t bytes) {
         os_unmap(scratch->memory, scratch->bytes);
     *scratch = more;
     return more.memory;
-}
-
-/* ---- marks ----------------------------------------------------------------------------------- */
-
-void record_mark(struct thread *self, int32_t level) {
-    uint64_t now = ticks();
-    ring_add(self->lane, &(struct record){.t0 = now,
-                                          .t1 = now,
-                                          .seq = SEQ_NONE,
-                                          .comm = COMM_NONE,
-                                          .peer = PEER_NONE,
-                                          .tag = level,
-                                          .kind = RECORD_MARK});
 }

@@ -143,9 +143,6 @@ static inline void *thread_scratch(struct thread *self, size_t bytes) {
     return likely(bytes <= scratch->bytes) ? scratch->memory : thread_scratch_more(self, bytes);
 }
 
-/* Notes a mark of the job's: `level` as MPI_Pcontrol has it, 100 and above begin a step. */
-void record_mark(struct thread *self, int32_t level);
-
 /* Adds without a lock prefix where only one thread can be here. Returns the value before. */
 static inline uint32_t count_up(uint32_t *counter) {
     if (recorder.multithreaded)

@@ -275,3 +275,14 @@ void ring_add(struct lane *lane, const struct record *content) {
     memcpy(&facts, &row, sizeof facts);
     ring_write_rare(lane, &facts, &(struct record_moment){content->t0, content->t1, content->seq, content->op});
 }
+
+void record_mark(struct thread *self, int32_t level) {
+    uint64_t now = ticks();
+    ring_add(self->lane, &(struct record){.t0 = now,
+                                          .t1 = now,
+                                          .seq = SEQ_NONE,
+                                          .comm = COMM_NONE,
+                                          .peer = PEER_NONE,
+                                          .tag = level,
+                                          .kind = RECORD_MARK});
+}

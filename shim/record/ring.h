@@ -125,4 +125,7 @@ static ALWAYS_INLINE bool ring_write_like(struct lane *lane, uint32_t template, 
 /* The same from a record as readers see it; its commit word is of no interest. */
 void ring_add(struct lane *lane, const struct record *content);
 
+/* Notes a mark of the job's: `level` as MPI_Pcontrol has it, 100 and above begin a step. */
+void record_mark(struct thread *self, int32_t level);
+
 #endif

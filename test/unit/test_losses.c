@@ -99,6 +99,8 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
         {"gpu_failed", "lost: 16 GPU operations"},
         {"replays_untimed", "lost: 17 GPU operations"},
         {"stacks_truncated", "lost: 18 call stacks"},
+        {"children_unrecorded", "lost: 20 processes"},
+        {"quota_refusals", "lost: 21 times"},
     };
     struct shelf shelf;
     static char text[TEXT_MAX];
@@ -121,7 +123,9 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
                                                                          .gpu_failed = 16,
                                                                          .replays_untimed = 17,
                                                                          .stacks_truncated = 18,
-                                                                         .tables_in_memory = 19};
+                                                                         .tables_in_memory = 19,
+                                                                         .children_unrecorded = 20,
+                                                                         .quota_refusals = 21};
     report(&shelf, "text", text);
     assert_null(strstr(text, "hold every call;"));
     assert_non_null(strstr(text, "totals do not hold every call"));
