@@ -324,7 +324,8 @@ static void finish_run(struct launched_job *job, char *const *argv, int status) 
     }
     bool readable = run_collect(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &found, &job->notes);
     if (readable && found.dumps > 0 && job->rank <= 0)
-        run_store_symbols(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"), &job->notes);
+        run_store_symbols(directory, run_settings_get(&job->settings, "COMMTAP_RUN_ID"),
+                          output_file_mode(run_settings_get(&job->settings, "COMMTAP_MODE")), &job->notes);
     print_run_notes(&job->notes);
     if (job->rank > 0)
         return;

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 #include <time.h>
 
 /* ---- settings: environment variables the command is to see ----------------------------------- */
@@ -132,8 +133,8 @@ struct run_collection {
 bool run_collect(const char *directory, const char *run_id, struct run_collection *result, struct run_notes *notes);
 
 /* Looks up the names of all call sites in the dumps of `run_id` (NULL: all) in `directory` and keeps them there, for
- * the day when the programs are not here any more, or are others. Trouble becomes a note. */
-void run_store_symbols(const char *directory, const char *run_id, struct run_notes *notes);
+ * the day when the programs are not here any more, or are others, in files of that mode. Trouble becomes a note. */
+void run_store_symbols(const char *directory, const char *run_id, mode_t mode, struct run_notes *notes);
 
 /* The directory ./commtap-* that a job started at `since` most likely wrote to, where only the library knew its name:
  * the one changed last, not before `since` (some slack for file servers' clocks). NULL when there is none. The caller

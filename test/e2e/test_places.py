@@ -148,10 +148,11 @@ def test_a_percent_sign_in_the_way_to_the_job_is_one(mpi, tmp_path):
 
 
 @pytest.mark.parametrize("value, file, directory", [(None, 0o600, 0o700), ("0640", 0o640, 0o750)])
-def test_the_note_of_a_death_may_be_read_by_those_who_may_read_the_dumps(value, file, directory, mpi, tmp_path):
+def test_what_lies_beside_dumps_may_be_read_by_those_who_may_read_them(value, file, directory, mpi, tmp_path):
     run(mpi, tmp_path / "dumps", "kill", environment={"COMMTAP_MODE": value} if value else {})
     note, = (tmp_path / "dumps").glob("*.deaths")
-    assert mode(note) == file and mode(tmp_path / "dumps") == directory
+    symbols, = (tmp_path / "dumps").glob("*.symbols")
+    assert mode(note) == mode(symbols) == file and mode(tmp_path / "dumps") == directory
     assert {mode(path) for path in jobs.dumps(tmp_path / "dumps")} == {file}
 
 
