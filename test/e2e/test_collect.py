@@ -322,7 +322,7 @@ def test_file_that_changes_is_not_removed(far, tmp_path, run_id):  # noqa: F811
 def test_full_disk_leaves_everything_where_it_is(host, tmp_path, run_id):  # noqa: F811
     small = tmp_path / "small"
     small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "none", str(small)], capture_output=True)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k", "none", str(small)], capture_output=True)
     if mounted.returncode != 0:
         pytest.skip("mounting is not allowed here")
     try:
