@@ -108,14 +108,10 @@ def test_spawned_jobs_are_worlds_of_their_own(tmp_path):
 
 def test_communicators_are_told_apart(mpi, tmp_path):
     result, _, _ = run_with_ledger(mpi, 4, [jobs.program(mpi, "communicators"), "10"], tmp_path)
-    by_name = {row["comm_name"]: row for row in result["summary"] if row["op"] == "MPI_Allreduce" and row["comm_name"]}
-    sizes = {name: (row["bytes"], row["count"], row["comm_size"]) for name, row in by_name.items()}
-    assert sizes["duplicate"] == (4, 4, 4)
-    assert sizes["without zero"] == (12, 3, 3)
-    assert sizes["created"] == (20, 2, 2)
-    assert sizes["created by its group"] == (24, 2, 2)
-    assert sizes["grid"] == (32, 4, 4)
-    assert sizes["merged"] == (52, 4, 4)
+    sizes = {(row["comm_name"], row["bytes"], row["count"], row["comm_size"])
+             for row in result["summary"] if row["op"] == "MPI_Allreduce"}
+    assert sizes >= {("duplicate", 4, 4, 4), ("without zero", 12, 3, 3), ("created", 20, 2, 2),
+                     ("created by its group", 24, 2, 2), ("grid", 32, 4, 4), ("merged", 52, 4, 4)}
     halves = {row["comm"] for row in result["summary"] if row["op"] == "MPI_Allreduce" and row["bytes"] == 8}
     assert len(halves) == 2
     dups = {row["comm"]: (row["count"], row["comm_size"])
