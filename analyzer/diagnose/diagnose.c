@@ -11,6 +11,7 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/load/rows.h"
 
 enum { CYCLE_MOST = 4096 };
 
@@ -326,11 +327,36 @@ static bool anybody_waits(const struct diagnosis *diagnosis) {
     return false;
 }
 
+static bool lane_has_failed_collectives(const struct dump *dump, const struct dump_lane *lane) {
+    for (uint32_t i = 0; i < lane->operation_count; i++) {
+        struct operation_row row;
+        enum row_state read = operation_row_read(dump, &lane->operations[i], &row);
+        if ((read == ROW_STABLE || read == ROW_TORN) && row.failed > 0 &&
+            dump_call(dump, row.call)->call_class == CLASS_COLLECTIVE)
+            return true;
+    }
+    return false;
+}
+
+/* Ranks whose collectives returned errors have been told that they disagree: by lengths that do not fit, or by a call
+ * that the others made and they did not. */
+static bool collectives_failed(const struct diagnosis *diagnosis) {
+    for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
+        const struct dump *dump = diagnosis->world.parties[p].dump;
+        for (uint32_t lane = 0; dump && lane < dump->lane_count; lane++)
+            if (lane_has_failed_collectives(dump, &dump->lanes[lane]))
+                return true;
+    }
+    return false;
+}
+
 static bool judge_waits(struct diagnosis *diagnosis) {
     bool dead = false;
-    /* a job may come to its end with it, and wrong results */
     if (!desync_find(&diagnosis->mismatch, &diagnosis->world))
         return false;
+    /* a job may come to its end with it, and wrong results */
+    if (diagnosis->mismatch.communicator && !anybody_waits(diagnosis) && collectives_failed(diagnosis))
+        mismatch_free(&diagnosis->mismatch);
     if (diagnosis->mismatch.communicator) {
         blame_mismatch(diagnosis);
         return true;

@@ -111,13 +111,9 @@ void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
         snprintf(of_that, sizeof of_that, "; of that gain, the worst %s would give %.0f %%", worst,
                  100 * what_if->worst_workers_share);
     /* a part can promise more than all at the mean do: what is mended comes down to the median */
-    if (analysis->even_speedup > what_if->slowdown)
-        snprintf(text, sizeof text,
-                 "%.2f times as fast if the same work and transfers took every rank what they take most",
-                 analysis->even_speedup);
-    else
-        snprintf(text, sizeof text, "%.2f times as fast if the same work and transfers took every rank the mean time%s",
-                 what_if->slowdown, of_that);
+    bool median = analysis->even_speedup > what_if->slowdown;
+    snprintf(text, sizeof text, "%.2f times as fast if the same work and transfers took every rank the %s time%s",
+             median ? analysis->even_speedup : what_if->slowdown, median ? "median" : "mean", of_that);
     print_sentence(stream, text);
     if (analysis->straggler_count > 1) {
         snprintf(text, sizeof text, "%.2f times as fast without all %zu that are named", analysis->named_speedup,

@@ -41,7 +41,8 @@ def test_slow_worker_of_a_published_trace(tmp_path):
     # its peers' work is a little shorter than the mean of all, which holds its own
     assert found["what_if"]["slowdown"] <= ranks[0]["what_if_speedup"] <= 2.1
     page = " ".join(jobs.commtap("report", tmp_path / "ar").stdout.split())
-    assert "1.98 times as fast if the same work and transfers took every rank the mean time" in page and "the worst rank alone would give 100 %" in page
+    assert "2.04 times as fast if the same work and transfers took every rank the median time" in page
+    assert "the worst rank alone would give 100 %" in page
     assert jobs.commtap("check", tmp_path / "ar").returncode == 0
     # every send met its receive, every collective its members
     assert analyse("report", tmp_path / "ar")["coverage"]["matched_share"] == 1
