@@ -238,10 +238,11 @@ static void check_slots(struct dump *dump, const struct life *life, const struct
 
 /* ---- communicators --------------------------------------------------------------------------- */
 
-/* What it counts can be a few collectives apart while its process lives. */
+/* What it counts can be a few collectives apart while its process lives. A persistent collective has one number, and
+ * completes as often as it is started. */
 static bool progress_is_sound(const struct dump *dump, const struct life *life, const struct progress *row) {
     return row->enqueued <= (uint64_t)NS_MOST && row->started <= row->enqueued + WRITTEN_MEANWHILE &&
-           row->completed <= row->enqueued + WRITTEN_MEANWHILE && row->hashed <= row->enqueued + WRITTEN_MEANWHILE &&
+           row->completed <= (uint64_t)NS_MOST && row->hashed <= row->enqueued + WRITTEN_MEANWHILE &&
            (row->last_call == 0 || call_is_known(dump, row->last_call)) &&
            (row->last_enter == 0 || in_life(life, row->last_enter));
 }

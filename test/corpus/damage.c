@@ -249,7 +249,7 @@ static size_t ring_with_a_hole(struct dump_builder *builder) {
 }
 
 static size_t progress_ahead_of_itself(struct dump_builder *builder) {
-    ((struct progress *)dump_builder_contents(builder, SECTION_PROGRESS, 0))->completed = 1u << 20;
+    ((struct progress *)dump_builder_contents(builder, SECTION_PROGRESS, 0))->hashed = 1u << 20;
     return 0;
 }
 

@@ -486,6 +486,20 @@ static void longer_items_keep_every_byte_that_is_known(void **state) {
     dump_builder_free(builder);
 }
 
+/* Started 5000 times, numbered once. */
+static void a_persistent_collective_completes_more_often_than_it_is_numbered(void **state) {
+    (void)state;
+    struct dump_builder *builder = new_builder((struct dump_plan){.world_size = 4, .progress = 4});
+    struct progress *row = dump_builder_progress(builder, 0);
+    row->enqueued = 1;
+    row->completed = 5000;
+    struct dump *dump = open_builder(builder);
+    assert_int_equal(dump->problems.count, 0);
+    assert_int_equal(dump_communicator(dump, 0)->progress->completed, 5000);
+    dump_close(dump);
+    dump_builder_free(builder);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sound_dump_has_no_problems),
@@ -510,6 +524,7 @@ int main(void) {
         cmocka_unit_test(names_of_calls_are_always_terminated),
         cmocka_unit_test(problems_are_bounded),
         cmocka_unit_test(longer_items_keep_every_byte_that_is_known),
+        cmocka_unit_test(a_persistent_collective_completes_more_often_than_it_is_numbered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
