@@ -109,6 +109,11 @@ static int compare_items(const void *a, const void *b) {
     return order ? order : strcmp(left->stub_name, right->stub_name);
 }
 
+/* Another collector, or the job at its end, was quicker: there is nothing to fetch. */
+static bool is_gone(int directory, const char *name) {
+    return faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 static bool add_stub(struct collection *collection, const char *name) {
     if (!grow_list(collection->items, collection->count))
         return false;
@@ -116,9 +121,13 @@ static bool add_stub(struct collection *collection, const char *name) {
     *item = (struct collect_item){.stub_name = strdup(name), .was_fetched = stub_is_of_a_fetched_dump(name)};
     if (!item->stub_name)
         return false;
+    const char *damage = stub_read(collection->directory, name, &item->stub);
+    if (damage && is_gone(collection->directory, name)) {
+        free(item->stub_name);
+        return true;
+    }
     collection->count++;
-    collect_refusal(&item->stub, stub_read(collection->directory, name, &item->stub), item->reason,
-                    sizeof item->reason);
+    collect_refusal(&item->stub, damage, item->reason, sizeof item->reason);
     if (item->reason[0]) /* nothing that it says counts */
         item->stub = (struct stub){0};
     return true;
