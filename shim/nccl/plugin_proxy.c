@@ -158,30 +158,32 @@ void proxy_step_stop(const void *handle) {
     o->in_flight[slot].open = false;
 }
 
-void proxy_stop(const void *handle) {
-    struct proxy_operation *o = operation_of(handle, PLUGIN_PROXY);
-    if (!o)
-        return;
-    o->t1 = os_monotonic_ns();
-    __atomic_store_n(&o->stopped, 1, __ATOMIC_RELEASE);
-}
-
-/* ---- the look -------------------------------------------------------------------------------- */
-
-/* A launch's facts may come after its first transfers; it is not given back in this place before all of them. */
-static void join_launch(struct proxy_operation *o) {
-    if (o->joined || o->foreign)
-        return;
-    const struct kernel_span *span = plugin_span_of(o->event.parent, PLUGIN_TASK);
-    if (!span || __atomic_load_n(&span->state, __ATOMIC_ACQUIRE) != KERNEL_LAUNCHED)
-        return;
+/* At the transfer's end its launch mostly is there still: a kernel ends after its transfers. True: the call that
+ * launches it has not returned, its facts follow. */
+static bool join_launch(struct proxy_operation *o) {
+    const struct kernel_span *span = o->joined || o->foreign ? NULL : plugin_span_of(o->event.parent, PLUGIN_TASK);
+    uint32_t state = span ? __atomic_load_n(&span->state, __ATOMIC_ACQUIRE) : KERNEL_FREE;
+    if (state != KERNEL_LAUNCHED)
+        return state == KERNEL_GATHERS;
     o->joined = true;
     o->comm = span->launch.comm;
     o->seq = span->launch.seq;
     o->op = span->launch.op;
     o->call = span->launch.call;
     o->flags = span->launch.flags & (FLAG_COLLECTIVE | FLAG_CAPTURED);
+    return false;
 }
+
+void proxy_stop(const void *handle) {
+    struct proxy_operation *o = operation_of(handle, PLUGIN_PROXY);
+    if (!o)
+        return;
+    o->t1 = os_monotonic_ns();
+    join_launch(o);
+    __atomic_store_n(&o->stopped, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- the look -------------------------------------------------------------------------------- */
 
 /* Rows lie one behind the other, so that few of them take few pages. */
 static struct transfer_row *new_row(const struct proxy_operation *o, uint16_t *number) {
@@ -261,8 +263,7 @@ bool proxy_look(void) {
     }
     for (struct proxy_operation **link = &proxies.open; *link;) {
         struct proxy_operation *o = *link;
-        join_launch(o);
-        if (!__atomic_load_n(&o->stopped, __ATOMIC_ACQUIRE)) {
+        if (!__atomic_load_n(&o->stopped, __ATOMIC_ACQUIRE) || join_launch(o)) {
             link = &o->next;
             continue;
         }
