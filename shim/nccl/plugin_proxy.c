@@ -165,12 +165,16 @@ static bool join_launch(struct proxy_operation *o) {
     uint32_t state = span ? __atomic_load_n(&span->state, __ATOMIC_ACQUIRE) : KERNEL_FREE;
     if (state != KERNEL_LAUNCHED)
         return state == KERNEL_GATHERS;
+    const struct gpu_launch launch = span->launch;
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (plugin_span_of(o->event.parent, PLUGIN_TASK) != span) /* given back meanwhile: what was read may be another's */
+        return false;
     o->joined = true;
-    o->comm = span->launch.comm;
-    o->seq = span->launch.seq;
-    o->op = span->launch.op;
-    o->call = span->launch.call;
-    o->flags = span->launch.flags & (FLAG_COLLECTIVE | FLAG_CAPTURED);
+    o->comm = launch.comm;
+    o->seq = launch.seq;
+    o->op = launch.op;
+    o->call = launch.call;
+    o->flags = launch.flags & (FLAG_COLLECTIVE | FLAG_CAPTURED);
     return false;
 }
 
