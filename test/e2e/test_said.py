@@ -124,8 +124,12 @@ def test_a_filter_in_force_is_said_and_the_totals_claim_no_more(mpi, where, tmp_
     jobs.run(mpi, 2, command, where, knobs={"COMMTAP_OPS": "all*,!allgather*"})
     assert "all*,!allgather*" in findings(where)["filtered"]
     assert "COMMTAP_OPS" in coverage_line(where) and "hold every call" not in coverage_line(where)
+    assert "these totals hold the functions that COMMTAP_OPS names" in jobs.commtap("summary", where).stdout
+    assert jobs.summary(where)["coverage"]["totals_complete"] is False
     jobs.run(mpi, 2, command, tmp_path / "all", knobs={"COMMTAP_OPS": "*"})
     assert "filtered" not in findings(tmp_path / "all") and "hold every call" in coverage_line(tmp_path / "all")
+    assert "these totals" not in jobs.commtap("summary", tmp_path / "all").stdout
+    assert jobs.summary(tmp_path / "all")["coverage"]["totals_complete"] is True
 
 
 def test_pauses_are_said(mpi, where):
