@@ -557,7 +557,8 @@ struct trace_window_block {
 /* A lane is what one thread writes at a time: a ring and three tables. Lanes are reused when a thread ends; the last
  * one may be shared by several threads. */
 struct lane_state {
-    uint64_t head;      /* tickets handed out; a reader recovers from commit words, not from this */
+    uint64_t head; /* tickets handed out; a reader recovers from commit words, not from this. Of pages of records it
+                      is that of the newest page's beginning, or later */
     uint32_t owner_tid; /* 0 = free */
     uint32_t threads;   /* threads that have used it so far */
     uint32_t shared;    /* 1: several writers; its rows are updated by atomic additions, versions do not move */
