@@ -97,7 +97,7 @@ static void find_last_call(const struct dump *dump, struct culprit *culprit) {
     for (uint32_t lane = 0; dump && lane < dump->lane_count; lane++) {
         const struct dump_lane *l = &dump->lanes[lane];
         record_reader_begin(&reader, dump, lane);
-        for (uint64_t t = l->end_ticket; !l->state->device && t > l->first_ticket; t--) {
+        for (uint64_t t = l->end_ticket; !dump_lane_is_device(l) && t > l->first_ticket; t--) {
             const struct record *r = record_reader_at(&reader, t - 1);
             if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
                 continue;

@@ -46,7 +46,7 @@ uint64_t dump_look(const struct dump *dump) {
             h = hash_mix(h, pending.op);
     }
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) /* the harvester's lane also moves when nothing happens */
-        if (dump->lanes[lane].state && !dump->lanes[lane].state->device)
+        if (dump->lanes[lane].state && !dump_lane_is_device(&dump->lanes[lane]))
             h = hash_mix(h, __atomic_load_n(&dump->lanes[lane].state->head, __ATOMIC_RELAXED));
     return h;
 }

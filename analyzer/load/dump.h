@@ -81,7 +81,7 @@ struct dump_module {
 };
 
 struct dump_lane {
-    const struct lane_state *state; /* never NULL in a used lane */
+    const struct lane_state *state; /* NULL in a lane that nobody used, or whose section is missing or damaged */
     const struct record *ring;      /* of plain records; NULL when the lane has none: read by record_reader_at */
     uint32_t ring_records;          /* that the ring has room for; of plain records a power of two */
     const struct operation_row *operations;
@@ -223,6 +223,11 @@ uint64_t dump_stack_way(const struct dump *dump, uint32_t stack);
 static inline bool record_is_device(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED ||
            record->kind == RECORD_PROXY || record->kind == RECORD_MEMORY;
+}
+
+/* True when the lane is that of a GPU's operations, its times those of record_is_device. */
+static inline bool dump_lane_is_device(const struct dump_lane *lane) {
+    return lane->state && lane->state->device == 1;
 }
 
 /* True when the process's GPU operations have times of their own: its enqueueing calls are then not where they ran. */

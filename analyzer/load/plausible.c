@@ -538,7 +538,7 @@ static bool any_anchor_row(const struct dump *dump) {
 
 static bool has_device_records(const struct dump *dump) {
     for (uint32_t i = 0; i < dump->lane_count; i++)
-        if (dump->lanes[i].state && dump->lanes[i].state->device && ran_on_device(dump, i))
+        if (dump_lane_is_device(&dump->lanes[i]) && ran_on_device(dump, i))
             return true;
     return false;
 }

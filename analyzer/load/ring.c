@@ -99,7 +99,7 @@ void loaded_release(const struct loaded *loaded, const void *from, const void *t
 
 void ring_release(const struct loaded *loaded, uint32_t number, uint64_t first, uint64_t last) {
     const struct dump_lane *lane = &loaded->dump.lanes[number];
-    if (!loaded->own_rings[number])
+    if (lane->ring && !loaded->own_rings[number])
         loaded_release(loaded, lane->ring + first, lane->ring + last);
 }
 

@@ -265,7 +265,7 @@ static bool add_calls(struct tree_build *build, uint32_t stack, uint32_t comm, u
 }
 
 static bool add_lane_sites(struct tree_build *build, const struct dump_lane *lane) {
-    bool device = lane->state->device == 1; /* its times are ns */
+    bool device = dump_lane_is_device(lane); /* its times are ns */
     if (lane->sites)
         build->tree->sites_lost += lane->state->sites_lost;
     for (uint32_t i = 0; i < lane->site_count; i++) {
@@ -417,7 +417,7 @@ static bool add_tables(struct tree_build *build) {
 
 static void note_missing_launches(struct tree_build *build) {
     for (uint32_t i = 0; i < build->dump->lane_count; i++)
-        if (build->dump->lanes[i].state && build->dump->lanes[i].state->device == 1)
+        if (dump_lane_is_device(&build->dump->lanes[i]))
             build->tree->gpu_partial |= dump_lane_lost(build->dump, i) > 0;
 }
 

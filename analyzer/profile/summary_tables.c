@@ -32,7 +32,6 @@ static bool add_lane(struct summary_build *build, const struct dump *dump, const
  * not known. */
 static bool add_site(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane,
                      const struct site_row *site) {
-    bool device = lane->state->device == 1;
     struct operation_row row = {.call = site->call,
                                 .source = SOURCE_HOST,
                                 .comm_epoch = site->comm_epoch,
@@ -42,7 +41,7 @@ static bool add_site(struct summary_build *build, const struct dump *dump, const
                                 .time_min = 0,
                                 .time_max = site->time_max,
                                 .untimed = site->time_total == 0 ? site->count : 0}; /* nothing takes no time */
-    if (device)
+    if (dump_lane_is_device(lane))
         row.source = SOURCE_GPU_EVENT;
     return summary_add_row(build, dump, NULL, &row, site->stack, NULL);
 }

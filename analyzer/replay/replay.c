@@ -551,7 +551,7 @@ static void link_finalize(const struct replay *replay, struct replay_build *buil
         last_enter = node->enter > last_enter ? node->enter : last_enter;
         first_leave = node->leave < first_leave ? node->leave : first_leave;
     }
-    if (together && last_enter <= first_leave)
+    if (g->member_count > link.first && together && last_enter <= first_leave)
         add_link(g, link);
 }
 

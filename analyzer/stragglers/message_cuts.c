@@ -33,6 +33,7 @@ struct message_cuts {
     const struct common_clock *clock;
     bool *wanted;                /* per dump: may be compared by messages */
     struct hash_table *channels; /* per dump */
+    int64_t *last_ns;            /* per dump: end of what it recorded, common clock */
     uint32_t *tied;              /* per dump: another one of those it is tied to by messages; itself: the first */
     uint32_t *members;           /* dumps that are looked at together */
     size_t member_count;
@@ -56,13 +57,22 @@ static bool note_message(struct hash_table *channels, const struct record *recor
     return true;
 }
 
-static bool read_channels(const struct dump *dump, struct hash_table *channels) {
+static bool note_record(struct message_cuts *cuts, uint32_t dump, const struct record *record) {
+    int64_t begin = record_begin(cuts->clock, dump, record), end = record_end(cuts->clock, dump, record);
+    int64_t last = begin > end ? begin : end;
+    if (last > cuts->last_ns[dump])
+        cuts->last_ns[dump] = last;
+    return !is_numbered_message(record) || note_message(&cuts->channels[dump], record);
+}
+
+static bool read_channels(struct message_cuts *cuts, uint32_t d) {
+    const struct dump *dump = cuts->directory->dumps[d];
     for (uint32_t l = 0; l < dump->lane_count; l++) {
         struct record_cursor cursor;
         bool done = record_cursor_begin(&cursor, dump, l);
         for (const struct record *r = done ? record_cursor_next(&cursor) : NULL; r && done;
              r = record_cursor_next(&cursor))
-            done = !is_numbered_message(r) || note_message(channels, r);
+            done = note_record(cuts, d, r);
         record_cursor_end(&cursor);
         if (!done)
             return false;
@@ -193,6 +203,7 @@ static bool group_by_channels(struct message_cuts *cuts) {
     return messages > 0;
 }
 
+/* The last anchor may lie long before the last record. */
 static void group_by_time(struct message_cuts *cuts) {
     int64_t first = INT64_MAX, last = INT64_MIN;
     for (size_t m = 0; m < cuts->member_count; m++) {
@@ -200,9 +211,8 @@ static void group_by_time(struct message_cuts *cuts) {
         if (dump->anchor_count == 0)
             continue;
         int64_t begin = to_common(cuts->clock, cuts->members[m], dump->anchors[0].ticks);
-        int64_t end = to_common(cuts->clock, cuts->members[m], dump->anchors[dump->anchor_count - 1].ticks);
         first = begin < first ? begin : first;
-        last = end > last ? end : last;
+        last = cuts->last_ns[cuts->members[m]] > last ? cuts->last_ns[cuts->members[m]] : last;
     }
     if (first < last)
         make_group(cuts,
@@ -291,13 +301,15 @@ bool message_cuts_choose(struct comparison_groups *groups, const struct match_di
                                 .clock = clock,
                                 .wanted = calloc(count, sizeof *cuts.wanted),
                                 .channels = calloc(count, sizeof *cuts.channels),
+                                .last_ns = calloc(count, sizeof *cuts.last_ns),
                                 .tied = malloc(count * sizeof *cuts.tied),
                                 .members = malloc(count * sizeof *cuts.members)};
-    bool done = cuts.wanted && cuts.channels && cuts.tied && cuts.members;
+    bool done = cuts.wanted && cuts.channels && cuts.last_ns && cuts.tied && cuts.members;
     if (done && choose_wanted(&cuts)) {
         for (uint32_t d = 0; d < count && done; d++) {
             cuts.tied[d] = d;
-            done = !cuts.wanted[d] || read_channels(directory->dumps[d], &cuts.channels[d]);
+            cuts.last_ns[d] = INT64_MIN;
+            done = !cuts.wanted[d] || read_channels(&cuts, d);
         }
         if (done) {
             tie_groups(&cuts);
@@ -310,6 +322,7 @@ bool message_cuts_choose(struct comparison_groups *groups, const struct match_di
         hash_table_free(&cuts.channels[d]);
     free(cuts.wanted);
     free(cuts.channels);
+    free(cuts.last_ns);
     free(cuts.tied);
     free(cuts.members);
     return done;

@@ -13,9 +13,11 @@
 #include <cmocka.h>
 
 #include "analyzer/align/align.h"
+#include "analyzer/stragglers/message_cuts.h"
 #include "analyzer/stragglers/stragglers.h"
 #include "test/scenes/actors.h"
 #include "test/scenes/scene.h"
+#include "test/unit/job_builder.h"
 
 enum { RANKS = 8, STEPS = 120, TAG = 5, BYTES = 4096, NOBODY = -1 };
 
@@ -325,6 +327,35 @@ static void sixteen_messages_are_enough(void **state) {
     }
 }
 
+static void say_messages(struct hand_job *job, unsigned from, unsigned to, unsigned count) {
+    for (unsigned i = 0; i < count; i++) {
+        uint64_t now = 1000000 + i * UINT64_C(1000000);
+        dump_builder_p2p(job->builders[from], 0, BUILDER_SEND, 0, FLAG_SEND, (int32_t)to, TAG, i, 8, now, now + 500);
+        dump_builder_p2p(job->builders[to], 0, BUILDER_RECV, 0, FLAG_RECV, (int32_t)from, TAG, i, 8, now, now + 500);
+    }
+}
+
+/* No number of messages is that of a channel of all three; the only anchor was taken when the job began. */
+static void slices_of_time_reach_to_the_last_record(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct comparison_groups groups;
+    hand_job_make(&job, 3, (struct dump_plan){.ring_records = 1024});
+    say_messages(&job, 0, 1, 60);
+    say_messages(&job, 0, 2, 120);
+    hand_job_open(&job, 3);
+    assert_true(comparison_groups_choose(&groups, &job.directory));
+    assert_true(message_cuts_choose(&groups, &job.directory, &job.clock));
+    assert_int_equal(groups.count, 1);
+    int64_t last = to_common(&job.clock, 0, 1000000 + 119 * UINT64_C(1000000) + 500);
+    for (unsigned r = 0; r < 3; r++) {
+        assert_int_equal(groups.cuts[r].kind, CUT_TIME);
+        assert_int_equal(cut_slice_at(&groups.cuts[r], last), 255);
+    }
+    comparison_groups_free(&groups);
+    hand_job_free(&job);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_is_named_without_collectives),
@@ -334,6 +365,7 @@ int main(void) {
         cmocka_unit_test(two_slow_ranks_are_mended_together),
         cmocka_unit_test(a_slow_half_is_named_as_one),
         cmocka_unit_test(sixteen_messages_are_enough),
+        cmocka_unit_test(slices_of_time_reach_to_the_last_record),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
