@@ -66,11 +66,11 @@ $(BENCH)/ncclfloor.so: test/bench/ncclfloor.c | standin
 $(BENCH)/stack: test/bench/stack.c $(BENCH)/librecorder.a
 	$(CC) -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -fomit-frame-pointer $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@
 
-$(BENCH)/dumps: test/bench/dumps.c test/support/dump_builder.c
+$(BENCH)/dumps: test/bench/dumps.c test/support/dump_builder.c test/support/page_builder.c
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $(filter %.c,$^) -o $@
 
-$(BENCH)/symbols: test/bench/symbols.c test/support/dump_builder.c $(filter-out %/main.o,$(ANALYZER_OBJECTS))
+$(BENCH)/symbols: test/bench/symbols.c test/support/dump_builder.c test/support/page_builder.c $(filter-out %/main.o,$(ANALYZER_OBJECTS))
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@
 

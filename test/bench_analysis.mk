@@ -14,5 +14,5 @@ bench-analysis: all $(BENCH_ANALYSIS) $(BUILD)/test/bench/hangs $(BENCH)/dumps
 	@$(HANGS) 16384
 
 $(BENCH_ANALYSIS): $(BUILD)/test/bench/analysis.o $(patsubst %.c,$(BUILD)/%.o,$(filter-out test/scenes/false_alarms.c, \
-    $(wildcard test/scenes/*.c)) test/support/dump_builder.c) $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
+    $(wildcard test/scenes/*.c)) test/support/dump_builder.c test/support/page_builder.c) $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
 	$(CC) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@

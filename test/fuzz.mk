@@ -21,7 +21,7 @@ FUZZ_KEPT := test/corpus/fuzz
 
 # What both libFuzzer and the replay need.
 FUZZ_HELPERS := $(filter-out $(FUZZ_TARGETS:%=test/fuzz/%.c) test/fuzz/replay.c test/fuzz/mutate.c,$(wildcard test/fuzz/*.c)) \
-    test/support/dump_builder.c test/support/elf_builder.c test/scenes/actors.c test/scenes/scene.c
+    test/support/dump_builder.c test/support/page_builder.c test/support/elf_builder.c test/scenes/actors.c test/scenes/scene.c
 FUZZ_SOURCES := $(FUZZ_HELPERS) $(filter-out analyzer/main.c,$(ANALYZER_SOURCES))
 # Dumps come from memory, waiting takes no time, and there is one processor: test/fuzz/memory.h.
 FUZZ_WRAP := -Wl,--wrap=dump_open,--wrap=nanosleep,--wrap=clock_nanosleep,--wrap=sysconf

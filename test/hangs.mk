@@ -12,7 +12,7 @@ bench-hangs: $(HANGS)
 	@$(HANGS) $(RANKS)
 
 $(HANGS): $(BUILD)/test/bench/hangs.o $(patsubst %.c,$(BUILD)/%.o,test/scenes/hang.c test/scenes/hang_nccl.c test/scenes/scene.c \
-    test/support/dump_builder.c) $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
+    test/support/dump_builder.c test/support/page_builder.c) $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
 	$(CC) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@
 
 # The hangs of jobs that use NCCL alone, on the stand-in.

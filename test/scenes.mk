@@ -13,6 +13,6 @@ $(BUILD)/test/%.o: test/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ANALYZER_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(VERDICTS): $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/scenes/*.c) test/support/dump_builder.c) \
+$(VERDICTS): $(patsubst %.c,$(BUILD)/%.o,$(wildcard test/scenes/*.c) test/support/dump_builder.c test/support/page_builder.c) \
     $(filter-out $(BUILD)/analyzer/main.o,$(ANALYZER_OBJECTS))
 	$(CC) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@

@@ -52,6 +52,7 @@ struct job {
     struct communicator communicators[COMMUNICATORS];
     unsigned communicator_count;
     unsigned records;
+    bool compact; /* rings are of pages, but for the device's */
     struct played *played;
 };
 
@@ -473,16 +474,31 @@ static void step_time(struct job *job, const struct fuzz_step *step) {
             job->ranks[r].now[lane] += step->what & 1 ? step->value : delay_of(step, r) + step->x * UINT64_C(1000);
 }
 
+/* One of the ring's pages becomes a window's block: only the window is the block's own. */
+static void keep_page(struct rank *rank, uint32_t lane, struct trace_window_block *block,
+                      const struct fuzz_step *step) {
+    const struct section *ring = dump_builder_section(rank->builder, SECTION_RING_PAGES, lane);
+    const struct ring_page *pages = dump_builder_contents(rank->builder, SECTION_RING_PAGES, lane);
+    uint64_t window = block->window;
+    memcpy(block, &pages[step->x % ring->count], sizeof *block);
+    block->window = window;
+    block->lane = lane;
+}
+
 static void step_window(struct job *job, const struct fuzz_step *step) {
     for (unsigned r = 0; r < job->count; r++) {
         struct rank *rank = &job->ranks[r];
         if (!takes_part(step, r) || rank->windows == 4)
             continue;
         uint32_t lane = (step->where & 3) % job->lanes;
-        struct section *ring = dump_builder_section(rank->builder, SECTION_RING, lane);
-        const struct record *records = dump_builder_contents(rank->builder, SECTION_RING, lane);
         struct trace_window_block *block = dump_builder_window(rank->builder, lane, step->y);
         rank->windows++;
+        if (job->compact) {
+            keep_page(rank, lane, block, step);
+            continue;
+        }
+        struct section *ring = dump_builder_section(rank->builder, SECTION_RING, lane);
+        const struct record *records = dump_builder_contents(rank->builder, SECTION_RING, lane);
         for (uint32_t i = 0; i < 1u + step->x % TRACE_WINDOW_RECORDS; i++)
             block->records[block->used++] = records[(step->x + i) % ring->count];
     }
@@ -775,6 +791,8 @@ static void start_rank(struct job *job, unsigned r, const struct fuzz_step *firs
                                              .world_size = (int32_t)job->count,
                                              .lanes = LANES,
                                              .ring_records = 16u << first->what % 7,
+                                             .compact_lanes = job->compact ? (1u << JOB_LANES_MAX) - 1 : 0,
+                                             .definition_areas = job->compact ? 2 : 1, /* templates take room, too */
                                              .windows = 4,
                                              .devices = 2,
                                              .sensors = 8,
@@ -854,7 +872,7 @@ static void play_all(struct job *job, const uint8_t *data, size_t size, const st
 }
 
 static void stage_ranks(struct job *job, const uint8_t *data, size_t size) {
-    job->played->stage = staged_play(data, size, job->count);
+    job->played->stage = staged_play(data, size, job->count, job->compact);
     for (unsigned r = 0; r < job->count; r++)
         job->ranks[r].builder = job->played->builders[r] = stage_builder(job->played->stage, r);
 }
@@ -868,6 +886,7 @@ void job_play(struct played *played, const uint8_t *data, size_t size, bool faul
     job.count = 1 + first.op % JOB_RANKS_MAX;
     job.lanes = 1 + first.where % JOB_LANES_MAX;
     job.communicator_count = 1;
+    job.compact = (first.op >> 3 & 3) == 2;
     job.communicators[0].members = (uint8_t)((1u << job.count) - 1);
     size_t count = step_count(size);
     if (first.where & 0x40)

@@ -69,7 +69,7 @@ static void write_round(void *context, unsigned rank, unsigned round, struct scr
     }
 }
 
-struct stage *staged_play(const uint8_t *data, size_t size, unsigned ranks) {
+struct stage *staged_play(const uint8_t *data, size_t size, unsigned ranks, bool compact) {
     struct fuzz_step first = step_at(data, size, 0);
     struct plan plan = {.data = data, .size = size, .ranks = ranks, .gpu = first.what & 0x80};
     bool slow_link = first.who & 1 && ranks > 1;
@@ -90,6 +90,7 @@ struct stage *staged_play(const uint8_t *data, size_t size, unsigned ranks) {
         .gpu = plan.gpu,
         .clocks = {.offset = first.x >> 14 & 1, .drift = first.x >> 13 & 1 ? 1e-5 : 0, .wander = 0, .realtime = 0.1},
         .ring_records = 256u << first.what % 4,
+        .compact = compact,
     };
     struct stage *stage = stage_new(&rules);
     if (ranks > 1)

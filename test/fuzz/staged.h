@@ -10,7 +10,8 @@
 #include "test/fuzz/step.h"
 #include "test/scenes/actors.h"
 
-/* Plays a job of `ranks` ranks, many times the same steps. The caller ends with stage_free. */
-struct stage *staged_play(const uint8_t *data, size_t size, unsigned ranks);
+/* Plays a job of `ranks` ranks, many times the same steps; `compact`: with rings of pages. The caller ends with
+ * stage_free. */
+struct stage *staged_play(const uint8_t *data, size_t size, unsigned ranks, bool compact);
 
 #endif

@@ -530,6 +530,7 @@ static void make_actor(struct stage *stage, unsigned rank) {
                              .world_size = (int32_t)rules->ranks,
                              .lanes = rules->gpu ? 2 : 1,
                              .ring_records = rules->ring_records,
+                             .compact_lanes = rules->compact ? 1u << HOST_LANE : 0,
                              .windows = rules->windows,
                              .devices = rules->gpu};
     struct dump_builder *builder = stage->actors[rank].builder = dump_builder_new(&plan);

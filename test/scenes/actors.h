@@ -69,6 +69,7 @@ struct actor_rules {
     bool gpu;
     struct actor_clocks clocks;
     uint32_t ring_records; /* a power of two */
+    bool compact;          /* the host's rings are of pages; without windows */
     uint32_t windows;      /* blocks for sampled windows, 0 = none are kept */
     uint32_t trace_window_level;
 };

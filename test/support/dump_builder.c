@@ -8,11 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "test/support/page_builder.h"
 
 #define LANES_MAX         64u
 #define COMMUNICATORS_MAX 4096u
@@ -23,6 +26,7 @@ struct dump_builder {
     struct dump_plan plan;
     uint32_t sections;
     uint64_t tickets[LANES_MAX];
+    struct page_builder *pages[LANES_MAX]; /* NULL: the lane's ring is one of plain records */
     uint32_t operations[LANES_MAX], sites[LANES_MAX], peers[LANES_MAX];
     uint32_t calls, anchors, in_flight, pending, progress, windows, devices;
     uint32_t area;
@@ -55,6 +59,18 @@ struct part {
     uint32_t kind, index, count, item_bytes;
 };
 
+static bool is_compact(const struct dump_plan *plan, uint32_t lane) {
+    return plan->compact_lanes >> lane & 1;
+}
+
+/* As many as hold `ring_records` of one slot each while one more is taken anew. */
+static struct part ring_part(const struct dump_plan *plan, uint32_t lane) {
+    uint32_t pages = (plan->ring_records + RING_PAGE_SLOTS - 1) / RING_PAGE_SLOTS + 1;
+    if (is_compact(plan, lane))
+        return (struct part){SECTION_RING_PAGES, lane, pages, sizeof(struct ring_page)};
+    return (struct part){SECTION_RING, lane, plan->ring_records, sizeof(struct record)};
+}
+
 static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
     size_t n = 0;
     parts[n++] = (struct part){SECTION_CALLS, 0, plan->calls, sizeof(struct call_name)};
@@ -76,7 +92,7 @@ static size_t list_parts(const struct dump_plan *plan, struct part *parts) {
         parts[n++] = (struct part){SECTION_TRANSFERS, 0, plan->transfers, sizeof(struct transfer_row)};
     parts[n++] = (struct part){SECTION_LANES, 0, plan->lanes, sizeof(struct lane_state)};
     for (uint32_t i = 0; i < plan->lanes; i++) {
-        parts[n++] = (struct part){SECTION_RING, i, plan->ring_records, sizeof(struct record)};
+        parts[n++] = ring_part(plan, i);
         parts[n++] = (struct part){SECTION_OPERATIONS, i, plan->operations, sizeof(struct operation_row)};
         parts[n++] = (struct part){SECTION_SITES, i, plan->sites, sizeof(struct site_row)};
         parts[n++] = (struct part){SECTION_PEERS, i, plan->peers, sizeof(struct peer_row)};
@@ -163,12 +179,19 @@ struct dump_builder *dump_builder_new(const struct dump_plan *plan) {
         offset += bytes;
     }
     builder->sections = (uint32_t)count;
+    for (uint32_t lane = 0; lane < builder->plan.lanes; lane++)
+        if (is_compact(&builder->plan, lane))
+            builder->pages[lane] =
+                page_builder_new(builder, lane, dump_builder_contents(builder, SECTION_RING_PAGES, lane),
+                                 dump_builder_section(builder, SECTION_RING_PAGES, lane)->count);
     return builder;
 }
 
 void dump_builder_free(struct dump_builder *builder) {
     if (!builder)
         return;
+    for (uint32_t lane = 0; lane < LANES_MAX; lane++)
+        page_builder_free(builder->pages[lane]);
     munmap(builder->base, builder->bytes);
     free(builder);
 }
@@ -432,11 +455,15 @@ struct record *dump_builder_record(struct dump_builder *builder, uint32_t lane, 
     if (lane >= builder->plan.lanes)
         fail("no such lane");
     uint64_t ticket = builder->tickets[lane]++;
+    dump_builder_lane(builder, lane)->head = ticket + 1;
+    if (builder->pages[lane]) {
+        page_builder_add(builder->pages[lane], record, ticket);
+        return NULL;
+    }
     struct record *ring = dump_builder_contents(builder, SECTION_RING, lane);
     struct record *slot = &ring[ticket & (builder->plan.ring_records - 1)];
     *slot = *record;
     slot->commit = ticket + 1;
-    dump_builder_lane(builder, lane)->head = ticket + 1;
     return slot;
 }
 

@@ -46,9 +46,10 @@ enum builder_call {
  * sections. */
 struct dump_plan {
     int32_t rank, world_size;
-    uint32_t lanes;        /* [1] */
-    uint32_t ring_records; /* per lane, a power of two [1024] */
-    uint32_t operations;   /* rows per lane [64]; likewise sites and peers */
+    uint32_t lanes;         /* [1] */
+    uint32_t ring_records;  /* per lane, a power of two [1024] */
+    uint64_t compact_lanes; /* a bit per lane whose ring is one of compact pages [0: all are of plain records] */
+    uint32_t operations;    /* rows per lane [64]; likewise sites and peers */
     uint32_t sites, peers;
     uint32_t in_flight, pending, progress; /* [8], [64], [16] */
     uint32_t windows;                      /* blocks [0: no such section] */
@@ -117,7 +118,7 @@ void dump_builder_module(struct dump_builder *builder, const char *path, const v
 void dump_builder_module_gone(struct dump_builder *builder, uint64_t base);
 
 /* Appends a record to a lane's ring with the next ticket, as the shim would: the oldest is overwritten when the ring
- * is full. `commit` of the argument is ignored. Returns the record in place. */
+ * is full. `commit` of the argument is ignored. Returns the record in place; NULL where the lane's ring is compact. */
 struct record *dump_builder_record(struct dump_builder *builder, uint32_t lane, const struct record *record);
 
 /* The common records, on top of dump_builder_record: peer, tag, redop and stack are "none", op is the next number of
