@@ -378,12 +378,18 @@ static bool is_matched(const struct match_walk *walk, const struct match_record 
                               record_end(walk->clock, item->dump, item->record));
 }
 
+/* A probe, and a call that prepares a persistent send or receive, names a partner but is no operation. */
+static bool moves_a_message(const struct record *record) {
+    return record->flags & (FLAG_SEND | FLAG_RECV) && record->op != 0 &&
+           (record->kind == RECORD_CALL || record->kind == RECORD_DONE);
+}
+
 static void match_record(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
     const struct record *record = item->record;
     if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, item, lane, mine);
-    else if ((record->flags & (FLAG_SEND | FLAG_RECV)) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE))
+    else if (moves_a_message(record))
         walk_message(walk, item, lane, mine);
 }
 

@@ -18,11 +18,16 @@ struct receive {
 struct receives {
     struct receive *items;
     size_t count;
-    bool unknown; /* any */
+    bool unknown;  /* any */
+    uint32_t lane; /* of the last of them, posted or complete; LANE_NONE: none yet */
+    bool threads;  /* that several threads posted them is possible */
+    bool unseen;   /* one took a message that nobody can tell: its request was freed */
 };
 
+#define LANE_NONE UINT32_MAX
+
 static bool can_be_numbered(const struct dump *dump) {
-    if (dump->header->state & STATE_THREAD_MULTIPLE || !dump_records_complete(dump))
+    if (!dump_records_complete(dump))
         return false;
     for (uint32_t i = 0; i < dump->pending_count; i++) {
         struct pending pending;
@@ -54,16 +59,36 @@ static bool add_receive(struct receives *receives, const struct dump *dump, cons
     return true;
 }
 
+/* Two threads that post at the same moment get their numbers in another order than MPI takes their receives. One whose
+ * records lie in one lane, which no other wrote at the same time, posted one after the other. */
+static void note_thread(struct receives *receives, const struct dump *dump, uint32_t lane) {
+    const struct lane_state *state = dump->lanes[lane].state;
+    receives->threads |= !state || state->shared || (receives->lane != LANE_NONE && receives->lane != lane);
+    receives->lane = lane;
+}
+
+/* A probe, and a call that prepares a persistent receive, is no operation: it has no number and takes nothing. */
+static bool took_a_message(const struct record *record) {
+    return (record->kind == RECORD_CALL || record->kind == RECORD_DONE) && record->flags & FLAG_RECV &&
+           !(record->flags & (FLAG_CANCELLED | FLAG_FAILED)) && record->op != 0;
+}
+
 static bool list_receives(struct receives *receives, const struct dump *dump) {
     bool done = true;
+    receives->lane = LANE_NONE;
     for (uint32_t lane = 0; done && lane < dump->lane_count; lane++) {
         struct record_cursor cursor;
         if (!record_cursor_begin(&cursor, dump, lane))
             return false;
-        for (const struct record *record; done && (record = record_cursor_next(&cursor)) != NULL;)
-            if ((record->kind == RECORD_CALL || record->kind == RECORD_DONE) && record->flags & FLAG_RECV &&
-                !(record->flags & (FLAG_CANCELLED | FLAG_FAILED)) && record->peer >= 0)
+        for (const struct record *record; done && (record = record_cursor_next(&cursor)) != NULL;) {
+            if (record->flags & FLAG_RECV)
+                note_thread(receives, dump, lane);
+            if (!took_a_message(record))
+                continue;
+            receives->unseen |= record->peer == PEER_ANY || (record->peer >= 0 && record->tag == TAG_ANY);
+            if (record->peer >= 0)
                 done = add_receive(receives, dump, record);
+        }
         record_cursor_end(&cursor);
     }
     return done;
@@ -92,7 +117,7 @@ static int compare_ops(const void *a, const void *b) {
 
 static void number_channel(struct wildcards *wildcards, const struct receive *receives, size_t count) {
     for (size_t i = 0; i < count; i++)
-        if (receives[i].probed || receives[i].op == 0 || (i > 0 && receives[i].op == receives[i - 1].op))
+        if (receives[i].probed || (i > 0 && receives[i].op == receives[i - 1].op))
             return;
     for (size_t i = 0; i < count; i++)
         if (receives[i].unknown)
@@ -105,7 +130,8 @@ bool wildcards_number(struct wildcards *wildcards, const struct dump *dump) {
     if (!can_be_numbered(dump))
         return true;
     bool done = list_receives(&receives, dump);
-    if (done && receives.unknown) {
+    bool ordered = !receives.unseen && (!(dump->header->state & STATE_THREAD_MULTIPLE) || !receives.threads);
+    if (done && receives.unknown && ordered) {
         qsort(receives.items, receives.count, sizeof *receives.items, compare_receives);
         wildcards->items = malloc(receives.count * sizeof *wildcards->items);
         done = wildcards->items != NULL;

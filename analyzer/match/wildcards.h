@@ -7,8 +7,8 @@
  * A wildcard receive enters its channel (communicator, source, tag) only when it matches. Messages of one channel are
  * received in the order in which the receives that took them were posted (MPI 4.1, 3.5: non-overtaking), so with all
  * records of the process at hand its number is its place among the channel's receives in the order of `op`. Nothing is
- * claimed where records were overwritten, receives are still pending, several threads may have posted, or a matched
- * probe took messages in an order of its own.
+ * claimed where records were overwritten, receives are still pending, several threads posted any, or a matched probe
+ * took messages in an order of its own.
  */
 #ifndef COMMTAP_MATCH_WILDCARDS_H
 #define COMMTAP_MATCH_WILDCARDS_H

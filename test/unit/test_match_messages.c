@@ -239,7 +239,7 @@ static void receive_any(struct hand_job *job, uint32_t op, int32_t from, uint64_
 
 /* Posted in the order 1, 2, 3 but seen complete in another: each takes its channel's next message. */
 static void play_any(struct hand_job *job) {
-    hand_job_make(job, 3, (struct dump_plan){0});
+    hand_job_make(job, 3, (struct dump_plan){.lanes = 2});
     dump_builder_p2p(job->builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 4, 0, 8, 100, 101);
     dump_builder_p2p(job->builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 4, 1, 8, 200, 201);
     dump_builder_p2p(job->builders[2], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 4, 0, 8, 150, 151);
@@ -275,6 +275,83 @@ static void a_receive_that_is_still_out_leaves_them_unnumbered(void **state) {
     struct match_totals totals = match(&job, &kept, 1);
     assert_int_equal(totals.messages, 0);
     assert_int_equal(totals.halves_unmatchable, 3);
+    finish(&job);
+}
+
+/* A persistent receive of rank 1: prepared, and under way or not. */
+static void prepare_receive(struct hand_job *job, bool started) {
+    struct pending *pending = dump_builder_pending(job->builders[1]);
+    pending->call = BUILDER_IRECV;
+    pending->flags = FLAG_RECV;
+    pending->op = 4;
+    pending->persistent = 1;
+    pending->active = started;
+}
+
+static void a_persistent_receive_hinders_only_while_it_is_started(void **state) {
+    (void)state;
+    for (int started = 0; started < 2; started++) {
+        struct hand_job job;
+        play_any(&job);
+        prepare_receive(&job, started);
+        hand_job_open(&job, 3);
+        struct match_totals totals = match(&job, &kept, 1);
+        assert_int_equal(totals.messages, started ? 0 : 3);
+        finish(&job);
+    }
+}
+
+/* A look for a message, or a receive that is prepared, of rank 1: a record with a partner, of no operation. */
+static void look_for_message(struct hand_job *job, int32_t from, uint64_t at) {
+    struct record *record =
+        dump_builder_p2p(job->builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, from, 4, SEQ_NONE, 0, at, at + 1);
+    record->op = 0;
+}
+
+static void what_is_no_operation_takes_no_message(void **state) {
+    (void)state;
+    struct hand_job job;
+    play_any(&job);
+    look_for_message(&job, 0, 5);
+    look_for_message(&job, 0, 25);
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, &kept, 2);
+    assert_int_equal(totals.messages, 3);
+    assert_int_equal(totals.halves_unmatchable, 0);
+    finish(&job);
+}
+
+/* `other`: a thread of rank 1 in another lane received something as well. */
+static uint64_t messages_of_threads(bool other, bool shared) {
+    struct hand_job job;
+    play_any(&job);
+    for (int r = 0; r < 3; r++)
+        dump_builder_header(job.builders[r])->state |= STATE_THREAD_MULTIPLE;
+    dump_builder_lane(job.builders[1], 0)->shared = shared;
+    if (other)
+        dump_builder_p2p(job.builders[1], 1, BUILDER_RECV, 0, FLAG_RECV, 2, 7, 0, 8, 400, 410);
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, &kept, 1);
+    finish(&job);
+    return totals.messages;
+}
+
+static void threads_that_may_post_at_once_leave_receives_unnumbered(void **state) {
+    (void)state;
+    assert_int_equal(messages_of_threads(false, false), 3);
+    assert_int_equal(messages_of_threads(true, false), 0);
+    assert_int_equal(messages_of_threads(false, true), 0);
+}
+
+/* Whose message a freed request took nobody is told: those behind it may have moved up by one. */
+static void a_receive_freed_unseen_leaves_them_unnumbered(void **state) {
+    (void)state;
+    struct hand_job job;
+    play_any(&job);
+    receive_any(&job, 4, PEER_ANY, 40, 330);
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, &kept, 1);
+    assert_int_equal(totals.messages, 0);
     finish(&job);
 }
 
@@ -503,6 +580,10 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_paired_is_counted),
         cmocka_unit_test(receives_from_any_source_are_numbered_in_the_order_they_were_posted),
         cmocka_unit_test(a_receive_that_is_still_out_leaves_them_unnumbered),
+        cmocka_unit_test(a_persistent_receive_hinders_only_while_it_is_started),
+        cmocka_unit_test(what_is_no_operation_takes_no_message),
+        cmocka_unit_test(threads_that_may_post_at_once_leave_receives_unnumbered),
+        cmocka_unit_test(a_receive_freed_unseen_leaves_them_unnumbered),
         cmocka_unit_test(random_exchanges_match_as_they_were),
         cmocka_unit_test(truncation_never_makes_a_false_match),
         cmocka_unit_test(random_programs_match_as_trying_everything_does),
