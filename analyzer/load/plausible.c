@@ -181,6 +181,16 @@ static bool any_pending(const struct dump *dump) {
     return false;
 }
 
+/* Where several threads post, the MPI may give one a request that another still waits with: the first completes the
+ * other's operation, and may overwrite that record before the other runs again. */
+static bool threads_may_complete_for_others(const struct dump *dump) {
+    uint64_t threads = 0;
+    for (uint32_t i = 0; i < dump->lane_count; i++)
+        if (dump->lanes[i].state && !dump_lane_is_device(&dump->lanes[i]))
+            threads += dump->lanes[i].state->threads;
+    return threads > 1;
+}
+
 /* Whether the lane saw the operation complete: its process may have ended between that and the end of the call. */
 static bool was_completed(const struct dump *dump, uint32_t lane, uint32_t op) {
     struct record_reader reader;
@@ -194,7 +204,7 @@ static bool was_completed(const struct dump *dump, uint32_t lane, uint32_t op) {
 
 /* Who waits for an operation waits for one that is pending. */
 static void check_pending(struct dump *dump, uint64_t table) {
-    if (any_pending(dump) || dump->header->losses.pending_untracked > 0)
+    if (any_pending(dump) || dump->header->losses.pending_untracked > 0 || threads_may_complete_for_others(dump))
         return;
     for (uint32_t i = 0; i < dump->in_flight_count; i++) {
         struct in_flight slot;
