@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/statistics.h"
 #include "analyzer/match/match.h"
 #include "analyzer/stragglers/gains.h"
 #include "analyzer/stragglers/message_cuts.h"
@@ -21,6 +22,7 @@ enum {
     SEGMENTS_IN_ALL = 1 << 14, /* of samples; 8 MiB */
     SEGMENTS_MOST = 64,
     SEGMENTS_LEAST = 2,
+    IDLE_BELOW = 2,            /* a rank with less than half of the median's own work is no peer */
     BATCH_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
 };
 
@@ -215,14 +217,44 @@ static size_t list_group_members(const struct straggler_analysis *analysis, size
     return count;
 }
 
+static int64_t median_self(const struct straggler_analysis *analysis, const size_t *members, size_t count,
+                           int64_t *scratch) {
+    for (size_t i = 0; i < count; i++)
+        scratch[i] = analysis->times[members[i]].self_ns;
+    return median_low_int64(scratch, count);
+}
+
+/* Where ranks are compared by messages, who hardly works does something else by design, as a master who only hands out
+ * work, and is nobody's peer: left in, it would be the fastest each time, and each of the others too often the slowest.
+ * At most a third of the ranks: more of them are a part of the work. Returns how many members remain; 0: no memory. */
+static size_t leave_out_idle(const struct straggler_analysis *analysis, size_t *members, size_t count) {
+    int64_t *scratch = malloc((count + 1) * sizeof *scratch);
+    size_t left = 0, working = 0;
+    if (!scratch)
+        return 0;
+    int64_t least = count > 2 ? median_self(analysis, members, count, scratch) / IDLE_BELOW : 0;
+    free(scratch);
+    for (size_t i = 0; i < count; i++)
+        working += analysis->times[members[i]].self_ns >= least;
+    if (VERDICT_UNEVEN_SHARE * (count - working) > count)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        if (analysis->times[members[i]].self_ns >= least)
+            members[left++] = members[i];
+    return left;
+}
+
 static bool judge_columns(struct straggler_analysis *analysis, const struct time_batches *batches,
                           const struct rank_classes *classes) {
     struct significance *verdicts = calloc(batches->dump_count, sizeof *verdicts);
     if (!verdicts)
         return false;
     double independent = rank_classes_judge_ranks(classes, batches, verdicts);
-    for (size_t i = 0; i < batches->dump_count; i++)
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        if (!verdicts_may_hold_up(analysis, batches, &batches->dumps[i], 1))
+            verdicts[i].p = 1;
         analysis->ranks[batches->dumps[i]] = verdicts[i];
+    }
     if (batches->count > analysis->batches) {
         analysis->batches = batches->count;
         analysis->independent_batches = independent;
@@ -250,14 +282,17 @@ static bool judge_comparison_groups(struct straggler_analysis *analysis, struct 
     most = most > TIME_BATCHES_MOST ? TIME_BATCHES_MOST : most + (most == 0);
     uint32_t all_classes = 0;
     for (size_t c = 0; c < analysis->comparison_groups.count; c++) {
-        size_t count = list_group_members(analysis, c, members);
+        size_t count = list_group_members(analysis, c, members), whole_count = count;
+        if (analysis->comparison_groups.communicators[c] == NOWHERE && count > 0 &&
+            (count = leave_out_idle(analysis, members, count)) == 0)
+            return false;
         if (!time_batches_make(&batches[c], analysis->times, members, count, most))
             return false;
         if (batches[c].dump_count < 2)
             continue;
         uint32_t communicator = analysis->comparison_groups.communicators[c];
         uint32_t whole =
-            communicator == NOWHERE ? (uint32_t)count : analysis->directory->communicators[communicator].size;
+            communicator == NOWHERE ? (uint32_t)whole_count : analysis->directory->communicators[communicator].size;
         if (!rank_classes_find(&classes[c], analysis->profiles, analysis->comparison_groups.cuts, analysis->directory,
                                whole, &batches[c]) ||
             !judge_columns(analysis, &batches[c], &classes[c]) ||

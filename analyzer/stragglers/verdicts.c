@@ -89,6 +89,19 @@ bool straggler_concerns(const struct straggler *straggler, size_t dump) {
     return false;
 }
 
+bool verdicts_may_hold_up(const struct straggler_analysis *analysis, const struct time_batches *batches,
+                          const size_t *dumps, size_t count) {
+    int64_t own = 0, all = 0;
+    const struct cut *cuts = analysis->comparison_groups.cuts;
+    if (!cuts || cuts[dumps[0]].kind != CUT_TIME)
+        return true;
+    for (size_t i = 0; i < batches->dump_count; i++)
+        all = add_ns(all, analysis->delay_costs.ranks[batches->dumps[i]].delay_cost_ns);
+    for (size_t i = 0; i < count; i++)
+        own = add_ns(own, analysis->delay_costs.ranks[dumps[i]].delay_cost_ns);
+    return own > all - own;
+}
+
 /* By how much the others were done earlier: at the end they wait for who comes last, though no call shows it. Known
  * where all records are there. */
 static int64_t done_later(const struct straggler_analysis *analysis, const struct time_batches *batches,
@@ -241,6 +254,8 @@ static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hos
             continue;
         for (size_t i = 0; i < host->count; i++)
             verdicts->lists[i] = verdicts->batches->dumps[host->columns[i]];
+        if (!verdicts_may_hold_up(analysis, verdicts->batches, verdicts->lists, host->count))
+            continue;
         struct straggler straggler;
         if (!make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists, host->count, verdicts->batches,
                             &straggler))
