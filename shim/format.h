@@ -783,6 +783,7 @@ struct remote_group_definition {
     uint32_t reserved;
 };
 
+/* `commit` is 0 while another name takes its place, here or, where it is longer, in a definition of its own. */
 struct communicator_name_definition {
     struct definition head;
     uint32_t index;

@@ -11,6 +11,7 @@
 #define PARKED_LISTS 256u
 #define PARKED_MOST  (POOL / 2)
 #define RUNS_LONG    1024u /* an irregular member list longer than this is written by few ranks only */
+#define NAME_MOST    256u
 #define RUNS_WRITERS 4
 
 static char *pool;              /* places of COMMUNICATOR_PLACE bytes */
@@ -93,19 +94,33 @@ static bool define_known(const struct communicator *c, const struct members *m, 
     return true;
 }
 
+/* A job may give one communicator new names for ever: what has no room where the first one stands gets room for any. */
+static struct communicator_name_definition *room_for_name(const struct communicator *c, uint32_t length) {
+    struct communicator_name_definition *d = c->name;
+    if (d && sizeof *d + length <= d->head.bytes)
+        return d;
+    return definitions_reserve(&recorder.definitions, sizeof *d + (d ? NAME_MOST : length));
+}
+
+static bool is_named(const struct communicator *c, const char *name, uint32_t length) {
+    return c->name && c->name->length == length && !memcmp(c->name->name, name, length);
+}
+
 void communicator_set_name(struct communicator *c, const char *name) {
-    uint32_t length = (uint32_t)strnlen(name, 256);
-    uint64_t hash = hash_bytes(length, name, length);
-    if (hash == c->name_hash)
+    uint32_t length = (uint32_t)strnlen(name, NAME_MOST);
+    if (is_named(c, name, length))
         return;
-    c->name_hash = hash;
-    struct communicator_name_definition *d = definitions_reserve(&recorder.definitions, sizeof *d + length);
+    struct communicator_name_definition *d = room_for_name(c, length);
     if (!d)
         return;
+    if (c->name)
+        __atomic_store_n(&c->name->head.commit, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
     d->index = c->index;
     d->length = length;
     memcpy(d->name, name, length);
     definitions_commit(d, DEFINITION_COMMUNICATOR_NAME);
+    c->name = d;
 }
 
 /* Where it ends again, by the definition that there is. */

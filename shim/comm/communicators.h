@@ -40,7 +40,7 @@ struct communicator {
     uint64_t likeness;                           /* how it was made and of whom, 0: none is like it */
     uint32_t lives;                              /* that have ended */
     uint32_t next_parked;                        /* number of a place, 0 = none */
-    uint64_t name_hash;                          /* of the name that the dump knows, 0 = none */
+    struct communicator_name_definition *name;   /* NULL: the dump knows none */
     struct communicator_freed_definition *freed; /* NULL: there is none yet */
     struct {
         uint64_t enqueued, completed, hashed, hash;

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "analyzer/diagnose/desync.h"
+#include "analyzer/load/dump.h"
 #include "shim/base/lookup.h"
 #include "shim/intercept/activate.h"
 #include "shim/intercept/resolve.h"
@@ -190,6 +191,39 @@ static void communicators_beyond_the_pool_are_counted_once(void **state) {
     assert_non_null(make_communicator(at));
 }
 
+static uint64_t definitions_used(void) {
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < recorder.definitions.area_count; i++)
+        used += recorder.definitions.used[i];
+    return used;
+}
+
+static void assert_name(uint32_t index, const char *name) {
+    struct dump *dump = dump_open(recorder.file.path);
+    assert_non_null(dump_communicator(dump, index));
+    assert_string_equal(dump_communicator(dump, index)->name, name);
+    assert_int_equal(dump->problems.count, 0);
+    dump_close(dump);
+}
+
+/* Ever new names, of every length, for one communicator: the last one counts, and they take the room of two. */
+static void names_without_end_take_no_room_without_end(void **state) {
+    (void)state;
+    struct communicator *c = make_communicator(0x77770000);
+    char name[301];
+    uint64_t before = definitions_used();
+    for (unsigned i = 0; i < 10000; i++) {
+        snprintf(name, sizeof name, "%0*u", (int)(i % 300), i);
+        communicator_set_name(c, name);
+        if (i % 1000 == 7)
+            assert_name(c->index, name);
+    }
+    communicator_set_name(c, "last");
+    assert_name(c->index, "last");
+    assert_true(definitions_used() - before <= 2 * (256 + 32));
+    communicator_forget(nccl_handles, 0x77770000);
+}
+
 /* Two ranks with the same history, though one of them was for a while further than that: whatever is known of both is
  * the same. */
 static void numbers_taken_back_leave_no_false_history(void **state) {
@@ -236,6 +270,7 @@ static void a_withdrawn_collective_leaves_its_number(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_registered_keeps_no_place),
+        cmocka_unit_test(names_without_end_take_no_room_without_end),
         cmocka_unit_test(numbers_taken_back_leave_no_false_history),
         cmocka_unit_test(a_withdrawn_collective_leaves_its_number),
         cmocka_unit_test(communicators_beyond_the_pool_are_counted_once),
