@@ -25,7 +25,9 @@ const struct loss_kind loss_kinds[LOSS_KINDS] = {
         OF_PROCESS(ordinals_evicted, "point-to-point channels lost count: messages on them are not paired"),
     [LOSS_THREADS] = OF_PROCESS(threads_without_slot, "threads found no place to show their call: what they hang in is "
                                                       "unknown"),
-    [LOSS_WINDOWS] = OF_LANE(windows_lost, "events of sampled windows found no room: less is known of the run's past"),
+    [LOSS_WINDOWS] =
+        OF_LANE(windows_lost,
+                "of the overwritten events are of sampled windows that had no room: less is known of the run's past"),
     [LOSS_SITES] = OF_LANE(sites_lost, "calls have no call site: a table was full"),
     [LOSS_PEERS] = OF_LANE(peers_lost, "messages are missing from who sent to whom: a table was full"),
     [LOSS_DEFINITIONS] = OF_PROCESS(definitions_full, "communicators, names or call sites were not written down"),

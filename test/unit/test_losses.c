@@ -86,7 +86,7 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
         {"tables_in_memory", "lost: 19 tables of totals, events or call sites"},
         {"sites_lost", "lost: 4 calls have no call site"},
         {"peers_lost", "lost: 5 messages "},
-        {"windows_lost", "lost: 6 events of sampled windows"},
+        {"windows_lost", "lost: 6 of the overwritten events"},
         {"threads_without_slot", "lost: 7 threads"},
         {"pending_untracked", "lost: 8 operations"},
         {"communicators_untracked", "lost: 9 communicators"},
