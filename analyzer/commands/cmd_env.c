@@ -4,6 +4,8 @@
  * Lives here: the list, expanded from the table of knobs; unknown COMMTAP_ names.
  * Must not live here: what a knob does.
  */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
+#include "shim/base/knob_numbers.h"
 
 extern char **environ;
 
@@ -27,21 +30,53 @@ static const struct knob knobs[] = {
 };
 enum { KNOBS = sizeof knobs / sizeof *knobs };
 
+struct row {
+    const struct knob *knob;
+    const char *value; /* in force */
+    char number[24];
+};
+
+/* What the library makes of a number. */
+static uint64_t number_in_force(const char *name, uint64_t given) {
+    if (strcmp(name, "COMMTAP_RING") == 0)
+        return knob_ring(given);
+    if (strcmp(name, "COMMTAP_STACK_DEPTH") == 0)
+        return knob_stack_depth(given);
+    return strcmp(name, "COMMTAP_MODE") == 0 ? knob_mode(given) : given;
+}
+
+/* What is given, but for a number that the library takes for another one, or cannot read. */
+static void find_value(struct row *row) {
+    const char *text = getenv(row->knob->name);
+    uint64_t given;
+    row->value = text && *text ? text : row->knob->fallback;
+    if (strcmp(row->knob->type, "NUMBER") != 0 || row->value == row->knob->fallback)
+        return;
+    if (!knob_number(text, &given)) {
+        row->value = row->knob->fallback;
+    } else if (number_in_force(row->knob->name, given) != given) {
+        snprintf(row->number, sizeof row->number, "%s%" PRIu64, strcmp(row->knob->name, "COMMTAP_MODE") == 0 ? "0" : "",
+                 number_in_force(row->knob->name, given));
+        row->value = row->number;
+    }
+}
+
 #define VALUE(NAME, EXPRESSION)                                                                                        \
-    static struct cell NAME(const void *row) {                                                                         \
-        const struct knob *knob = row;                                                                                 \
+    static struct cell NAME(const void *item) {                                                                        \
+        const struct row *row = item;                                                                                  \
         return EXPRESSION;                                                                                             \
     }
-VALUE(name, cell_text(knob->name))
-VALUE(value, cell_text(getenv(knob->name) ? getenv(knob->name) : knob->fallback))
-VALUE(set, cell_switch(getenv(knob->name) != NULL))
-VALUE(fallback, cell_text(knob->fallback))
-VALUE(type, cell_text(knob->type))
-VALUE(doc, cell_text(knob->doc))
+VALUE(name, cell_text(row->knob->name))
+VALUE(value, cell_text(row->value))
+VALUE(set, cell_switch(getenv(row->knob->name) != NULL))
+VALUE(fallback, cell_text(row->knob->fallback))
+VALUE(type, cell_text(row->knob->type))
+VALUE(doc, cell_text(row->knob->doc))
 
 static const struct column columns[] = {
     {"name", "name", .value = name, .left = true},
-    {"value", "value", .value = value, .left = true},
+    {"value", "value", .value = value, .left = true,
+     .doc = "in force: of a number the library cannot take the one it uses"},
     {"set", NULL, .value = set, .doc = "given in the environment"},
     {"default", "default", .value = fallback, .left = true},
     {"type", NULL, .value = type},
@@ -77,13 +112,18 @@ static int run(const struct options *options) {
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
-    const struct table table = {columns, knobs, sizeof *knobs, KNOBS};
+    struct row rows[KNOBS] = {{.knob = NULL}};
+    for (size_t i = 0; i < KNOBS; i++) {
+        rows[i].knob = &knobs[i];
+        find_value(&rows[i]);
+    }
+    const struct table table = {columns, rows, sizeof *rows, KNOBS};
     bool enough_memory = true;
     warn_unknown();
     if (output.format == OUTPUT_JSON) {
-        json_t *rows = table_to_json(&table);
+        json_t *list = table_to_json(&table);
         enough_memory =
-            rows && json_print(output.stream, json_pack("{s:s, s:o}", "schema", "commtap.env/1", "knobs", rows));
+            list && json_print(output.stream, json_pack("{s:s, s:o}", "schema", "commtap.env/1", "knobs", list));
     } else if (output.format == OUTPUT_CSV) {
         table_print_csv(output.stream, &table);
     } else {

@@ -26,11 +26,8 @@
 /* ---- the dump -------------------------------------------------------------------------------- */
 
 static uint32_t ring_records(void) {
-    uint64_t wanted = recorder.knobs.ring, records = KNOBS_RING_MIN;
     recorder.marks_steps = recorder.knobs.step[0] != '\0';
-    while (records < wanted && records < KNOBS_RING_MAX)
-        records *= 2;
-    return (uint32_t)records;
+    return (uint32_t)knob_ring(recorder.knobs.ring);
 }
 
 static uint64_t bytes_of_records(uint32_t records);
@@ -115,7 +112,7 @@ static bool open_sections(void) {
 }
 
 static uint32_t file_mode(void) {
-    return recorder.knobs.mode == KNOBS_MODE_GROUP ? 0640 : 0600;
+    return knob_mode(recorder.knobs.mode) == KNOBS_MODE_GROUP ? 0640 : 0600;
 }
 
 /* For messages at the beginning and at the end, one at a time: threads may have small stacks. */

@@ -42,25 +42,10 @@ static bool parse_SWITCH(const char *text, bool *value) {
 }
 
 static bool parse_NUMBER(const char *text, uint64_t *value) {
-    static const char suffixes[] = "kmgt";
-    char digits[24];
-    size_t n = strlen(text);
-    unsigned shift = 0;
-    if (n == 0 || n >= sizeof digits)
-        return false;
-    copy_text(digits, sizeof digits, text);
-    const char *suffix = strchr(suffixes, lower(digits[n - 1]));
-    if (suffix)
-        shift = 10 * (unsigned)(suffix - suffixes + 1);
-    if (shift)
-        digits[n - 1] = '\0';
-    if (!parse_unsigned(digits, value) || *value > UINT64_MAX >> shift)
-        return false;
-    *value <<= shift;
-    return true;
+    return knob_number(text, value);
 }
 
-enum knob_number {
+enum knob_index {
 #define KNOB(field, name, type, fallback, doc) KNOB_##field,
 #include "shim/knobs.def"
 #undef KNOB
@@ -235,7 +220,7 @@ static const char *doubt_verbose(const char *text) {
 static const char *doubt_ring(const char *text) {
     uint64_t records = 0;
     parse_NUMBER(text, &records);
-    if (records >= KNOBS_RING_MIN && records <= KNOBS_RING_MAX && (records & (records - 1)) == 0)
+    if (records == knob_ring(records))
         return NULL;
     return "no power of two from 16 to 16M, the next one is used: ";
 }
@@ -259,13 +244,13 @@ static const char *doubt_run_id(const char *text) {
 static const char *doubt_mode(const char *text) {
     uint64_t mode = 0;
     parse_NUMBER(text, &mode);
-    return mode == KNOBS_MODE_OWNER || mode == KNOBS_MODE_GROUP ? NULL : "neither 0600 nor 0640, 0600 is used: ";
+    return mode == knob_mode(mode) ? NULL : "neither 0600 nor 0640, 0600 is used: ";
 }
 
 static const char *doubt_stack_depth(const char *text) {
     uint64_t frames = 0;
     parse_NUMBER(text, &frames);
-    return frames >= 1 && frames <= KNOBS_STACK_DEPTH_MAX ? NULL : "not from 1 to 1024, the nearest is used: ";
+    return frames == knob_stack_depth(frames) ? NULL : "not from 1 to 1024, the nearest is used: ";
 }
 
 static const char *doubt_gpu_timing(const char *text) {

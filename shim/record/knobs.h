@@ -11,17 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "shim/base/knob_numbers.h"
+
 typedef char knob_STRING[4096];
 typedef bool knob_SWITCH;
 typedef uint64_t knob_NUMBER;
-
-enum {
-    KNOBS_MODE_OWNER = 600,
-    KNOBS_MODE_GROUP = 640, /* as written, in octal digits */
-    KNOBS_RING_MIN = 16,
-    KNOBS_RING_MAX = 16 << 20,
-    KNOBS_STACK_DEPTH_MAX = 1024
-};
 
 struct knobs {
     uint32_t given; /* bit i: the i-th knob was set and understood */

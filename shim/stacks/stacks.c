@@ -345,7 +345,7 @@ const char *stacks_begin(const char *mode, uint64_t depth) {
     stacks_mode = STACK_FULL;
     if (!parse_mode(mode, &stacks_mode))
         complaint = "COMMTAP_STACK is none of off, site, native, python, full: full is used";
-    depth_limit = (uint32_t)(depth < 1 ? 1 : depth > STACK_DEPTH_MAX ? STACK_DEPTH_MAX : depth);
+    depth_limit = (uint32_t)knob_stack_depth(depth);
     awake[0] = awake[1] = &asleep;
     memset(sources, 0, sizeof sources);
     arena = NULL;

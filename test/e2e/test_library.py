@@ -2,6 +2,7 @@
 #
 # The library itself: what it needs, what it exports, and that it tells the truth to those who look symbols up.
 # Must not live here: jobs with more than the calls such a check needs.
+import json
 import re
 import subprocess
 import textwrap
@@ -174,3 +175,16 @@ def test_readme_has_every_knob():
     rows = [f"| `{k['name']}` | {'`' + k['default'] + '`' if k['default'] else ''} | {k['doc']} |" for k in knobs]
     assert len(rows) >= 8
     assert [row for row in rows if row not in readme] == []
+
+
+@pytest.mark.parametrize("name, given, holds", [("COMMTAP_RING", "17", "32"), ("COMMTAP_RING", "16K", "16K"),
+                                                ("COMMTAP_RING", "1", "16"), ("COMMTAP_RING", "33M", "16777216"),
+                                                ("COMMTAP_STACK_DEPTH", "0", "1"), ("COMMTAP_MODE", "0777", "0600"),
+                                                ("COMMTAP_QUOTA", "10G", "10G"), ("COMMTAP_QUOTA", "ten", "0"),
+                                                ("COMMTAP_RUN_ID", "ten", "ten")])
+def test_env_shows_what_holds(name, given, holds):
+    """Of a number that the library cannot take, `commtap env` shows the one that it uses."""
+    printed = subprocess.run([str(jobs.COMMTAP), "env", "--format", "json"], capture_output=True, check=True,
+                             env={**jobs.clean_environment(), name: given}).stdout
+    row = next(k for k in json.loads(printed)["knobs"] if k["name"] == name)
+    assert row["value"] == holds and row["set"] is True
