@@ -1,4 +1,5 @@
-# Kills a program under the real shim at random moments and checks what is left.
+# Kills a program under the real shim at random moments and checks what is left; then looks at what is there after each
+# of its instructions.
 #
 #   make check-crash [KILLS=100] [SEED=n]
 
@@ -22,6 +23,6 @@ $(CRASH)/hammer: test/crash/hammer.c test/crash/hammer.h
 	@mkdir -p $(@D)
 	$(CRASH_MPICC) $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) -pthread $< -o $@
 
-$(CRASH)/crash: test/crash/crash.c test/crash/check.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
+$(CRASH)/crash: test/crash/crash.c test/crash/check.c test/crash/steps.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm -o $@

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kills hammer processes at random moments and checks what they leave.
+ * Kills hammer processes at random moments and checks what they leave; then looks at one after each instruction.
  * Lives here: starting, killing, tidying up.
- * Must not live here: what a dump must look like (check.c).
+ * Must not live here: what a dump must look like (check.c, steps.c).
  *
  *   crash LIBRARY HAMMER KILLS DIR [SEED]
  *
@@ -23,10 +23,13 @@
 #include "shim/format.h"
 #include "test/crash/check.h"
 #include "test/crash/hammer.h"
+#include "test/crash/steps.h"
 
 extern char **environ;
 
 static const char *const ring_sizes[] = {"16", "1024", "16384"};
+/* The ends of pages that are stepped over, in seconds all together. */
+#define STEPPED_PAGES 3
 
 struct session {
     const char *library, *hammer, *directory;
@@ -37,23 +40,24 @@ static void sleep_us(long us) {
     nanosleep(&(struct timespec){us / 1000000, us % 1000000 * 1000}, NULL);
 }
 
-static pid_t start(const struct session *session, int ready, int kill_number) {
+static pid_t start(const struct session *session, int ready, const char *ring, int threads) {
     pid_t child = fork();
     if (child)
         return child;
-    char descriptor[16];
+    char descriptor[16], count[16];
     snprintf(descriptor, sizeof descriptor, "%d", ready);
+    snprintf(count, sizeof count, "%d", threads);
     setenv("LD_PRELOAD", session->library, 1);
     setenv("COMMTAP_DIR", session->directory, 1);
-    setenv("COMMTAP_RING", ring_sizes[kill_number % 3], 1);
-    execl(session->hammer, session->hammer, descriptor, (char *)NULL);
+    setenv("COMMTAP_RING", ring, 1);
+    execl(session->hammer, session->hammer, descriptor, count, (char *)NULL);
     _exit(127);
 }
 
-/* Returns true when both threads told that they are hammering. */
-static bool wait_until_ready(int descriptor) {
+/* Returns true when all threads told that they are hammering. */
+static bool wait_until_ready(int descriptor, int threads) {
     char byte;
-    for (int i = 0; i < HAMMER_THREADS; i++)
+    for (int i = 0; i < threads; i++)
         if (read(descriptor, &byte, 1) != 1)
             return false;
     return true;
@@ -67,10 +71,10 @@ static bool kill_one(struct session *session, int kill_number) {
         perror("pipe");
         exit(2);
     }
-    pid_t child = start(session, ends[1], kill_number);
+    pid_t child = start(session, ends[1], ring_sizes[kill_number % 3], HAMMER_THREADS);
     close(ends[1]);
     bool early = kill_number % 8 == 7;
-    bool hammering = !early && wait_until_ready(ends[0]);
+    bool hammering = !early && wait_until_ready(ends[0], HAMMER_THREADS);
     sleep_us(rand_r(&session->seed) % (early ? 40000 : 15000));
     kill(child, SIGKILL);
     waitpid(child, &status, 0);
@@ -112,6 +116,52 @@ static int check_all(const struct session *session, bool hammering, struct crash
     return dumps;
 }
 
+/* ---- step by step ---------------------------------------------------------------------------- */
+
+/* The path of the one dump in the directory. */
+static bool find_dump(const struct session *session, char *path, size_t size) {
+    DIR *directory = opendir(session->directory);
+    bool found = false;
+    for (struct dirent *entry; directory && !found && (entry = readdir(directory));) {
+        size_t length = strlen(entry->d_name), suffix = strlen(FORMAT_FILE_SUFFIX);
+        found = length > suffix && !strcmp(entry->d_name + length - suffix, FORMAT_FILE_SUFFIX);
+        if (found)
+            snprintf(path, size, "%s/%s", session->directory, entry->d_name);
+    }
+    if (directory)
+        closedir(directory);
+    return found;
+}
+
+/* One process of one thread, looked at after each of its instructions where its ring takes pages anew. */
+static void step_one(const struct session *session, struct steps_totals *steps) {
+    int ends[2];
+    char path[4200] = "?";
+    if (pipe(ends)) {
+        perror("pipe");
+        exit(2);
+    }
+    pid_t child = start(session, ends[1], ring_sizes[0], 1);
+    close(ends[1]);
+    bool stepped = true;
+    if (wait_until_ready(ends[0], 1) && find_dump(session, path, sizeof path)) {
+        stepped = steps_check(child, path, STEPPED_PAGES, steps);
+    } else {
+        printf("the process to be stepped left no dump in %s\n", session->directory);
+        steps->failures++;
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, __WALL);
+    close(ends[0]);
+    if (stepped)
+        printf("crash: %lu instructions stepped, %lu records, %lu pages begun, %lu failures\n", steps->instructions,
+               steps->records, steps->pages, steps->failures);
+    if (steps->failures)
+        keep(path);
+    else
+        unlink(path);
+}
+
 int main(int argc, char **argv) {
     if (argc < 5) {
         fprintf(stderr, "usage: crash LIBRARY HAMMER KILLS DIR [SEED]\n");
@@ -135,5 +185,7 @@ int main(int argc, char **argv) {
     printf("crash: %d kills (seed %u), %lu dumps, %lu records checked, %lu rings had wrapped, %lu slots and rows were "
            "being written, %lu failures\n",
            kills, seed, totals.dumps, totals.records, totals.wrapped, totals.in_progress, totals.failures);
-    return totals.failures != 0;
+    struct steps_totals steps = {0};
+    step_one(&session, &steps);
+    return totals.failures + steps.failures != 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two threads that call MPI as fast as they can until somebody kills the process.
+ * Threads that call MPI as fast as they can until somebody kills the process.
  * Must not live here: anything that ends well.
  *
- *   hammer FD    one byte is written to FD by each thread after its first iteration
+ *   hammer FD [THREADS]    one byte is written to FD by each thread, HAMMER_THREADS at most, after its first iteration
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -34,7 +34,7 @@ static void *hammer(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    int provided;
+    int provided, threads = argc > 2 ? atoi(argv[2]) : HAMMER_THREADS;
     ready = argc > 1 ? atoi(argv[1]) : -1;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     alarm(30);
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
         MPI_Comm_dup(MPI_COMM_SELF, &communicators[i]);
         MPI_Comm_set_name(communicators[i], name);
     }
-    for (int i = 1; i < HAMMER_THREADS; i++) {
+    for (int i = 1; i < threads; i++) {
         pthread_t thread;
         if (pthread_create(&thread, NULL, hammer, &communicators[i]))
             return 5;
