@@ -88,8 +88,13 @@ $(PROGRAMS)/mpi/train: test/programs/train.c test/programs/network.h
 	@mkdir -p $(@D)
 	mpicc $(PROGRAM_CFLAGS) $< -o $@ -lm
 
+# One file for each processor at a time where pytest can (pytest-xdist); after them, one by one, what tells by times who
+# is slow or hangs.
+E2E_SIDE_BY_SIDE = $(if $(shell $(PYTHON) -c 'import xdist' 2>&1),,-n $(shell nproc) --dist loadfile)
 check-e2e: all programs
-	$(PYTHON) -m pytest -q -rs -p no:cacheprovider test/e2e
+	@failed=; \
+	$(PYTHON) -m pytest -q -rs -p no:cacheprovider $(E2E_SIDE_BY_SIDE) -m 'not alone' test/e2e || failed=yes; \
+	$(PYTHON) -m pytest -q -rs -p no:cacheprovider -m alone test/e2e && [ -z "$$failed" ]
 
 # the second compiler finds nothing to say either
 check-clang:

@@ -9,6 +9,10 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "alone: tells by times who is slow or hangs; no other test may run beside it")
+
+
 @pytest.fixture(params=["openmpi", "mpich"])
 def mpi(request):
     """Each test that asks for it runs under both MPIs."""

@@ -7,6 +7,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 LOOP = ("MPI_Allreduce", "MPI_Barrier")
 STEPS, WORK_MS, SLOW, SLOW_MS = 200, 10, 1, 25
 

@@ -7,6 +7,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 RANKS = {"openmpi": 4, "mpich": 2}
 SLOW, STEPS, SLOW_MS = 1, 80, 20
 

@@ -13,6 +13,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 RANKS = 4
 KNOBS = {"COMMTAP_RING": "16"}
 

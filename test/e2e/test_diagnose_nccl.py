@@ -6,7 +6,11 @@ import contextlib
 import signal
 import subprocess
 
+import pytest
+
 import jobs
+
+pytestmark = pytest.mark.alone
 
 RANKS = 4
 GOOD = 800  # collectives before a rank goes wrong: test/programs/nccl/hang.c

@@ -12,6 +12,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, "build")
 TIMING = os.path.join(BUILD, "test", "timing")

@@ -15,6 +15,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 RANKS = 4
 LATE, MS = 2, 15
 STANDIN = jobs.BUILD / "standin"

@@ -2,8 +2,11 @@
 #
 # Steps of real jobs: as many as the program took, and who spends them how.
 # Must not live here: figures that depend on the speed of the machine.
+import pytest
 
 import jobs
+
+pytestmark = pytest.mark.alone
 
 RANKS = {"openmpi": 4, "mpich": 2}
 

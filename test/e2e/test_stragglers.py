@@ -12,6 +12,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 NULL_JOBS = 50
 # Waiting ranks of MPICH spin and never yield: more of them than cores slow each other down, really.
 RANKS = {"openmpi": 4, "mpich": 2}
