@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             0u
+#define FORMAT_MINOR             1u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -629,9 +629,9 @@ struct site_row {
     uint32_t reserved1;
     uint64_t count;
     uint64_t bytes_total;
-    uint64_t time_total;
+    uint64_t time_total; /* as in struct operation_row */
     uint64_t time_max;
-    uint64_t reserved;
+    uint64_t posting_total; /* likewise, of MPI's operations alone; since 2.1, before it 0 */
 };
 
 struct peer_row {

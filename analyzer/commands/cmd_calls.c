@@ -18,7 +18,7 @@
 enum { COMMDEBUG_INDENT = 4 };
 
 static enum call_weight weight_asked(const struct options *options) {
-    static const char *const names[] = {"time", "wait", "bytes", "count"};
+    static const char *const names[] = {"time", "in-flight", "wait", "bytes", "count"};
     const char *text = option_text(options, "weight");
     size_t weight = 0;
     while (weight < sizeof names / sizeof *names - 1 && strcmp(names[weight], text) != 0)
@@ -145,9 +145,10 @@ static const struct option option_rows[] = {
      .doc = "0 counts, 1 communicators, types and sizes, too, 2 every frame, plumbing included, 3 every record"},
     {.name = "weight",
      .argument = "WHAT",
-     .choices = "time|wait|bytes|count",
+     .choices = "time|in-flight|wait|bytes|count",
      .fallback = "time",
-     .doc = "what folded stacks are weighted by; time and wait in ns"},
+     .doc = "what folded stacks are weighted by: time inside the calls, time that operations were in flight, waiting "
+            "(all in ns), bytes, calls"},
     {.name = "waits", .doc = "add a column of the time spent waiting for later ranks"},
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
@@ -172,7 +173,9 @@ const struct command command_calls = {
     .details =
         "Counts, bytes and times hold every call, exactly, and include those of the frames below; of a part of the "
         "time\n"
-        "(--from, --to, --step) those of the calls on record that begin there. Calls of NCCL only enqueue: where "
+        "(--from, --to, --step) those of the calls on record that begin there. The time of a non-blocking call is "
+        "that\n"
+        "inside it; how long the operation was in flight stands beside. Calls of NCCL only enqueue: where "
         "times\n"
         "on the GPU are on record they stand for the operation, else the host's do, and that is said. Frames are NVTX\n"
         "ranges, Python and native functions; functions of communication libraries, frameworks and the run time\n"

@@ -91,7 +91,7 @@ static bool print_json(FILE *stream, const struct summary *summary, const struct
 
 static bool any_approximate(const struct summary *summary) {
     for (size_t i = 0; i < summary->count; i++)
-        if (summary->entries[i].percentiles == PERCENTILES_APPROXIMATE)
+        if (summary->entries[i].time.percentiles == PERCENTILES_APPROXIMATE)
             return true;
     return false;
 }

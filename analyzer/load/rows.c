@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { ROW_READ_TRIES = 64 };
+enum { ROW_READ_TRIES = 64, SITES_TELL_POSTING = 1 /* since format 2.1 */ };
 /* Several threads may write one row: its counters can be this many calls apart. */
 enum { WRITERS_MAX = 4096 };
 
@@ -55,6 +55,25 @@ enum row_state site_row_read(const struct dump *dump, const struct site_row *row
             return site_is_sound(dump, copy) ? ROW_STABLE : ROW_DAMAGED;
     }
     return site_is_sound(dump, copy) ? ROW_TORN : ROW_DAMAGED;
+}
+
+/* A call of NCCL only enqueues: its time is the host's, inside the call. */
+static bool is_posted(const struct dump *dump, uint16_t call, uint64_t posting_total) {
+    const struct call_name *name = dump_call(dump, call);
+    return posting_total > 0 && name && name->api != API_NCCL;
+}
+
+enum row_time operation_row_time(const struct dump *dump, const struct operation_row *row) {
+    return is_posted(dump, row->call, row->posting_total) ? ROW_TIME_IN_FLIGHT : ROW_TIME_INSIDE;
+}
+
+enum row_time site_row_time(const struct dump *dump, const struct site_row *row) {
+    const struct call_name *name = dump_call(dump, row->call);
+    uint32_t version = dump->header->version;
+    bool told = FORMAT_MAJOR_OF(version) == FORMAT_MAJOR && FORMAT_MINOR_OF(version) >= SITES_TELL_POSTING;
+    if (!told && name && name->api == API_MPI && (name->nonblocking || name->call_class == CLASS_START))
+        return ROW_TIME_IN_FLIGHT_ALONE;
+    return is_posted(dump, row->call, row->posting_total) ? ROW_TIME_IN_FLIGHT : ROW_TIME_INSIDE;
 }
 
 bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy) {

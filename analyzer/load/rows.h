@@ -22,6 +22,15 @@ enum row_state operation_row_read(const struct dump *dump, const struct operatio
 /* The same for a row of the sites table, all of it. */
 enum row_state site_row_read(const struct dump *dump, const struct site_row *row, struct site_row *copy);
 
+/* What time_total of a row of host times is. */
+enum row_time {
+    ROW_TIME_INSIDE,          /* inside the calls */
+    ROW_TIME_IN_FLIGHT,       /* from posting to completion; posting_total is what was spent inside the calls */
+    ROW_TIME_IN_FLIGHT_ALONE, /* likewise, and what was spent inside is not known: sites of dumps before 2.1 */
+};
+enum row_time operation_row_time(const struct dump *dump, const struct operation_row *row);
+enum row_time site_row_time(const struct dump *dump, const struct site_row *row);
+
 /* Copies an entry of the pending table. True when it stands for an operation in flight: taken, sound, and not an
  * inactive persistent request. */
 bool pending_read(const struct dump *dump, const struct pending *pending, struct pending *copy);

@@ -243,6 +243,7 @@ static void add_sums(struct call_sums *sum, const struct call_sums *part) {
     sum->count += part->count;
     sum->bytes += part->bytes;
     sum->time_ns += part->time_ns;
+    sum->in_flight_ns += part->in_flight_ns;
     sum->gpu_ns += part->gpu_ns;
     sum->gpu_count += part->gpu_count;
     sum->enqueue_ns += part->enqueue_ns;
@@ -264,6 +265,20 @@ static bool add_calls(struct tree_build *build, uint32_t stack, uint32_t comm, u
     return true;
 }
 
+static struct call_sums sums_of_site(struct tree_build *build, const struct site_row *row, bool device) {
+    struct call_sums sums = {.count = row->count, .bytes = row->bytes_total};
+    uint64_t ns = device ? row->time_total : (uint64_t)dump_duration_ns(build->dump, row->time_total);
+    enum row_time time = device ? ROW_TIME_INSIDE : site_row_time(build->dump, row);
+    if (time == ROW_TIME_INSIDE) {
+        sums.time_ns = ns;
+    } else {
+        sums.in_flight_ns = ns;
+        sums.time_ns = (uint64_t)dump_duration_ns(build->dump, row->posting_total);
+    }
+    build->tree->posting_unknown |= time == ROW_TIME_IN_FLIGHT_ALONE;
+    return sums;
+}
+
 static bool add_lane_sites(struct tree_build *build, const struct dump_lane *lane) {
     bool device = dump_lane_is_device(lane); /* its times are ns */
     if (lane->sites)
@@ -273,9 +288,7 @@ static bool add_lane_sites(struct tree_build *build, const struct dump_lane *lan
         enum row_state state = site_row_read(build->dump, &lane->sites[i], &row);
         if (state == ROW_UNUSED || state == ROW_DAMAGED)
             continue;
-        uint64_t ns = device ? row.time_total : (uint64_t)dump_duration_ns(build->dump, row.time_total);
-        if (!add_calls(build, row.stack, local_comm(row.comm_epoch), row.call,
-                       (struct call_sums){.count = row.count, .bytes = row.bytes_total, .time_ns = ns}))
+        if (!add_calls(build, row.stack, local_comm(row.comm_epoch), row.call, sums_of_site(build, &row, device)))
             return false;
     }
     return true;
@@ -288,9 +301,10 @@ static bool add_pending_sites(struct tree_build *build) {
         struct pending pending;
         if (!pending_read(build->dump, &build->dump->pending[i], &pending) || pending.stack == STACK_NONE)
             continue;
-        uint64_t bytes = pending.bytes == BYTES_UNKNOWN ? 0 : pending.bytes;
-        if (!add_calls(build, pending.stack, pending.comm, pending.call,
-                       (struct call_sums){.count = 1, .bytes = bytes}))
+        const struct call_sums sums = {.count = 1,
+                                       .bytes = pending.bytes == BYTES_UNKNOWN ? 0 : pending.bytes,
+                                       .time_ns = (uint64_t)dump_duration_ns(build->dump, pending.posting_ticks)};
+        if (!add_calls(build, pending.stack, pending.comm, pending.call, sums))
             return false;
     }
     return true;
@@ -398,11 +412,16 @@ static bool take_recorded_call(void *context, const struct recorded_call *call) 
         return true;
     if (host && !scope_is_limited(build->request->scope))
         return true;
+    uint64_t inside = call->in_flight ? call->posting_ticks : call->ticks;
     struct call_sums sums = {.gpu_count = 1, .gpu_ns = call->ticks};
     if (host)
         sums = (struct call_sums){.count = 1,
                                   .bytes = call->bytes == BYTES_UNKNOWN ? 0 : call->bytes,
-                                  .time_ns = (uint64_t)dump_duration_ns(build->dump, call->ticks)};
+                                  .time_ns = (uint64_t)dump_duration_ns(build->dump, inside)};
+    if (host && call->in_flight) {
+        sums.in_flight_ns = (uint64_t)dump_duration_ns(build->dump, call->ticks);
+        build->tree->posting_unknown |= !call->posting_known;
+    }
     return add_calls(build, call->stack, call->comm, call->call, sums);
 }
 

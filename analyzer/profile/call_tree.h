@@ -24,11 +24,12 @@
 
 struct call_sums {
     uint64_t count, bytes;
-    uint64_t time_ns;    /* host time, as summary's time_total: of NCCL's calls, of enqueueing */
-    uint64_t gpu_ns;     /* on GPUs, of the launches on record */
-    uint64_t gpu_count;  /* these launches; 0: none is on record */
-    uint64_t enqueue_ns; /* of time_ns: by calls whose operation has a time on GPUs */
-    uint64_t wait_ns;    /* on record: waiting for a later rank; 0 where no waits were given */
+    uint64_t time_ns;      /* host time inside the calls, as summary's time_total: of NCCL's calls, of enqueueing */
+    uint64_t in_flight_ns; /* beside it: from posting until the operations were seen complete */
+    uint64_t gpu_ns;       /* on GPUs, of the launches on record */
+    uint64_t gpu_count;    /* these launches; 0: none is on record */
+    uint64_t enqueue_ns;   /* of time_ns: by calls whose operation has a time on GPUs */
+    uint64_t wait_ns;      /* on record: waiting for a later rank; 0 where no waits were given */
 };
 
 /* Calls of one size among those on record. */
@@ -91,6 +92,7 @@ struct call_tree {
     struct call_node *root; /* "Global" */
     bool passes;            /* some call is known to be of a pass */
     bool enqueued;          /* some call is NCCL's */
+    bool posting_unknown;   /* some operations' time inside the calls is not known: 0 of it is here */
     bool gpu_partial;       /* records of launches were overwritten: their times on the GPU are not here */
     uint64_t without_stack; /* calls whose stack is not known */
     uint64_t sites_lost;    /* calls that found no room in a full table: in no node */
@@ -112,7 +114,7 @@ struct call_tree_request {
     unsigned noise;                 /* 0 sums; 1 sizes and types, too; 2 every frame; 3 every record */
 };
 
-/* The time of operations: on GPUs where it is on record, else the host's. */
+/* The time that operations cost: on GPUs where it is on record, else the host's inside the calls. */
 uint64_t call_time_ns(const struct call_sums *sums);
 
 /* Returns false when memory is short; the caller frees with call_tree_free in every case. Nodes point into dumps and

@@ -85,12 +85,13 @@ static bool add_compared(struct comparison *comparison, struct compared_place pl
     if (!row)
         return false;
     struct compared_side *to = &row->sides[place.side];
-    uint64_t timed = entry->count - entry->untimed, together = entry->comm_size ? entry->comm_size : ranks;
+    uint64_t timed = entry->time.count, together = entry->comm_size ? entry->comm_size : ranks;
     to->count += entry->count;
     to->timed += timed;
-    to->time_total_ns += entry->time_total_ns;
+    to->time_total_ns += entry->time.total_ns;
     to->observations += (double)timed / (double)(together ? together : 1);
-    return add_run(to, place.run, timed, entry->time_total_ns) && add_samples(to, entry->samples, entry->sample_count);
+    return add_run(to, place.run, timed, entry->time.total_ns) &&
+           add_samples(to, entry->time.samples, entry->time.sample_count);
 }
 
 bool compare_add_summary(struct comparison *comparison, struct compared_place place, const struct summary *summary,

@@ -5,7 +5,7 @@
 
 #include "analyzer/base/grow.h"
 
-enum source record_source(const struct record *record) {
+static enum source record_source(const struct record *record) {
     return record->kind == RECORD_GPU      ? SOURCE_GPU_EVENT
            : record->kind == RECORD_KERNEL ? SOURCE_IN_KERNEL
                                            : SOURCE_HOST;
@@ -16,7 +16,7 @@ static bool is_nccl(const struct dump *dump, const struct record *record) {
     return call && call->api == API_NCCL;
 }
 
-bool record_is_timed_call(const struct dump *dump, const struct record *record) {
+static bool record_is_timed_call(const struct dump *dump, const struct record *record) {
     if (record->flags & (FLAG_RECEIVE_HALF | FLAG_UNOBSERVED) || record->t1 < record->t0)
         return false;
     if (record->kind == RECORD_POST) /* NCCL's: the host's share of an operation; of a group only the group has it */
@@ -37,7 +37,8 @@ struct call_taking {
     const struct dump *dump;
     struct posted *posted; /* by op */
     size_t count;
-    struct recorded_call held; /* told when it is known what it received */
+    uint64_t posted_t0, posted_t1; /* of the last posting call */
+    struct recorded_call held;     /* told when it is known what it received */
     bool holds;
     uint32_t held_op;
     bool (*take)(void *context, const struct recorded_call *call);
@@ -50,8 +51,11 @@ static int compare_posted(const void *a, const void *b) {
 }
 
 static bool note_posted(struct call_taking *taking, const struct record *record) {
+    bool same_call = taking->count > 0 && record->t0 == taking->posted_t0 && record->t1 == taking->posted_t1;
     if (!grow_list(taking->posted, taking->count))
         return false;
+    taking->posted_t0 = record->t0;
+    taking->posted_t1 = record->t1;
     taking->posted[taking->count++] =
         (struct posted){.op = record->op,
                         .call = {.call = record->call,
@@ -59,8 +63,11 @@ static bool note_posted(struct call_taking *taking, const struct record *record)
                                  .stack = record->stack,
                                  .bytes = record->bytes,
                                  .source = SOURCE_HOST,
+                                 .started = (record->flags & FLAG_STARTED) != 0,
+                                 .in_flight = true,
                                  .incomplete = true,
-                                 .posting_ticks = record->t1 > record->t0 ? record->t1 - record->t0 : 0}};
+                                 .posting_known = true,
+                                 .posting_ticks = same_call || record->t1 < record->t0 ? 0 : record->t1 - record->t0}};
     return true;
 }
 
@@ -69,7 +76,7 @@ static bool find_posted(struct call_taking *taking, const struct scope *scope, s
     bool enough_memory = true;
     scope_walk_begin(&walk, scope, taking->dump, d);
     for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
-        if (record->kind == RECORD_POST && !is_nccl(taking->dump, record))
+        if (record->kind == RECORD_POST && !(record->flags & FLAG_RECEIVE_HALF) && !is_nccl(taking->dump, record))
             enough_memory = note_posted(taking, record);
     scope_walk_end(&walk);
     if (taking->count > 0)
@@ -77,18 +84,18 @@ static bool find_posted(struct call_taking *taking, const struct scope *scope, s
     return enough_memory && !walk.no_memory;
 }
 
-/* The ticks inside the call that posted what a record tells of. */
-static uint64_t posting_ticks(const struct call_taking *taking, const struct record *record) {
-    if (record->kind == RECORD_POST)
-        return record->t1 - record->t0;
-    if (record->kind != RECORD_DONE || taking->count == 0)
-        return 0;
+/* Adds the ticks inside the call that posted what a record tells of. */
+static void add_posting(const struct call_taking *taking, const struct record *record, struct recorded_call *call) {
     const struct posted key = {.op = record->op};
-    struct posted *posted = bsearch(&key, taking->posted, taking->count, sizeof key, compare_posted);
-    if (!posted)
-        return 0;
-    posted->done = true;
-    return posted->call.posting_ticks;
+    struct posted *posted = record->kind == RECORD_DONE && taking->count > 0
+                                ? bsearch(&key, taking->posted, taking->count, sizeof key, compare_posted)
+                                : NULL;
+    if (posted)
+        posted->done = true;
+    call->posting_known = posted || record->kind == RECORD_POST;
+    call->posting_ticks = posted                        ? posted->call.posting_ticks
+                          : record->kind == RECORD_POST ? record->t1 - record->t0
+                                                        : 0;
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -125,8 +132,10 @@ static bool take_record(struct call_taking *taking, const struct record *record)
                                           .timed = timed,
                                           .failed = (record->flags & FLAG_FAILED) != 0,
                                           .posted_size = (record->flags & FLAG_BYTES_POSTED) != 0,
-                                          .ticks = timed ? record->t1 - record->t0 : 0,
-                                          .posting_ticks = posting_ticks(taking, record)};
+                                          .started = (record->flags & FLAG_STARTED) != 0,
+                                          .in_flight = record->kind == RECORD_DONE,
+                                          .ticks = timed ? record->t1 - record->t0 : 0};
+    add_posting(taking, record, &taking->held);
     taking->held_op = record->op;
     taking->holds = true;
     return true;

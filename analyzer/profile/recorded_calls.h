@@ -20,9 +20,13 @@ struct recorded_call {
     uint64_t bytes;
     enum source source;
     bool timed, failed, posted_size;
-    bool incomplete;         /* posted and never seen complete: nothing else is known */
-    uint64_t ticks;          /* of the call, in the unit of its source; 0 unless timed */
-    uint64_t posting_ticks;  /* of that, inside the posting call */
+    bool started;    /* of a persistent request: `call` made the request, and did not start it */
+    bool in_flight;  /* `ticks` are from posting to completion */
+    bool incomplete; /* posted and never seen complete: beside posting_ticks nothing else is known */
+    uint64_t ticks;  /* of the call, in the unit of its source; 0 unless timed */
+    bool posting_known;
+    uint64_t posting_ticks;  /* of that, inside the posting call. Of several operations that one call started the first
+                                has all of it */
     uint64_t received_bytes; /* of a Sendrecv */
 };
 
@@ -31,10 +35,5 @@ struct recorded_call {
  * short. */
 bool recorded_calls(const struct scope *scope, const struct dump *dump, size_t d,
                     bool (*take)(void *context, const struct recorded_call *call), void *context);
-
-/* Where the times of a record come from. */
-enum source record_source(const struct record *record);
-/* True for records that stand for one call with a time. */
-bool record_is_timed_call(const struct dump *dump, const struct record *record);
 
 #endif

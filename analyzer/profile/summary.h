@@ -37,6 +37,20 @@ struct summary_sample {
     uint64_t count;
 };
 
+/* Times of calls. */
+struct summary_times {
+    uint64_t count;     /* calls that have one */
+    uint64_t sums_only; /* of these, calls of whom only the sum is known: then least and longest are not, nor are
+                           percentiles unless they are exact */
+    uint64_t total_ns;
+    uint64_t min_ns, max_ns; /* 0 when there are none */
+    enum percentiles percentiles;
+    uint64_t p50_ns, p95_ns, p99_ns; /* nearest rank; 0 when percentiles is PERCENTILES_NONE */
+    /* ascending: every time when percentiles is PERCENTILES_EXACT, else histogram buckets */
+    struct summary_sample *samples;
+    size_t sample_count;
+};
+
 struct summary_entry {
     /* key; parts that were not asked for hold the "unknown" values named here */
     uint8_t api;           /* enum api, 0 = several or unknown */
@@ -52,20 +66,19 @@ struct summary_entry {
     int32_t rank;          /* RANK_UNKNOWN = several or unknown */
     const char *site;      /* compact label of the call site, NULL = several */
 
-    uint64_t count;                    /* calls; operations that were posted and never seen complete included */
-    uint64_t untimed;                  /* of these, calls without a time */
-    uint64_t failed;                   /* of these, calls that returned an error */
-    uint64_t estimated_bytes;          /* of these, receives whose posted size stands for the unknown actual one */
-    uint64_t bytes_total;              /* sum of known bytes */
-    uint64_t received_bytes;           /* Sendrecv: what came back */
-    uint64_t time_total_ns;            /* of the timed calls, count - untimed */
-    uint64_t time_min_ns, time_max_ns; /* 0 when there are none; by site the least is known where percentiles are
-                                          exact */
+    uint64_t count;           /* calls; operations that were posted and never seen complete included */
+    uint64_t untimed;         /* of these, calls without a time */
+    uint64_t failed;          /* of these, calls that returned an error */
+    uint64_t estimated_bytes; /* of these, receives whose posted size stands for the unknown actual one */
+    uint64_t bytes_total;     /* sum of known bytes */
+    uint64_t received_bytes;  /* Sendrecv: what came back */
     uint64_t posting_total_ns;
-    enum percentiles percentiles;
-    uint64_t p50_ns, p95_ns, p99_ns; /* nearest rank; 0 when percentiles is PERCENTILES_NONE */
 
-    /* bandwidth, from calls that have known bytes and a time; < 0 = none */
+    struct summary_times time;      /* inside the calls; by site the least is known where percentiles are exact */
+    struct summary_times in_flight; /* of operations that were posted: from there until they were seen complete. Beside
+                                       `time`, not in it: the process may have computed meanwhile */
+
+    /* bandwidth, from calls that have known bytes and a time (in flight where they were posted); < 0 = none */
     double algbw_bytes_per_s;
     double busbw_bytes_per_s; /* with each communicator's own size; < 0 also where that is unknown */
 
@@ -75,14 +88,10 @@ struct summary_entry {
     int64_t transfer_ns, completion_ns;
     int64_t transfer_wait_ns; /* before it, waiting for that last one */
     double transfer_algbw_bytes_per_s, transfer_busbw_bytes_per_s;
-
-    /* times of the calls, ascending: every one when percentiles is PERCENTILES_EXACT, else histogram buckets */
-    struct summary_sample *samples;
-    size_t sample_count;
 };
 
 struct summary {
-    struct summary_entry *entries; /* by total time, longest first, then by key */
+    struct summary_entry *entries; /* by total time inside, longest first, then by key */
     size_t count;
     unsigned by;
     uint64_t calls_lost; /* calls that found no row in a full table: in no entry */

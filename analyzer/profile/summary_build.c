@@ -13,7 +13,6 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
-#include "analyzer/profile/recorded_calls.h"
 
 /* ---- strings that outlive the dumps ---------------------------------------------------------- */
 
@@ -231,66 +230,92 @@ static void add_bandwidth(struct summary_group *group, const struct summary_subj
         group->bus_bytes += (double)bytes * busbw_factor(subject->call->busbw, subject->size);
 }
 
-static void add_counts(struct summary_entry *entry, const struct dump *dump, const struct operation_row *row,
-                       uint64_t ns) {
-    bool timed = row->count > row->untimed, first = entry->count == entry->untimed;
+/* What calls took that each have a time, all together `ns`. */
+static void add_times(struct summary_times *times, const struct dump *dump, const struct operation_row *row,
+                      uint64_t ns) {
+    uint64_t timed = row->count > row->untimed ? row->count - row->untimed : 0;
     uint64_t least = summary_ns(dump, row->source, row->time_min), most = summary_ns(dump, row->source, row->time_max);
-    if (timed && (first || least < entry->time_min_ns))
-        entry->time_min_ns = least;
-    if (timed && most > entry->time_max_ns)
-        entry->time_max_ns = most;
+    if (timed > 0 && (times->count == times->sums_only || least < times->min_ns))
+        times->min_ns = least;
+    if (timed > 0 && most > times->max_ns)
+        times->max_ns = most;
+    times->count += timed;
+    times->total_ns += ns;
+}
+
+/* Of what they took inside, operations that were posted leave only the sum in their row. */
+static void add_posting(struct summary_times *times, uint64_t count, uint64_t ns) {
+    times->count += count;
+    times->sums_only += count;
+    times->total_ns += ns;
+}
+
+static void add_counts(struct summary_entry *entry, const struct dump *dump, const struct summary_row *calls,
+                       uint64_t ns) {
+    const struct operation_row *row = calls->row;
+    uint64_t posting = summary_ns(dump, row->source, row->posting_total);
+    add_times(calls->time == ROW_TIME_INSIDE ? &entry->time : &entry->in_flight, dump, row, ns);
+    if (calls->time == ROW_TIME_IN_FLIGHT)
+        add_posting(&entry->time, row->count, posting);
     entry->count += row->count;
     entry->untimed += row->untimed;
     entry->failed += row->failed;
     entry->estimated_bytes += row->posted_size;
     entry->bytes_total += row->bytes_total;
     entry->received_bytes += row->received_bytes;
-    entry->time_total_ns += ns;
-    entry->posting_total_ns += summary_ns(dump, row->source, row->posting_total);
+    entry->posting_total_ns += posting;
 }
 
-bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct operation_row *in_file,
-                     const struct operation_row *row, uint32_t stack, struct summary_group **to) {
+static bool refer_to_row(struct summary_group *group, const struct dump *dump, const struct summary_row *calls) {
+    struct row_reference *reference = malloc(sizeof *reference);
+    if (reference) {
+        *reference = (struct row_reference){group->rows, dump, calls->in_file, calls->time != ROW_TIME_INSIDE};
+        group->rows = reference;
+    }
+    return reference != NULL;
+}
+
+bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct summary_row *calls,
+                     struct summary_group **to) {
+    const struct operation_row *row = calls->row;
     uint32_t comm = row->comm_epoch & 0xffffff;
     struct summary_subject subject = subject_of(dump, row->call, comm == ROW_COMM_NONE ? COMM_NONE : comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, stack, &key);
+    int wanted = make_key(build, dump, &subject, row->call, row->source, row->bytes, calls->stack, &key);
     if (to)
         *to = NULL;
     if (wanted <= 0)
         return wanted == 0;
     struct summary_group *group = find_group(build, &key, true);
-    struct row_reference *reference = in_file ? malloc(sizeof *reference) : NULL;
-    if (!group || (in_file && !reference) || !describe_group(build, group, &subject)) {
-        free(reference);
+    if (!group || !describe_group(build, group, &subject) || (calls->in_file && !refer_to_row(group, dump, calls)))
         return false;
-    }
-    if (reference) {
-        *reference = (struct row_reference){group->rows, dump, in_file};
-        group->rows = reference;
-    }
     if (to)
         *to = group;
     uint64_t ns = summary_ns(dump, row->source, row->time_total);
-    add_counts(&group->entry, dump, row, ns);
+    add_counts(&group->entry, dump, calls, ns);
     add_bandwidth(group, &subject, row, ns);
     return true;
 }
 
-bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, uint16_t call, uint32_t comm,
-                            uint64_t bytes, uint32_t stack) {
-    struct summary_subject subject = subject_of(dump, call, comm);
+bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, const struct pending *pending,
+                            struct summary_group **to) {
+    struct summary_subject subject = subject_of(dump, pending->call, pending->comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, call, SOURCE_HOST, bytes, stack, &key);
+    int wanted = make_key(build, dump, &subject, pending->call, SOURCE_HOST, pending->bytes, pending->stack, &key);
+    *to = NULL;
     if (wanted <= 0)
         return wanted == 0;
     struct summary_group *group = find_group(build, &key, true);
     if (!group || !describe_group(build, group, &subject))
         return false;
+    uint64_t posting = summary_ns(dump, SOURCE_HOST, pending->posting_ticks);
     group->entry.count++;
     group->entry.untimed++;
-    group->entry.bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
+    group->entry.bytes_total += pending->bytes == BYTES_UNKNOWN ? 0 : pending->bytes;
+    group->entry.posting_total_ns += posting;
+    add_posting(&group->entry.time, 1, posting);
     build->summary->pending++;
+    *to = group;
     return true;
 }
 
@@ -303,11 +328,10 @@ bool summary_enter(struct summary_build *build, const struct dump *dump, size_t 
 
 /* ---- times of single calls ------------------------------------------------------------------- */
 
-bool summary_add_sample(struct summary_group *group, uint64_t ns, uint64_t count) {
-    struct summary_entry *entry = &group->entry;
-    if (!grow_list(entry->samples, entry->sample_count))
+bool summary_add_sample(struct summary_times *times, uint64_t ns, uint64_t count) {
+    if (!grow_list(times->samples, times->sample_count))
         return false;
-    entry->samples[entry->sample_count++] = (struct summary_sample){ns, count};
+    times->samples[times->sample_count++] = (struct summary_sample){ns, count};
     return true;
 }
 
@@ -315,15 +339,26 @@ bool summary_counts(const struct summary_build *build, const struct dump_set *se
     return !set->duplicate[d] && (!build->filter || filter_rank(build->filter, set->dumps[d]->header->rank));
 }
 
-bool summary_add_time(struct summary_build *build, const struct dump *dump, const struct record *record) {
-    enum source source = record_source(record);
-    struct summary_subject subject = subject_of(dump, record->call, record->comm);
+bool summary_group_of(struct summary_build *build, const struct dump *dump, const struct recorded_call *call,
+                      struct summary_group **group) {
+    struct summary_subject subject = subject_of(dump, call->call, call->comm);
     struct summary_entry key;
-    int wanted = make_key(build, dump, &subject, record->call, source, record->bytes, record->stack, &key);
-    if (wanted <= 0)
-        return wanted == 0;
-    struct summary_group *group = find_group(build, &key, false); /* none: its row is a size class */
-    return !group || summary_add_sample(group, summary_ns(dump, source, record->t1 - record->t0), 1);
+    *group = NULL;
+    if (call->started) /* its row is that of MPI_Start */
+        return true;
+    int wanted = make_key(build, dump, &subject, call->call, call->source, call->bytes, call->stack, &key);
+    if (wanted > 0)
+        *group = find_group(build, &key, false); /* none: its row is a size class */
+    return wanted >= 0;
+}
+
+bool summary_add_recorded(struct summary_group *group, const struct dump *dump, const struct recorded_call *call) {
+    struct summary_entry *entry = &group->entry;
+    uint64_t ns = summary_ns(dump, call->source, call->ticks);
+    if (call->timed && !summary_add_sample(call->in_flight ? &entry->in_flight : &entry->time, ns, 1))
+        return false;
+    return !call->in_flight || !call->posting_known ||
+           summary_add_sample(&entry->time, summary_ns(dump, call->source, call->posting_ticks), 1);
 }
 
 static int compare_samples(const void *a, const void *b) {
@@ -332,38 +367,50 @@ static int compare_samples(const void *a, const void *b) {
 }
 
 /* Nearest rank: the least time that at least `percent` % of the calls do not exceed. */
-static uint64_t percentile(const struct summary_entry *entry, uint64_t total, unsigned percent) {
+static uint64_t percentile(const struct summary_times *times, uint64_t total, unsigned percent) {
     uint64_t wanted = (uint64_t)(((unsigned __int128)total * percent + 99) / 100), seen = 0;
-    for (size_t i = 0; i < entry->sample_count; i++) {
-        seen += entry->samples[i].count;
+    for (size_t i = 0; i < times->sample_count; i++) {
+        seen += times->samples[i].count;
         if (seen >= wanted)
-            return entry->samples[i].ns;
+            return times->samples[i].ns;
     }
     return 0;
 }
 
-static bool add_percentiles(struct summary_group *group) {
-    struct summary_entry *entry = &group->entry;
-    uint64_t timed = entry->count - entry->untimed, total = 0;
-    entry->percentiles = timed == 0                     ? PERCENTILES_NONE
-                         : entry->sample_count == timed ? PERCENTILES_EXACT
-                                                        : PERCENTILES_APPROXIMATE;
-    if (entry->percentiles == PERCENTILES_NONE)
-        entry->sample_count = 0;
-    if (entry->percentiles == PERCENTILES_APPROXIMATE && !summary_take_histograms(group))
+/* The middle of a bucket is at most a ninth off: a percentile from the tail that lies so little below the mean of all,
+ * which is exact, is taken for the mean. */
+static uint64_t not_below_mean(const struct summary_times *times, uint64_t ns) {
+    uint64_t mean = times->total_ns / times->count;
+    return times->percentiles == PERCENTILES_APPROXIMATE && ns < mean && mean - ns <= ns / 9 ? mean : ns;
+}
+
+static bool choose_samples(struct summary_group *group, struct summary_times *times) {
+    bool exact = times->count > 0 && times->sample_count == times->count;
+    bool known = exact || (times->count > 0 && times->sums_only == 0);
+    times->percentiles = exact ? PERCENTILES_EXACT : known ? PERCENTILES_APPROXIMATE : PERCENTILES_NONE;
+    if (!known)
+        times->sample_count = 0;
+    return exact || !known || summary_take_histograms(group, times == &group->entry.in_flight);
+}
+
+static bool add_percentiles(struct summary_group *group, struct summary_times *times) {
+    uint64_t total = 0;
+    if (!choose_samples(group, times))
         return false;
-    for (size_t i = 0; i < entry->sample_count; i++)
-        total += entry->samples[i].count;
+    for (size_t i = 0; i < times->sample_count; i++)
+        total += times->samples[i].count;
     if (total == 0) { /* rows without a histogram */
-        entry->percentiles = PERCENTILES_NONE;
+        times->percentiles = PERCENTILES_NONE;
         return true;
     }
-    qsort(entry->samples, entry->sample_count, sizeof *entry->samples, compare_samples);
-    if (entry->site && entry->percentiles == PERCENTILES_EXACT)
-        entry->time_min_ns = entry->samples[0].ns;
-    entry->p50_ns = percentile(entry, total, 50);
-    entry->p95_ns = percentile(entry, total, 95);
-    entry->p99_ns = percentile(entry, total, 99);
+    qsort(times->samples, times->sample_count, sizeof *times->samples, compare_samples);
+    if (times->percentiles == PERCENTILES_EXACT) {
+        times->min_ns = times->samples[0].ns;
+        times->max_ns = times->samples[times->sample_count - 1].ns;
+    }
+    times->p50_ns = percentile(times, total, 50);
+    times->p95_ns = not_below_mean(times, percentile(times, total, 95));
+    times->p99_ns = not_below_mean(times, percentile(times, total, 99));
     return true;
 }
 
@@ -387,7 +434,7 @@ static int compare_numbers(uint64_t a, uint64_t b) {
 static int compare_entries(const void *a, const void *b) {
     const struct summary_entry *left = &(*(struct summary_group *const *)a)->entry,
                                *right = &(*(struct summary_group *const *)b)->entry;
-    int order = compare_numbers(right->time_total_ns, left->time_total_ns);
+    int order = compare_numbers(right->time.total_ns, left->time.total_ns);
     if (order == 0)
         order = compare_numbers(left->api, right->api);
     if (order == 0 && left->op && right->op)
@@ -415,11 +462,12 @@ static bool finish_groups(struct summary_build *build) {
     if (!summary->entries)
         return false;
     for (size_t i = 0; i < build->count; i++) {
-        if (!add_percentiles(build->groups[i]))
+        struct summary_entry *entry = &build->groups[i]->entry;
+        if (!add_percentiles(build->groups[i], &entry->time) || !add_percentiles(build->groups[i], &entry->in_flight))
             return false;
         add_rates(build->groups[i]);
-        summary->entries[summary->count++] = build->groups[i]->entry;
-        build->groups[i]->entry.samples = NULL;
+        summary->entries[summary->count++] = *entry;
+        entry->time.samples = entry->in_flight.samples = NULL;
     }
     return true;
 }
@@ -430,7 +478,8 @@ static void free_build(struct summary_build *build) {
             next = row->next;
             free(row);
         }
-        free(build->groups[i]->entry.samples);
+        free(build->groups[i]->entry.time.samples);
+        free(build->groups[i]->entry.in_flight.samples);
         free(build->groups[i]);
     }
     free(build->groups);
@@ -467,8 +516,10 @@ bool summary_build_scope(struct summary *summary, const struct dump_set *set, co
 }
 
 void summary_free(struct summary *summary) {
-    for (size_t i = 0; i < summary->count; i++)
-        free(summary->entries[i].samples);
+    for (size_t i = 0; i < summary->count; i++) {
+        free(summary->entries[i].time.samples);
+        free(summary->entries[i].in_flight.samples);
+    }
     free(summary->entries);
     free_strings(summary->strings);
     memset(summary, 0, sizeof *summary);

@@ -8,6 +8,8 @@
 #define COMMTAP_PROFILE_SUMMARY_BUILD_H
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/load/rows.h"
+#include "analyzer/profile/recorded_calls.h"
 #include "analyzer/profile/scope.h"
 #include "analyzer/profile/summary.h"
 
@@ -19,6 +21,7 @@ struct row_reference {
     struct row_reference *next;
     const struct dump *dump;
     const struct operation_row *row;
+    bool in_flight; /* its histogram is of such times */
 };
 
 /* An entry while it is being summed up. */
@@ -52,18 +55,29 @@ struct summary_subject {
     uint32_t size; /* of the communicator that the call was made on */
 };
 
-/* Adds the calls of a row; `in_file` is where its histogram is, NULL when it has none, `stack` where the calls were
- * made (not used unless by site). Sets *to to their group, NULL where the filter leaves them out; `to` may be NULL.
- * Returns false when memory is short. */
-bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct operation_row *in_file,
-                     const struct operation_row *row, uint32_t stack, struct summary_group **to);
-/* One operation that was posted and never seen complete: counted without a time. */
-bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, uint16_t call, uint32_t comm,
-                            uint64_t bytes, uint32_t stack);
+/* Calls alike. */
+struct summary_row {
+    const struct operation_row *row;
+    const struct operation_row *in_file; /* where its histogram is, NULL when it has none */
+    enum row_time time;
+    uint32_t stack; /* where the calls were made; not used unless by site */
+};
+
+/* Adds the calls of a row. Sets *to to their group, NULL where the filter leaves them out; `to` may be NULL. Returns
+ * false when memory is short. */
+bool summary_add_row(struct summary_build *build, const struct dump *dump, const struct summary_row *row,
+                     struct summary_group **to);
+/* One operation that was posted, in so many ticks, and never seen complete. */
+bool summary_add_incomplete(struct summary_build *build, const struct dump *dump, const struct pending *pending,
+                            struct summary_group **to);
 /* Adds `count` calls that took `ns`, for percentiles. Returns false when memory is short. */
-bool summary_add_sample(struct summary_group *group, uint64_t ns, uint64_t count);
-/* Adds the time of a call that a row has counted already. */
-bool summary_add_time(struct summary_build *build, const struct dump *dump, const struct record *record);
+bool summary_add_sample(struct summary_times *times, uint64_t ns, uint64_t count);
+/* Adds the times of a call that a row of that group has counted already. */
+bool summary_add_recorded(struct summary_group *group, const struct dump *dump, const struct recorded_call *call);
+/* The group that a recorded call counts for, NULL where it is filtered out or in no row of its own. Returns false when
+ * memory is short. */
+bool summary_group_of(struct summary_build *build, const struct dump *dump, const struct recorded_call *call,
+                      struct summary_group **group);
 
 /* Begins the rows or records of another dump. Returns false when memory is short. */
 bool summary_enter(struct summary_build *build, const struct dump *dump, size_t d);
@@ -77,7 +91,7 @@ bool summary_counts(const struct summary_build *build, const struct dump_set *se
  * (summary_records.c). Return false when memory is short. */
 bool summary_take_tables(struct summary_build *build, const struct dump_set *set);
 bool summary_take_records(struct summary_build *build, const struct dump_set *set, const struct scope *scope);
-/* Puts the histograms of a group's rows in the place of its samples. */
-bool summary_take_histograms(struct summary_group *group);
+/* Puts the histograms of a group's rows in the place of the samples of its times inside or in flight. */
+bool summary_take_histograms(struct summary_group *group, bool in_flight);
 
 #endif

@@ -112,22 +112,27 @@ static size_t find_row(const struct deepspeed *log, const char *op, uint64_t msg
     return i;
 }
 
-static bool add_latencies(struct collected *collected, const struct summary_entry *entry) {
-    size_t count = collected->latency_count + entry->sample_count;
+/* DeepSpeed waits for every operation: its latency is the whole of it. */
+static const struct summary_times *latency_of(const struct summary_entry *entry) {
+    return entry->in_flight.count > 0 ? &entry->in_flight : &entry->time;
+}
+
+static bool add_latencies(struct collected *collected, const struct summary_times *times) {
+    size_t count = collected->latency_count + times->sample_count;
     if (!grow_to(collected->latencies, collected->latency_room, count))
         return false;
-    if (entry->sample_count > 0)
-        memcpy(collected->latencies + collected->latency_count, entry->samples,
-               entry->sample_count * sizeof *entry->samples);
+    if (times->sample_count > 0)
+        memcpy(collected->latencies + collected->latency_count, times->samples,
+               times->sample_count * sizeof *times->samples);
     collected->latency_count = count;
     return true;
 }
 
 static bool add_logged(struct deepspeed_build *build, const struct summary_entry *entry) {
     struct deepspeed *log = build->log;
-    uint64_t timed = entry->count - entry->untimed;
+    const struct summary_times *times = latency_of(entry);
     bool host = entry->source == SOURCE_HOST;
-    if (!entry->torch[0] || timed == 0 || (entry->api == API_MPI) != host)
+    if (!entry->torch[0] || times->count == 0 || (entry->api == API_MPI) != host)
         return true;
     uint64_t bytes = entry->bytes == BYTES_UNKNOWN ? 0 : entry->bytes;
     uint64_t msg_bytes = message_bytes(entry->torch, entry->op, bytes, entry->comm_size);
@@ -140,10 +145,10 @@ static bool add_logged(struct deepspeed_build *build, const struct summary_entry
         log->count++;
     }
     struct deepspeed_row *row = &log->rows[at];
-    row->count += timed;
-    row->total_ms += (double)entry->time_total_ns / 1e6;
-    row->approximate |= entry->percentiles != PERCENTILES_EXACT;
-    return add_latencies(&build->collected[at], entry);
+    row->count += times->count;
+    row->total_ms += (double)times->total_ns / 1e6;
+    row->approximate |= times->percentiles != PERCENTILES_EXACT;
+    return add_latencies(&build->collected[at], times);
 }
 
 /* ---- straggler: the same collective on all ranks --------------------------------------------- */

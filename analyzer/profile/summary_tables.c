@@ -6,9 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "analyzer/profile/recorded_calls.h"
 #include "analyzer/profile/summary_build.h"
-#include "analyzer/load/rows.h"
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
@@ -22,7 +20,9 @@ static bool add_lane(struct summary_build *build, const struct dump *dump, const
         build->summary->rows_torn += state == ROW_TORN;
         if (row.untimed > row.count) /* torn: no more calls lack a time than there are */
             row.untimed = row.count;
-        if (!summary_add_row(build, dump, &lane->operations[i], &row, STACK_NONE, NULL))
+        const struct summary_row calls = {
+            .row = &row, .in_file = &lane->operations[i], .time = operation_row_time(dump, &row), .stack = STACK_NONE};
+        if (!summary_add_row(build, dump, &calls, NULL))
             return false;
     }
     return true;
@@ -40,10 +40,12 @@ static bool add_site(struct summary_build *build, const struct dump *dump, const
                                 .time_total = site->time_total,
                                 .time_min = 0,
                                 .time_max = site->time_max,
+                                .posting_total = site->posting_total,
                                 .untimed = site->time_total == 0 ? site->count : 0}; /* nothing takes no time */
     if (dump_lane_is_device(lane))
         row.source = SOURCE_GPU_EVENT;
-    return summary_add_row(build, dump, NULL, &row, site->stack, NULL);
+    return summary_add_row(
+        build, dump, &(struct summary_row){.row = &row, .time = site_row_time(dump, site), .stack = site->stack}, NULL);
 }
 
 static bool add_sites(struct summary_build *build, const struct dump *dump, const struct dump_lane *lane) {
@@ -64,8 +66,8 @@ static bool add_sites(struct summary_build *build, const struct dump *dump, cons
 static bool add_pending(struct summary_build *build, const struct dump *dump) {
     for (uint32_t i = 0; i < dump->pending_count; i++) {
         struct pending pending;
-        if (pending_read(dump, &dump->pending[i], &pending) &&
-            !summary_add_incomplete(build, dump, pending.call, pending.comm, pending.bytes, pending.stack))
+        struct summary_group *group;
+        if (pending_read(dump, &dump->pending[i], &pending) && !summary_add_incomplete(build, dump, &pending, &group))
             return false;
     }
     return true;
@@ -96,30 +98,44 @@ static bool records_can_tell(const struct summary_build *build, const struct dum
     return records <= SUMMARY_SAMPLES_MAX;
 }
 
-static bool add_time_samples(struct summary_build *build, const struct dump *dump, size_t d) {
-    struct scope_walk walk;
-    bool enough_memory = summary_enter(build, dump, d);
-    scope_walk_begin(&walk, NULL, dump, d);
-    for (const struct record *record; enough_memory && (record = scope_walk_next(&walk));)
-        enough_memory = !record_is_timed_call(dump, record) || summary_add_time(build, dump, record);
-    scope_walk_end(&walk);
-    return enough_memory && !walk.no_memory;
+struct sample_taking {
+    struct summary_build *build;
+    const struct dump *dump;
+};
+
+static bool take_sample(void *context, const struct recorded_call *call) {
+    const struct sample_taking *taking = context;
+    struct summary_group *group;
+    return summary_group_of(taking->build, taking->dump, call, &group) &&
+           (!group || summary_add_recorded(group, taking->dump, call));
 }
 
-bool summary_take_histograms(struct summary_group *group) {
-    group->entry.sample_count = 0;
+static bool add_time_samples(struct summary_build *build, const struct dump *dump, size_t d) {
+    struct sample_taking taking = {build, dump};
+    return summary_enter(build, dump, d) && recorded_calls(NULL, dump, d, take_sample, &taking);
+}
+
+static bool take_histogram(struct summary_times *times, const struct row_reference *reference) {
+    uint8_t source = reference->row->source & ~SOURCE_SIZE_CLASS;
+    for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
+        uint32_t count = reference->row->histogram[bucket];
+        uint64_t ns = summary_ns(reference->dump, source, histogram_middle(bucket));
+        if (ns < times->min_ns)
+            ns = times->min_ns;
+        if (ns > times->max_ns)
+            ns = times->max_ns;
+        if (count > 0 && !summary_add_sample(times, ns, count))
+            return false;
+    }
+    return true;
+}
+
+bool summary_take_histograms(struct summary_group *group, bool in_flight) {
+    struct summary_times *times = in_flight ? &group->entry.in_flight : &group->entry.time;
+    times->sample_count = 0;
     for (const struct row_reference *reference = group->rows; reference; reference = reference->next)
-        for (unsigned bucket = 0; bucket < HISTOGRAM_BUCKETS; bucket++) {
-            uint32_t count = reference->row->histogram[bucket];
-            uint8_t source = reference->row->source & ~SOURCE_SIZE_CLASS;
-            uint64_t ns = summary_ns(reference->dump, source, histogram_middle(bucket));
-            if (ns < group->entry.time_min_ns)
-                ns = group->entry.time_min_ns;
-            if (ns > group->entry.time_max_ns)
-                ns = group->entry.time_max_ns;
-            if (count > 0 && !summary_add_sample(group, ns, count))
-                return false;
-        }
+        if (reference->in_flight == in_flight && !take_histogram(times, reference))
+            return false;
     return true;
 }
 

@@ -36,10 +36,10 @@ json_t *call_tree_to_json(const struct call_tree *tree, const struct call_tree_c
  * names the communicator's ranks. NULL when memory is short. */
 json_t *call_tree_to_commdebug(const struct call_tree *tree, unsigned noise);
 
-enum call_weight { WEIGHT_TIME = 0, WEIGHT_WAIT, WEIGHT_BYTES, WEIGHT_COUNT };
+enum call_weight { WEIGHT_TIME = 0, WEIGHT_IN_FLIGHT, WEIGHT_WAIT, WEIGHT_BYTES, WEIGHT_COUNT };
 
-/* One line per node and operation that it calls itself: frames joined by semicolons, a blank, the weight (time and wait
- * in ns). Lines of weight 0 are left out. Returns false when memory is short. */
+/* One line per node and operation that it calls itself: frames joined by semicolons, a blank, the weight (times in
+ * ns). Lines of weight 0 are left out. Returns false when memory is short. */
 bool call_tree_print_folded(FILE *stream, const struct call_tree *tree, enum call_weight weight);
 
 #endif

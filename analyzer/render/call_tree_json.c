@@ -30,9 +30,10 @@ static json_t *gpu_time(const struct call_sums *sums) {
 }
 
 static json_t *sums_to_json(const struct call_sums *sums, bool waits) {
-    json_t *object = json_pack("{s:I, s:I, s:f, s:o, s:I}", "count", (json_int_t)sums->count, "bytes",
-                               (json_int_t)sums->bytes, "time_us", microseconds(sums->time_ns), "gpu_time_us",
-                               gpu_time(sums), "gpu_count", (json_int_t)sums->gpu_count);
+    json_t *object =
+        json_pack("{s:I, s:I, s:f, s:f, s:o, s:I}", "count", (json_int_t)sums->count, "bytes", (json_int_t)sums->bytes,
+                  "time_us", microseconds(sums->time_ns), "in_flight_us", microseconds(sums->in_flight_ns),
+                  "gpu_time_us", gpu_time(sums), "gpu_count", (json_int_t)sums->gpu_count);
     if (object && waits)
         json_object_set_new(object, "wait_us", json_real(microseconds(sums->wait_ns)));
     return object;
@@ -65,6 +66,7 @@ static void add_to_op(json_t *ops, const struct call_op *op, bool waits) {
         add_count(sums, "count", op->sums.count);
         add_count(sums, "bytes", op->sums.bytes);
         add_number(sums, "time_us", microseconds(op->sums.time_ns));
+        add_number(sums, "in_flight_us", microseconds(op->sums.in_flight_ns));
         add_gpu_time(sums, &op->sums);
         if (waits)
             add_number(sums, "wait_us", microseconds(op->sums.wait_ns));
@@ -168,11 +170,12 @@ static json_t *node_to_json(const struct call_node *node, const struct call_tree
     for (size_t i = 0; i < node->child_count; i++)
         json_array_append_new(children, node_to_json(node->children[i], tree, context));
     json_t *object = json_pack(
-        "{s:o, s:o, s:o, s:s, s:I, s:f, s:o, s:I, s:I, s:o, s:o}", "name", escape_json(node->frame.name), "file",
+        "{s:o, s:o, s:o, s:s, s:I, s:f, s:f, s:o, s:I, s:I, s:o, s:o}", "name", escape_json(node->frame.name), "file",
         text_or_null(node->frame.file), "line", node->frame.line ? json_integer(node->frame.line) : json_null(), "kind",
         kind_name(node->frame.kind), "count", (json_int_t)node->sums.count, "time_us", microseconds(node->sums.time_ns),
-        "gpu_time_us", gpu_time(&node->sums), "gpu_count", (json_int_t)node->sums.gpu_count, "bytes",
-        (json_int_t)node->sums.bytes, "ops", ops_to_json(node, PASSES, context->waits), "children", children);
+        "in_flight_us", microseconds(node->sums.in_flight_ns), "gpu_time_us", gpu_time(&node->sums), "gpu_count",
+        (json_int_t)node->sums.gpu_count, "bytes", (json_int_t)node->sums.bytes, "ops",
+        ops_to_json(node, PASSES, context->waits), "children", children);
     if (!object)
         return NULL;
     if (context->waits)
@@ -188,9 +191,10 @@ static json_t *node_to_json(const struct call_node *node, const struct call_tree
 }
 
 static json_t *coverage_to_json(const struct call_tree *tree, const struct scope *scope) {
-    json_t *coverage = json_pack("{s:I, s:I, s:I, s:b}", "calls_without_stack", (json_int_t)tree->without_stack,
-                                 "calls_lost", (json_int_t)tree->sites_lost, "records_left_out",
-                                 (json_int_t)tree->records_left_out, "ranks_left_out", tree->ranks_left_out);
+    json_t *coverage =
+        json_pack("{s:I, s:I, s:I, s:b, s:b}", "calls_without_stack", (json_int_t)tree->without_stack, "calls_lost",
+                  (json_int_t)tree->sites_lost, "records_left_out", (json_int_t)tree->records_left_out,
+                  "ranks_left_out", tree->ranks_left_out, "posting_unknown", tree->posting_unknown);
     if (scope_is_limited(scope)) /* how many there were is known of the whole run only */
         json_object_set_new(coverage, "calls_lost", json_null());
     scope_add_to_json(coverage, scope);

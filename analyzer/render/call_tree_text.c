@@ -26,7 +26,9 @@ struct page {
     FILE *stream; /* NULL: only widths are noted */
     const struct call_tree_context *context;
     size_t width;
-    bool color, enqueueing; /* times on GPUs are there: those of enqueueing stand beside them */
+    bool color;
+    bool enqueueing; /* times on GPUs are there: those of enqueueing stand beside them */
+    bool in_flight;  /* so do those of operations in flight */
 };
 
 static void line(struct page *page, enum line_kind kind, size_t indent, const char *label, const struct call_sums *sums,
@@ -39,7 +41,7 @@ static void line(struct page *page, enum line_kind kind, size_t indent, const ch
             page->width = width;
         return;
     }
-    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT], enqueueing[UNITS_TEXT];
+    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT], enqueueing[UNITS_TEXT], in_flight[UNITS_TEXT];
     fprintf(page->stream, "%*s%s", (int)indent, "", page->color ? looks[kind] : "");
     size_t used = indent + escape_text(page->stream, label);
     fputs(page->color ? "\033[0m" : "", page->stream);
@@ -51,6 +53,9 @@ static void line(struct page *page, enum line_kind kind, size_t indent, const ch
         units_time(enqueueing, sums->enqueue_ns);
         if (page->enqueueing && sums->gpu_count > 0)
             fprintf(page->stream, "  %9s enqueueing", enqueueing);
+        units_time(in_flight, sums->in_flight_ns);
+        if (page->in_flight && sums->in_flight_ns > 0)
+            fprintf(page->stream, "  %9s in flight", in_flight);
         if (page->context->waits)
             fprintf(page->stream, "  %9s waiting", wait);
     }
@@ -206,6 +211,13 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
         fputs("*: functions called there or below, and how often; times and bytes are sums over all ranks\n", stream);
     scope_print(stream, page->context->scope);
     print_clock_note(stream, tree);
+    if (page->in_flight)
+        fputs(
+            "times are those inside the calls; in flight: from posting until an operation was seen complete, whatever "
+            "the process did meanwhile\n",
+            stream);
+    if (tree->posting_unknown)
+        fputs("how long some non-blocking calls took is not on record: their times are missing here\n", stream);
     if (tree->passes)
         fputs("passes are inferred from the stacks; backward calls marked as inferred stand where the forward calls of "
               "their size were made\n",
@@ -231,7 +243,10 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
 
 void call_tree_print_text(FILE *stream, const struct call_tree *tree, const struct call_tree_context *context,
                           bool color) {
-    struct page page = {.context = context, .color = color, .enqueueing = tree->root->sums.gpu_count > 0};
+    struct page page = {.context = context,
+                        .color = color,
+                        .enqueueing = tree->root->sums.gpu_count > 0,
+                        .in_flight = tree->root->sums.in_flight_ns > 0};
     if (tree->root->sums.count > 0) {
         print_node(&page, tree->root, 0);
         page.stream = stream;
@@ -266,6 +281,7 @@ static void add_frame(struct path *path, const char *name) {
 
 static uint64_t weight_of(const struct call_sums *sums, enum call_weight weight) {
     const uint64_t weights[] = {[WEIGHT_TIME] = call_time_ns(sums),
+                                [WEIGHT_IN_FLIGHT] = sums->in_flight_ns,
                                 [WEIGHT_WAIT] = sums->wait_ns,
                                 [WEIGHT_BYTES] = sums->bytes,
                                 [WEIGHT_COUNT] = sums->count};

@@ -28,9 +28,31 @@ static struct cell text_or_unknown(const char *text) {
         const struct summary_entry *entry = row;                                                                       \
         return EXPRESSION;                                                                                             \
     }
-#define TIMED            (entry->count > entry->untimed)
-#define RANKED           (entry->percentiles != PERCENTILES_NONE)
 #define MICROSECONDS(NS) cell_real((double)(NS) / 1e3)
+
+/* Cells of times inside the calls, and of those in flight. */
+static struct cell total_of(const struct summary_times *times) {
+    return times->count > 0 ? MICROSECONDS(times->total_ns) : cell_unknown();
+}
+
+static struct cell average_of(const struct summary_times *times) {
+    return times->count > 0 ? MICROSECONDS((double)times->total_ns / (double)times->count) : cell_unknown();
+}
+
+/* Of the least and the longest, which sums alone do not tell. */
+static struct cell extreme_of(const struct summary_times *times, uint64_t ns) {
+    bool known = times->count > 0 && (times->sums_only == 0 || times->percentiles == PERCENTILES_EXACT);
+    return known ? MICROSECONDS(ns) : cell_unknown();
+}
+
+static struct cell percentile_of(const struct summary_times *times, uint64_t ns) {
+    return times->percentiles != PERCENTILES_NONE ? MICROSECONDS(ns) : cell_unknown();
+}
+
+/* A table of call sites does not hold the shortest call. */
+static bool tells_least(const struct summary_entry *entry, const struct summary_times *times) {
+    return !entry->site || times->percentiles == PERCENTILES_EXACT;
+}
 
 VALUE(api, text_or_unknown(api_name(entry->api)))
 VALUE(op, text_or_unknown(entry->op))
@@ -40,16 +62,22 @@ VALUE(comm_size, entry->comm_size ? cell_unsigned(entry->comm_size) : cell_unkno
 VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_unsigned(entry->bytes) : cell_unknown())
 VALUE(count, cell_unsigned(entry->count))
 VALUE(bytes_total, cell_unsigned(entry->bytes_total))
-VALUE(time_total, TIMED ? MICROSECONDS(entry->time_total_ns) : cell_unknown())
-VALUE(time_avg,
-      TIMED ? MICROSECONDS((double)entry->time_total_ns / (double)(entry->count - entry->untimed)) : cell_unknown())
-VALUE(time_min, TIMED && (!entry->site || entry->percentiles == PERCENTILES_EXACT) ? MICROSECONDS(entry->time_min_ns)
-                                                                                   : cell_unknown())
 VALUE(site, text_or_unknown(entry->site))
-VALUE(time_max, TIMED ? MICROSECONDS(entry->time_max_ns) : cell_unknown())
-VALUE(time_p50, RANKED ? MICROSECONDS(entry->p50_ns) : cell_unknown())
-VALUE(time_p95, RANKED ? MICROSECONDS(entry->p95_ns) : cell_unknown())
-VALUE(time_p99, RANKED ? MICROSECONDS(entry->p99_ns) : cell_unknown())
+VALUE(time_total, total_of(&entry->time))
+VALUE(time_avg, average_of(&entry->time))
+VALUE(time_min, tells_least(entry, &entry->time) ? extreme_of(&entry->time, entry->time.min_ns) : cell_unknown())
+VALUE(time_max, extreme_of(&entry->time, entry->time.max_ns))
+VALUE(time_p50, percentile_of(&entry->time, entry->time.p50_ns))
+VALUE(time_p95, percentile_of(&entry->time, entry->time.p95_ns))
+VALUE(time_p99, percentile_of(&entry->time, entry->time.p99_ns))
+VALUE(in_flight_total, total_of(&entry->in_flight))
+VALUE(in_flight_avg, average_of(&entry->in_flight))
+VALUE(in_flight_min,
+      tells_least(entry, &entry->in_flight) ? extreme_of(&entry->in_flight, entry->in_flight.min_ns) : cell_unknown())
+VALUE(in_flight_max, extreme_of(&entry->in_flight, entry->in_flight.max_ns))
+VALUE(in_flight_p50, percentile_of(&entry->in_flight, entry->in_flight.p50_ns))
+VALUE(in_flight_p95, percentile_of(&entry->in_flight, entry->in_flight.p95_ns))
+VALUE(in_flight_p99, percentile_of(&entry->in_flight, entry->in_flight.p99_ns))
 VALUE(algbw_gbps, entry->algbw_bytes_per_s >= 0 ? cell_real(entry->algbw_bytes_per_s * 8 / 1e9) : cell_unknown())
 VALUE(busbw_gbps, entry->busbw_bytes_per_s >= 0 ? cell_real(entry->busbw_bytes_per_s * 8 / 1e9) : cell_unknown())
 VALUE(algbw_gb, entry->algbw_bytes_per_s >= 0 ? cell_real(entry->algbw_bytes_per_s / 1e9) : cell_unknown())
@@ -67,8 +95,9 @@ VALUE(transfer_busbw_gbps, BANDWIDTH(transfer_busbw_bytes_per_s, 8 / 1e9))
 VALUE(transfer_algbw_gb, BANDWIDTH(transfer_algbw_bytes_per_s, 1 / 1e9))
 VALUE(transfer_busbw_gb, BANDWIDTH(transfer_busbw_bytes_per_s, 1 / 1e9))
 VALUE(source, text_or_unknown(source_name(entry->source)))
-VALUE(percentiles,
-      RANKED ? cell_text(entry->percentiles == PERCENTILES_EXACT ? "exact" : "approximate") : cell_unknown())
+VALUE(percentiles, entry->time.percentiles != PERCENTILES_NONE
+                       ? cell_text(entry->time.percentiles == PERCENTILES_EXACT ? "exact" : "approximate")
+                       : cell_unknown())
 VALUE(size_class, cell_switch(entry->size_class))
 VALUE(rank, entry->rank != RANK_UNKNOWN ? cell_integer(entry->rank) : cell_unknown())
 VALUE(untimed, cell_unsigned(entry->untimed))
@@ -88,13 +117,20 @@ const struct column summary_columns[] = {
     {"size_class", "or more", LOOK_MARK, .value = size_class, .left = true, .optional = true, .doc = "bytes is the lower bound of a class of sizes"},
     {"count", "count", .value = count, .doc = "calls, summed over ranks"},
     {"bytes_total", NULL, LOOK_SIZE, .value = bytes_total, .doc = "bytes of all calls"},
-    {"time_total_us", "total", LOOK_MICROSECONDS, .value = time_total, .doc = "time inside, summed over ranks; non-blocking: post to observed completion", .legend = "over all ranks"},
+    {"time_total_us", "total", LOOK_MICROSECONDS, .value = time_total, .doc = "time inside the calls, summed over ranks", .legend = "time inside the calls, over all ranks"},
     {"time_avg_us", "avg", LOOK_MICROSECONDS, .value = time_avg, .doc = "time_total_us / calls with a time"},
     {"time_min_us", NULL, LOOK_MICROSECONDS, .value = time_min, .doc = "shortest call"},
     {"time_max_us", "max", LOOK_MICROSECONDS, .value = time_max, .doc = "longest call"},
     {"time_p50_us", "p50", LOOK_MICROSECONDS, .value = time_p50, .optional = true, .doc = "median"},
     {"time_p95_us", NULL, LOOK_MICROSECONDS, .value = time_p95, .doc = "95th percentile"},
     {"time_p99_us", "p99", LOOK_MICROSECONDS, .value = time_p99, .optional = true, .doc = "99th percentile"},
+    {"in_flight_total_us", "in flight", LOOK_MICROSECONDS, .value = in_flight_total, .optional = true, .doc = "non-blocking operations: from posting until they were seen complete, summed; not in time_total_us", .legend = "from posting until an operation was seen complete; no cost by itself"},
+    {"in_flight_avg_us", NULL, LOOK_MICROSECONDS, .value = in_flight_avg, .doc = "the same per operation"},
+    {"in_flight_min_us", NULL, LOOK_MICROSECONDS, .value = in_flight_min, .doc = "shortest"},
+    {"in_flight_max_us", NULL, LOOK_MICROSECONDS, .value = in_flight_max, .doc = "longest"},
+    {"in_flight_p50_us", NULL, LOOK_MICROSECONDS, .value = in_flight_p50, .doc = "median"},
+    {"in_flight_p95_us", NULL, LOOK_MICROSECONDS, .value = in_flight_p95, .doc = "95th percentile"},
+    {"in_flight_p99_us", NULL, LOOK_MICROSECONDS, .value = in_flight_p99, .doc = "99th percentile"},
     {"algbw_gbps", NULL, .value = algbw_gbps, .doc = "algorithm bandwidth, Gbit/s"},
     {"busbw_gbps", NULL, .value = busbw_gbps, .doc = "bus bandwidth, Gbit/s"},
     {"algbw_gb_per_s", "algbw", LOOK_GB_PER_S, .value = algbw_gb, .optional = true, .doc = "algorithm bandwidth, 1e9 bytes/s", .legend = "bytes / time"},
@@ -112,7 +148,7 @@ const struct column summary_columns[] = {
     {"percentiles", NULL, .value = percentiles, .doc = "exact, or approximate: from a histogram of 4 buckets per octave"},
     {"untimed", NULL, .value = untimed, .doc = "calls without a time: completion was not seen"},
     {"failed", NULL, .value = failed, .doc = "calls that returned an error"},
-    {"posting_total_us", NULL, LOOK_MICROSECONDS, .value = posting, .doc = "time inside the posting calls"},
+    {"posting_total_us", NULL, LOOK_MICROSECONDS, .value = posting, .doc = "of time_total_us, inside the calls that posted non-blocking operations"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */

@@ -19,7 +19,7 @@ void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes) 
         .failed = f->failed,
         .posted_size = (f->flags & FLAG_BYTES_POSTED) != 0,
     };
-    count_site(lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, sample.time);
+    count_site(lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, sample.time, 0);
     operations_add(lane, &sample);
     cached_call_learn(f->cached, lane, &sample);
 }

@@ -160,7 +160,7 @@ static inline void aggregate_frame(const struct call_frame *f, uint64_t received
     uint64_t time = f->t1 - f->t0;
     cached_call_count(c, f->bytes, time, 0, (f->flags & FLAG_BYTES_POSTED) != 0);
     if (c->site)
-        site_count(c->site, f->bytes, time);
+        site_count(c->site, f->bytes, time, 0);
 }
 
 /* The aggregates' share alone, for a call that the ring has no use for. */

@@ -328,7 +328,7 @@ void independent_before(struct call_frame *f) {
     f->flags |= FLAG_UNMATCHED;
     if (f->call->peer)
         f->peer = target(f);
-    f->bytes = mpi_bytes(f->call, f->a, f->comm, false, false);
+    f->bytes = f->peer == PEER_NULL ? 0 : mpi_bytes(f->call, f->a, f->comm, false, false);
 }
 
 static void settle_independent(struct call_frame *f) {

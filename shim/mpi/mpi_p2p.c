@@ -15,10 +15,12 @@ static void set_bytes(struct call_frame *f, bool ask) {
     f->bytes = mpi_bytes(f->call, f->a, f->comm, false, ask);
 }
 
-/* Before the call: what is known already. */
+/* Before the call: what is known already. Nothing goes to MPI_PROC_NULL, or comes from it. */
 static void find_bytes(struct call_frame *f) {
     if (!mpi_bytes_quick(f->call, f->a, &f->bytes, &f->dtype))
         set_bytes(f, false);
+    if (unlikely(f->peer == PEER_NULL))
+        f->bytes = 0;
 }
 
 /* ---- destinations and sources ---------------------------------------------------------------- */

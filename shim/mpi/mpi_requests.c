@@ -96,7 +96,7 @@ static __attribute__((noinline)) void aggregate_first(struct thread *self, const
                                             .posted_size = (e->flags & FLAG_BYTES_POSTED) != 0};
     operations_add(self->lane, &sample);
     cached_call_learn(cached, self->lane, &sample);
-    count_site(self->lane, cached, e->stack, e->comm, call, e->bytes, time);
+    count_site(self->lane, cached, e->stack, e->comm, call, e->bytes, time, e->posting_ticks);
     if (partner(e, p) >= 0)
         count_peer(self->lane, cached, e->comm, e->peer, call, p->traits & REQUEST_SEND ? FLAG_SEND : FLAG_RECV,
                    e->bytes, time, c->wait);
@@ -113,7 +113,7 @@ static inline void aggregate_done(struct thread *self, const struct pending *e, 
     uint64_t time = c->t1 - e->t0;
     cached_call_count(cached, e->bytes, time, e->posting_ticks, (e->flags & FLAG_BYTES_POSTED) != 0);
     if (cached->site)
-        site_count(cached->site, e->bytes, time);
+        site_count(cached->site, e->bytes, time, e->posting_ticks);
     if (message)
         peer_count(cached->peer, e->bytes, time, c->wait);
 }
@@ -226,7 +226,7 @@ static void aggregate_untracked(const struct call_frame *f) {
                                             .time = UINT64_MAX,
                                             .posting = f->t1 - f->t0};
     operations_add(f->self->lane, &sample);
-    count_site(f->self->lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, 0);
+    count_site(f->self->lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, 0, f->t1 - f->t0);
 }
 
 /* `handle` is given out again while the entry `stale` holds it: what that stood for is complete. */
@@ -314,7 +314,8 @@ static uint32_t start_ordinal(const struct pending *e, struct request_private *p
     return ordinal_next(e->comm, e->peer, e->tag, p->traits & REQUEST_SEND);
 }
 
-static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t handle) {
+/* `together`: how many operations the call starts; its time is shared among them. */
+static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t handle, uint32_t together) {
     struct pending *e = request_entry(index);
     struct request_private *p = request_private(index);
     e->peer = p->any_peer;
@@ -326,7 +327,7 @@ static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t ha
         e->flags |= FLAG_ORDINAL_UNKNOWN;
     e->op = count_up(&recorder.next_op) + 1;
     e->t0 = f->t0;
-    e->posting_ticks = saturate(f->t1 - f->t0);
+    e->posting_ticks = saturate((f->t1 - f->t0) / together);
     e->tid = f->self->tid;
     e->active = 1;
     p->starting_call = f->call->id;
@@ -338,10 +339,10 @@ static void start_entry(const struct call_frame *f, uint32_t index, uintptr_t ha
     request_publish(index, handle);
 }
 
-static void start_handle(struct call_frame *f, uintptr_t handle) {
+static void start_handle(struct call_frame *f, uintptr_t handle, uint32_t together) {
     uint32_t index = is_null(handle) ? REQUEST_NO_ENTRY : request_claim(handle);
     if (index != REQUEST_NO_ENTRY && request_entry(index)->persistent)
-        start_entry(f, index, handle);
+        start_entry(f, index, handle, together);
     else if (index != REQUEST_NO_ENTRY)
         request_publish(index, handle);
     else
@@ -352,7 +353,7 @@ void start_after(struct call_frame *f) {
     if (f->failed)
         emit_call(f);
     else
-        start_handle(f, mpi_handle_at(argument(f, f->call->request), 0));
+        start_handle(f, mpi_handle_at(argument(f, f->call->request), 0), 1);
 }
 
 void startall_after(struct call_frame *f) {
@@ -360,7 +361,7 @@ void startall_after(struct call_frame *f) {
     if (f->failed)
         emit_call(f);
     for (int32_t i = 0; !f->failed && i < n; i++)
-        start_handle(f, mpi_handle_at(argument(f, f->call->request), (size_t)i));
+        start_handle(f, mpi_handle_at(argument(f, f->call->request), (size_t)i), (uint32_t)n);
 }
 
 /* ---- waiting and testing --------------------------------------------------------------------- */

@@ -103,7 +103,7 @@ static void begin_launch(struct call_frame *f) {
 static void aggregate_posted(const struct call_frame *f) {
     uint64_t posting = f->t1 - f->t0;
     struct lane *lane = f->self->lane;
-    count_site(lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, posting);
+    count_site(lane, f->cached, f->stack, f->comm_index, f->id, f->bytes, posting, 0);
     if (f->flags & (FLAG_SEND | FLAG_RECV))
         count_peer(lane, f->cached, f->comm_index, f->peer, f->id, f->flags & (FLAG_SEND | FLAG_RECV), f->bytes, 0, 0);
     bool timed = !group_is_open(f->self);

@@ -231,9 +231,10 @@ void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64
     add_atomically(&row->wait_total, wait);
 }
 
-void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time) {
+void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time, uint64_t posting) {
     add_atomically(&row->count, 1);
     add_atomically(&row->bytes_total, bytes == BYTES_UNKNOWN ? 0 : bytes);
     add_atomically(&row->time_total, time);
     raise_to(&row->time_max, time);
+    add_atomically(&row->posting_total, posting);
 }

@@ -57,7 +57,7 @@ void operation_add_rare(struct lane *lane, struct operation_row *row, const stru
 /* The calls of a table that did not reach the dump count as lost. */
 void operations_count_lost(struct lane_state *state, const struct operation_row *rows, uint32_t count);
 struct site_row *sites_insert(struct lane *lane, const struct row_key *key);
-void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time);
+void site_add_shared(struct site_row *row, uint64_t bytes, uint64_t time, uint64_t posting);
 void peer_add_shared(struct peer_row *row, uint64_t bytes, uint64_t time, uint64_t wait);
 
 /* Tables of a new lane. */
@@ -196,27 +196,29 @@ static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uin
 }
 
 /* Counts one call in a row of an exclusive lane. */
-static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t time) {
+static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t time, uint64_t posting) {
     uint64_t before = row_begin(&row->version);
     row->count++;
     row->bytes_total += bytes == BYTES_UNKNOWN ? 0 : bytes;
     row->time_total += time;
     if (time > row->time_max)
         row->time_max = time;
+    row->posting_total += posting;
     row_end(&row->version, before);
 }
 
-/* One call from a call site. `time` as for operations, 0 when there is none. Returns the row where further ones may be
+/* One call from a call site. `time` as for operations, 0 when there is none; `posting` is 0 of a call that was complete
+ * when it returned. Returns the row where further ones may be
  * counted by site_count, else NULL. */
 static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
-                                         uint64_t bytes, uint64_t time) {
+                                         uint64_t bytes, uint64_t time, uint64_t posting) {
     struct site_row *row = recorder.tells_sites ? sites_find(lane, stack, comm, call) : NULL;
     if (likely(row && !lane->shared)) {
-        site_count(row, bytes, time);
+        site_count(row, bytes, time, posting);
         return row;
     }
     if (row)
-        site_add_shared(row, bytes, time);
+        site_add_shared(row, bytes, time, posting);
     return NULL;
 }
 

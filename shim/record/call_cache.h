@@ -116,11 +116,11 @@ static inline struct cached_call *cached_call_again(struct thread *self, uint32_
 
 /* One call from a call site, by the cached call where there is one. */
 static inline void count_site(struct lane *lane, struct cached_call *c, uint32_t stack, uint32_t comm, uint16_t call,
-                              uint64_t bytes, uint64_t time) {
+                              uint64_t bytes, uint64_t time, uint64_t posting) {
     if (likely(c && c->site)) {
-        site_count(c->site, bytes, time);
+        site_count(c->site, bytes, time, posting);
     } else if (recorder.tells_sites) {
-        struct site_row *row = sites_add(lane, stack, comm, call, bytes, time);
+        struct site_row *row = sites_add(lane, stack, comm, call, bytes, time, posting);
         if (c)
             c->site = row;
     }

@@ -71,7 +71,7 @@ static void receives(void) {
            MPI_Sendrecv(in, 300, MPI_BYTE, right, 30, out, 999, MPI_BYTE, left, 30, MPI_COMM_WORLD, &status));
     CALLED(MPI_Sendrecv_replace, 310,
            MPI_Sendrecv_replace(in, 310, MPI_BYTE, right, 31, left, 31, MPI_COMM_WORLD, &status));
-    CALLED(MPI_Send, 12, MPI_Send(in, 12, MPI_BYTE, MPI_PROC_NULL, 5, MPI_COMM_WORLD));
+    CALLED(MPI_Send, 0, MPI_Send(in, 12, MPI_BYTE, MPI_PROC_NULL, 5, MPI_COMM_WORLD));
     CALLED(MPI_Recv, 0, MPI_Recv(out, 12, MPI_BYTE, MPI_PROC_NULL, 5, MPI_COMM_WORLD, &status));
     checkpoint();
 }

@@ -467,6 +467,52 @@ static void assert_says(const struct made *made, const char *form, const char *e
     free(text);
 }
 
+/* 5 us inside MPI_Isend, 900 us in flight; 100 us inside MPI_Wait. */
+static void posted_operations(struct made *made, uint64_t posting) {
+    begin(made);
+    STACK(made, 0, 1, native(0, PROGRAM, MAIN));
+    struct site_row *row = dump_builder_site(made->builders[0], 0);
+    *row = (struct site_row){.version = 2, .stack = 1, .call = BUILDER_ISEND, .count = 10, .time_total = 900000};
+    row->posting_total = posting;
+    calls(made, 0, 1, BUILDER_WAIT, 10, 0, 100000);
+}
+
+static void operations_in_flight_are_no_cost(void **state) {
+    (void)state;
+    struct made made;
+    posted_operations(&made, 5000);
+    open_dumps(&made);
+    build(&made, 0, NULL);
+    assert_int_equal(made.tree.root->sums.time_ns, 105000);
+    assert_int_equal(made.tree.root->sums.in_flight_ns, 900000);
+    assert_false(made.tree.posting_unknown);
+    char *text = NULL;
+    size_t bytes;
+    FILE *stream = open_memstream(&text, &bytes);
+    assert_true(call_tree_print_folded(stream, &made.tree, WEIGHT_TIME));
+    fclose(stream);
+    assert_non_null(strstr(text, "MPI_Isend 5000\n"));
+    assert_non_null(strstr(text, "MPI_Wait 100000\n"));
+    free(text);
+    assert_says(&made, "text", "900 us in flight");
+    assert_says(&made, "json", "\"in_flight_us\": 900.0");
+    end(&made);
+}
+
+static void older_dumps_do_not_tell_what_passed_inside(void **state) {
+    (void)state;
+    struct made made;
+    posted_operations(&made, 0);
+    dump_builder_header(made.builders[0])->version = 2; /* 2.0 */
+    open_dumps(&made);
+    build(&made, 0, NULL);
+    assert_int_equal(made.tree.root->sums.time_ns, 100000);
+    assert_int_equal(made.tree.root->sums.in_flight_ns, 900000);
+    assert_true(made.tree.posting_unknown);
+    assert_says(&made, "text", "is not on record");
+    end(&made);
+}
+
 static void what_a_record_claims_is_no_negative_number(void **state) {
     struct made made;
     (void)state;
@@ -560,7 +606,7 @@ static void labels_merge_sites_over_ranks(void **state) {
     assert_int_equal(summary.count, 2);
     assert_string_equal(summary.entries[0].site, "step (solver)");
     assert_int_equal(summary.entries[0].count, 10);
-    assert_int_equal(summary.entries[0].time_total_ns, 600);
+    assert_int_equal(summary.entries[0].time.total_ns, 600);
     assert_string_equal(summary.entries[1].site, "main (solver)");
     summary_free(&summary);
     assert_true(hot_sites_build(&hot, &waits, made.symbols, labels));
@@ -618,6 +664,8 @@ int main(void) {
         cmocka_unit_test(passes_are_told_by_the_stack_and_paired_by_size),
         cmocka_unit_test(forms_say_the_same),
         cmocka_unit_test(a_size_of_one_dump_is_not_believed_of_another_ones_list),
+        cmocka_unit_test(operations_in_flight_are_no_cost),
+        cmocka_unit_test(older_dumps_do_not_tell_what_passed_inside),
         cmocka_unit_test(what_a_record_claims_is_no_negative_number),
         cmocka_unit_test(members_of_both_groups_of_an_intercommunicator_are_listed),
         cmocka_unit_test(a_long_list_in_few_bytes_is_not_written_out),

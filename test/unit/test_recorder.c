@@ -160,8 +160,8 @@ static void test_call_sites_are_interned_and_counted(void **state) {
     for (uint32_t i = 0; i < 2000; i++) {
         ids[i] = stack_take(current_thread(), (uintptr_t)here + i, 0, 0);
         assert_int_not_equal(ids[i], STACK_NONE);
-        sites_add(lane, ids[i], 0, 30, 8, i);
-        sites_add(lane, ids[i], 1, 30, 8, i);
+        sites_add(lane, ids[i], 0, 30, 8, i, 0);
+        sites_add(lane, ids[i], 1, 30, 8, i, 0);
     }
     assert_int_equal(stack_take(current_thread(), (uintptr_t)here, 0, 0), ids[0]);
     assert_int_not_equal(ids[1], ids[0]);

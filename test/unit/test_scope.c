@@ -244,11 +244,44 @@ static void records_become_calls(void **state) {
     end(&told);
 }
 
+/* What one MPI_Startall starts has its time once; the second half of an MPI_Isendrecv is no operation of its own. */
+static void time_inside_a_call_counts_once(void **state) {
+    (void)state;
+    struct told told;
+    make(&told, (struct dump_plan){0});
+    struct record post = {.t0 = at(0), .t1 = at(0) + 30, .op = 50, .bytes = 8, .tag = 1, .kind = RECORD_POST};
+    post.call = BUILDER_ISEND;
+    post.flags = FLAG_STARTED | FLAG_SEND;
+    for (uint32_t i = 0; i < 3; i++, post.op++) {
+        dump_builder_record(told.hand.builders[0], 0, &post);
+        struct record done = post;
+        done.kind = RECORD_DONE;
+        done.t1 = at(1);
+        dump_builder_record(told.hand.builders[0], 0, &done);
+    }
+    post = (struct record){.t0 = at(2), .t1 = at(2) + 9, .op = 60, .bytes = 8, .tag = 1, .kind = RECORD_POST};
+    post.call = BUILDER_ISEND;
+    dump_builder_record(told.hand.builders[0], 0, &post);
+    struct record half = post;
+    half.flags = FLAG_RECEIVE_HALF;
+    dump_builder_record(told.hand.builders[0], 0, &half);
+    post.kind = RECORD_DONE;
+    post.t1 = at(3);
+    dump_builder_record(told.hand.builders[0], 0, &post);
+    look(&told);
+    struct counted counted = {0};
+    assert_true(recorded_calls(NULL, told.hand.dumps[0], 0, count, &counted));
+    assert_int_equal(counted.calls, 4);
+    assert_int_equal(counted.incomplete, 0);
+    assert_int_equal(counted.posting, 30 + 9);
+    end(&told);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_is_where_it_begins),      cmocka_unit_test(steps_are_each_ranks_own),
         cmocka_unit_test(what_the_ring_lost_is_not_seen), cmocka_unit_test(enqueued_calls_are_where_they_ran),
-        cmocka_unit_test(records_become_calls),
+        cmocka_unit_test(records_become_calls),           cmocka_unit_test(time_inside_a_call_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,7 +110,7 @@ static void record_calls(const struct member *m) {
         write_record(lane, m->number, i);
         operations_add(lane, &(struct operation_sample){.call = 30, .comm = i % 40, .bytes = i % 100, .time = 10});
         peers_add(lane, 1, (int32_t)i, 30, 0, 8, 10, 1);
-        sites_add(lane, 1 + i % 50, 1, 30, 8, 10);
+        sites_add(lane, 1 + i % 50, 1, 30, 8, 10, 3);
     }
 }
 
@@ -144,8 +144,10 @@ static void test_every_call_is_counted_once(void **state) {
             operations += lane->operations[i].call == 30 ? lane->operations[i].count : 0;
         for (uint32_t i = 0; i < lane->peer_count; i++)
             peers += lane->peers[i].count;
-        for (uint32_t i = 0; i < lane->site_count; i++)
+        for (uint32_t i = 0; i < lane->site_count; i++) {
             sites += lane->sites[i].count;
+            assert_int_equal(lane->sites[i].posting_total, 3 * lane->sites[i].count);
+        }
     }
     assert_int_equal(operations, THREADS * ROUNDS);
     assert_int_equal(peers, THREADS * ROUNDS);
