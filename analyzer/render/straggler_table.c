@@ -28,7 +28,12 @@ enum { EVIDENCE = 640 };
 VALUE(rank, ROW->rank >= 0 ? cell_integer(ROW->rank) : cell_unknown())
 VALUE(host, cell_text(ROW->host))
 VALUE(comm, TIME(comm_ns))
-VALUE(wait, WAIT(wait_ns))
+/* Where all waits were too short for the clocks nothing is known. */
+#define RESOLVED(FIELD)                                                                                                \
+    (ROW->waits && ROW->waits->FIELD == 0 && ROW->waits->unresolved_ns > 0 ? cell_unknown() : WAIT(FIELD))
+VALUE(wait, RESOLVED(wall_wait_ns))
+VALUE(wait_threads, RESOLVED(wait_ns))
+VALUE(unresolved, WAIT(unresolved_ns))
 #define CAUSE(FIELD) (ROW->costs ? cell_real(seconds_of(ROW->costs->FIELD)) : cell_unknown())
 VALUE(imposed, CAUSE(imposed_ns))
 VALUE(caused, CAUSE(delay_cost_ns))
@@ -44,7 +49,8 @@ VALUE(early_reduce, WAIT(early_reduce_ns))
 VALUE(wait_scan, WAIT(states_ns[WAIT_EARLY_SCAN]))
 VALUE(late_sender, WAIT(states_ns[WAIT_LATE_SENDER]))
 VALUE(late_receiver, WAIT(states_ns[WAIT_LATE_RECEIVER]))
-VALUE(transfer, WAIT(transfer_ns))
+VALUE(transfer, WAIT(wall_transfer_ns))
+VALUE(transfer_threads, WAIT(transfer_ns))
 VALUE(completion, WAIT(completion_ns))
 VALUE(window, TIME(window_ns))
 VALUE(self_ratio, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->ratio) : cell_unknown())
@@ -60,7 +66,9 @@ const struct column rank_columns[] = {
     {"rank", "rank", .value = rank, .doc = "world rank"},
     {"host", "host", .left = true, .value = host},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
-    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages", .legend = "for later ranks"},
+    {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages; what waits at the same time counts once", .legend = "for later ranks"},
+    {"wait_thread_seconds", NULL, LOOK_SECONDS, .value = wait_threads, .doc = "the same summed over threads, streams and operations that wait at the same time"},
+    {"unresolved_wait_seconds", NULL, LOOK_SECONDS, .value = unresolved, .doc = "waits shorter than the error of the clocks, by these clocks; not in waited"},
     {"imposed_wait_seconds", "imposed wait", LOOK_SECONDS, .value = imposed, .doc = "as the last arriver: its lead over the second last, times those who waited; what it had itself been kept waiting for is charged to who kept it", .legend = "waits it caused as the last to arrive"},
     {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = waited_for, .doc = "sum of the others' waits for this rank", .legend = "by the others, summed"},
     {"caused_seconds", "delay cost", LOOK_SECONDS, .value = caused, .doc = "delay cost: of all ranks' waits, those that go back to this rank in the end", .legend = "all waits that go back to it"},
@@ -68,15 +76,16 @@ const struct column rank_columns[] = {
     {"delay_cost_propagated_seconds", NULL, LOOK_SECONDS, .value = propagated, .doc = "of caused_seconds: they waited for ranks that this one had kept waiting"},
     {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},
     {"critical_path_seconds", "crit. path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at", .legend = "time of the critical path on it"},
-    {"wait_all_seconds", NULL, LOOK_SECONDS, .value = wait_all, .doc = "of waited: N to N, for the last one to come"},
-    {"late_broadcast_seconds", NULL, LOOK_SECONDS, .value = late_broadcast, .doc = "of waited: for a root that sends"},
-    {"wait_to_root_seconds", NULL, LOOK_SECONDS, .value = wait_to_root, .doc = "of waited: as a root, for the last one that sends to it"},
+    {"wait_all_seconds", NULL, LOOK_SECONDS, .value = wait_all, .doc = "of wait_thread_seconds: N to N, for the last one to come"},
+    {"late_broadcast_seconds", NULL, LOOK_SECONDS, .value = late_broadcast, .doc = "of wait_thread_seconds: for a root that sends"},
+    {"wait_to_root_seconds", NULL, LOOK_SECONDS, .value = wait_to_root, .doc = "of wait_thread_seconds: as a root, for the last one that sends to it"},
     {"early_reduce_seconds", NULL, LOOK_SECONDS, .value = early_reduce, .doc = "of it, until the first one had come (Scalasca's early reduce)"},
-    {"wait_scan_seconds", NULL, LOOK_SECONDS, .value = wait_scan, .doc = "of waited: in scans, for lower ranks"},
-    {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of waited: receiving what was sent later"},
-    {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of waited: sending what was received later"},
-    {"transfer_seconds", NULL, LOOK_SECONDS, .value = transfer, .doc = "in collectives, what was no wait: after the last one had come"},
-    {"completion_seconds", NULL, LOOK_SECONDS, .value = completion, .doc = "of it, N to N: after the first one had left"},
+    {"wait_scan_seconds", NULL, LOOK_SECONDS, .value = wait_scan, .doc = "of wait_thread_seconds: in scans, for lower ranks"},
+    {"late_sender_seconds", NULL, LOOK_SECONDS, .value = late_sender, .doc = "of wait_thread_seconds: receiving what was sent later"},
+    {"late_receiver_seconds", NULL, LOOK_SECONDS, .value = late_receiver, .doc = "of wait_thread_seconds: sending what was received later"},
+    {"transfer_seconds", NULL, LOOK_SECONDS, .value = transfer, .doc = "in collectives and not waiting: after the last one had come"},
+    {"transfer_thread_seconds", NULL, LOOK_SECONDS, .value = transfer_threads, .doc = "the same summed over threads, streams and operations under way at the same time"},
+    {"completion_seconds", NULL, LOOK_SECONDS, .value = completion, .doc = "of transfer_thread_seconds, N to N: after the first one had left"},
     {"window_seconds", "recorded", LOOK_SECONDS, .value = window, .doc = "time that the recorded events cover", .legend = "time that its events cover"},
     {"self_ratio", "work ratio", LOOK_RATIO, .value = self_ratio, .doc = "own time between collectives / median of the others', median over the run", .legend = "own work / its peers'"},
     {"self_seconds", NULL, LOOK_SECONDS, .value = self, .doc = "time outside of calls"},

@@ -194,6 +194,9 @@ static void measure(struct straggler_analysis *analysis) {
     for (size_t d = 0; d < analysis->directory->dump_count; d++) {
         struct rank_times *times = &analysis->times[d];
         rank_times_finish(times);
+        waits_measure_wall(&analysis->waits, d, times->comm_ns);
+        if (analysis->shown.ranks)
+            waits_measure_wall(&analysis->shown, d, times->comm_ns);
         if (times->from_ns > times->to_ns)
             continue;
         if (times->from_ns < analysis->from_ns)

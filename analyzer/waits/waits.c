@@ -12,7 +12,7 @@ bool waits_init(struct waits *waits, const struct common_clock *clock, const str
     *waits = (struct waits){.clock = clock, .directory = directory};
     waits->ranks = calloc(directory->dump_count, sizeof *waits->ranks);
     waits->receiving = calloc(directory->dump_count, sizeof *waits->receiving);
-    return waits->ranks && waits->receiving;
+    return wall_times_init(&waits->wall, directory->dump_count) && waits->ranks && waits->receiving;
 }
 
 void waits_free(struct waits *waits) {
@@ -21,6 +21,7 @@ void waits_free(struct waits *waits) {
     free(waits->receiving);
     free(waits->ranks);
     site_waits_free(&waits->sites);
+    wall_times_free(&waits->wall);
     transfers_free(&waits->transfers);
     *waits = (struct waits){0};
 }
@@ -41,6 +42,7 @@ static void add_single_wait(struct waits *waits, const struct waiting_pair *pair
     victim->states_ns[state] = add_ns(victim->states_ns[state], wait->length);
     causer->waited_for_ns = add_ns(causer->waited_for_ns, wait->length);
     causer->imposed_ns = add_ns(causer->imposed_ns, wait->imposed);
+    wall_times_add(&waits->wall, pair->dump, WALL_WAIT, wait->until - wait->length, wait->until);
     site_waits_add(&waits->sites, pair->dump, pair->stack, wait->length, 0);
     site_waits_add(&waits->sites, pair->cause, pair->cause_stack, 0, wait->length);
     if (waits->listener.wait)
@@ -89,12 +91,20 @@ static int64_t blocked_since(const struct match_member *member) {
     return member->wait > member->enter ? member->wait : member->enter;
 }
 
-/* How long member i waited for member `cause`, 0 where the clocks cannot tell. */
-static int64_t wait_for(const struct waits *waits, const struct match_instance *instance, uint32_t i, uint32_t cause) {
+/* A wait of a rank as the clocks have it; 0 where they cannot tell it. */
+static int64_t resolve_wait(struct waits *waits, uint32_t dump, int64_t wait, int64_t error) {
+    if (wait <= 0 || wait > error)
+        return wait > 0 ? wait : 0;
+    struct rank_waits *rank = &waits->ranks[dump];
+    rank->unresolved_ns = add_ns(rank->unresolved_ns, wait);
+    return 0;
+}
+
+/* How long member i waited for member `cause`, as the clocks have it. */
+static int64_t wait_for(const struct match_instance *instance, uint32_t i, uint32_t cause) {
     const struct match_member *member = &instance->members[i];
     int64_t until = instance->members[cause].enter < member->leave ? instance->members[cause].enter : member->leave;
-    int64_t wait = until - blocked_since(member);
-    return wait > 0 && wait > error_between(waits, instance, i, cause) ? wait : 0;
+    return until - blocked_since(member);
 }
 
 /* By how much the last one came after the second last: without end where there is none, 0 within the clocks' error. */
@@ -113,7 +123,10 @@ static int64_t charge_waits(struct waits *waits, const struct match_instance *in
     const uint32_t *dump_of = instance->communicator->dump_of;
     for (uint32_t i = from; i < to; i++) {
         const struct match_member *member = &instance->members[i];
-        int64_t length = i == cause || member->enter == MATCH_ABSENT ? 0 : wait_for(waits, instance, i, cause);
+        if (i == cause || member->enter == MATCH_ABSENT)
+            continue;
+        int64_t length =
+            resolve_wait(waits, dump_of[i], wait_for(instance, i, cause), error_between(waits, instance, i, cause));
         if (length == 0)
             continue;
         struct rank_waits *victim = &waits->ranks[dump_of[i]];
@@ -175,7 +188,9 @@ static void add_early_reduce(struct waits *waits, const struct match_instance *i
     if (first == NOWHERE)
         return;
     struct rank_waits *root = &waits->ranks[instance->communicator->dump_of[instance->root]];
-    root->early_reduce_ns = add_ns(root->early_reduce_ns, wait_for(waits, instance, instance->root, first));
+    int64_t wait = wait_for(instance, instance->root, first);
+    if (wait > 0 && wait > error_between(waits, instance, instance->root, first))
+        root->early_reduce_ns = add_ns(root->early_reduce_ns, wait);
 }
 
 static void add_to_root(struct waits *waits, const struct match_instance *instance) {
@@ -324,6 +339,8 @@ static void add_times(struct waits *waits, const struct match_instance *instance
         rank->deepspeed_ns = add_ns(rank->deepspeed_ns, member->leave - member->enter - times.shortest);
         rank->transfer_ns = add_ns(rank->transfer_ns, member->leave - blocked_since(member));
         rank->completion_ns = add_ns(rank->completion_ns, completion);
+        wall_times_add(&waits->wall, instance->communicator->dump_of[i], WALL_COLLECTIVE, blocked_since(member),
+                       member->leave);
         sums.members++;
         sums.wait_ns = add_ns(sums.wait_ns, (member->leave < ready ? member->leave : ready) - member->enter);
         sums.transfer_ns = add_ns(sums.transfer_ns, transfer);
@@ -407,10 +424,10 @@ static uint64_t channel_of(uint32_t a, uint32_t b) {
 }
 
 /* What one side of a message waited for the other. */
-static int64_t message_wait(const struct waits *waits, const struct match_member *waiting,
-                            const struct match_member *late, uint32_t dump, uint32_t late_dump) {
+static int64_t message_wait(struct waits *waits, const struct match_member *waiting, const struct match_member *late,
+                            uint32_t dump, uint32_t late_dump) {
     int64_t wait = (late->enter < waiting->leave ? late->enter : waiting->leave) - blocked_since(waiting);
-    return wait > 0 && wait > common_clock_error(waits->clock, dump, late_dump) ? wait : 0;
+    return resolve_wait(waits, dump, wait, common_clock_error(waits->clock, dump, late_dump));
 }
 
 static void charge_message(struct waits *waits, enum wait_state state, const struct waiting_pair *pair, int64_t until,
@@ -516,6 +533,7 @@ static void add_rank_waits(struct rank_waits *sum, const struct rank_waits *part
     sum->wait_ns = add_ns(sum->wait_ns, part->wait_ns);
     for (unsigned s = 0; s < WAIT_STATES; s++)
         sum->states_ns[s] = add_ns(sum->states_ns[s], part->states_ns[s]);
+    sum->unresolved_ns = add_ns(sum->unresolved_ns, part->unresolved_ns);
     sum->early_reduce_ns = add_ns(sum->early_reduce_ns, part->early_reduce_ns);
     sum->transfer_ns = add_ns(sum->transfer_ns, part->transfer_ns);
     sum->completion_ns = add_ns(sum->completion_ns, part->completion_ns);
@@ -531,8 +549,22 @@ void waits_merge(struct waits *into, const struct waits *from) {
         add_rank_waits(&into->ranks[d], &from->ranks[d]);
     site_waits_merge(&into->sites, &from->sites);
     transfers_merge(&into->transfers, &from->transfers);
+    wall_times_merge(&into->wall, &from->wall);
     into->judged += from->judged;
     into->messages += from->messages;
-    into->no_memory |= from->no_memory || into->sites.no_memory || into->transfers.no_memory;
+    into->no_memory |= from->no_memory || into->sites.no_memory || into->transfers.no_memory || into->wall.no_memory;
     note_mismatch(into, &from->mismatch);
+}
+
+void waits_measure_wall(struct waits *waits, size_t dump, int64_t comm_ns) {
+    struct rank_waits *rank = &waits->ranks[dump];
+    struct wall_sums sums;
+    if (wall_times_sum(&waits->wall, dump, &sums)) {
+        rank->wall_wait_ns = sums.wait_ns;
+        rank->wall_transfer_ns = sums.transfer_ns;
+        return;
+    }
+    rank->wall_wait_ns = rank->wait_ns < comm_ns ? rank->wait_ns : comm_ns;
+    int64_t rest = comm_ns - rank->wall_wait_ns;
+    rank->wall_transfer_ns = rank->transfer_ns < rest ? rank->transfer_ns : rest;
 }

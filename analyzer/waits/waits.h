@@ -30,6 +30,7 @@
 
 #include "analyzer/waits/site_waits.h"
 #include "analyzer/waits/transfers.h"
+#include "analyzer/waits/wall_time.h"
 #include "analyzer/match/instances.h"
 
 enum wait_state {
@@ -43,10 +44,13 @@ enum wait_state {
 };
 
 struct rank_waits {
-    int64_t wait_ns;                /* this rank waited */
+    int64_t wait_ns;                /* this rank waited, thread by thread and stream by stream */
     int64_t states_ns[WAIT_STATES]; /* of wait_ns; they sum to it */
+    int64_t unresolved_ns;          /* beside it: waits that are shorter than the clocks' error, by these clocks */
     int64_t early_reduce_ns;        /* of states_ns[WAIT_AT_NX1]: until the first of the others came */
-    int64_t transfer_ns;            /* in collectives: what was no wait */
+    int64_t transfer_ns;            /* in collectives, likewise: what was no wait */
+    int64_t wall_wait_ns;           /* of the rank's time: some wait was going on ... */
+    int64_t wall_transfer_ns;       /* ... none was, but a collective; both 0 until waits_measure_wall */
     int64_t completion_ns;          /* of it, N to N: after the first one had left */
     int64_t imposed_ns;             /* as the last arriver */
     int64_t waited_for_ns;          /* the others waited for this rank */
@@ -91,6 +95,7 @@ struct waits {
     const struct match_directory *directory;
     struct rank_waits *ranks;         /* per dump */
     struct site_waits sites;          /* the same by call site */
+    struct wall_times wall;           /* private: what overlaps */
     struct transfers transfers;       /* by operation, communicator and size */
     struct receive_waits **receiving; /* private, per dump; NULL where there is none yet */
     uint64_t judged;                  /* instances that entered the sums */
@@ -110,5 +115,8 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
 void waits_finish(struct waits *waits);
 /* Adds another worker's sums; both have been finished. */
 void waits_merge(struct waits *into, const struct waits *from);
+/* After all of these: sets what a rank waited of its time, of which `comm_ns` passed in communication. Where there were
+ * too many waits to tell which overlap (wall_time.h), it is the most that it can be. */
+void waits_measure_wall(struct waits *waits, size_t dump, int64_t comm_ns);
 
 #endif

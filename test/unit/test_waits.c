@@ -135,6 +135,51 @@ static void the_last_of_all_makes_the_others_wait(void **state) {
     done(&job, &sums);
 }
 
+/* Two collectives that one Wait call completes, one on each communicator: rank 0 waits for rank 1 in both at once. */
+static void what_waits_at_the_same_time_counts_once(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct sums sums;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    const struct member_run run = {.start = 0, .count = 2, .stride = 1};
+    for (unsigned r = 0; r < 2; r++) {
+        struct dump_builder *builder = job.builders[r];
+        uint32_t other = dump_builder_communicator(builder, 77, "other", (int32_t)r, &run, 1);
+        uint64_t at = r == 0 ? 1000 : 5000;
+        dump_builder_collective(builder, 0, BUILDER_ALLREDUCE, 0, 0, 8, at, 6000);
+        dump_builder_collective(builder, 0, BUILDER_ALLREDUCE, other, 0, 8, at + 100, 6100);
+    }
+    analyse(&job, 2, &sums);
+    assert_int_equal(sums.waits.ranks[0].wait_ns, 2 * 4000);
+    waits_measure_wall(&sums.waits, 0, 5100);
+    assert_int_equal(sums.waits.ranks[0].wall_wait_ns, 5100 - 1000);
+    assert_int_equal(sums.waits.ranks[0].transfer_ns, 2 * 1000);
+    assert_int_equal(sums.waits.ranks[0].wall_transfer_ns, 6100 - 5100);
+    done(&job, &sums);
+}
+
+static void too_many_stretches_leave_bounds(void **state) {
+    (void)state;
+    struct wall_times times;
+    struct wall_sums told;
+    assert_true(wall_times_init(&times, 1));
+    for (int64_t i = 0; i < WALL_STRETCHES_MOST; i++)
+        wall_times_add(&times, 0, WALL_WAIT, 10 * i, 10 * i + 15);
+    assert_true(wall_times_sum(&times, 0, &told));
+    assert_int_equal(told.wait_ns, 10 * INT64_C(1) * WALL_STRETCHES_MOST + 5);
+    wall_times_free(&times);
+    assert_true(wall_times_init(&times, 1));
+    for (int64_t i = 0; i <= WALL_STRETCHES_MOST; i++)
+        wall_times_add(&times, 0, i % 2 ? WALL_WAIT : WALL_COLLECTIVE, 10 * i, 10 * i + 15);
+    assert_false(wall_times_sum(&times, 0, &told));
+    struct rank_waits rank = {.wait_ns = 900, .transfer_ns = 300};
+    struct waits waits = {.ranks = &rank, .wall = times};
+    waits_measure_wall(&waits, 0, 1000);
+    assert_int_equal(rank.wall_wait_ns, 900);
+    assert_int_equal(rank.wall_transfer_ns, 100);
+    wall_times_free(&times);
+}
+
 static void costs_of_several_collectives_add_up(void **state) {
     (void)state;
     struct hand_job job;
@@ -515,6 +560,8 @@ static void waits_below_the_clocks_error_are_none(void **state) {
     analyse(&job, 2, &sums);
     assert_waits(0, 101, 0, 0);
     assert_waits(1, 0, 101, 101);
+    assert_int_equal(sums.waits.ranks[0].unresolved_ns, 100);
+    assert_int_equal(sums.waits.ranks[1].unresolved_ns, 0);
     done(&job, &sums);
 }
 
@@ -605,6 +652,8 @@ static void polls_within_50_us_are_one_wait(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_last_of_all_makes_the_others_wait),
+        cmocka_unit_test(what_waits_at_the_same_time_counts_once),
+        cmocka_unit_test(too_many_stretches_leave_bounds),
         cmocka_unit_test(costs_of_several_collectives_add_up),
         cmocka_unit_test(who_leaves_before_the_last_entered_waited_only_so_long),
         cmocka_unit_test(a_late_root_makes_a_broadcast_wait),
