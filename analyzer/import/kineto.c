@@ -429,6 +429,7 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
                             .calls = import_nccl_calls,
                             .call_count = import_nccl_call_count,
                             .device = true,
+                            .kernels = true,
                             .resolution_ns = 1000};
     const char *refused = check_ranks(kineto, trace);
     kineto->group_places = calloc(kineto->groups.communicator_count + 1, sizeof *kineto->group_places);

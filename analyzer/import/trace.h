@@ -66,6 +66,7 @@ struct trace {
     const struct trace_call *calls; /* of the format */
     size_t call_count;
     bool device;           /* events have a GPU's times; else a clock common to all ranks of a host */
+    bool kernels;          /* ... and that is when kernels ran, not when events around them passed */
     bool running;          /* taken from a job that had not ended */
     int64_t resolution_ns; /* of a GPU's times */
     bool order_by_time; /* `order` tells operations apart, the earliest entry orders them; else order is the number */

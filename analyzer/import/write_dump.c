@@ -148,7 +148,9 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
     header->ring_records = plan->ring_records;
     header->clock_kind = CLOCK_KIND_MONOTONIC;
     header->tick_hz_hint = 1000000000;
-    header->gpu_timing = plan->trace->device ? GPU_TIMING_EVENTS : GPU_TIMING_OFF;
+    header->gpu_timing = plan->trace->kernels  ? GPU_TIMING_KERNEL
+                         : plan->trace->device ? GPU_TIMING_EVENTS
+                                               : GPU_TIMING_OFF;
     header->section_limit = SECTIONS_MAX;
 }
 

@@ -197,11 +197,13 @@ static void hold(struct match_walk *walk, struct walk_lane *lane, struct complet
     lane->completions[lane->count++] = *completion;
 }
 
-/* When the device came to a launch. Its start is noted just before the call that launches, and on an idle stream at
- * once: where the call took its time until after that, the launch came at the end of the call. */
+/* When the device came to a launch. The event before it is recorded just before the call that launches, and passes on
+ * an idle stream at once: where the call took its time until after that, the launch came at the end of the call. A
+ * kernel that tells its own beginning began then, be it before its call returned. */
 static int64_t arrival_of(struct match_walk *walk, const struct match_record *item) {
     int64_t begin = record_begin(walk->clock, item->dump, item->record);
-    if (!record_is_device(item->record) || (item->record->flags & FLAG_CAPTURED))
+    bool kernels = walk->owner.directory->dumps[item->dump]->header->gpu_timing == GPU_TIMING_KERNEL;
+    if (!record_is_device(item->record) || kernels || (item->record->flags & FLAG_CAPTURED))
         return begin;
     const struct enqueuing_call *call = &walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS];
     if (call->op != item->record->op || call->left <= begin ||
@@ -222,7 +224,6 @@ static bool is_foreign(const struct match_walk *walk, const struct match_record 
     return communicator && communicator->definition->flags & COMMUNICATOR_FOREIGN;
 }
 
-/* Takes the part of a collective that a CALL or DONE record tells of. */
 /* A member's part in an operation that can be matched. */
 static struct channel_arrival collective_arrival(struct match_walk *walk, const struct match_record *item,
                                                  const struct channel *channel, uint32_t position, uint32_t seq) {

@@ -100,6 +100,24 @@ def test_kineto_with_process_groups(tmp_path):
     assert "two traces of one rank" in refused.stderr
 
 
+def test_kernels_that_begin_before_their_launch_returned(tmp_path):
+    """A launch takes 40 us; the kernel begins 10 us into it, on an idle stream. Its time is all of its own."""
+    files = []
+    for rank in range(2):
+        events = []
+        for i in range(30):
+            at = 1000 + 200 * i
+            events += [{"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "pid": 1, "tid": 1, "ts": at,
+                        "dur": 40, "args": {}},
+                       {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernelExC", "pid": 1, "tid": 1,
+                        "ts": at + 5, "dur": 30, "args": {"correlation": i + 1}},
+                       kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 10, 100, correlation=i + 1)]
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 2, events)))
+    run_import(*files, "-o", tmp_path / "out")
+    assert [row["comm_seconds"] for row in analyse("report", tmp_path / "out")["ranks"]] == pytest.approx([30 * 100e-6] * 2)
+
+
 def flight(entries, ranks="[0, 1, 2]"):
     return {"version": "2.9", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}},
             "entries": entries}
