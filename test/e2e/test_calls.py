@@ -85,7 +85,8 @@ def test_a_cxx_programs_tree_is_the_expected_one(cxx):
     assert randomised(), "ranks must not agree on addresses by chance"
     result = calls(cxx[0])
     assert result["notes"] == []
-    assert result["coverage"] == {"calls_without_stack": 0, "calls_lost": 0, "records_left_out": 0, "ranks_left_out": False,
+    assert result["coverage"] == {"calls_without_stack": 0, "calls_lost": 0, "records_left_out": 0,
+                                  "ranks_left_out": False, "posting_unknown": False,
                                   "source": "tables", "window": None}
     assert sketch(result["root"]) == cxx_tree()
     for node in walk(result["root"]):
