@@ -379,9 +379,10 @@ static bool is_matched(const struct match_walk *walk, const struct match_record 
                               record_end(walk->clock, item->dump, item->record));
 }
 
-/* A probe, and a call that prepares a persistent send or receive, names a partner but is no operation. */
+/* A probe, and a call that prepares a persistent send or receive, names a partner but is no operation: it has neither
+ * the number of one nor, as blocking calls have, a place in its channel. */
 static bool moves_a_message(const struct record *record) {
-    return record->flags & (FLAG_SEND | FLAG_RECV) && record->op != 0 &&
+    return record->flags & (FLAG_SEND | FLAG_RECV) && (record->op != 0 || record->seq != SEQ_NONE) &&
            (record->kind == RECORD_CALL || record->kind == RECORD_DONE);
 }
 
