@@ -204,6 +204,47 @@ void watch_close(struct watch *watch) {
 
 /* ---- a job that is open ---------------------------------------------------------------------- */
 
+/* The ranks of a job whose dumps look different from what `looks` holds by their order. */
+static void find_changed(const struct job *job, const uint64_t *looks, int32_t *moving, size_t *count) {
+    *count = 0;
+    for (size_t d = 0; d < job->count; d++) {
+        dump_refresh(job->dumps[d]);
+        if (dump_look(job->dumps[d]) != looks[d])
+            moving[(*count)++] = job->dumps[d]->header->rank;
+    }
+}
+
+/* As judge_until_still. */
+static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job,
+                           struct diagnose_request *request, const uint64_t *looks, int32_t *moving,
+                           struct site_labels *labels) {
+    for (;;) {
+        size_t before = request->moving_count, now;
+        request->settled = looks && before == 0;
+        if (!diagnose(diagnosis, job, request) || !diagnosis_text_make(text, diagnosis, request, labels))
+            return false;
+        if (!looks || diagnosis->verdict == VERDICT_OK)
+            return true;
+        find_changed(job, looks, moving, &now);
+        if (now <= before)
+            return true;
+        request->moving_count = now;
+        diagnosis_text_free(text);
+        diagnosis_free(diagnosis);
+    }
+}
+
+/* Who lives after the second look; where a launcher took everybody down meanwhile, who did before. */
+static bool ask_again(const struct job *job, enum process_state **states) {
+    enum process_state *now = ask_for_states(job);
+    bool any_alive = false;
+    for (size_t d = 0; now && d < job->count; d++)
+        any_alive |= now[d] == PROCESS_RUNS || now[d] == PROCESS_STOPPED;
+    free(any_alive ? *states : now);
+    *states = any_alive ? now : *states;
+    return now != NULL;
+}
+
 int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job, double wait,
               struct site_labels *labels) {
     *diagnosis = (struct diagnosis){0};
@@ -211,23 +252,20 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     enum process_state *states = ask_for_states(job);
     uint64_t *looks = calloc(job->count + 1, sizeof *looks);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
-    struct diagnose_request request = {.states = states, .moving = moving};
+    bool done = states && looks && moving, twice = done && may_live(job, states);
+    struct diagnose_request request = {.moving = moving};
     struct job_end end;
-    if (read_end(job, &end))
-        request.end = &end;
-    bool done = states && looks && moving;
-    if (done && may_live(job, states)) {
+    if (twice) {
         for (size_t d = 0; d < job->count; d++)
             looks[d] = dump_look(job->dumps[d]);
         sleep_for(wait);
-        for (size_t d = 0; d < job->count; d++) {
-            dump_refresh(job->dumps[d]);
-            if (dump_look(job->dumps[d]) != looks[d])
-                moving[request.moving_count++] = job->dumps[d]->header->rank;
-        }
-        request.settled = request.moving_count == 0;
+        done = ask_again(job, &states);
+        find_changed(job, looks, moving, &request.moving_count);
     }
-    done = done && diagnose(diagnosis, job, &request) && diagnosis_text_make(text, diagnosis, &request, labels);
+    request.states = states;
+    if (read_end(job, &end))
+        request.end = &end;
+    done = done && judge_open_job(diagnosis, text, job, &request, twice ? looks : NULL, moving, labels);
     free(states);
     free(looks);
     free(moving);

@@ -20,6 +20,7 @@
 #include "analyzer/render/finding_list.h"
 #include "analyzer/render/loss_list.h"
 #include "analyzer/render/critical_path_table.h"
+#include "analyzer/render/diagnosis.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
@@ -36,6 +37,8 @@ struct report {
     struct rank_row *ranks; /* of the ranks that are shown */
     size_t rank_count;
     const char *directory;
+    struct diagnosis diagnosis;
+    struct diagnosis_text told; /* the same in words */
 };
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
@@ -153,17 +156,18 @@ static bool print_json(FILE *stream, const struct report *report) {
     struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
     struct table sites = hot_sites_table(report->session, report->session->hot.count);
     return json_print(
-        stream,
-        json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema", "commtap.report/1",
-                  "job", job_to_json(report->session), "jobs", jobs_to_json(report->session), "coverage",
-                  coverage_to_json(report->session), "losses", loss_list_to_json(&report->session->job.losses),
-                  "summary", table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
-                  stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
-                                     analysis->straggler_count),
-                  "sites", table_to_json(&sites), "critical_path",
-                  critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
-                  what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies), "findings",
-                  findings_to_json(&report->session->findings)));
+        stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+                          "commtap.report/1", "job", job_to_json(report->session), "jobs",
+                          jobs_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
+                          loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary), "ranks",
+                          table_to_json(&ranks), "stragglers",
+                          stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
+                                             analysis->straggler_count),
+                          "sites", table_to_json(&sites), "critical_path",
+                          critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
+                          what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies),
+                          "diagnosis", diagnosis_brief_to_json(&report->diagnosis), "findings",
+                          findings_to_json(&report->session->findings)));
 }
 
 /* ---- the page -------------------------------------------------------------------------------- */
@@ -418,25 +422,15 @@ static int print(const struct options *options, const struct report *report) {
     return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
 }
 
-/* A job that did not come to its end: what it hangs on, before everything else. One that was aborted has said so. Of
- * one that did, whether its ranks called their collectives alike, where the records that were matched do not tell
- * already. */
-static int add_diagnosis(struct session *session) {
-    bool unfinished = false, aborted = false;
-    for (size_t d = 0; d < session->job.count; d++) {
-        unfinished |= session->job.ends[d] != END_FINALISED;
-        aborted |= session->job.ends[d] == END_ABORTED;
-    }
-    if (aborted || (!unfinished && session->analysis.totals.mismatches > 0))
-        return EXIT_FINE;
-    struct diagnosis diagnosis;
-    struct diagnosis_text text;
-    int code = watch_job(&diagnosis, &text, &session->job, 1, session->labels);
-    if (code == EXIT_FINE)
-        findings_put_diagnosis(&session->findings, &diagnosis, &text);
-    diagnosis_text_free(&text);
-    diagnosis_free(&diagnosis);
-    return code == EXIT_FINE && session->findings.no_memory ? input_no_memory() : code;
+/* What `commtap diagnose` says of the job, before everything else. */
+static int add_diagnosis(struct session *session, struct report *report) {
+    int code = watch_job(&report->diagnosis, &report->told, &session->job, 1, session->labels);
+    if (code != EXIT_FINE)
+        return code;
+    if (report->diagnosis.verdict == VERDICT_DESYNC) /* the same, of collectives whose records were matched */
+        findings_drop(&session->findings, FINDING_DESYNC);
+    findings_put_diagnosis(&session->findings, &report->diagnosis, &report->told);
+    return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
 }
 
 enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be asked */
@@ -456,7 +450,8 @@ static int add_advice(struct session *session, const struct advice_limits *limit
     return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
 }
 
-static int show(const struct options *options, const struct session *session) {
+static int show(const struct options *options, struct report *report) {
+    const struct session *session = report->session;
     const struct scope *scope = &session->scope;
     const struct filter *filter = &session->selection.filter;
     struct summary summary;
@@ -466,16 +461,18 @@ static int show(const struct options *options, const struct session *session) {
         return input_no_memory();
     if (!scope->limited && filter->rank_count == 0) /* they are of all of a collective's ranks, and of the whole run */
         summary_add_transfers(&summary, &session->analysis.waits.transfers, &session->directory);
-    struct report report = {.session = session, .summary = &summary, .directory = session->set.directory};
-    report.ranks = rank_rows(&session->job, &session->analysis, filter, &report.rank_count);
-    int code = report.ranks ? print(options, &report) : input_no_memory();
-    free(report.ranks);
+    report->summary = &summary;
+    report->directory = session->set.directory;
+    report->ranks = rank_rows(&session->job, &session->analysis, filter, &report->rank_count);
+    int code = report->ranks ? print(options, report) : input_no_memory();
+    free(report->ranks);
     summary_free(&summary);
     return code;
 }
 
 static int run(const struct options *options) {
     struct session session;
+    struct report report = {.session = &session};
     struct advice_limits limits = advice_standard();
     const char *text = option_text(options, "limits");
     if (text && !advice_parse(text, &limits)) {
@@ -489,9 +486,11 @@ static int run(const struct options *options) {
         return code;
     code = add_advice(&session, &limits);
     if (code == EXIT_FINE)
-        code = add_diagnosis(&session);
+        code = add_diagnosis(&session, &report);
     if (code == EXIT_FINE)
-        code = show(options, &session);
+        code = show(options, &report);
+    diagnosis_text_free(&report.told);
+    diagnosis_free(&report.diagnosis);
     session_close(&session);
     return code;
 }

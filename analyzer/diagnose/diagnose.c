@@ -266,8 +266,61 @@ static bool find_cycle(struct diagnosis *diagnosis) {
     return count > 0;
 }
 
+/* The collective that a wait is about; NULL: it is about something else. */
+static const struct stalled *stalled_of(const struct diagnosis *diagnosis, const struct wait *wait) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    for (size_t i = 0; wait->collective && i < waits->stalled_count; i++)
+        if (wait_is_in(wait, &waits->stalled[i]))
+            return &waits->stalled[i];
+    return NULL;
+}
+
+static size_t count_waiting(const struct diagnosis *diagnosis, const struct stalled *stalled) {
+    size_t count = 0;
+    for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
+        count += wait_is_in(&diagnosis->wait_for_graph.items[i], stalled);
+    return count;
+}
+
+/* Of a circle that is made of collectives alone, the one that more ranks are in than in any other; NULL: there is none.
+ */
+static const struct stalled *find_crowd(const struct diagnosis *diagnosis) {
+    const struct stalled *crowd = NULL;
+    size_t most = 0;
+    bool tie = false;
+    for (size_t i = 0; i < diagnosis->cycle_count; i++) {
+        const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
+        const struct stalled *stalled = stalled_of(diagnosis, wait);
+        if (!stalled || wait->device)
+            return NULL;
+        size_t count = stalled == crowd ? 0 : count_waiting(diagnosis, stalled);
+        tie = count == most || (tie && count < most);
+        crowd = count > most ? stalled : crowd;
+        most = count > most ? count : most;
+    }
+    return tie ? NULL : crowd;
+}
+
+/* Whoever has not come to it and can never come. */
+static void blame_absent(struct diagnosis *diagnosis, const struct stalled *crowd) {
+    for (uint32_t i = 0; i < crowd->communicator->present_count; i++) {
+        const struct membership *member = &crowd->communicator->present[i];
+        if (!stalled_misses(&diagnosis->world, crowd, member) ||
+            diagnosis->wait_for_graph.graph.released[member->party])
+            continue;
+        struct culprit *culprit = add_culprit(diagnosis, member->party, CULPRIT_NEVER_ENTERED, BLAME_ABSENT);
+        if (culprit)
+            culprit->absent_from = crowd;
+    }
+}
+
 static void blame_cycle(struct diagnosis *diagnosis) {
     diagnosis->verdict = VERDICT_DEADLOCK;
+    const struct stalled *crowd = find_crowd(diagnosis);
+    if (crowd)
+        blame_absent(diagnosis, crowd);
+    if (diagnosis->culprit_count > 0)
+        return;
     for (size_t i = 0; i < diagnosis->cycle_count; i++) {
         const struct wait *wait = &diagnosis->wait_for_graph.items[diagnosis->cycle[i]];
         struct culprit *culprit = add_culprit(diagnosis, wait->party, CULPRIT_BLOCKED, BLAME_CYCLE);
@@ -407,11 +460,13 @@ static void judge_those_that_stand(struct diagnosis *diagnosis) {
         blame_cycle(diagnosis);
 }
 
-static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+static bool find_waits(struct diagnosis *diagnosis, const struct diagnose_request *request, bool deaths_left_out) {
     bool unknown = false, *moving = moving_parties(diagnosis, request, &unknown);
     const struct circumstances circumstances = {.settled = request->settled || (request->moving_count > 0 && !unknown),
                                                 .moving = moving,
-                                                .dead = certain_death(request->end)};
+                                                .dead = certain_death(request->end),
+                                                .first = &diagnosis->first_death,
+                                                .deaths_left_out = deaths_left_out};
     bool done = wait_for_graph_build(&diagnosis->wait_for_graph, &diagnosis->world, &circumstances);
     free(moving);
     return done && !diagnosis->no_memory;
@@ -452,22 +507,79 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
     return true;
 }
 
+/* ---- before the first death ------------------------------------------------------------------ */
+
+static bool is_blamed(const struct diagnosis *diagnosis, uint32_t party) {
+    for (size_t i = 0; i < diagnosis->culprit_count; i++)
+        if (diagnosis->culprits[i].party == party)
+            return true;
+    return false;
+}
+
+/* Whether the job stood already when the first of its processes ended. A circle of waits never opens, however young it
+ * is. Other waits are more than work where they are older than is usual, unless they are for the one that ended, of
+ * itself: the longer its work took. */
+static bool judge_as_it_stood(struct diagnosis *diagnosis, bool *stood) {
+    if (!judge_waits(diagnosis))
+        return false;
+    *stood =
+        diagnosis->verdict == VERDICT_DESYNC || (diagnosis->verdict == VERDICT_DEADLOCK && !circle_has_gpus(diagnosis));
+    if (*stood || diagnosis->verdict == VERDICT_OK)
+        return true;
+    if (!standing_find_before(&diagnosis->standing, &diagnosis->wait_for_graph, &diagnosis->first_death.when))
+        return false;
+    bool explains = diagnosis->first_death.of_itself && is_blamed(diagnosis, diagnosis->first_death.party);
+    *stood = diagnosis->standing.kind == STANDING_LONG && !explains;
+    return true;
+}
+
+static void forget_judgement(struct diagnosis *diagnosis) {
+    free(diagnosis->culprits);
+    free(diagnosis->cycle);
+    mismatch_free(&diagnosis->mismatch);
+    wait_for_graph_free(&diagnosis->wait_for_graph);
+    diagnosis->culprits = NULL;
+    diagnosis->cycle = NULL;
+    diagnosis->culprit_count = diagnosis->cycle_count = 0;
+    diagnosis->standing = (struct standing){.party = NOBODY};
+    diagnosis->verdict = VERDICT_UNKNOWN;
+}
+
+/* What holds a job up comes before its end: launchers and users end what stands, one process after the other. */
+static bool judge(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    diagnosis->first_death = first_death_find(&diagnosis->world, request->end);
+    if (diagnosis->first_death.known) {
+        if (!find_waits(diagnosis, request, true) || !judge_as_it_stood(diagnosis, &diagnosis->stood_before_death))
+            return false;
+        if (diagnosis->stood_before_death)
+            return true;
+        forget_judgement(diagnosis);
+    }
+    return find_waits(diagnosis, request, false) && judge_waits(diagnosis) && weigh(diagnosis, request);
+}
+
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
     *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
     if (request->end)
         diagnosis->end = *request->end;
-    if (!world_build(&diagnosis->world, job, request->states) || !find_waits(diagnosis, request))
+    if (!world_build(&diagnosis->world, job, request->states))
         return false;
-    if (request->moving_count > 0)
+    if (request->moving_count > 0) {
+        if (!find_waits(diagnosis, request, false))
+            return false;
         judge_those_that_stand(diagnosis);
-    else if (!judge_waits(diagnosis) || !weigh(diagnosis, request))
+    } else if (!judge(diagnosis, request)) {
         return false;
+    }
     if (diagnosis->culprit_count > 0 && diagnosis->verdict != VERDICT_DEADLOCK)
         qsort(diagnosis->culprits, diagnosis->culprit_count, sizeof *diagnosis->culprits, compare_culprits);
-    return !diagnosis->no_memory;
+    bool waits = diagnosis->verdict != VERDICT_OK && diagnosis->verdict != VERDICT_UNKNOWN;
+    return !diagnosis->no_memory &&
+           (!waits || unmatched_messages_find(&diagnosis->unmatched, &diagnosis->wait_for_graph));
 }
 
 void diagnosis_free(struct diagnosis *diagnosis) {
+    unmatched_messages_free(&diagnosis->unmatched);
     free(diagnosis->culprits);
     free(diagnosis->cycle);
     mismatch_free(&diagnosis->mismatch);

@@ -7,9 +7,11 @@
 #ifndef COMMTAP_DIAGNOSE_DIAGNOSE_H
 #define COMMTAP_DIAGNOSE_DIAGNOSE_H
 
+#include "analyzer/diagnose/deaths.h"
 #include "analyzer/diagnose/desync.h"
 #include "analyzer/diagnose/wait_for_graph.h"
 #include "analyzer/diagnose/standing.h"
+#include "analyzer/diagnose/unmatched_messages.h"
 
 enum verdict {
     VERDICT_OK = 0,
@@ -35,6 +37,7 @@ enum blame {
     BLAME_AWAITED = 0, /* others wait for it, or it is dead */
     BLAME_MISMATCH,    /* it called another operation than others did, or they than it */
     BLAME_CYCLE,       /* it waits in a circle */
+    BLAME_ABSENT,      /* it is not in the collective that most others of a circle are in */
 };
 
 struct culprit {
@@ -43,6 +46,7 @@ struct culprit {
     enum blame blame;
     bool other_side;                   /* BLAME_MISMATCH: it is not on the expected side */
     size_t wait;                       /* BLAME_CYCLE: its wait */
+    const struct stalled *absent_from; /* BLAME_ABSENT */
     const struct call_name *last_call; /* the newest on record, NULL: none is */
     uint32_t last_stack;               /* of that */
 };
@@ -54,10 +58,13 @@ struct diagnosis {
     struct standing standing; /* of waits that may be a hang, where nobody saw them stand */
     struct mismatch mismatch; /* of a desync */
     struct job_end end;       /* of the request; nothing known where that has none */
-    uint32_t *cycle;          /* indices of waits, in the order of waiting; of a deadlock, or a hang that may be one */
+    struct first_death first_death;
+    bool stood_before_death; /* the job stood already when that one ended, which therefore is not the cause */
+    uint32_t *cycle;         /* indices of waits, in the order of waiting; of a deadlock, or a hang that may be one */
     size_t cycle_count;
     struct culprit *culprits; /* by rank */
     size_t culprit_count;
+    struct unmatched_messages unmatched; /* of a hang of any kind */
     bool no_memory;
 };
 

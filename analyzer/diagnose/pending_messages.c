@@ -8,9 +8,13 @@
 #include <stdlib.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/diagnose/moments.h"
 #include "analyzer/load/rows.h"
 
-enum { RECORDS_LOOKED_AT = 4096 }; /* newest of a ring */
+enum {
+    RECORDS_LOOKED_AT = 4096, /* newest of a ring */
+    SENDS_ASKED_FOR = 64      /* ... messages of other tags, each of them looked for at its receiver's */
+};
 
 void pending_messages_add(struct pending_messages *messages, struct pending_message message) {
     if (!grow_list(messages->items, messages->count)) {
@@ -117,6 +121,85 @@ static uint64_t count_messages(const struct dump *dump, uint32_t local, uint16_t
     return count;
 }
 
+/* Whether the records of a lane that were looked at go back to `ticks`. */
+static bool goes_back_to(const struct dump_lane *lane, uint64_t oldest, uint64_t looked, uint64_t ticks) {
+    return (lane->first_ticket == 0 && lane->torn == 0 && looked >= lane->end_ticket) ||
+           (looked > 0 && oldest <= ticks);
+}
+
+/* What the receiver's lane says of a message of that tag and number, which was sent at `ticks` of its clock: YES it has
+ * it, NO it has not, PERHAPS it does not tell. */
+static enum ring_answer lane_has_received(const struct dump *dump, uint32_t lane, uint32_t local, int32_t source,
+                                          const struct record *sent, uint64_t ticks) {
+    const struct dump_lane *l = &dump->lanes[lane];
+    struct record_reader reader;
+    uint64_t looked = 0, oldest = UINT64_MAX;
+    record_reader_begin(&reader, dump, lane);
+    for (uint64_t t = l->end_ticket; t > l->first_ticket && looked < RECORDS_LOOKED_AT && oldest > ticks;
+         t--, looked++) {
+        const struct record *r = record_reader_at(&reader, t - 1);
+        if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
+            continue;
+        oldest = r->t1 < oldest ? r->t1 : oldest;
+        bool unclear = (r->flags & FLAG_SEND) || r->peer == PEER_ANY || r->tag == TAG_ANY;
+        if (r->comm != local || !(r->flags & FLAG_RECV) || (!unclear && (r->peer != source || r->tag != sent->tag)))
+            continue;
+        if (unclear || r->seq == SEQ_NONE)
+            return PERHAPS;
+        return r->seq >= sent->seq ? YES : NO;
+    }
+    return goes_back_to(l, oldest, looked, ticks) ? NO : PERHAPS;
+}
+
+static bool is_pending(const struct dump *dump, const struct record *record) {
+    struct pending pending;
+    for (uint32_t i = 0; record->kind == RECORD_POST && i < dump->pending_count; i++)
+        if (pending_read(dump, &dump->pending[i], &pending) && pending.op == record->op)
+            return true;
+    return false;
+}
+
+bool message_was_left(const struct world *world, const struct membership *sender, const struct membership *receiver,
+                      const struct record *sent) {
+    const struct dump *from = world->parties[sender->party].dump, *at = world->parties[receiver->party].dump;
+    const struct moment when = moment_of(from, sent->t0);
+    int64_t here = moment_here(at, &when);
+    bool any = false;
+    if (sent->seq == SEQ_NONE || here <= 0)
+        return false;
+    for (uint32_t lane = 0; lane < at->lane_count; lane++) {
+        if (dump_lane_is_device(&at->lanes[lane]))
+            continue;
+        if (lane_has_received(at, lane, receiver->local, sender->rank, sent, dump_ticks_at(at, (uint64_t)here)) != NO)
+            return false;
+        any |= at->lanes[lane].end_ticket > at->lanes[lane].first_ticket;
+    }
+    return any;
+}
+
+/* Messages of other tags that ended for `other` and that `me` has not received: up to `most`. */
+static uint64_t count_left(const struct world *world, const struct membership *me, const struct membership *other,
+                           int32_t tag, uint64_t most) {
+    const struct dump *dump = world->parties[other->party].dump;
+    struct record_reader reader;
+    uint64_t count = 0;
+    unsigned asked = 0;
+    for (uint32_t lane = 0; lane < dump->lane_count; lane++) {
+        const struct dump_lane *l = &dump->lanes[lane];
+        record_reader_begin(&reader, dump, lane);
+        for (uint64_t t = l->end_ticket, n = 0; t > l->first_ticket && n < RECORDS_LOOKED_AT; t--, n++) {
+            const struct record *r = record_reader_at(&reader, t - 1);
+            if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST) || r->comm != other->local ||
+                r->peer != me->rank || (r->flags & (FLAG_SEND | FLAG_RECV)) != FLAG_SEND || r->tag == tag)
+                continue;
+            if (count == most || ++asked > SENDS_ASKED_FOR)
+                return count;
+            count += !is_pending(dump, r) && message_was_left(world, other, me, r);
+        }
+    }
+    return count;
+}
+
 bool message_may_be_over(const struct world *world, const struct membership *me, const struct membership *other,
                          uint16_t theirs, int32_t tag, uint32_t seq) {
     const struct dump *dump = world->parties[other->party].dump;
@@ -127,7 +210,10 @@ bool message_may_be_over(const struct world *world, const struct membership *me,
     uint64_t they = count_messages(dump, other->local, theirs, me->rank, &sure);
     uint64_t mine = count_messages(world->parties[me->party].dump, me->local,
                                    theirs == FLAG_SEND ? FLAG_RECV : FLAG_SEND, other->rank, &sure);
-    return !sure || they > mine;
+    if (!sure || they <= mine)
+        return !sure;
+    bool told = theirs == FLAG_SEND && tag != TAG_ANY;
+    return !told || count_left(world, me, other, tag, they - mine) < they - mine;
 }
 
 bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,

@@ -39,6 +39,11 @@ bool pending_messages_match(const struct pending_messages *messages, uint32_t at
 bool message_may_be_over(const struct world *world, const struct membership *me, const struct membership *other,
                          uint16_t theirs, int32_t tag, uint32_t seq);
 
+/* Whether a message that `sender` has on record is known not to have been received: the receiver's records go back to
+ * the moment when it was sent, and it is not among them. */
+bool message_was_left(const struct world *world, const struct membership *sender, const struct membership *receiver,
+                      const struct record *sent);
+
 /* Whether anybody sent `me` something on the communicator that it has not received, by counts. */
 bool message_may_wait(const struct world *world, const struct shared_communicator *communicator,
                       const struct membership *me);

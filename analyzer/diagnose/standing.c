@@ -21,68 +21,17 @@ struct life {
     uint32_t party;
 };
 
-/* Numbers of a damaged dump may be any. */
-static int64_t difference(int64_t later, int64_t earlier) {
-    int64_t result;
-    return __builtin_sub_overflow(later, earlier, &result) ? 0 : result;
-}
-
 static void newer(int64_t *last, int64_t ns) {
     if (ns > *last)
         *last = ns;
 }
 
-static void newer_ticks(uint64_t *last, uint64_t ticks) {
-    if (ticks > *last)
-        *last = ticks;
-}
-
-/* The newest record of a lane. False: it has none. */
-static bool find_newest(const struct dump *dump, uint32_t number, struct record *newest) {
-    const struct dump_lane *lane = &dump->lanes[number];
-    struct record_reader reader;
-    record_reader_begin(&reader, dump, number);
-    for (uint64_t t = lane->end_ticket; t > lane->first_ticket; t--) {
-        const struct record *record = record_reader_at(&reader, t - 1);
-        if (record) {
-            *newest = *record;
-            return true;
-        }
-    }
-    return false;
-}
-
-static uint64_t last_ticks(const struct dump *dump) {
-    const struct dump_header *header = dump->header;
-    uint64_t last = header->activated_ticks;
-    newer_ticks(&last, header->initialised_ticks);
-    newer_ticks(&last, header->finalise_ticks);
-    if (dump->anchor_count > 0)
-        newer_ticks(&last, dump->anchors[dump->anchor_count - 1].ticks);
-    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
-        if (dump->in_flight[i].tid == 0)
-            continue;
-        newer_ticks(&last, dump->in_flight[i].last_leave);
-        if (dump->in_flight[i].call)
-            newer_ticks(&last, dump->in_flight[i].enter);
-    }
-    for (uint32_t i = 0; i < dump->communicator_count; i++)
-        if (dump->communicators[i].progress)
-            newer_ticks(&last, dump->communicators[i].progress->last_enter);
-    for (uint32_t i = 0; i < dump->lane_count; i++) {
-        struct record newest;
-        if (find_newest(dump, i, &newest) && !record_is_device(&newest))
-            newer_ticks(&last, newest.t1);
-    }
-    return last;
-}
-
 static struct life life_of(const struct dump *dump, uint32_t party) {
     struct life life = {.boot_id = dump->boot_id, .party = party, .slack_ns = INT64_MAX};
-    life.last_ns = dump_monotonic_ns(dump, last_ticks(dump));
+    life.last_ns = dump_monotonic_ns(dump, last_sign_of_life(dump));
     for (uint32_t i = 0; i < dump->lane_count; i++) {
         struct record newest;
-        if (find_newest(dump, i, &newest) && record_is_device(&newest))
+        if (newest_record(dump, i, &newest) && record_is_device(&newest))
             newer(&life.last_ns, (int64_t)newest.t1);
     }
     for (uint32_t i = 0; i < dump->device_count; i++)
@@ -102,14 +51,25 @@ static int compare_parties(const void *a, const void *b) {
     return left->party < right->party ? -1 : left->party > right->party;
 }
 
+/* Until when waits of a host are looked at. */
+struct until {
+    const struct job_end *end;  /* of the job, NULL or nothing known: the last sign of life */
+    const struct moment *death; /* instead: not beyond this one, NULL none */
+};
+
 /* Lives from `from` up to `to` are of one host. */
-static void share_life(struct life *lives, size_t from, size_t to, const struct job_end *end) {
+static void share_life(struct life *lives, size_t from, size_t to, const struct world *world,
+                       const struct until *until) {
     struct life host = {.slack_ns = INT64_MAX};
+    const struct job_end *end = until->end;
     for (size_t i = from; i < to; i++) {
         newer(&host.last_ns, lives[i].last_ns);
         host.slack_ns = lives[i].slack_ns < host.slack_ns ? lives[i].slack_ns : host.slack_ns;
     }
-    if (end && end->monotonic_ns > 0 && strcmp(end->boot_id, lives[from].boot_id) == 0) {
+    if (until->death) {
+        host.last_ns = moment_here(world->parties[lives[from].party].dump, until->death);
+        host.slack_ns = 0;
+    } else if (end && end->monotonic_ns > 0 && strcmp(end->boot_id, lives[from].boot_id) == 0) {
         newer(&host.last_ns, end->monotonic_ns);
         host.slack_ns = 0;
     }
@@ -120,7 +80,7 @@ static void share_life(struct life *lives, size_t from, size_t to, const struct 
 }
 
 /* Per dump of the job, what is known of its host. NULL when memory is short. */
-static struct life *find_lives(const struct world *world, const struct job_end *end) {
+static struct life *find_lives(const struct world *world, const struct until *until) {
     struct life *lives = malloc((world->dump_count + 1) * sizeof *lives);
     if (!lives)
         return NULL;
@@ -130,7 +90,7 @@ static struct life *find_lives(const struct world *world, const struct job_end *
     for (size_t from = 0, to; from < world->dump_count; from = to) {
         for (to = from + 1; to < world->dump_count && strcmp(lives[from].boot_id, lives[to].boot_id) == 0;)
             to++;
-        share_life(lives, from, to, end);
+        share_life(lives, from, to, world, until);
     }
     qsort(lives, world->dump_count, sizeof *lives, compare_parties);
     return lives;
@@ -146,16 +106,39 @@ static bool is_about(const struct operation_row *row, const struct dump *dump, c
     return call && strcmp(call->name, wait->call->name) == 0 && device == wait->device;
 }
 
+/* Calls that wait for others and are over when these have come, of whatever kind. Files are not: how long one takes is
+ * the file system's affair. */
+static bool waits_for_others(const struct operation_row *row, const struct dump *dump) {
+    const struct call_name *call = dump_call(dump, row->call);
+    if (!call || call->nonblocking || (row->source & ~SOURCE_SIZE_CLASS) != SOURCE_HOST)
+        return false;
+    switch (call->call_class) {
+    case CLASS_COLLECTIVE:
+    case CLASS_SEND:
+    case CLASS_RECV:
+    case CLASS_SENDRECV:
+    case CLASS_WAIT:
+    case CLASS_PROBE:
+    case CLASS_COMMUNICATOR:
+    case CLASS_RMA_SYNC:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* The second longest time of the calls that are waited in, in whatever communicator: what happened once may be the
- * job's start. Histograms are coarse (a fifth); 0 where there were no two calls. */
-static int64_t second_longest_ns(const struct dump *dump, const struct wait *wait) {
+ * job's start. `alike`: of calls of that name, else of all that wait for others. Histograms are coarse (a fifth); 0
+ * where there were no two calls. */
+static int64_t second_longest_ns(const struct dump *dump, const struct wait *wait, bool alike) {
     uint64_t counts[HISTOGRAM_BUCKETS] = {0}, above = 0;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
             const struct operation_row *row = &dump->lanes[lane].operations[i];
             struct operation_row copy;
             enum row_state state = operation_row_read(dump, row, &copy);
-            if ((state != ROW_STABLE && state != ROW_TORN) || !is_about(&copy, dump, wait))
+            bool usable = state == ROW_STABLE || state == ROW_TORN;
+            if (!usable || !(alike ? is_about(&copy, dump, wait) : waits_for_others(&copy, dump)))
                 continue;
             for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++)
                 counts[b] += row->histogram[b];
@@ -179,14 +162,17 @@ static int64_t between_collectives_ns(const struct world *world, const struct wa
     return dump_duration_ns(world->parties[wait->party].dump, (progress.last_enter - start) / progress.enqueued);
 }
 
-/* The most of both over those who wait, or as many of them as are looked at; -1 where there is nothing. */
-static int64_t find_usual_wait(const struct wait_for_graph *waits) {
+/* The most over those who wait, or as many of them as are looked at; -1 where there is nothing. */
+static int64_t find_usual_wait(const struct wait_for_graph *waits, bool alike) {
     size_t step = waits->count / COMPARED_MOST + 1;
     int64_t usual = -1;
     for (size_t i = 0; i < waits->count; i += step) {
         const struct wait *wait = &waits->items[i];
-        int64_t longest = second_longest_ns(waits->world->parties[wait->party].dump, wait);
-        int64_t between = between_collectives_ns(waits->world, wait);
+        const struct dump *dump = waits->world->parties[wait->party].dump;
+        if (!alike && (wait->device || wait->call->call_class == CLASS_FILE))
+            continue;
+        int64_t longest = second_longest_ns(dump, wait, alike);
+        int64_t between = alike ? between_collectives_ns(waits->world, wait) : 0;
         newer(&usual, longest > 0 ? longest : -1);
         newer(&usual, between > 0 ? between : -1);
     }
@@ -201,7 +187,7 @@ static void find_oldest(struct standing *standing, const struct wait_for_graph *
         if (wait->enter == 0)
             continue;
         int64_t entered = dump_monotonic_ns(waits->world->parties[wait->party].dump, wait->enter);
-        int64_t age = difference(lives[wait->party].last_ns, entered);
+        int64_t age = difference_ns(lives[wait->party].last_ns, entered);
         if (standing->call && age <= standing->age_ns)
             continue;
         standing->call = wait->call;
@@ -217,7 +203,7 @@ static void find_oldest_process(struct standing *standing, const struct wait_for
         const struct dump *dump = waits->world->parties[p].dump;
         bool ends = waits->parties[p].doing == DOING_FINALIZE;
         uint64_t entered = ends ? dump->header->finalise_ticks : dump->header->activated_ticks;
-        int64_t age = difference(lives[p].last_ns, dump_monotonic_ns(dump, entered));
+        int64_t age = difference_ns(lives[p].last_ns, dump_monotonic_ns(dump, entered));
         if ((waits->parties[p].doing != DOING_INIT && !ends) || entered == 0 || age <= standing->age_ns)
             continue;
         standing->party = p;
@@ -228,15 +214,16 @@ static void find_oldest_process(struct standing *standing, const struct wait_for
 static enum standing_kind standing_kind_of(const struct standing *standing, int64_t slack_ns) {
     int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
     int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
-    most = most > STANDING_LEAST_NS ? most : STANDING_LEAST_NS;
+    int64_t least = standing->unlike ? STANDING_UNLIKE_NS : STANDING_LEAST_NS;
+    most = most > least ? most : least;
     if (standing->age_ns > most)
         return STANDING_LONG;
-    bool brief = usual >= 0 && slack_ns <= difference(most, standing->age_ns);
+    bool brief = usual >= 0 && !standing->unlike && slack_ns <= difference_ns(most, standing->age_ns);
     return brief ? STANDING_BRIEF : STANDING_UNTOLD;
 }
 
-bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end) {
-    struct life *lives = find_lives(waits->world, end);
+static bool find_standing(struct standing *standing, const struct wait_for_graph *waits, const struct until *until) {
+    struct life *lives = find_lives(waits->world, until);
     *standing = (struct standing){.party = NOBODY, .usual_ns = -1};
     if (!lives)
         return false;
@@ -245,10 +232,20 @@ bool standing_find(struct standing *standing, const struct wait_for_graph *waits
     else
         find_oldest_process(standing, waits, lives);
     if (standing->party != NOBODY) {
-        standing->usual_ns = find_usual_wait(waits);
+        standing->usual_ns = find_usual_wait(waits, true);
+        if (standing->usual_ns < 0 && (standing->usual_ns = find_usual_wait(waits, false)) >= 0)
+            standing->unlike = true;
         standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
         standing->kind = standing_kind_of(standing, lives[standing->party].slack_ns);
     }
     free(lives);
     return true;
+}
+
+bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end) {
+    return find_standing(standing, waits, &(struct until){.end = end});
+}
+
+bool standing_find_before(struct standing *standing, const struct wait_for_graph *waits, const struct moment *death) {
+    return find_standing(standing, waits, &(struct until){.death = death});
 }

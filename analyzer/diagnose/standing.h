@@ -28,6 +28,7 @@ struct standing {
     uint32_t party;               /* ... its process */
     int64_t age_ns;               /* ... its length at the last sign of life of its host */
     int64_t usual_ns;             /* what such calls took at least twice in a process before; -1 there were none */
+    bool unlike;                  /* there were none: that is of other calls */
     bool end_known;               /* that was the end of the job, or near it */
 };
 
@@ -35,8 +36,11 @@ struct standing {
 #define STANDING_FEW           3
 #define STANDING_LEAST_NS      INT64_C(100000000)
 #define STANDING_UNCOMPARED_NS INT64_C(10000000000) /* ... where there is nothing to compare with */
+#define STANDING_UNLIKE_NS     INT64_C(1000000000)  /* ... where there are other calls only */
 
 /* Judges the waits; `end` is what was noted of the job's end, NULL nothing. Returns false when memory is short. */
 bool standing_find(struct standing *standing, const struct wait_for_graph *waits, const struct job_end *end);
+/* The same at the moment when the first process ended. */
+bool standing_find_before(struct standing *standing, const struct wait_for_graph *waits, const struct moment *death);
 
 #endif

@@ -11,6 +11,7 @@
 #define COMMTAP_DIAGNOSE_WAIT_FOR_GRAPH_H
 
 #include "analyzer/diagnose/and_or_graph.h"
+#include "analyzer/diagnose/deaths.h"
 #include "analyzer/diagnose/world.h"
 
 /* A send of at least this many bytes is never buffered by any MPI: it ends only when it was received. */
@@ -89,12 +90,17 @@ struct circumstances {
     bool settled;       /* looked at twice with time between: what had not changed has nothing under way */
     const bool *moving; /* per party: it had changed, so that it waits for nobody for long; NULL: none had */
     uint32_t dead;      /* a party that is known to have died before all others, NOBODY */
+    const struct first_death *first; /* whose end came first, where that is known */
+    bool deaths_left_out;            /* as if nobody had ended: where everybody was when the first did */
 };
 
 /* Finds all waits. The graph is complete and released. Returns false when memory is short; the caller frees with
  * wait_for_graph_free in every case. */
 bool wait_for_graph_build(struct wait_for_graph *waits, struct world *world, const struct circumstances *circumstances);
 void wait_for_graph_free(struct wait_for_graph *waits);
+
+/* Whether it is that collective that is waited in. */
+bool wait_is_in(const struct wait *wait, const struct stalled *stalled);
 
 /* False for members of an intercommunicator that take no part: the root's neighbours. */
 bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/diagnose/deaths.h"
 #include "analyzer/diagnose/slots.h"
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -104,22 +105,15 @@ static void add_slot_wait(struct builder *b, uint32_t party, const struct in_fli
 
 /* ---- what a process does --------------------------------------------------------------------- */
 
-/* NCCL alone has no Finalize: a normal exit is its end. */
-static bool has_finished(const struct dump *dump) {
-    uint32_t state = dump->header->state;
-    return state & STATE_FINALISED ||
-           (state & STATE_EXITED && state & STATE_INITIALISED && dump->header->mpi_family == 0);
-}
-
 static enum gone gone_of(const struct builder *b, uint32_t p) {
     const struct party *party = &b->world->parties[p];
     uint32_t state = party->dump->header->state;
-    if (has_finished(party->dump))
+    if (has_finished(party->dump) || b->known->deaths_left_out)
         return GONE_NOT;
     if (state & STATE_ABORTING)
         return GONE_ABORTED;
     if (state & STATE_EXITED)
-        return GONE_EXITED;
+        return exit_is_a_consequence(b->world, p, b->known->first) ? GONE_NOT : GONE_EXITED;
     bool died = b->known->dead != NOBODY ? p == b->known->dead : b->waits->any_alive && party->process == PROCESS_GONE;
     return died ? GONE_DIED : GONE_NOT; /* others that are gone went after the first */
 }

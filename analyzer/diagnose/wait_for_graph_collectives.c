@@ -17,6 +17,10 @@ bool stalled_misses(const struct world *world, const struct stalled *stalled, co
     return membership_enqueued(world, member) <= stalled->seq;
 }
 
+bool wait_is_in(const struct wait *wait, const struct stalled *stalled) {
+    return wait->collective && wait->communicator == stalled->communicator && wait->seq == stalled->seq;
+}
+
 bool stalled_expects(const struct stalled *stalled, unsigned side, uint32_t rank) {
     return !stalled->rooted || side != stalled->root_side || (int32_t)rank == stalled->root_rank;
 }

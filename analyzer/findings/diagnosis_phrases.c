@@ -91,6 +91,22 @@ void say_mismatch_site(const struct diagnosis *diagnosis, struct site_labels *la
                 signature->call ? signature->stack : STACK_NONE);
 }
 
+void say_message_site(const struct diagnosis *diagnosis, struct site_labels *labels, const struct message_side *side,
+                      char *text, size_t size) {
+    text[0] = '\0';
+    append_site(text, size, diagnosis, labels, side->party, side->stack);
+}
+
+void phrase_message_call(char *text, size_t size, const struct diagnosis *diagnosis, const struct message_side *side,
+                         bool sent) {
+    phrase(text, size, "%.40s(", side->call->name);
+    append_partner(text, size, diagnosis, sent ? "destination" : "source", side->peer_party == NOBODY ? PEER_ANY : 0,
+                   side->peer_party);
+    append_tag(text, size, side->tag);
+    phrase(text, size, ")");
+    phrase_communicator(text, size, side->communicator);
+}
+
 /* ", after MPI_Allreduce at train_step (train.py:42)" */
 static void append_last_call(char *text, size_t size, const struct diagnosis *diagnosis, struct site_labels *labels,
                              const struct culprit *culprit) {
@@ -261,6 +277,12 @@ void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit
         break;
     case BLAME_CYCLE:
         say_wait_of(diagnosis, &diagnosis->wait_for_graph.items[culprit->wait], text, size);
+        break;
+    case BLAME_ABSENT:
+        snprintf(text, size, "never entered %.40s #%" PRIu32, culprit->absent_from->call->name,
+                 culprit->absent_from->seq);
+        phrase_communicator(text, size, culprit->absent_from->communicator);
+        phrase(text, size, ", in which most others of the circle are");
         break;
     }
 }

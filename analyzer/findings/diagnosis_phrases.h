@@ -15,6 +15,9 @@
 void phrase_communicator(char *text, size_t size, const struct shared_communicator *communicator);
 /* A collective as one side of a mismatch called it; types and reductions are said where `other` has different ones. */
 void phrase_signature(char *text, size_t size, const struct signature *signature, const struct signature *other);
+/* "MPI_Send(destination 0, tag 42) on MPI_COMM_WORLD" */
+void phrase_message_call(char *text, size_t size, const struct diagnosis *diagnosis, const struct message_side *side,
+                         bool sent);
 /* ", of signal 9"; nothing where it is not known how. */
 void phrase_death(char *text, size_t size, const struct job_end *end);
 
@@ -31,5 +34,8 @@ void say_reason(const struct diagnosis *diagnosis, const struct culprit *culprit
 /* " at train_step (train.py:42)", where one side of a mismatch made its call; "" where that is not known. */
 void say_mismatch_site(const struct diagnosis *diagnosis, struct site_labels *labels, bool other, char *text,
                        size_t size);
+/* " at train_step (train.py:42)", where one side of a message made its call; "" where that is not known. */
+void say_message_site(const struct diagnosis *diagnosis, struct site_labels *labels, const struct message_side *side,
+                      char *text, size_t size);
 
 #endif

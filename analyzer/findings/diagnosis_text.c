@@ -11,7 +11,15 @@
 #include "analyzer/findings/diagnosis_phrases.h"
 #include "analyzer/findings/words.h"
 
-enum { LIST = 160, SENTENCE = 1024, STALLED_SAID = 4, WAITS_SAID = 6, CULPRITS_SAID = 8, FINDING = 1000 };
+enum {
+    LIST = 160,
+    SENTENCE = 1024,
+    STALLED_SAID = 4,
+    WAITS_SAID = 6,
+    UNMATCHED_SAID = 4,
+    CULPRITS_SAID = 8,
+    FINDING = 1000
+};
 
 enum severity diagnosis_severity(const struct diagnosis *diagnosis) {
     if (diagnosis->verdict == VERDICT_OK)
@@ -97,10 +105,6 @@ static void say_cycle(struct diagnosis_text *told, const struct diagnosis *diagn
             diagnosis->cycle_count, text);
 }
 
-static bool waits_in(const struct wait *wait, const struct stalled *stalled) {
-    return wait->collective && wait->communicator == stalled->communicator && wait->seq == stalled->seq;
-}
-
 /* Members whose GPU has ended what the others' GPUs are in. `ranks` is scratch. */
 static bool say_who_is_through(const struct diagnosis *diagnosis, const struct stalled *stalled, int32_t *ranks,
                                char *text, size_t size) {
@@ -127,7 +131,7 @@ static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis
         return;
     }
     for (size_t i = 0; i < diagnosis->wait_for_graph.count; i++)
-        if (waits_in(&diagnosis->wait_for_graph.items[i], stalled) &&
+        if (wait_is_in(&diagnosis->wait_for_graph.items[i], stalled) &&
             (count == 0 || ranks[count - 1] != diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank))
             ranks[count++] = diagnosis->world.parties[diagnosis->wait_for_graph.items[i].party].rank;
     say_ranks(who, sizeof who, ranks, count);
@@ -188,6 +192,27 @@ static void say_finalize(struct diagnosis_text *told, const struct diagnosis *di
     free(parties);
 }
 
+/* What was sent and not received beside what is waited for. */
+static void say_unmatched(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    static const char *const differ[] = {[DIFFERENT_TAG] = "the tags differ",
+                                         [DIFFERENT_COMMUNICATOR] = "the communicators differ",
+                                         [DIFFERENT_SOURCE] = "it waits for another rank's"};
+    const struct world *world = &diagnosis->world;
+    size_t count = diagnosis->unmatched.count;
+    for (size_t i = 0; i < count && i < UNMATCHED_SAID; i++) {
+        const struct unmatched_message *message = &diagnosis->unmatched.items[i];
+        char wanted[LIST] = "", sent[LIST] = "";
+        phrase_message_call(wanted, sizeof wanted, diagnosis, &message->wanted, false);
+        phrase_message_call(sent, sizeof sent, diagnosis, &message->sent, true);
+        say(told, "not received: rank %" PRId32 " called %s%s; rank %" PRId32 " waits in %s%s: %s.",
+            world->parties[message->sent.party].rank, sent, told->unmatched[i].sent_site,
+            world->parties[message->wanted.party].rank, wanted, told->unmatched[i].wanted_site,
+            differ[message->difference]);
+    }
+    if (count > UNMATCHED_SAID)
+        say(told, "%zu more messages like that.", count - UNMATCHED_SAID);
+}
+
 /* Waits that are no collectives' and not yet said: the links between the collectives and the culprits. */
 static void say_other_waits(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     size_t said = 0, more = 0;
@@ -225,6 +250,19 @@ static void say_culprits(struct diagnosis_text *told, const struct diagnosis *di
         }
         say(told, "rank %" PRId32 "%s%s%s%s: %s.", diagnosis->world.parties[culprit->party].rank, host[0] ? " on " : "",
             host, words->where[0] ? ", in " : "", words->where, words->reason);
+    }
+}
+
+/* Where those are now that called something else. */
+static void say_mismatch_places(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
+    size_t said = 0;
+    for (size_t i = 0; i < diagnosis->culprit_count && said < CULPRITS_SAID; i++) {
+        uint32_t party = diagnosis->culprits[i].party;
+        if (!told->culprits[i].where[0] || diagnosis->wait_for_graph.parties[party].doing == DOING_FINISHED)
+            continue;
+        said++;
+        say(told, "rank %" PRId32 " on %s is in %s.", diagnosis->world.parties[party].rank, host_of(diagnosis, party),
+            told->culprits[i].where);
     }
 }
 
@@ -268,7 +306,7 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
         phrase(text, size, "there were none before to compare it with");
         return;
     }
-    phrase(text, size, "such calls used to take up to ");
+    phrase(text, size, "%s calls used to take up to ", standing->unlike ? "other" : "such");
     phrase_seconds(text, size, standing->usual_ns);
 }
 
@@ -280,7 +318,8 @@ static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnos
         append_oldest(oldest, sizeof oldest, diagnosis);
     switch (diagnosis->standing.kind) {
     case STANDING_LONG:
-        say(told, "The processes are gone: when they ended, %s.", oldest);
+        say(told, "The processes are gone: when %s ended, %s.",
+            diagnosis->stood_before_death ? "the first of them" : "they", oldest);
         break;
     case STANDING_UNTOLD:
         say(told, "The processes are gone, and nothing tells how long they went on after that: %s.%s", oldest,
@@ -288,17 +327,36 @@ static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnos
         break;
     case STANDING_NONE:
         say(told, "The processes are gone: this is where they were when they ended.%s",
-            blames ? "" : " If the job was making progress then, nobody is to blame.");
+            blames || diagnosis->stood_before_death ? "" : " If the job was making progress then, nobody is to blame.");
         break;
     case STANDING_BRIEF:
         break;
     }
 }
 
+/* How the first process ended that is known to have, as far as that was noted or is in its dump. */
+static void phrase_first_end(char *text, size_t size, const struct diagnosis *diagnosis) {
+    const struct job_end *end = &diagnosis->end;
+    uint32_t party = diagnosis->first_death.party;
+    if (end->dead_known && end->dead == party)
+        phrase_death(text, size, end);
+    else if (diagnosis->world.parties[party].dump->header->state & STATE_ABORTING)
+        phrase(text, size, ", by MPI_Abort");
+    else
+        phrase(text, size, ", by exit()");
+}
+
 /* A process that may be the reason why the launcher ended the others, or just the first in a row. */
 static void say_first_gone(struct diagnosis_text *told, const struct diagnosis *diagnosis) {
     const struct job_end *end = &diagnosis->end;
     char how[LIST] = "";
+    if (diagnosis->stood_before_death) {
+        phrase_first_end(how, sizeof how, diagnosis);
+        say(told,
+            "The first process to end was that of rank %" PRId32 "%s: the job stood already, so that is not the cause.",
+            diagnosis->world.parties[diagnosis->first_death.party].rank, how);
+        return;
+    }
     if (!end->dead_known || end->sure)
         return;
     phrase_death(how, sizeof how, end);
@@ -345,10 +403,14 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
         return;
     case VERDICT_DESYNC:
         say_mismatch(told, diagnosis);
-        return;
+        say_mismatch_places(told, diagnosis);
+        break;
     case VERDICT_DEADLOCK:
         say_cycle(told, diagnosis);
+        if (diagnosis->culprit_count > 0 && diagnosis->culprits[0].blame == BLAME_ABSENT)
+            say_culprits(told, diagnosis);
         say_moving(told, request);
+        say_unmatched(told, diagnosis);
         say_collectives(told, diagnosis);
         break;
     case VERDICT_HANG:
@@ -357,13 +419,14 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
             say_cycle(told, diagnosis);
         else
             say_headline(told, diagnosis);
+        say_unmatched(told, diagnosis);
         say_collectives(told, diagnosis);
         say_finalize(told, diagnosis);
         say_other_waits(told, diagnosis);
         say_culprits(told, diagnosis);
         break;
     }
-    if (!request->settled && !diagnosis->wait_for_graph.any_alive)
+    if (!request->settled && !diagnosis->wait_for_graph.any_alive && diagnosis->verdict != VERDICT_DESYNC)
         say_end(told, diagnosis);
     say_first_gone(told, diagnosis);
 }
@@ -371,13 +434,20 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
 bool diagnosis_text_make(struct diagnosis_text *text, struct diagnosis *diagnosis,
                          const struct diagnose_request *request, struct site_labels *labels) {
     *text = (struct diagnosis_text){.culprits = calloc(diagnosis->culprit_count + 1, sizeof *text->culprits)};
-    if (!text->culprits)
+    text->unmatched = calloc(diagnosis->unmatched.count + 1, sizeof *text->unmatched);
+    if (!text->culprits || !text->unmatched)
         return false;
     for (size_t i = 0; i < diagnosis->culprit_count; i++) {
         const struct culprit *culprit = &diagnosis->culprits[i];
         struct culprit_text *words = &text->culprits[i];
         say_where(diagnosis, labels, culprit, words->where, sizeof words->where);
         say_reason(diagnosis, culprit, words->reason, sizeof words->reason);
+    }
+    for (size_t i = 0; i < diagnosis->unmatched.count; i++) {
+        const struct unmatched_message *message = &diagnosis->unmatched.items[i];
+        struct unmatched_text *sites = &text->unmatched[i];
+        say_message_site(diagnosis, labels, &message->wanted, sites->wanted_site, sizeof sites->wanted_site);
+        say_message_site(diagnosis, labels, &message->sent, sites->sent_site, sizeof sites->sent_site);
     }
     if (diagnosis->mismatch.communicator) {
         say_mismatch_site(diagnosis, labels, false, text->expected_site, sizeof text->expected_site);
@@ -410,5 +480,6 @@ void diagnosis_text_free(struct diagnosis_text *text) {
         free(text->sentences[i]);
     free(text->sentences);
     free(text->culprits);
+    free(text->unmatched);
     *text = (struct diagnosis_text){0};
 }

@@ -18,10 +18,16 @@ struct culprit_text {
     char reason[224]; /* why it is to blame */
 };
 
+/* Where the two calls of an unmatched message were made, as " at train_step (train.py:42)"; empty: not known. */
+struct unmatched_text {
+    char wanted_site[128], sent_site[128];
+};
+
 struct diagnosis_text {
     char **sentences; /* the verdict first; no final newlines */
     size_t sentence_count;
     struct culprit_text *culprits;            /* as diagnosis->culprits */
+    struct unmatched_text *unmatched;         /* as diagnosis->unmatched.items */
     char expected_site[128], other_site[128]; /* where the two sides of a mismatch made the call; empty: not known */
     bool no_memory;
 };

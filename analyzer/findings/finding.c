@@ -116,6 +116,16 @@ void findings_put_first(struct findings *findings, enum finding_code code, const
     findings->items[0] = first;
 }
 
+void findings_drop(struct findings *findings, enum finding_code code) {
+    size_t kept = 0;
+    for (size_t i = 0; i < findings->count; i++)
+        if (findings->items[i].code == codes[code].name)
+            free(findings->items[i].text);
+        else
+            findings->items[kept++] = findings->items[i];
+    findings->count = kept;
+}
+
 void findings_free(struct findings *findings) {
     for (size_t i = 0; i < findings->count; i++)
         free(findings->items[i].text);

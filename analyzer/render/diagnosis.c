@@ -141,6 +141,42 @@ static json_t *mismatch_to_json(const struct diagnosis *diagnosis, const struct 
         "other", side_to_json(diagnosis, m->parties + m->expected_count, m->other_count, &m->other, told->other_site));
 }
 
+static json_t *message_side_to_json(const struct diagnosis *diagnosis, const struct message_side *side,
+                                    const char *site) {
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "rank", party_rank(diagnosis, side->party), "peer",
+                     side->peer_party == NOBODY ? json_null() : party_rank(diagnosis, side->peer_party), "op",
+                     escape_json(side->call->name), "tag", side->tag == TAG_ANY ? json_null() : json_integer(side->tag),
+                     "comm", uid_to_json(side->communicator), "comm_name", name_to_json(side->communicator), "bytes",
+                     side->bytes == BYTES_UNKNOWN ? json_null() : unsigned_to_json(side->bytes), "site",
+                     site[0] ? escape_json(site + strlen(" at ")) : json_null());
+}
+
+static json_t *unmatched_to_json(const struct diagnosis *diagnosis, const struct diagnosis_text *told) {
+    static const char *const differences[] = {
+        [DIFFERENT_TAG] = "tag", [DIFFERENT_COMMUNICATOR] = "comm", [DIFFERENT_SOURCE] = "source"};
+    json_t *array = json_array();
+    for (size_t i = 0; array && i < diagnosis->unmatched.count; i++) {
+        const struct unmatched_message *message = &diagnosis->unmatched.items[i];
+        const struct unmatched_text *sites = &told->unmatched[i];
+        json_array_append_new(array,
+                              json_pack("{s:o, s:o, s:s}", "wanted",
+                                        message_side_to_json(diagnosis, &message->wanted, sites->wanted_site), "sent",
+                                        message_side_to_json(diagnosis, &message->sent, sites->sent_site), "differs",
+                                        differences[message->difference]));
+    }
+    return array;
+}
+
+json_t *diagnosis_brief_to_json(const struct diagnosis *diagnosis) {
+    json_t *culprits = json_array();
+    for (size_t i = 0; culprits && i < diagnosis->culprit_count; i++)
+        json_array_append_new(culprits,
+                              json_pack("{s:o, s:s}", "rank", party_rank(diagnosis, diagnosis->culprits[i].party),
+                                        "state", culprit_state_name(diagnosis->culprits[i].state)));
+    return json_pack("{s:s, s:s, s:o}", "verdict", verdict_name(diagnosis->verdict), "severity",
+                     severity_name(diagnosis_severity(diagnosis)), "culprits", culprits);
+}
+
 /* Null where the job was seen to stand, or nobody waited. */
 static json_t *standing_to_json(const struct diagnosis *diagnosis) {
     static const char *const kinds[] = {
@@ -148,12 +184,12 @@ static json_t *standing_to_json(const struct diagnosis *diagnosis) {
     const struct standing *standing = &diagnosis->standing;
     if (standing->kind == STANDING_NONE)
         return json_null();
-    return json_pack("{s:s, s:o, s:o, s:f, s:o, s:b}", "kind", kinds[standing->kind], "rank",
+    return json_pack("{s:s, s:o, s:o, s:f, s:o, s:b, s:b}", "kind", kinds[standing->kind], "rank",
                      party_rank(diagnosis, standing->party), "op",
                      standing->call ? escape_json(standing->call->name) : json_null(), "seconds",
                      (double)standing->age_ns / 1e9, "usual_seconds",
-                     standing->usual_ns < 0 ? json_null() : json_real((double)standing->usual_ns / 1e9), "end_known",
-                     standing->end_known);
+                     standing->usual_ns < 0 ? json_null() : json_real((double)standing->usual_ns / 1e9),
+                     "usual_of_others", standing->unlike, "end_known", standing->end_known);
 }
 
 json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct diagnosis_text *told, const struct job *job,
@@ -161,13 +197,13 @@ json_t *diagnosis_to_json(struct diagnosis *diagnosis, const struct diagnosis_te
     json_t *text = json_array();
     for (size_t i = 0; text && i < told->sentence_count; i++)
         json_array_append_new(text, escape_json(told->sentences[i]));
-    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o}", "schema", "commtap.diagnose/1",
-                     "verdict", verdict_name(diagnosis->verdict), "severity",
+    return json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "schema",
+                     "commtap.diagnose/1", "verdict", verdict_name(diagnosis->verdict), "severity",
                      severity_name(diagnosis_severity(diagnosis)), "standing", standing_to_json(diagnosis),
                      "collectives", collectives_to_json(diagnosis), "cycle", cycle_to_json(diagnosis), "culprits",
                      culprits_to_json(diagnosis, told), "run_id", escape_json(job->dumps[0]->run_id), "looks",
-                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis, told), "waits",
-                     waits_to_json(diagnosis, filter), "text", text);
+                     (json_int_t)looks, "mismatch", mismatch_to_json(diagnosis, told), "unmatched",
+                     unmatched_to_json(diagnosis, told), "waits", waits_to_json(diagnosis, filter), "text", text);
 }
 
 void diagnosis_print(FILE *stream, const struct diagnosis *diagnosis, const struct diagnosis_text *told, bool color) {

@@ -5,6 +5,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import signal
 import textwrap
 import time
@@ -44,15 +45,27 @@ def hanging(mpi, mode, where, program="hang", way="preload"):
         jobs.stop(process)
 
 
+def assert_report_agrees(where, result):
+    """The page says what the diagnosis says: verdict, culprits, and every line of code that it names."""
+    said = jobs.report(where)["diagnosis"]
+    assert said == {"verdict": result["verdict"], "severity": result["severity"],
+                    "culprits": [{"rank": c["rank"], "state": c["state"]} for c in result["culprits"]]}
+    text = " ".join(result["text"])
+    places = re.findall(r"\(\S+:\d+\)", " ".join(c["where"] or "" for c in result["culprits"]))
+    assert all(place in text for place in places), (places, text)
+
+
 def both(mpi, mode, where):
     """What is said while the job hangs; the same must be said when it was killed."""
     with hanging(mpi, mode, where):
         alive = diagnose_when_still(where)
         assert alive["looks"] == 2
+        assert_report_agrees(where, alive)
     dead = diagnose(where)
-    for key in ("verdict", "collectives", "cycle", "mismatch"):
+    for key in ("verdict", "collectives", "cycle", "mismatch", "unmatched"):
         assert dead[key] == alive[key], (alive["text"], dead["text"])
     assert states(dead) == states(alive)
+    assert_report_agrees(where, dead)
     return alive
 
 
@@ -267,34 +280,76 @@ def notes(where):
     return {line.split("=")[0].split()[0]: line for line in lines}
 
 
-def killed_under_run(mpi, where, rank, number):
-    """A hang in which all wait for rank 1; one rank is killed, upon which the launcher ends the others."""
-    with hanging(mpi, "skip", where, way="run") as process:
-        time.sleep(STAND)
+def killed_under_run(mpi, where, rank, number, mode="skip", stand=STAND):
+    """One rank is killed, upon which the launcher ends the others; of "skip", a hang in which all wait for rank 1."""
+    with hanging(mpi, mode, where, way="run") as process:
+        time.sleep(stand)
         os.kill(process_of(where, rank), number)
         process.wait(timeout=60)
-    return diagnose(where)
+    result = diagnose(where)
+    assert_report_agrees(where, result)
+    return result
 
 
-def test_crashed_rank_when_the_launcher_took_all_down(mpi, where):
-    result = killed_under_run(mpi, where, 2, signal.SIGSEGV)
+def test_a_rank_killed_at_work(mpi, where):
+    result = killed_under_run(mpi, where, 2, signal.SIGSEGV, mode="moves", stand=0.2)
     assert result["verdict"] == "dead_rank", result["text"]
     assert states(result) == {2: "dead"}
     assert result["culprits"][0]["reason"].startswith("was the first to die")
 
 
-def test_killed_rank_when_the_launcher_took_all_down(mpi, where):
-    """MPICH's launcher answers SIGKILL by SIGKILL, and at once: where it was quicker it is said who went first, not that
-    it was the cause."""
-    result = killed_under_run(mpi, where, 1, signal.SIGKILL)
+@pytest.mark.parametrize("rank, number", [(2, signal.SIGSEGV), (1, signal.SIGKILL)])
+def test_what_stood_before_a_rank_was_killed(mpi, rank, number, where):
+    """Whoever is killed first in a job that stands already is not why it stood."""
+    result = killed_under_run(mpi, where, rank, number)
+    assert result["verdict"] == "hang", result["text"]
+    assert states(result) == {1: "in_user_code"}
     noted = notes(where)
-    sure = "died" in noted
-    assert sure or mpi == "mpich"
-    assert result["verdict"] == ("dead_rank" if sure else "hang")
-    assert states(result) == {1: "dead" if sure else "in_user_code"}
-    assert "signal=9" in noted["died" if sure else "first"]
-    if not sure:
-        assert "The first process to end was that of rank 1, of signal 9" in " ".join(result["text"])
+    said = "died" if "died" in noted else "first"
+    assert f"signal={number:d}" in noted[said]
+    assert f"The first process to end was that of rank {rank}, of signal {number:d}" in " ".join(result["text"])
+    if said == "died":
+        assert result["standing"]["kind"] == "long" and result["standing"]["seconds"] >= STAND
+
+
+def test_the_rank_that_is_waited_for_crashes(mpi, where):
+    result = killed_under_run(mpi, where, 1, signal.SIGSEGV)
+    assert (result["verdict"], states(result)) == ("dead_rank", {1: "dead"}), result["text"]
+
+
+def test_ranks_killed_one_after_the_other(mpi, where):
+    with hanging(mpi, "chain", where, way="run") as process:
+        time.sleep(STAND)
+        for rank in (2, 0, 3, 1):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process_of(where, rank), signal.SIGKILL)
+            time.sleep(0.1)
+        process.wait(timeout=60)
+    result = diagnose(where)
+    assert (result["verdict"], states(result)) == ("hang", {0: "in_user_code"}), result["text"]
+    assert_report_agrees(where, result)
+
+
+def test_a_fence_that_one_rank_left_out(mpi, where):
+    result = both(mpi, "fence", where)
+    assert (result["verdict"], states(result)) == ("deadlock", {1: "never_entered"}), result["text"]
+    assert "MPI_Win_fence" in result["culprits"][0]["reason"] and "MPI_Allreduce" in result["culprits"][0]["where"]
+    assert result["culprits"][0]["where"] in " ".join(result["text"])
+
+
+def test_a_message_with_a_wrong_tag(mpi, where):
+    result = both(mpi, "tag", where)
+    assert (result["verdict"], states(result)) == ("deadlock", {0: "blocked", 1: "blocked"}), result["text"]
+    message, = result["unmatched"]
+    assert message["differs"] == "tag"
+    assert {key: message["sent"][key] for key in ("rank", "peer", "tag", "op")} == \
+        {"rank": 1, "peer": 0, "tag": 42, "op": "MPI_Send"}
+    assert {key: message["wanted"][key] for key in ("rank", "peer", "tag", "op")} == \
+        {"rank": 0, "peer": 1, "tag": 24, "op": "MPI_Recv"}
+    text = " ".join(result["text"])
+    for side in ("sent", "wanted"):
+        assert message[side]["site"] in text and "hang.c:" in message[side]["site"]
+    assert "tag 42" in text and "tag 24" in text
 
 
 def test_a_job_ended_from_outside_has_no_dead_rank(mpi, where):

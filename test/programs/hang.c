@@ -101,6 +101,29 @@ static void swapped(void) {
     MPI_Barrier(rank == 0 ? a : b);
 }
 
+/* Rank 1 leaves the fence out, which all others wait in, and is in a collective instead. */
+static void fence(void) {
+    char memory[8];
+    MPI_Win window;
+    MPI_Win_create(memory, sizeof memory, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window);
+    MPI_Win_fence(0, window);
+    ready();
+    if (rank != 1)
+        MPI_Win_fence(0, window);
+    allreduce(MPI_COMM_WORLD);
+}
+
+/* Rank 1 sends to rank 0 what that does not wait for: with another tag. */
+static void tag(void) {
+    char c = 0;
+    ready();
+    if (rank == 1)
+        MPI_Send(&c, 1, MPI_CHAR, 0, 42, MPI_COMM_WORLD);
+    if (rank == 0)
+        MPI_Recv(&c, 1, MPI_CHAR, 1, 24, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    allreduce(MPI_COMM_WORLD);
+}
+
 /* The last rank takes from anybody; all others but one wait for it, that one is at work. */
 static void wildcard(void) {
     char c = 0;
@@ -192,10 +215,10 @@ static void busy(void) {
 static const struct {
     const char *name;
     void (*hang)(void);
-} modes[] = {{"ring", ring},         {"sends", sends},        {"waitall", waitall},   {"skip", skip},
-             {"finalize", finalize}, {"chain", chain},        {"mismatch", mismatch}, {"swapped", swapped},
-             {"wildcard", wildcard}, {"moves", moves},        {"busy", busy},         {"partial", partial},
-             {"waitany", waitany},   {"anycircle", anycircle}};
+} modes[] = {{"ring", ring},         {"sends", sends},         {"waitall", waitall},   {"skip", skip},
+             {"finalize", finalize}, {"chain", chain},         {"mismatch", mismatch}, {"swapped", swapped},
+             {"wildcard", wildcard}, {"moves", moves},         {"busy", busy},         {"partial", partial},
+             {"waitany", waitany},   {"anycircle", anycircle}, {"fence", fence},       {"tag", tag}};
 
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);

@@ -716,6 +716,285 @@ static void a_job_that_was_seen_to_stand_needs_no_age(void **state) {
     hand_free(&hand);
 }
 
+/* ---- killed one after the other -------------------------------------------------------------- */
+
+/* Ranks 0 and 1 wait in an Allreduce since HUNG_AT for rank 2, which is in its own code; `dead` is noted as the first
+ * that died, `after_ms` later. Returns who is blamed, -1 for nobody or several. */
+static int blamed_when_killed(unsigned dead, unsigned after_ms, int number, int status, enum verdict *verdict) {
+    struct hand hand;
+    struct job_end end = {.dead_known = true,
+                          .dead = dead,
+                          .sure = true,
+                          .signal = number,
+                          .status = status,
+                          .monotonic_ns = (int64_t)((HUNG_AT + after_ms) * MS)};
+    hand_kill(&hand, 10, CALL_MS);
+    for (unsigned r = 0; r < 3; r++)
+        dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+    strcpy(end.boot_id, "the boot");
+    const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = &end});
+    int blamed = diagnosis->culprit_count == 1 ? (int)diagnosis->culprits[0].party : -1;
+    *verdict = diagnosis->verdict;
+    assert_int_equal(diagnosis_severity(diagnosis), SEVERITY_ERROR);
+    bool said = false;
+    for (size_t i = 0; i < hand.judged.text.sentence_count; i++)
+        said |= strstr(hand.judged.text.sentences[i], "first process to end was that of rank") != NULL;
+    assert_int_equal(said, diagnosis->stood_before_death);
+    hand_free(&hand);
+    return blamed;
+}
+
+static void what_stood_before_the_first_death_is_the_cause(void **state) {
+    (void)state;
+    enum verdict verdict;
+    assert_int_equal(blamed_when_killed(0, 500, 9, -1, &verdict), 2);
+    assert_int_equal(verdict, VERDICT_HANG);
+    assert_int_equal(blamed_when_killed(1, 500, 11, -1, &verdict), 2); /* for a core dump, say */
+    assert_int_equal(verdict, VERDICT_HANG);
+    assert_int_equal(blamed_when_killed(2, 500, 9, -1, &verdict), 2);
+    assert_int_equal(verdict, VERDICT_HANG);
+}
+
+static void a_death_at_work_is_the_cause(void **state) {
+    (void)state;
+    enum verdict verdict;
+    assert_int_equal(blamed_when_killed(0, 30, 9, -1, &verdict), 0);
+    assert_int_equal(verdict, VERDICT_DEAD_RANK);
+    assert_int_equal(blamed_when_killed(1, 30, -1, 1, &verdict), 1);
+    assert_int_equal(verdict, VERDICT_DEAD_RANK);
+}
+
+/* However long its work took for which the others wait: it came to an end of its own. */
+static void who_is_waited_for_and_fails_is_dead(void **state) {
+    (void)state;
+    enum verdict verdict;
+    assert_int_equal(blamed_when_killed(2, 500, 11, -1, &verdict), 2);
+    assert_int_equal(verdict, VERDICT_DEAD_RANK);
+    assert_int_equal(blamed_when_killed(2, 500, -1, 3, &verdict), 2);
+    assert_int_equal(verdict, VERDICT_DEAD_RANK);
+}
+
+/* Rank r leaves by exit() so long after HUNG_AT; 0: it does not. */
+static const struct diagnosis *hand_exit(struct hand *hand, const unsigned *after_ms) {
+    hand_kill(hand, 10, CALL_MS);
+    for (unsigned r = 0; r < 3; r++) {
+        if (after_ms[r] == 0)
+            continue;
+        struct dump_header *header = dump_builder_header(hand->builders[r]);
+        header->mpi_family = 1;
+        header->state |= STATE_EXITED;
+        header->exited_ticks = (HUNG_AT + after_ms[r]) * MS;
+    }
+    return hand_judge(hand, false);
+}
+
+/* A library that has lost its launcher gives up in the middle of a call, and in every process. */
+static void exits_out_of_calls_are_no_cause(void **state) {
+    (void)state;
+    struct hand hand;
+    const struct diagnosis *diagnosis = hand_exit(&hand, (unsigned[]){600, 610, 590});
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprit_count, 1);
+    assert_int_equal(diagnosis->culprits[0].party, 2);
+    hand_free(&hand);
+    diagnosis = hand_exit(&hand, (unsigned[]){600, 0, 0});
+    assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+    assert_int_equal(diagnosis->culprits[0].party, 2);
+    hand_free(&hand);
+}
+
+/* One that leaves alone is the cause, soon or late; others within a second are not alone. */
+static void an_exit_of_ones_own_is_the_cause(void **state) {
+    (void)state;
+    static const struct {
+        unsigned after_ms[3];
+        enum verdict verdict;
+    } exits[] = {{{0, 0, 30}, VERDICT_DEAD_RANK},
+                 {{0, 0, 600}, VERDICT_DEAD_RANK},
+                 {{2600, 0, 600}, VERDICT_DEAD_RANK},
+                 {{2000, 0, 600}, VERDICT_DEAD_RANK},
+                 {{1200, 0, 600}, VERDICT_HANG}};
+    for (size_t i = 0; i < sizeof exits / sizeof *exits; i++) {
+        struct hand hand;
+        const struct diagnosis *diagnosis = hand_exit(&hand, exits[i].after_ms);
+        assert_int_equal(diagnosis->verdict, exits[i].verdict);
+        assert_int_equal(diagnosis->culprit_count, 1);
+        assert_int_equal(diagnosis->culprits[0].party, 2);
+        hand_free(&hand);
+    }
+}
+
+/* Rank 0 dies on another host than those that wait, whose clocks are only so well together: a second is not enough. */
+static void a_death_on_another_host(void **state) {
+    (void)state;
+    for (unsigned after_ms = 700; after_ms <= 1500; after_ms += 800) {
+        struct hand hand;
+        struct job_end end = {.dead_known = true, .sure = true, .signal = 9, .status = -1, .dead = 2};
+        hand_kill(&hand, 10, CALL_MS);
+        for (unsigned r = 0; r < 3; r++) { /* the monotonic clock of the second host began 50 s earlier */
+            dump_builder_host(hand.builders[r], r < 2 ? "host0" : "host1", r < 2 ? "a boot" : "another", 0);
+            dump_builder_anchor(hand.builders[r], 0, r < 2 ? 0 : 50000 * MS, 100000 * MS, 0);
+        }
+        strcpy(end.boot_id, "another");
+        end.monotonic_ns = (int64_t)((50000 + HUNG_AT + after_ms) * MS);
+        const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = &end});
+        assert_int_equal(diagnosis->verdict, after_ms > 1000 ? VERDICT_HANG : VERDICT_DEAD_RANK);
+        hand_free(&hand);
+    }
+}
+
+/* They wait in the first Allreduce, but have waited in Barriers before, a second longest of 20 ms. */
+static void calls_of_other_kinds_are_compared_with(void **state) {
+    (void)state;
+    for (unsigned stood_ms = 800; stood_ms <= 1500; stood_ms += 700) {
+        struct hand hand;
+        struct job_end end = {.signal = -1, .status = -1, .monotonic_ns = (int64_t)((HUNG_AT + stood_ms) * MS)};
+        hand_kill(&hand, 10, 0);
+        for (unsigned r = 0; r < 3; r++) {
+            struct operation_row *row = dump_builder_operation(hand.builders[r], 0);
+            row->call = BUILDER_BARRIER;
+            row->source = SOURCE_HOST;
+            for (unsigned i = 0; i < 2; i++)
+                dump_builder_count(row, 0, CALL_MS * MS);
+            dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+        }
+        strcpy(end.boot_id, "the boot");
+        const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = &end});
+        assert_int_equal(diagnosis->verdict, VERDICT_HANG);
+        assert_true(diagnosis->standing.unlike);
+        assert_int_equal(diagnosis->standing.kind, stood_ms > 1000 ? STANDING_LONG : STANDING_UNTOLD);
+        hand_free(&hand);
+    }
+}
+
+/* ---- circles of collectives ------------------------------------------------------------------ */
+
+/* Of so many ranks the last `others` are in a collective of another communicator, for which all others wait. */
+static void expect_absent(unsigned ranks, unsigned others, size_t culprits) {
+    struct hand hand;
+    hand_make(&hand, ranks);
+    const struct member_run all = {0, ranks, 1};
+    for (unsigned r = 0; r < ranks; r++) {
+        dump_builder_communicator(hand.builders[r], 77, "second", (int32_t)r, &all, 1);
+        dump_builder_progress(hand.builders[r], 1)->prefix_hash = 77;
+        bool other = r >= ranks - others;
+        hand_call(&hand, r, BUILDER_ALLREDUCE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, 0);
+        hand.slots[r]->comm = other;
+        ((struct progress *)dump_builder_contents(hand.builders[r], SECTION_PROGRESS, 0))[other].enqueued = 1;
+    }
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+    assert_int_equal(diagnosis->culprit_count, culprits);
+    for (size_t i = 0; 2 * others != ranks && i < culprits; i++) {
+        assert_in_range(diagnosis->culprits[i].party, ranks - others, ranks - 1);
+        assert_int_equal(diagnosis->culprits[i].state, CULPRIT_NEVER_ENTERED);
+    }
+    hand_free(&hand);
+}
+
+static void who_is_not_where_most_are_is_to_blame(void **state) {
+    (void)state;
+    expect_absent(4, 1, 1);
+    expect_absent(5, 2, 2);
+    expect_absent(4, 2, 2); /* a tie: the circle itself, of one on each side */
+}
+
+/* ---- messages that nobody received ----------------------------------------------------------- */
+
+/* Rank 0 receives from 1 with tag 24 on the world; rank `from` has sent it one with `tag` on communicator `comm`. All
+ * but 0 wait in a collective. `received`: 0 has it. */
+static const struct diagnosis *hand_sent(struct hand *hand, unsigned from, int32_t tag, uint32_t comm, bool received) {
+    hand_make(hand, 3);
+    const struct member_run all = {0, 3, 1};
+    for (unsigned r = 0; r < 3; r++) {
+        dump_builder_communicator(hand->builders[r], 77, "second", (int32_t)r, &all, 1);
+        dump_builder_collective(hand->builders[r], 0, BUILDER_BARRIER, 0, 0, 0, 10, 20);
+        struct progress *p = dump_builder_contents(hand->builders[r], SECTION_PROGRESS, 0);
+        p->enqueued = r > 0 ? 2 : 1;
+        hand_call(hand, r, BUILDER_ALLREDUCE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, 1);
+    }
+    hand_call(hand, 0, BUILDER_RECV, FLAG_RECV, 1, 24, 0);
+    dump_builder_p2p(hand->builders[from], 0, BUILDER_SEND, comm, FLAG_SEND, 0, tag, 0, 8, 30, 40);
+    if (received)
+        dump_builder_p2p(hand->builders[0], 0, BUILDER_RECV, comm, FLAG_RECV, (int32_t)from, tag, 0, 8, 35, 45);
+    return hand_judge(hand, true);
+}
+
+static void a_message_with_a_wrong_tag_is_shown(void **state) {
+    (void)state;
+    static const struct {
+        unsigned from;
+        int32_t tag;
+        uint32_t comm;
+        enum message_difference difference;
+    } sent[] = {{1, 42, 0, DIFFERENT_TAG}, {1, 24, 1, DIFFERENT_COMMUNICATOR}, {2, 24, 0, DIFFERENT_SOURCE}};
+    for (size_t i = 0; i < sizeof sent / sizeof *sent; i++) {
+        struct hand hand;
+        const struct diagnosis *diagnosis = hand_sent(&hand, sent[i].from, sent[i].tag, sent[i].comm, false);
+        assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+        assert_int_equal(diagnosis->unmatched.count, 1);
+        const struct unmatched_message *message = &diagnosis->unmatched.items[0];
+        assert_int_equal(message->difference, sent[i].difference);
+        assert_int_equal(message->wanted.tag, 24);
+        assert_int_equal(message->sent.tag, sent[i].tag);
+        assert_int_equal(message->sent.party, sent[i].from);
+        bool said = false;
+        for (size_t k = 0; k < hand.judged.text.sentence_count; k++)
+            said |= strncmp(hand.judged.text.sentences[k], "not received: rank", 18) == 0;
+        assert_true(said);
+        hand_free(&hand);
+    }
+}
+
+static void messages_that_were_received_are_not(void **state) {
+    (void)state;
+    struct hand hand;
+    assert_int_equal(hand_sent(&hand, 1, 42, 0, true)->unmatched.count, 0);
+    hand_free(&hand);
+    assert_int_equal(hand_sent(&hand, 2, 42, 0, false)->unmatched.count, 0); /* differs in two points */
+    hand_free(&hand);
+    assert_int_equal(hand_sent(&hand, 1, 24, 0, false)->unmatched.count, 0); /* it is what is waited for */
+    hand_free(&hand);
+}
+
+/* Where the receiver's ring does not go back to the send, it may have been received. */
+static void messages_of_long_ago_are_not_said_to_be_left(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 2);
+    dump_builder_p2p(hand.builders[1], 0, BUILDER_SEND, 0, FLAG_SEND, 0, 42, 0, 8, 30, 40);
+    for (unsigned i = 0; i < 2 * RING; i++)
+        dump_builder_collective(hand.builders[0], 0, BUILDER_BARRIER, 0, i, 0, 100 + 10 * i, 105 + 10 * i);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 24, 0);
+    assert_int_equal(hand_judge(&hand, true)->unmatched.count, 0);
+    hand_free(&hand);
+}
+
+/* Rank 0 and 1 receive from each other; both have sent one, `tag`, that the other has not got. Once they were killed it
+ * may just have come where it is the one that is waited for. */
+static void a_message_of_another_tag_is_not_the_one_under_way(void **state) {
+    (void)state;
+    for (int32_t tag = 24; tag <= 42; tag += 18) {
+        struct hand hand;
+        hand_make(&hand, 2);
+        for (unsigned r = 0; r < 2; r++) {
+            int32_t other = 1 - (int32_t)r;
+            for (unsigned i = 0; i < 2 * RING; i++) /* the ring does not hold all there was */
+                dump_builder_collective(hand.builders[r], 0, BUILDER_BARRIER, 0, i, 0, 10 + i, 11 + i);
+            dump_builder_p2p(hand.builders[r], 0, BUILDER_SEND, 0, FLAG_SEND, other, tag, 0, 8, 90, 95);
+            struct peer_row *row = dump_builder_peer(hand.builders[r], 0);
+            row->peer = other;
+            row->direction = FLAG_SEND;
+            row->call = BUILDER_SEND;
+            row->count = 1;
+            hand_call(&hand, r, BUILDER_RECV, FLAG_RECV, other, 24, SEQ_NONE);
+            hand.states[r] = PROCESS_GONE;
+        }
+        assert_int_equal(hand_judge(&hand, false)->verdict, tag == 24 ? VERDICT_HANG : VERDICT_DEADLOCK);
+        hand_free(&hand);
+    }
+}
+
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 static void the_shortest_cycle_is_found(void **state) {
@@ -780,6 +1059,18 @@ int main(void) {
         cmocka_unit_test(a_wait_is_long_beyond_three_times_the_usual),
         cmocka_unit_test(a_gpus_memory_tells_when_the_job_ended),
         cmocka_unit_test(a_job_that_was_seen_to_stand_needs_no_age),
+        cmocka_unit_test(what_stood_before_the_first_death_is_the_cause),
+        cmocka_unit_test(a_death_at_work_is_the_cause),
+        cmocka_unit_test(who_is_waited_for_and_fails_is_dead),
+        cmocka_unit_test(exits_out_of_calls_are_no_cause),
+        cmocka_unit_test(an_exit_of_ones_own_is_the_cause),
+        cmocka_unit_test(a_death_on_another_host),
+        cmocka_unit_test(calls_of_other_kinds_are_compared_with),
+        cmocka_unit_test(who_is_not_where_most_are_is_to_blame),
+        cmocka_unit_test(a_message_with_a_wrong_tag_is_shown),
+        cmocka_unit_test(messages_that_were_received_are_not),
+        cmocka_unit_test(messages_of_long_ago_are_not_said_to_be_left),
+        cmocka_unit_test(a_message_of_another_tag_is_not_the_one_under_way),
         cmocka_unit_test(the_shortest_cycle_is_found),
         cmocka_unit_test(any_is_released_by_one),
     };

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/diagnose/deaths.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "analyzer/diagnose/slots.h"
+
+/* ---- what dumps tell ------------------------------------------------------------------------- */
+
+bool has_finished(const struct dump *dump) {
+    uint32_t state = dump->header->state;
+    return state & STATE_FINALISED ||
+           (state & STATE_EXITED && state & STATE_INITIALISED && dump->header->mpi_family == 0);
+}
+
+/* Without MPI_Finalize, by exit() or MPI_Abort: both leave their time. */
+static bool left_early(const struct dump *dump) {
+    uint32_t state = dump->header->state;
+    return !has_finished(dump) && state & (STATE_EXITED | STATE_ABORTING);
+}
+
+static struct first_death end_of(const struct world *world, uint32_t party) {
+    const struct dump *dump = world->parties[party].dump;
+    bool aborted = dump->header->state & STATE_ABORTING;
+    uint64_t ticks = !aborted && dump->header->exited_ticks ? dump->header->exited_ticks : last_sign_of_life(dump);
+    return (struct first_death){.known = true, .party = party, .of_itself = aborted, .when = moment_of(dump, ticks)};
+}
+
+/* Whether a thread was inside of a call that waits for others. */
+static bool was_waiting(const struct dump *dump) {
+    for (uint32_t i = 0; i < dump->in_flight_count; i++) {
+        struct in_flight slot = slot_read(&dump->in_flight[i]);
+        const struct call_name *call = slot.tid ? slot_call(dump, &slot) : NULL;
+        if (call && slot_can_block(call, &slot))
+            return true;
+    }
+    return false;
+}
+
+static bool left_together(const struct first_death *a, const struct first_death *b) {
+    return moments_apart(&a->when, &b->when) < EXITS_TOGETHER_NS;
+}
+
+bool exit_is_a_consequence(const struct world *world, uint32_t party, const struct first_death *first) {
+    const struct dump *dump = world->parties[party].dump;
+    if (dump->header->state & STATE_ABORTING)
+        return false;
+    struct first_death mine = end_of(world, party);
+    return was_waiting(dump) || (first->known && first->party != party && left_together(&mine, first));
+}
+
+/* ---- what was noted -------------------------------------------------------------------------- */
+
+/* Signals that a process brings upon itself. Others, and SIGKILL of all, come from outside: from a user, a launcher, or
+ * the kernel that is short of memory. */
+static bool is_of_itself(const struct job_end *end) {
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS, SIGTRAP};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (end->signal == own[i])
+            return true;
+    return end->status >= 0;
+}
+
+static bool take_note(const struct world *world, const struct job_end *end, struct first_death *death) {
+    if (!end || !end->dead_known || !end->sure || end->monotonic_ns <= 0 || end->dead >= world->dump_count)
+        return false;
+    const struct dump *dump = world->parties[end->dead].dump;
+    if (strcmp(end->boot_id, dump->boot_id) != 0)
+        return false;
+    uint64_t ticks = dump_ticks_at(dump, (uint64_t)end->monotonic_ns);
+    *death = (struct first_death){.known = true,
+                                  .party = (uint32_t)end->dead,
+                                  .of_itself = is_of_itself(end),
+                                  .when = {dump->boot_id, end->monotonic_ns, dump_realtime_ns(dump, ticks)}};
+    return true;
+}
+
+struct first_death first_death_find(const struct world *world, const struct job_end *end) {
+    struct first_death first = {0};
+    bool together = false;
+    take_note(world, end, &first);
+    for (uint32_t p = 0; p < world->dump_count; p++) {
+        if (!left_early(world->parties[p].dump))
+            continue;
+        struct first_death other = end_of(world, p);
+        together |= first.known && first.party != p && left_together(&first, &other);
+        if (!first.known || moment_is_earlier(&other.when, &first.when))
+            first = other;
+    }
+    if (first.known && left_early(world->parties[first.party].dump))
+        first.of_itself |= !together && !was_waiting(world->parties[first.party].dump);
+    return first;
+}

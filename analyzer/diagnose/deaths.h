@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which process of a job ended before all others, and when.
+ * Lives here: putting together what dumps and the note of `commtap run` tell of ends.
+ * Must not live here: whether that is what the job failed of (diagnose.h).
+ */
+#ifndef COMMTAP_DIAGNOSE_DEATHS_H
+#define COMMTAP_DIAGNOSE_DEATHS_H
+
+#include "analyzer/diagnose/moments.h"
+#include "analyzer/diagnose/world.h"
+#include "analyzer/job/deaths.h"
+
+/* Exits as close together as this have one cause: launchers that end a job give its processes up to a second before
+ * they are killed. */
+#define EXITS_TOGETHER_NS INT64_C(1000000000)
+
+struct first_death {
+    bool known;
+    uint32_t party;
+    bool of_itself; /* it crashed, gave up or returned an exit status; nobody ended it from outside */
+    struct moment when;
+};
+
+/* By MPI_Finalize; NCCL alone has none: a normal exit is its end. */
+bool has_finished(const struct dump *dump);
+
+/* The earliest end before MPI_Finalize whose moment is known; `end` is what was noted of the job's end, NULL nothing.
+ */
+struct first_death first_death_find(const struct world *world, const struct job_end *end);
+
+/* Whether a process that exited did so because of something else: it was inside of a call that waits, as where a
+ * library gives up that has lost its launcher, or another one, `first`, had ended just before. */
+bool exit_is_a_consequence(const struct world *world, uint32_t party, const struct first_death *first);
+
+#endif
