@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             1u
+#define FORMAT_MINOR             2u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -307,7 +307,14 @@ enum record_kind {
                             ended, device ns; t1 - t0 > 0 was exposed. tag = index of the device */
     RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (CLOCK_MONOTONIC ns), tag = index of the
                             device */
+    RECORD_POLL = 12, /* since 2.2: polls in a row that found nothing (Test*, Iprobe, Improbe, Request_get_status), with
+                         no other record of this thread between them: t0 enter of the first, t1 leave of the last so
+                         far, seq = ticks of that which passed outside of them in gaps longer than POLL_GAP_NS, as own
+                         work. Its other fields are the first one's. Lanes of plain records have none */
 };
+
+/* The loop around two polls takes less; what takes longer is work of the program's own. */
+#define POLL_GAP_NS 50000u
 
 enum record_flag {
     FLAG_BYTES_POSTED = 1u << 0,    /* a receive: bytes are the posted size, the actual one is unknown */

@@ -15,7 +15,7 @@
 static const char *const kind_names[] = {
     [RECORD_CALL] = "call",     [RECORD_POST] = "post",       [RECORD_DONE] = "done",     [RECORD_GPU] = "gpu",
     [RECORD_KERNEL] = "kernel", [RECORD_PROXY] = "proxy",     [RECORD_GROUP] = "group",   [RECORD_MARK] = "mark",
-    [RECORD_THREAD] = "thread", [RECORD_EXPOSED] = "exposed", [RECORD_MEMORY] = "memory",
+    [RECORD_THREAD] = "thread", [RECORD_EXPOSED] = "exposed", [RECORD_MEMORY] = "memory", [RECORD_POLL] = "poll",
 };
 static const char *const peer_class_names[] = {
     [PEER_CLASS_NONE] = "none", [PEER_CLASS_RANK] = "rank", [PEER_CLASS_SELF] = "self",
@@ -93,7 +93,8 @@ VALUE(peer_rank, world_rank(row->communicator, row->peer))
 
 VALUE(ticket, cell_unsigned(row->record->commit - 1))
 VALUE(kind, NAME_OF(kind_names, row->record->kind))
-VALUE(seq, row->record->seq == SEQ_NONE ? cell_unknown() : cell_unsigned(row->record->seq))
+VALUE(seq, row->record->seq == SEQ_NONE || row->record->kind == RECORD_POLL ? cell_unknown()
+                                                                            : cell_unsigned(row->record->seq))
 VALUE(operation, row->record->op ? cell_unsigned(row->record->op) : cell_unknown())
 VALUE(tag, row->record->tag > TAG_ANY ? cell_integer(row->record->tag) : cell_unknown())
 VALUE(bytes, bytes_cell(row->record->bytes))

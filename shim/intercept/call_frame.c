@@ -7,6 +7,14 @@ void record_facts_rare(const struct call_frame *f, const struct facts *facts, ui
         f->cached->template = (uint16_t) template;
 }
 
+/* What a Test was about stands in the frame for as long as it runs (mpi_requests.c), and is not told here either. */
+void record_poll_rare(const struct call_frame *f) {
+    struct facts facts = frame_facts(f, RECORD_POLL);
+    if (commtap_call_class(f->call) == CLASS_TEST)
+        facts.words[2] = (uint32_t)TAG_NONE | (uint64_t)f->stack << 32;
+    ring_add_poll_rare(f->self->lane, &f->self->polls, &facts, f->t0, f->t1);
+}
+
 void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes) {
     struct lane *lane = f->self->lane;
     const struct operation_sample sample = {

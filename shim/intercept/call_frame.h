@@ -146,6 +146,15 @@ static inline void record_frame(const struct call_frame *f, enum record_kind kin
     record_facts(f, frame_facts(f, kind), f->seq, f->op);
 }
 
+/* The slow half of record_poll. */
+void record_poll_rare(const struct call_frame *f);
+
+/* Notes a poll that found nothing: many in a row are one record. */
+static inline void record_poll(const struct call_frame *f) {
+    if (unlikely(!ring_add_poll(f->self->lane, &f->self->polls, f->t0, f->t1)))
+        record_poll_rare(f);
+}
+
 /* The aggregates' share of a finished blocking call, where no cached call has the rows. */
 void aggregate_frame_first(const struct call_frame *f, uint64_t received_bytes);
 

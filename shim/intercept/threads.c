@@ -84,6 +84,7 @@ struct thread *thread_attach(void) {
     if (self) {
         self->tid = tid;
         self->outer = 0;
+        self->polls.next = 0; /* those of the thread that had this place before */
         self->lane = lanes_take(tid);
     }
     if (self && self->lane) {

@@ -251,7 +251,6 @@ void probe_before(struct call_frame *f) {
     set_source(f, f->call->peer, f->call->tag);
 }
 
-/* A look that found nothing is counted, but does not push older records out of the ring. */
 void probe_after(struct call_frame *f) {
     const void *status = status_argument(f);
     bool found = !f->failed && flag_is_set(f);
@@ -261,6 +260,8 @@ void probe_after(struct call_frame *f) {
         return;
     if (found || f->failed)
         record_frame(f, RECORD_CALL);
+    else
+        record_poll(f);
     aggregate_frame(f, 0);
 }
 

@@ -535,8 +535,10 @@ void wait_after(struct call_frame *f) {
     if (likely(!f->failed))
         done = find_completed(f);
     if (!f->quiet) {
-        if (!test || done.count || f->failed) /* a fruitless look is counted, not kept */
+        if (!test || done.count || f->failed)
             record_wait(f);
+        else
+            record_poll(f);
         aggregate_frame(f, 0);
     }
     if (unlikely(f->failed))
@@ -576,5 +578,7 @@ void poll_after(struct call_frame *f) {
         return;
     if (f->failed || (f->call->flag && *(const int32_t *)argument(f, f->call->flag)))
         record_frame(f, RECORD_CALL);
+    else
+        record_poll(f);
     aggregate_frame(f, 0);
 }

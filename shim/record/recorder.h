@@ -61,6 +61,15 @@ struct lane {
     struct trace_window_writer trace_window;
 };
 
+/* Polls that found nothing, one after another: one record, which grows in its place while no other one follows it. */
+struct poll_series {
+    uint64_t next;          /* the lane's head while it can go on, + 1; 0: there is none */
+    struct ring_slot *slot; /* the record's, or `nowhere` */
+    uint64_t base, t0, left;
+    uint32_t worked;
+    struct ring_slot nowhere; /* lanes that can hold no such record grow this one */
+};
+
 /* Memory that another layer keeps for a thread: made and read by that layer alone. It goes with the thread; only a
  * place's next thread takes over what stands before THREAD_OWN_PARTS. */
 enum thread_part_owner {
@@ -87,6 +96,7 @@ struct thread {
     struct lane *lane;
     struct in_flight *slot;
     struct in_flight spare_slot; /* for threads beyond THREAD_SLOTS */
+    struct poll_series polls;
     struct thread_part parts[THREAD_PARTS];
     void *frame; /* of the call under way, where a library calls back in its midst; of interest only while `outer` is
                     set */
@@ -110,7 +120,8 @@ struct recorder {
     struct definitions definitions;
     uint32_t epoch_bits; /* current epoch, shifted to where rows want it */
     uint32_t next_op;
-    bool ready; /* the library is initialised and known: its calls may be looked into */
+    uint64_t poll_gap; /* POLL_GAP_NS in ticks */
+    bool ready;        /* the library is initialised and known: its calls may be looked into */
     bool paused;
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;

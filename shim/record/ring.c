@@ -229,6 +229,43 @@ uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const str
     return template & SLOT_EXPLICIT ? 0 : template;
 }
 
+/* Where a record that alone has its template stands; NULL: it has another form, and cannot grow. */
+static struct ring_slot *write_growing(struct lane *lane, const struct facts *facts,
+                                       const struct record_moment *moment) {
+    uint32_t template = lane->pages.page ? template_find(lane->pages.templates, facts) : 0;
+    if (!template)
+        return NULL;
+    struct ring_slot *slot = write_compact(lane, template, facts, moment);
+    return slot && slot->template == SLOT_TIME ? slot + 1 : slot;
+}
+
+static void begin_series(struct lane *lane, struct poll_series *series, const struct facts *facts, uint64_t t0,
+                         uint64_t t1) {
+    struct ring_slot *slot = write_growing(lane, facts, &(struct record_moment){.t0 = t0, .t1 = t1});
+    series->slot = slot ? slot : &series->nowhere;
+    series->base = slot ? lane->pages.base : t0;
+    series->next = lane->head + 1;
+    series->t0 = t0;
+    series->left = t1;
+    series->worked = 0;
+}
+
+/* A clock that goes back between two polls, on another processor, has no gap to tell of. */
+void ring_add_poll_rare(struct lane *lane, struct poll_series *series, const struct facts *facts, uint64_t t0,
+                        uint64_t t1) {
+    uint64_t gap = t0 > series->left ? t0 - series->left : 0;
+    if (series->next != lane->head + 1 || ((t1 - series->base) | (t1 - series->t0)) >> 32) {
+        begin_series(lane, series, facts, t0, t1);
+        return;
+    }
+    if (gap > recorder.poll_gap)
+        series->worked += (uint32_t)gap;
+    series->slot->seq = series->worked;
+    series->slot->since = (uint32_t)(t1 - series->base);
+    series->slot->length = (uint32_t)(t1 - series->t0);
+    series->left = t1;
+}
+
 struct record_place ring_write_amendable(struct lane *lane, const struct facts *facts,
                                          const struct record_moment *moment) {
     if (!lane->pages.page)

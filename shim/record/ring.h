@@ -90,6 +90,21 @@ struct record_place {
     struct ring_slots_whole *slots;
 };
 
+/* Begins a series with a poll from t0 to t1, or takes up work of the program's own between two polls of one. */
+void ring_add_poll_rare(struct lane *lane, struct poll_series *series, const struct facts *facts, uint64_t t0,
+                        uint64_t t1);
+
+/* The series grows by that poll. False: it is for ring_add_poll_rare. */
+static ALWAYS_INLINE bool ring_add_poll(const struct lane *lane, struct poll_series *series, uint64_t t0, uint64_t t1) {
+    uint64_t since = t1 - series->base, length = t1 - series->t0;
+    if (unlikely(series->next != lane->head + 1 || t0 - series->left > recorder.poll_gap || (since | length) >> 32))
+        return false;
+    series->slot->since = (uint32_t)since; /* between the two stores a reader sees it begin a little later */
+    series->slot->length = (uint32_t)length;
+    series->left = t1;
+    return true;
+}
+
 /* Writes any record: plain rings, facts without a known template, longer forms, full pages. Returns the template, 0:
  * there is none that alone says what it needs. */
 uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment);

@@ -18,6 +18,7 @@
 
 #include "analyzer/load/dump.h"
 #include "shim/intercept/activate.h"
+#include "shim/intercept/call_frame.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/ring.h"
 
@@ -228,6 +229,115 @@ static void write_at(struct record r, uint64_t t0, uint64_t t1) {
     r.t1 = t1;
     write_record(&r);
 }
+
+/* ---- polls that found nothing ---------------------------------------------------------------- */
+
+static const struct facts poll_facts = {{0, COMM_NONE | (uint64_t)(uint32_t)PEER_NONE << 32, (uint32_t)TAG_NONE,
+                                         286 | (uint64_t)RECORD_POLL << KIND_SHIFT}};
+
+static void poll(struct poll_series *series, uint64_t t0, uint64_t t1) {
+    if (!ring_add_poll(my_lane(), series, t0, t1))
+        ring_add_poll_rare(my_lane(), series, &poll_facts, t0, t1);
+}
+
+/* The lane's record of that ticket as a reader sees it. */
+static struct record read_back(uint64_t ticket) {
+    struct dump *dump = load();
+    struct record_reader reader;
+    record_reader_begin(&reader, dump, my_lane()->index);
+    const struct record *found = record_reader_at(&reader, ticket);
+    assert_non_null(found);
+    struct record record = *found;
+    dump_close(dump);
+    return record;
+}
+
+#define assert_series(TICKET, FROM, TO, WORKED)                                                                        \
+    do {                                                                                                               \
+        struct record series = read_back(TICKET);                                                                      \
+        assert_int_equal(series.kind, RECORD_POLL);                                                                    \
+        assert_int_equal(series.call, 286);                                                                            \
+        assert_int_equal(series.t0, FROM);                                                                             \
+        assert_int_equal(series.t1, TO);                                                                               \
+        assert_int_equal(series.seq, WORKED);                                                                          \
+    } while (0)
+
+/* However many polls there are, and whatever work lies between them. */
+static void test_polls_in_a_row_are_one_record(void **state) {
+    (void)state;
+    struct poll_series series = {0};
+    uint64_t now = ticks(), start = now, gap = recorder.poll_gap, head = my_lane()->head;
+    for (int i = 0; i < 1000; i++, now += gap)
+        poll(&series, now, now + 100);
+    assert_int_equal(my_lane()->head, head + 1);
+    assert_series(head, start, now - gap + 100, 0);
+    poll(&series, now + 5 * gap, now + 5 * gap + 100); /* after work */
+    poll(&series, now + 7 * gap, now + 7 * gap + 100);
+    poll(&series, now + 7 * gap + 200, now + 7 * gap + 300);
+    assert_int_equal(my_lane()->head, head + 1);
+    assert_series(head, start, now + 7 * gap + 300, 6 * gap - 100 + 2 * gap - 100);
+}
+
+static void test_another_record_ends_a_series(void **state) {
+    (void)state;
+    struct poll_series series = {0};
+    uint64_t now = ticks(), head = my_lane()->head;
+    poll(&series, now, now + 10);
+    write_at((struct record){.call = 231, .kind = RECORD_CALL}, now + 20, now + 30);
+    poll(&series, now + 40, now + 50);
+    poll(&series, now + 60, now + 70);
+    assert_int_equal(my_lane()->head, head + 3);
+    assert_series(head, now, now + 10, 0);
+    assert_series(head + 2, now + 40, now + 70, 0);
+}
+
+/* Lengths have 32 bits: a longer series is told in several records, without a gap. The first one's base may lie back.
+ */
+static void test_a_series_beyond_32_bits_goes_on_in_another_record(void **state) {
+    (void)state;
+    struct poll_series series = {0};
+    uint64_t now = ticks(), ends[2] = {0}, head = my_lane()->head;
+    for (; my_lane()->head < head + 3; now += recorder.poll_gap) {
+        if (my_lane()->head > head)
+            ends[my_lane()->head - head - 1] = series.left;
+        poll(&series, now, now + 100);
+    }
+    struct record second = read_back(head + 1);
+    assert_int_equal(read_back(head).t1, ends[0]);
+    assert_int_equal(second.t0, ends[0] - 100 + recorder.poll_gap);
+    assert_int_equal(second.t1, ends[1]);
+    assert_int_equal(second.seq, 0);
+    assert_true(second.t1 - second.t0 > UINT32_MAX - RING_BASE_MARGIN - 2 * recorder.poll_gap);
+    assert_int_equal(read_back(head + 2).t0, ends[1] - 100 + recorder.poll_gap);
+}
+
+/* A clock that is behind on another processor tells of no work. */
+static void test_a_clock_that_goes_back_is_no_work(void **state) {
+    (void)state;
+    struct poll_series series = {0};
+    uint64_t now = ticks(), head = my_lane()->head;
+    poll(&series, now, now + 1000);
+    poll(&series, now + 900, now + 1100);
+    assert_int_equal(my_lane()->head, head + 1);
+    assert_series(head, now, now + 1100, 0);
+}
+
+/* Lanes that hold plain records hold none of polls, and are left alone. */
+static void test_plain_lanes_have_no_series(void **state) {
+    (void)state;
+    struct lane_state lane_state = {0};
+    struct lane lane = {.state = &lane_state};
+    struct poll_series series = {0};
+    ring_begin_nothing(&lane);
+    for (uint64_t now = ticks(), i = 0; i < 3; i++, now += 100)
+        if (!ring_add_poll(&lane, &series, now, now + 10))
+            ring_add_poll_rare(&lane, &series, &poll_facts, now, now + 10);
+    assert_ptr_equal(series.slot, &series.nowhere);
+    assert_int_equal(lane.head, 0);
+    assert_int_equal(lane_state.head, 0);
+}
+
+/* ---- how much room they take ----------------------------------------------------------------- */
 
 /* Four messages each way, Waitall, Allreduce: 18 records, of which nothing is new. A quarter of 64 bytes each, and
  * never more than a third with what pages and templates add. */
@@ -501,6 +611,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_forms_read_back),
         cmocka_unit_test(test_operations_go_round),
+        cmocka_unit_test(test_polls_in_a_row_are_one_record),
+        cmocka_unit_test(test_another_record_ends_a_series),
+        cmocka_unit_test(test_a_series_beyond_32_bits_goes_on_in_another_record),
+        cmocka_unit_test(test_a_clock_that_goes_back_is_no_work),
+        cmocka_unit_test(test_plain_lanes_have_no_series),
         cmocka_unit_test(test_a_repeated_exchange_takes_a_quarter),
         cmocka_unit_test(test_ever_new_sizes_take_half),
         cmocka_unit_test(test_a_bad_slot_ends_its_page),
