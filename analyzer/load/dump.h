@@ -225,6 +225,14 @@ static inline bool record_is_device(const struct record *record) {
            record->kind == RECORD_PROXY || record->kind == RECORD_MEMORY;
 }
 
+/* Ticks at which a series of polls would have begun had its own work come before the first of them: from there on it
+ * only polls. t0 of all other records. */
+static inline uint64_t record_polls_since(const struct record *record) {
+    if (record->kind != RECORD_POLL || record->t1 < record->t0)
+        return record->t0;
+    return record->t1 - record->t0 < record->seq ? record->t1 : record->t0 + record->seq;
+}
+
 /* True when the lane is that of a GPU's operations, its times those of record_is_device. */
 static inline bool dump_lane_is_device(const struct dump_lane *lane) {
     return lane->state && lane->state->device == 1;

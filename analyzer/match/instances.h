@@ -19,11 +19,12 @@
 
 /* One member's part in an instance, common ns. */
 struct match_member {
-    int64_t enter;  /* MATCH_ABSENT: this member's record is missing. On a GPU: the launch's start, or where the call
-                       that  launched it returned only after that and before its end, the call's return */
+    int64_t enter;  /* MATCH_ABSENT: this member's record is missing. A receive that was probed for: since then. On a
+                       GPU: the launch's start, or where the call  that  launched it returned only after that and before
+                       its end, the call's return */
     int64_t leave;  /* left the call; non-blocking: seen complete */
     int64_t wait;   /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
-                       the completion, = leave where no such call is known */
+                       the completion, or the beginning of the polls before it; = leave where no such call is known */
     uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
     uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
     bool shared;    /* non-blocking: its Wait or Test call may have seen other operations complete, too */
@@ -74,7 +75,7 @@ static inline bool message_end_was_needed(const struct match_member *away, const
 }
 
 /* One record with its times on the common clock. t0 of a launch on a GPU is when the device came to it, as a member's
- * `enter`; `begin` is its start as recorded. */
+ * `enter`; that of a series of polls leaves out the own work in it; `begin` is the start as recorded. */
 struct match_record {
     const struct record *record;
     size_t dump;
@@ -83,6 +84,8 @@ struct match_record {
     uint32_t stretch;      /* of the covered time: between those of two stretches, nothing is known of the rank */
     uint32_t lane;         /* of the dump */
     int64_t begin, t0, t1; /* t0 and t1 no further than the stretch reaches */
+    int64_t since;         /* since when what the call got was asked for (polling.h): in place of the records of polls
+                              before it; t0 where there are none */
 };
 
 /* Consumers; each may be NULL. `state` is the worker's own. Every record of one dump goes to one worker, in the

@@ -12,6 +12,7 @@
 #include "analyzer/base/hash_table.h"
 #include "analyzer/match/channel.h"
 #include "analyzer/match/messages.h"
+#include "analyzer/match/polling.h"
 #include "analyzer/match/slips.h"
 #include "analyzer/match/stream.h"
 #include "analyzer/match/wildcards.h"
@@ -38,7 +39,8 @@ struct walk_lane {
     uint32_t count;
     uint32_t passed; /* completions since the last settling, other workers' too: all settle at the same records */
     bool overrun;    /* completions of the same stretch, between two calls, have been settled: there were too many */
-    int64_t wait_from, wait_to; /* the last Wait or Test call */
+    int64_t wait_from, wait_to; /* the last Wait or Test call, with the polls before it */
+    struct polling polling;
 };
 
 /* A call that enqueued GPU work: a launch begins within the few calls before it, or long after its own. */
@@ -203,6 +205,8 @@ static void hold(struct match_walk *walk, struct walk_lane *lane, struct complet
 static int64_t arrival_of(struct match_walk *walk, const struct match_record *item) {
     int64_t begin = record_begin(walk->clock, item->dump, item->record);
     bool kernels = walk->owner.directory->dumps[item->dump]->header->gpu_timing == GPU_TIMING_KERNEL;
+    if (item->record->kind == RECORD_POLL)
+        return to_common(walk->clock, item->dump, record_polls_since(item->record));
     if (!record_is_device(item->record) || kernels || (item->record->flags & FLAG_CAPTURED))
         return begin;
     const struct enqueuing_call *call = &walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS];
@@ -312,7 +316,7 @@ static bool make_half(const struct match_walk *walk, const struct match_record *
         .op = record->op,
         .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
         .bytes = record->bytes,
-        .member = {.enter = to_common(walk->clock, item->dump, record->t0),
+        .member = {.enter = record->kind == RECORD_CALL ? item->since : to_common(walk->clock, item->dump, record->t0),
                    .leave = to_common(walk->clock, item->dump, record->t1),
                    .stack = record->stack,
                    .call = item->call},
@@ -343,12 +347,28 @@ static void walk_message(struct match_walk *walk, const struct match_record *ite
         walk->failed |= !arrive_half(walk, &half);
 }
 
+static enum call_class class_of(const struct match_walk *walk, const struct match_record *item) {
+    return item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->owner.directory->calls[item->call].name->call_class;
+}
+
+/* Since when the call's result was asked for. */
+static int64_t asked_since(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
+    int64_t from = covered_time_bounds(walk->owner.sink->covered, item->stretch).from;
+    int64_t t0 = to_common(walk->clock, item->dump, record_polls_since(item->record));
+    return polling_pass(&lane->polling,
+                        &(struct polling_call){.record = item->record,
+                                               .call_class = class_of(walk, item),
+                                               .stretch = item->stretch,
+                                               .gap = item->gap,
+                                               .t0 = t0 < from ? from : t0,
+                                               .t1 = record_end(walk->clock, item->dump, item->record)});
+}
+
 /* A Wait or Test call tells since when the completions inside it were waited for; any other call ends the search. */
 static void note_wait(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
-    enum call_class class =
-        item->call == CALL_UNKNOWN ? CLASS_OTHER : walk->owner.directory->calls[item->call].name->call_class;
+    enum call_class class = class_of(walk, item);
     if (class == CLASS_WAIT || class == CLASS_TEST) {
-        lane->wait_from = to_common(walk->clock, item->dump, item->record->t0);
+        lane->wait_from = item->since;
         lane->wait_to = to_common(walk->clock, item->dump, item->record->t1);
         settle_lane(walk, lane, lane->wait_from, lane->wait_to);
     } else if (lane->passed > 0) {
@@ -404,7 +424,10 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
                                 .call = match_call_of(walk->owner.directory, dump, record->call),
                                 .gap = record_stream_gap(stream),
                                 .stretch = stretch,
-                                .lane = record_stream_lane(stream)};
+                                .lane = record_stream_lane(stream),
+                                .since = INT64_MAX};
+    if (record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL)
+        item.since = asked_since(walk, &item, lane);
     if (record->kind == RECORD_CALL)
         note_wait(walk, &item, lane);
     else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
@@ -421,6 +444,7 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
         item.t1 = record_end(walk->clock, dump, record);
         item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
         item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
+        item.since = item.since < item.t0 ? item.since : item.t0;
         walk->owner.sink->record(walk->owner.state, &item);
     }
 }

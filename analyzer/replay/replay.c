@@ -15,9 +15,8 @@
 #include "analyzer/waits/delay_costs.h"
 
 enum {
-    POLL_GAP_NS = 50000, /* as in ranks.c: two polls this close are one wait */
-    WAIT_BACK = 8,       /* nodes looked at for the call in which an operation ended: several threads have one each */
-    SIZES = 66,          /* classes of bytes: 0, powers of two, unknown */
+    WAIT_BACK = 8, /* nodes looked at for the call in which an operation ended: several threads have one each */
+    SIZES = 66,    /* classes of bytes: 0, powers of two, unknown */
 };
 
 /* How a member of a link takes part. */
@@ -59,6 +58,7 @@ struct replay_gathered {
 struct open_flow {
     size_t last; /* place of the node before + 1; 0: none yet */
     uint32_t flow, stretch;
+    uint32_t polled_by; /* lane + 1 whose polls that node is; 0: none's */
 };
 
 /* One dump's nodes. */
@@ -134,8 +134,8 @@ static bool node_kind(const struct match_record *item, const struct call_name *c
     *kind = REPLAY_CALL;
     if (record == RECORD_GPU || record == RECORD_KERNEL)
         return true;
-    if ((record != RECORD_CALL && record != RECORD_POST) || (call->api == API_NCCL && device) ||
-        call->call_class == CLASS_FILE)
+    if ((record != RECORD_CALL && record != RECORD_POST && record != RECORD_POLL) ||
+        (call->api == API_NCCL && device) || call->call_class == CLASS_FILE)
         return false;
     if (call->call_class == CLASS_WAIT || call->call_class == CLASS_TEST || call->call_class == CLASS_PROBE)
         *kind = REPLAY_WAIT;
@@ -173,20 +173,38 @@ static struct open_flow *flow_at(struct dump_nodes *history, uint32_t lane, uint
     return open;
 }
 
+/* Makes one node of the flow's last one, `before`, and this one where they are one wait: polls and what they got, or
+ * two polls with hardly anything between them. */
+static bool merge_polls(const struct replay_build *build, const struct open_flow *open, struct replay_node *before,
+                        const struct replay_node *node, const struct match_record *item) {
+    if (item->since < item->t0 && open->polled_by == item->lane + 1) {
+        before->enter = node->enter;
+        before->leave = node->leave;
+        before->signature = node->signature;
+        before->stack = node->stack;
+        before->call = node->call;
+        before->kind = node->kind;
+        return true;
+    }
+    if (item->record->kind == RECORD_POLL || !is_poll(build, node) || !is_poll(build, before) ||
+        node->enter - before->leave >= POLL_GAP_NS)
+        return false;
+    before->leave = node->leave > before->leave ? node->leave : before->leave;
+    return true;
+}
+
 static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node,
-                     uint32_t stretch) {
-    struct open_flow *open = flow_at(history, node->flow, stretch);
+                     const struct match_record *item) {
+    struct open_flow *open = flow_at(history, node->flow, item->stretch);
     if (!open || !grow_by_one(history->nodes, history->count, history->room))
         return false;
+    struct replay_node *before = open->last > 0 ? &history->nodes[open->last - 1] : NULL;
     node->flow = open->flow;
-    if (open->last > 0) {
-        struct replay_node *before = &history->nodes[open->last - 1];
-        if (is_poll(build, node) && is_poll(build, before) && node->enter - before->leave < POLL_GAP_NS) {
-            before->leave = node->leave > before->leave ? node->leave : before->leave;
-            return true;
-        }
-        node->before = signature_mix(before->signature, node->signature);
-    }
+    bool merged = before && merge_polls(build, open, before, node, item);
+    open->polled_by = is_poll(build, node) ? item->lane + 1 : 0;
+    if (merged)
+        return true;
+    node->before = before ? signature_mix(before->signature, node->signature) : 0;
     node->segment = history->segment;
     history->nodes[history->count++] = *node;
     open->last = history->count;
@@ -207,14 +225,14 @@ void replay_add_record(struct replay_build *build, unsigned worker, const struct
     bool device = dump_has_device_times(build->directory->dumps[item->dump]);
     if (!node_kind(item, build->directory->calls[item->call].name, device, &kind))
         return;
-    struct replay_node node = {.enter = item->t0,
+    struct replay_node node = {.enter = item->since,
                                .leave = item->t1 > item->t0 ? item->t1 : item->t0,
                                .flow = device ? 0 : item->lane,
                                .signature = node_signature(build, item),
                                .stack = item->record->stack,
                                .call = item->call,
                                .kind = (uint16_t)kind};
-    if (!add_node(build, &build->histories[item->dump], &node, item->stretch))
+    if (!add_node(build, &build->histories[item->dump], &node, item))
         build->gathered[worker].no_memory = true;
     pass_segment(build, item);
 }

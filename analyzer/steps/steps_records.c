@@ -125,6 +125,13 @@ static void add_device_record(struct step_walk *w, const struct record *record, 
     w->last_ns = to > w->last_ns ? to : w->last_ns;
 }
 
+static void add_polls(struct step_walk *w, const struct record *record, const struct call_name *call) {
+    int64_t from = to_common(w->clock, w->dump, record_polls_since(record)), to = record_end(w->clock, w->dump, record);
+    w->last_ns = to > w->last_ns ? to : w->last_ns;
+    if (call && is_counted(w, record, call))
+        add_part(w, from, to, part_kind_of(call));
+}
+
 static void add_host_record(struct step_walk *w, const struct record *record, const struct call_name *call) {
     int64_t t0 = to_common(w->clock, w->dump, record->t0), t1 = to_common(w->clock, w->dump, record->t1);
     w->last_ns = t1 > w->last_ns ? t1 : w->last_ns;
@@ -160,6 +167,8 @@ static bool read_records(struct step_walk *w) {
         const struct call_name *call = dump_call(dump, record->call);
         if (record_is_device(record))
             add_device_record(w, record, call);
+        else if (record->kind == RECORD_POLL)
+            add_polls(w, record, call);
         else if (record->kind != RECORD_PROXY && record->kind != RECORD_THREAD)
             add_host_record(w, record, call);
     }

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POLL_GAP_NS = 50000 }; /* two polls this close are one wait: the loop around them is not work */
-
 /* How a class of calls counts. */
 static const struct {
     bool communication; /* in comm_seconds */
@@ -118,7 +116,8 @@ static void end_slices(struct rank_times *times, int64_t at) {
         add_to_bins(&times->bins, times->slice, 0, 1);
 }
 
-/* Time between the calls so far and this one was the rank's own, unless both only poll. */
+/* Time between the calls so far and this one was the rank's own, unless both only poll: the loop around polls is not
+ * work. */
 static void count_self(struct rank_times *times, int64_t t0, bool poll) {
     int64_t self = t0 - times->busy_to_ns;
     if (self <= 0 || (poll && times->polled && self < POLL_GAP_NS))
@@ -146,7 +145,7 @@ static bool tells_time(const struct rank_times *times, const struct record *reco
     bool device = record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
     if (record->kind == RECORD_POST && times->device && call && call->api == API_NCCL)
         return false;
-    return device || record->kind == RECORD_CALL || record->kind == RECORD_POST;
+    return device || record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL;
 }
 
 static enum call_class class_of(const struct call_name *call) {

@@ -36,9 +36,22 @@ static bool is_communication(const struct match_record *item, const struct call_
     enum record_kind kind = item->record->kind;
     if (kind == RECORD_GPU || kind == RECORD_KERNEL)
         return true;
-    if (kind != RECORD_CALL && kind != RECORD_POST)
+    if (kind != RECORD_CALL && kind != RECORD_POST && kind != RECORD_POLL)
         return false;
     return !(call->api == API_NCCL && device) && call->call_class != CLASS_OTHER && call->call_class != CLASS_FILE;
+}
+
+static bool is_poll(const struct call_name *call) {
+    return call->call_class == CLASS_TEST || call->call_class == CLASS_PROBE;
+}
+
+/* Makes way for a call that got what the lane's polls so far asked for: its stretch begins with theirs. */
+static bool replaces_polls(struct timeline *timeline, const struct match_record *item) {
+    bool replaces = item->since < item->t0 && timeline->polled_by == item->lane + 1;
+    if (replaces)
+        timeline->count--;
+    timeline->polled_by = 0;
+    return replaces;
 }
 
 bool timeline_add(struct timeline *timeline, const struct match_directory *directory, const struct match_record *item) {
@@ -46,8 +59,10 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
     if (item->call == CALL_UNKNOWN ||
         !is_communication(item, directory->calls[item->call].name, dump_has_device_times(dump)))
         return true;
+    bool with_polls = replaces_polls(timeline, item);
     const struct stretch *last = timeline->count > 0 ? &timeline->stretches[timeline->count - 1] : NULL;
-    struct stretch stretch = {.from = item->t0, .to = item->t1 > item->t0 ? item->t1 : item->t0};
+    struct stretch stretch = {.from = with_polls ? item->since : item->t0,
+                              .to = item->t1 > item->t0 ? item->t1 : item->t0};
     if (last && stretch.from <= last->to) {
         if (stretch.to <= last->to)
             return true;
@@ -59,6 +74,8 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
     if (stretch.site == TIMELINE_NOWHERE || !grow_list(timeline->stretches, timeline->count))
         return false;
     timeline->stretches[timeline->count++] = stretch;
+    if (is_poll(directory->calls[item->call].name) && stretch.from == (with_polls ? item->since : item->t0))
+        timeline->polled_by = item->lane + 1;
     return true;
 }
 
@@ -73,6 +90,7 @@ bool timeline_add_hole(struct timeline *timeline, int64_t until) {
         hole.own_before = last->own_before;
     }
     hole.waited = hole.to - hole.from;
+    timeline->polled_by = 0;
     if (!grow_list(timeline->stretches, timeline->count))
         return false;
     timeline->stretches[timeline->count++] = hole;

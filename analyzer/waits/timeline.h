@@ -5,9 +5,10 @@
  * Must not live here: other ranks, waits, costs.
  *
  * Stretches do not overlap: of calls of several threads at one time, and of calls inside others, only what sticks out
- * behind the earlier one is a stretch of its own. What lies between two stretches is the rank's own work, and belongs
- * to the call that it leads to. A call site is a stack and a function; what is called `way` is the same number for the
- * same way through the program on every rank, wherever its libraries were loaded.
+ * behind the earlier one is a stretch of its own. Polls, and the call that got what they asked for, are one. What lies
+ * between two stretches is the rank's own work, and belongs to the call that it leads to. A call site is a stack and a
+ * function; what is called `way` is the same number for the same way through the program on every rank, wherever its
+ * libraries were loaded.
  */
 #ifndef COMMTAP_WAITS_TIMELINE_H
 #define COMMTAP_WAITS_TIMELINE_H
@@ -41,6 +42,7 @@ struct timeline {
     struct stretch *stretches; /* by time */
     size_t count;
     struct hash_table sites; /* in order of appearance */
+    uint32_t polled_by;      /* lane + 1 whose polls the last stretch is, and nothing else; 0: none's */
 };
 
 /* Returns false when memory is short. timeline_free frees in every case. */

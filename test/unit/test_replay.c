@@ -415,6 +415,53 @@ static void polling_is_waiting(void **state) {
     done(&job, &replay);
 }
 
+/* The receiver asks by Test, or by Iprobe before it receives, from 150 to 1010, 50 of which it works. */
+static void polls_and_what_they_got_are_one_node(void **state) {
+    (void)state;
+    for (int probes = 0; probes < 2; probes++) {
+        struct hand_job job;
+        struct record polls = {.t0 = 150000, .t1 = 1010000, .seq = 51000, .call = 240, .kind = RECORD_POLL};
+        hand_job_make(&job, 2, (struct dump_plan){0});
+        for (unsigned r = 0; r < 2; r++) {
+            dump_builder_call(job.builders[r], 240, probes ? CLASS_PROBE : CLASS_TEST, FLOW_NONE, BUSBW_NONE, 0, "Ask");
+            barrier(&job, r, 0, 0, 1000);
+        }
+        send(&job, 0, 1, 0, 1000000, 1001000);
+        if (!probes)
+            post(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, 1, 2000);
+        dump_builder_record(job.builders[1], 0, &polls);
+        dump_builder_plain(job.builders[1], 0, 240, 1011000, 1012000)->comm = 0;
+        if (probes)
+            receive(&job, 0, 1, 0, 1013000, 1020000);
+        else
+            complete(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, 1, 2000, 1012000);
+        struct replay replay = replay_of(&job, 2);
+        assert_int_equal(replay.first[2] - replay.first[1], probes ? 2 : 3);
+        assert_int_equal(replay.wall_ns, probes ? 1020000 : 1012000);
+        /* sent at 200000 it comes while the receiver works, which it does until 201000 */
+        assert_int_equal(with_work(&replay, 1, 199000), probes ? 201000 + 20000 : 201000 + 12000);
+        done(&job, &replay);
+    }
+}
+
+/* Nothing came of them, and the rank would not have been earlier at its barrier without: they stay as long. */
+static void polls_in_vain_are_a_node(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    dump_builder_call(job.builders[0], 240, CLASS_TEST, FLOW_NONE, BUSBW_NONE, 0, "MPI_Test");
+    for (unsigned r = 0; r < 2; r++)
+        barrier(&job, r, 0, 0, 10);
+    dump_builder_record(job.builders[0], 0, &(struct record){.t0 = 100, .t1 = 900, .call = 240, .kind = RECORD_POLL});
+    for (unsigned r = 0; r < 2; r++)
+        barrier(&job, r, 1, 1000, 1010);
+    struct replay replay = replay_of(&job, 2);
+    assert_int_equal(replay.first[1], 3);
+    assert_int_equal(replay.work_ns[1], 90);
+    assert_int_equal(replay.work_ns[2], 100);
+    done(&job, &replay);
+}
+
 /* ---- links ----------------------------------------------------------------------------------- */
 
 static void a_link_is_mended_by_its_transfers(void **state) {
@@ -693,6 +740,8 @@ int main(void) {
         cmocka_unit_test(wrong_clocks_change_nothing),
         cmocka_unit_test(a_circle_is_untied),
         cmocka_unit_test(polling_is_waiting),
+        cmocka_unit_test(polls_in_vain_are_a_node),
+        cmocka_unit_test(polls_and_what_they_got_are_one_node),
         cmocka_unit_test(call_sites_matter_from_five_percent_on),
         cmocka_unit_test(call_sites_matter_from_a_hundredth_of_the_time_on),
         cmocka_unit_test(a_slowdown_is_shared_out_from_half_a_percent_on),

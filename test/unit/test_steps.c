@@ -64,6 +64,36 @@ static void a_step_is_divided_as_it_should_be(void **state) {
     hand_job_free(&job);
 }
 
+/* The same step, its message looked for from 5 on, of which 5 us are own work, and received in 29-30. */
+static void polls_in_a_step_are_communication(void **state) {
+    (void)state;
+    enum { IPROBE = 241 };
+    struct hand_job job;
+    struct steps steps;
+    struct record polls = {.seq = 5 * US, .call = IPROBE, .kind = RECORD_POLL};
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    dump_builder_call(job.builders[0], IPROBE, CLASS_PROBE, FLOW_NONE, BUSBW_NONE, 0, "MPI_Iprobe");
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        polls.t0 = t + 5 * US;
+        polls.t1 = t + 29 * US;
+        dump_builder_record(job.builders[0], 0, &polls);
+        dump_builder_p2p(job.builders[0], 0, BUILDER_RECV, 0, FLAG_RECV, 1, 7, k, 512, t + 29 * US, t + 30 * US);
+        reduce(&job, 0, 2 * k, 4096, t + 40 * US, t + 70 * US);
+        reduce(&job, 0, 2 * k + 1, 8, t + 90 * US, t + 100 * US);
+    }
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_in_range(steps.ranks[0].count, STEPS - 3, STEPS - 1);
+    for (size_t i = 0; i < steps.ranks[0].count; i++) {
+        assert_int_equal(steps.ranks[0].steps[i].operations, 3);
+        assert_int_equal(steps.ranks[0].steps[i].receive_alone_ns, 20 * US);
+        assert_int_equal(steps.ranks[0].steps[i].communication_alone_ns, 60 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 enum { NCCL_RECV = 2050, WORK = 3000 };
 
 /* times: it starts, ends, and a stream reaches its wait for it; 0: no wait is on record. */
@@ -439,6 +469,7 @@ static void collectives_count_by_stage_where_there_are_stages(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
+        cmocka_unit_test(polls_in_a_step_are_communication),
         cmocka_unit_test(on_a_gpu_what_streams_waited_for_is_alone),
         cmocka_unit_test(without_waits_on_record_nothing_on_a_gpu_is_known_to_be_alone),
         cmocka_unit_test(idle_is_known_where_work_is_on_record),
