@@ -6,6 +6,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 RANKS, STEPS, SLOW_MS = 4, 80, 15
 
 

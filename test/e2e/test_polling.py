@@ -8,6 +8,8 @@ import pytest
 
 import jobs
 
+pytestmark = pytest.mark.alone
+
 RANKS, STEPS, WORK_US, SLOW_US = 4, 80, 5000, 15000
 
 
