@@ -13,8 +13,6 @@
 
 enum { LIST_TEXT = 160, SENTENCE = 640 };
 #define SPEEDUP_SHOWN 1.005 /* rounds to 1.01 */
-#define PHASE_MOST    0.75  /* of the run: a part of it; what is slow in more of it is slow throughout */
-#define PHASE_FILLED  0.5   /* of a phase's stretches are slow: most */
 
 static void say_who(char *text, size_t size, const struct straggler_analysis *analysis,
                     const struct straggler *straggler) {
@@ -64,10 +62,9 @@ static void say_stretch(char *text, size_t size, const struct straggler_analysis
 
 /* When a rank is slow at times: "every 20th", "all from 50 % to 100 % of the run". */
 static void say_when(char *text, size_t size, const struct rank_leads *when) {
-    double span = (when->last - when->first) / 1000.0;
     if (when->every > 1)
         snprintf(text, size, " (most of them %" PRIu32 " apart)", when->every);
-    else if (span <= PHASE_MOST && (double)when->slow_rows >= PHASE_FILLED * span * (double)when->rows)
+    else if (when->phase)
         snprintf(text, size, " (from %.0f %% to %.0f %% of the run)", when->first / 10.0, when->last / 10.0);
     else
         snprintf(text, size, " (here and there)");

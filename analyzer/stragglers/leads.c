@@ -3,20 +3,19 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzer/base/significance.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/stragglers/slow_stretches.h"
 
 enum {
-    ROWS_MIN = 16,      /* as of turns: two for each of TIME_BATCHES_MIN batches */
-    PARTS = 8,          /* of the run, whose means are compared: TIME_BATCHES_MIN */
-    TESTS = 2,          /* this one, and that of significance.h */
-    HALVINGS = 50,      /* of an interval, until the bound is as low as it gets */
-    REGULAR_SHARE = 70, /* per cent of the distances that are equal: as of a step (step_period.c) */
-    SLOW_MIN = 3,       /* stretches, to say how regularly they come */
-    EDGE = 20,          /* one in so many is slow by chance, at either end of a phase */
+    ROWS_MIN = 16, /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    PARTS = 8,     /* of the run, whose means are compared: TIME_BATCHES_MIN */
+    TESTS = 2,     /* this one, and that of significance.h */
+    HALVINGS = 50, /* of an interval, until the bound is as low as it gets */
 };
+#define ALIKE_LEAST      1.5  /* of eight means: what independent rows show in one of eight cases is not added up */
+#define CHANCE_LOOKED_AT 0.05 /* what is likelier than a suspicion (CONFIDENCE_SUSPECT) is not looked at further */
 
 /* Who is ahead in a row. */
 struct lead {
@@ -24,47 +23,33 @@ struct lead {
     uint32_t column;
 };
 
-struct leads_work {
-    const struct leads_table *table;
-    struct lead *leads;  /* per row */
-    double *median;      /* per row */
-    double *above;       /* rows: of one column, above the median */
-    double *sums;        /* per column: of its leads */
-    double *repeats;     /* per column: rows that count as one, as its places say */
-    int64_t *row;        /* columns */
-    double *part_places; /* columns * PARTS: sums of places */
-    double *squares;     /* per column: of places */
+/* The table as it is tested: levelled, several rows added up. */
+struct lead_rows {
+    size_t rows, columns;
+    double *self;
+    double *places; /* of each value in its row, from 0; ties share the mean place */
+    struct lead *leads;
 };
 
-static bool work_init(struct leads_work *work, const struct leads_table *table) {
-    *work = (struct leads_work){.table = table,
-                                .leads = calloc(table->rows, sizeof *work->leads),
-                                .median = calloc(table->rows, sizeof *work->median),
-                                .above = calloc(table->rows, sizeof *work->above),
-                                .sums = calloc(2 * table->columns, sizeof *work->sums),
-                                .repeats = calloc(table->columns, sizeof *work->repeats),
-                                .row = calloc(table->columns, sizeof *work->row),
-                                .part_places = calloc(table->columns * PARTS, sizeof *work->part_places),
-                                .squares = calloc(table->columns, sizeof *work->squares)};
-    return work->leads && work->median && work->above && work->sums && work->repeats && work->row &&
-           work->part_places && work->squares;
+static bool rows_init(struct lead_rows *rows, size_t count, size_t columns) {
+    *rows = (struct lead_rows){.rows = count,
+                               .columns = columns,
+                               .self = calloc(count * columns, sizeof *rows->self),
+                               .places = calloc(count * columns, sizeof *rows->places),
+                               .leads = calloc(count, sizeof *rows->leads)};
+    return rows->self && rows->places && rows->leads;
 }
 
-static void work_free(struct leads_work *work) {
-    free(work->leads);
-    free(work->median);
-    free(work->above);
-    free(work->sums);
-    free(work->repeats);
-    free(work->row);
-    free(work->part_places);
-    free(work->squares);
+static void rows_free(struct lead_rows *rows) {
+    free(rows->self);
+    free(rows->places);
+    free(rows->leads);
 }
 
 /* ---- leads, and who has which place -------------------------------------------------------------------------- */
 
 struct placed_value {
-    int64_t value;
+    double value;
     uint32_t column;
 };
 
@@ -75,65 +60,113 @@ static int compare_values(const void *a, const void *b) {
     return left->column < right->column ? -1 : left->column > right->column;
 }
 
-/* Ties share the mean place. */
-static void add_places(struct leads_work *work, size_t row, const struct placed_value *sorted) {
-    size_t n = work->table->columns, part = row * PARTS / work->table->rows;
+static void place_row(struct lead_rows *rows, size_t row, const struct placed_value *sorted) {
+    size_t n = rows->columns;
     for (size_t i = 0, end; i < n; i = end) {
         for (end = i + 1; end < n && sorted[end].value == sorted[i].value; end++)
             ;
-        double place = ((double)i + (double)end - 1) / 2 - ((double)n - 1) / 2;
-        for (size_t k = i; k < end; k++) {
-            work->part_places[(size_t)sorted[k].column * PARTS + part] += place;
-            work->squares[sorted[k].column] += place * place;
-        }
+        for (size_t k = i; k < end; k++)
+            rows->places[row * n + sorted[k].column] = ((double)i + (double)end - 1) / 2;
     }
+    rows->leads[row] = (struct lead){sorted[n - 1].value - sorted[n - 2].value, sorted[n - 1].column};
 }
 
-static bool read_rows(struct leads_work *work) {
-    const struct leads_table *table = work->table;
-    size_t n = table->columns, below = (n - 1) / 2, above = n / 2;
-    struct placed_value *sorted = malloc(n * sizeof *sorted);
-    for (size_t row = 0; sorted && row < table->rows; row++) {
-        for (size_t c = 0; c < n; c++)
-            sorted[c] = (struct placed_value){table->self_ns[row * n + c], (uint32_t)c};
-        qsort(sorted, n, sizeof *sorted, compare_values);
-        work->median[row] = ((double)sorted[below].value + (double)sorted[above].value) / 2;
-        work->leads[row] = (struct lead){(double)(sorted[n - 1].value - sorted[n - 2].value), sorted[n - 1].column};
-        work->sums[work->leads[row].column] += work->leads[row].ns;
-        add_places(work, row, sorted);
+static bool place_rows(struct lead_rows *rows) {
+    struct placed_value *sorted = malloc(rows->columns * sizeof *sorted);
+    for (size_t row = 0; sorted && row < rows->rows; row++) {
+        for (size_t c = 0; c < rows->columns; c++)
+            sorted[c] = (struct placed_value){rows->self[row * rows->columns + c], (uint32_t)c};
+        qsort(sorted, rows->columns, sizeof *sorted, compare_values);
+        place_row(rows, row, sorted);
     }
     free(sorted);
     return sorted != NULL;
 }
 
-/* How many rows count as one: how much more the means of the parts vary than those of rows that are independent would.
- * The median over the ranks, so that one of them, slow in a part of the run, does not count against itself. */
-static double rows_alike(struct leads_work *work) {
-    const struct leads_table *table = work->table;
-    double per_part = (double)table->rows / PARTS;
-    for (size_t c = 0; c < table->columns; c++) {
-        const double *parts = work->part_places + c * PARTS;
-        double sum = 0, squares = 0;
-        for (size_t p = 0; p < PARTS; p++) {
-            sum += parts[p];
-            squares += parts[p] * parts[p];
-        }
-        double mean = sum / (double)table->rows, variance = work->squares[c] / (double)table->rows - mean * mean;
-        double of_parts = (squares / per_part / per_part - PARTS * mean * mean) / (PARTS - 1);
-        work->repeats[c] = variance > 0 ? of_parts * per_part / variance : 1;
+/* Makes each value its distance from its column's median, as a multiple of the column's median distance; `unit` gets
+ * those. Returns false when memory is short. */
+static bool level_columns(struct lead_rows *rows, double *unit) {
+    double *column = malloc(rows->rows * sizeof *column);
+    for (size_t c = 0; column && c < rows->columns; c++) {
+        double *first = rows->self + c;
+        for (size_t row = 0; row < rows->rows; row++)
+            column[row] = first[row * rows->columns];
+        double median = median_double(column, rows->rows);
+        distances_from(column, rows->rows, median);
+        unit[c] = fmax(1, median_double(column, rows->rows));
+        for (size_t row = 0; row < rows->rows; row++)
+            first[row * rows->columns] = (first[row * rows->columns] - median) / unit[c];
     }
-    return fmax(1, median_double(work->repeats, table->columns));
+    free(column);
+    return column != NULL;
+}
+
+static bool single_rows(struct lead_rows *rows, const struct leads_table *table, double *unit) {
+    if (!rows_init(rows, table->rows, table->columns))
+        return false;
+    for (size_t i = 0; i < table->rows * table->columns; i++)
+        rows->self[i] = (double)table->self_ns[i];
+    for (size_t c = 0; c < table->columns; c++)
+        unit[c] = 1;
+    return (!table->level || level_columns(rows, unit)) && place_rows(rows);
+}
+
+/* `width` rows become one; what is left over at the end is left out. */
+static bool added_rows(struct lead_rows *rows, const struct lead_rows *single, size_t width) {
+    size_t n = single->columns;
+    if (!rows_init(rows, single->rows / width, n))
+        return false;
+    for (size_t row = 0; row < rows->rows * width; row++)
+        for (size_t c = 0; c < n; c++)
+            rows->self[row / width * n + c] += single->self[row * n + c];
+    return place_rows(rows);
+}
+
+/* ---- rows that resemble each other --------------------------------------------------------------------------- */
+
+/* A column's place among the others without `skip`. */
+static double place_without(const struct lead_rows *rows, size_t row, size_t column, size_t skip) {
+    const double *places = rows->places + row * rows->columns;
+    if (skip == column)
+        return places[column];
+    double before = places[skip] < places[column] ? 1 : places[skip] > places[column] ? 0 : 0.5;
+    return places[column] - before;
+}
+
+/* How much more the means of a column's places over the parts vary than those of independent rows would. */
+static double column_alike(const struct lead_rows *rows, size_t column, size_t skip) {
+    double parts[PARTS] = {0}, sum = 0, squares = 0, of_parts = 0, per_part = (double)rows->rows / PARTS;
+    for (size_t row = 0; row < rows->rows; row++) {
+        double place = place_without(rows, row, column, skip);
+        parts[row * PARTS / rows->rows] += place;
+        sum += place;
+        squares += place * place;
+    }
+    double mean = sum / (double)rows->rows, variance = squares / (double)rows->rows - mean * mean;
+    for (size_t p = 0; p < PARTS; p++)
+        of_parts += (parts[p] / per_part - mean) * (parts[p] / per_part - mean) / (PARTS - 1);
+    return variance > 0 ? of_parts * per_part / variance : 1;
+}
+
+/* How many rows count as one: the median over the ranks. Whoever is judged, slow in a part of the run, is left out
+ * where two others remain. `scratch` has room for all columns. */
+static double rows_alike(const struct lead_rows *rows, size_t judged, double *scratch) {
+    size_t count = 0;
+    for (size_t c = 0; c < rows->columns; c++)
+        if (c != judged)
+            scratch[count++] = column_alike(rows, c, rows->columns > 2 ? judged : c);
+    return fmax(1, median_double(scratch, count));
 }
 
 /* ---- the test ------------------------------------------------------------------------------------------------ */
 
 /* Sum over the leads of ln(1 + (exp(t lead) - 1) / n), the logarithm of the moment generating function of what is one
  * rank's, and its derivative. */
-static double log_moment(const struct leads_work *work, double t, double *derivative) {
-    double n = (double)work->table->columns, sum = 0;
+static double log_moment(const struct lead_rows *rows, double t, double *derivative) {
+    double n = (double)rows->columns, sum = 0;
     *derivative = 0;
-    for (size_t row = 0; row < work->table->rows; row++) {
-        double lead = work->leads[row].ns, x = t * lead;
+    for (size_t row = 0; row < rows->rows; row++) {
+        double lead = rows->leads[row].ns, x = t * lead;
         sum += x > 30 ? x - log(n) : log1p(expm1(x) / n);
         *derivative += lead / (1 + (n - 1) * exp(-x));
     }
@@ -141,137 +174,87 @@ static double log_moment(const struct leads_work *work, double t, double *deriva
 }
 
 /* The logarithm of Chernoff's bound of the chance that one rank's leads sum to as much. */
-static double log_chance(const struct leads_work *work, double own) {
-    double all = 0, largest = 0, derivative, low = 0;
-    for (size_t row = 0; row < work->table->rows; row++) {
-        all += work->leads[row].ns;
-        largest = fmax(largest, work->leads[row].ns);
+static double log_chance(const struct lead_rows *rows, size_t column) {
+    double own = 0, all = 0, largest = 0, derivative, low = 0;
+    for (size_t row = 0; row < rows->rows; row++) {
+        all += rows->leads[row].ns;
+        own += rows->leads[row].column == column ? rows->leads[row].ns : 0;
+        largest = fmax(largest, rows->leads[row].ns);
     }
-    if (largest <= 0 || own * (double)work->table->columns <= all)
+    if (largest <= 0 || own * (double)rows->columns <= all)
         return 0;
     double high = 1 / largest;
-    for (int i = 0; i < HALVINGS && (log_moment(work, high, &derivative), derivative < own); i++)
+    for (int i = 0; i < HALVINGS && (log_moment(rows, high, &derivative), derivative < own); i++)
         high *= 2;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
-        log_moment(work, middle, &derivative);
+        log_moment(rows, middle, &derivative);
         if (derivative < own)
             low = middle;
         else
             high = middle;
     }
-    return fmin(0, log_moment(work, low, &derivative) - low * own);
+    return fmin(0, log_moment(rows, low, &derivative) - low * own);
 }
 
-/* ---- when it is slow ----------------------------------------------------------------------------------------- */
-
-/* Where a list of ascending values falls apart into two that differ most (Otsu): values above the result are high. */
-static double split_of(const double *sorted, size_t count) {
-    double sum = 0, low = 0, best = -1, split = INFINITY;
-    for (size_t i = 0; i < count; i++)
-        sum += sorted[i];
-    for (size_t i = 0; i + 1 < count; i++) {
-        double below = (double)(i + 1), over = (double)(count - i - 1);
-        low += sorted[i];
-        double apart = low / below - (sum - low) / over;
-        if (sorted[i] < sorted[i + 1] && below * over * apart * apart > best) {
-            best = below * over * apart * apart;
-            split = sorted[i];
-        }
-    }
-    return split;
-}
-
-/* The distance at which most of the slow rows follow each other; 0: there is none. `distances` are sorted by it. */
-static uint32_t regular_distance(int64_t *distances, size_t count) {
-    if (count + 1 < SLOW_MIN)
+/* The same of rows that resemble each other: so many as count as one, and one more, are added up first. Positive: no
+ * memory. */
+static double log_chance_of_alike(const struct lead_rows *single, size_t column, double *scratch) {
+    double alike = rows_alike(single, column, scratch);
+    size_t width = alike >= ALIKE_LEAST ? (size_t)ceil(alike) + 1 : 1;
+    struct lead_rows rows;
+    if (single->rows / width < PARTS)
         return 0;
-    qsort(distances, count, sizeof *distances, compare_int64);
-    int64_t usual = distances[count / 2];
-    size_t equal = 0;
-    for (size_t i = 0; i < count; i++)
-        equal += distances[i] == usual;
-    return usual > 1 && 100 * equal >= (size_t)REGULAR_SHARE * count ? (uint32_t)usual : 0;
-}
-
-/* `split`: of the rank's times above the median, those above it are slow. `slow` gets their rows. Returns how many. */
-static size_t add_up_slow_rows(const struct leads_work *work, size_t column, double split, int64_t *slow,
-                               struct rank_leads *out) {
-    const struct leads_table *table = work->table;
-    double own = 0, usual = 0;
-    size_t count = 0;
-    for (size_t row = 0; row < table->rows; row++) {
-        double self = (double)table->self_ns[row * table->columns + column];
-        if (self - work->median[row] <= split)
-            continue;
-        slow[count++] = (int64_t)row;
-        own += self;
-        usual += work->median[row];
-    }
-    if (count > 0) {
-        out->longer_ns = (own - usual) / (double)count;
-        out->slow_ratio = (own + 1) / (usual + 1);
-    }
-    return count;
-}
-
-static bool describe_slow_rows(const struct leads_work *work, size_t column, double split, struct rank_leads *out) {
-    const struct leads_table *table = work->table;
-    int64_t *slow = malloc((table->rows + 1) * sizeof *slow);
-    if (!slow)
-        return false;
-    size_t count = add_up_slow_rows(work, column, split, slow, out), edge = count / EDGE;
-    out->slow_rows = count;
-    if (count > 0 && count <= table->rows) {
-        out->first = (uint32_t)((size_t)slow[edge] * 1000 / table->rows);
-        out->last = (uint32_t)((size_t)slow[count - 1 - edge] * 1000 / table->rows);
-        for (size_t i = 0; i + 1 < count; i++)
-            slow[i] = (int64_t)table->numbers[slow[i + 1]] - (int64_t)table->numbers[slow[i]];
-        out->every = regular_distance(slow, count - 1);
-    }
-    free(slow);
-    return true;
-}
-
-static bool find_slow_rows(const struct leads_work *work, size_t column, struct rank_leads *out) {
-    const struct leads_table *table = work->table;
-    double own = 0, usual = 0;
-    for (size_t row = 0; row < table->rows; row++) {
-        double self = (double)table->self_ns[row * table->columns + column];
-        work->above[row] = self - work->median[row];
-        own += self;
-        usual += work->median[row];
-    }
-    out->rows = table->rows;
-    out->self_ratio = (own + 1) / (usual + 1);
-    qsort(work->above, table->rows, sizeof *work->above, compare_double);
-    return describe_slow_rows(work, column, split_of(work->above, table->rows), out);
+    double chance =
+        added_rows(&rows, single, width) ? log_chance(&rows, column) / rows_alike(&rows, column, scratch) : 1;
+    rows_free(&rows);
+    return chance;
 }
 
 /* ---- all ranks ----------------------------------------------------------------------------------------------- */
 
-static bool judge_columns(struct leads_work *work, struct rank_leads *out) {
-    size_t columns = work->table->columns;
-    double alike = rows_alike(work), *sorted = work->sums + columns;
-    memcpy(sorted, work->sums, columns * sizeof *sorted);
-    double usual = median_double(sorted, columns);
-    bool done = true;
-    for (size_t c = 0; done && c < columns; c++) {
-        out[c].p = exp(log_chance(work, work->sums[c]) / alike);
-        out[c].lead_ns = (work->sums[c] - usual) / (double)work->table->rows;
-        done = out[c].p > 0.05 || find_slow_rows(work, c, &out[c]);
+/* Sums of the leads by column. */
+static void sum_leads(const struct lead_rows *rows, const double *unit, double *sums) {
+    for (size_t c = 0; c < rows->columns; c++)
+        sums[c] = 0;
+    for (size_t row = 0; row < rows->rows; row++)
+        sums[rows->leads[row].column] += rows->leads[row].ns * unit[rows->leads[row].column];
+}
+
+/* `scratch` has room for two values of each column. */
+static bool judge_columns(const struct leads_table *table, const struct lead_rows *rows, double *scratch,
+                          const double *unit, struct rank_leads *out) {
+    size_t columns = rows->columns;
+    double *sums = scratch + columns;
+    sum_leads(rows, unit, scratch);
+    sum_leads(rows, unit, sums);
+    double usual = median_double(scratch, columns);
+    for (size_t c = 0; c < columns; c++) {
+        out[c].lead_ns = (sums[c] - usual) / (double)rows->rows;
+        out[c].p = exp(log_chance(rows, c));
+        if (out[c].p > CHANCE_LOOKED_AT)
+            continue;
+        double chance = log_chance_of_alike(rows, c, scratch);
+        if (chance > 0)
+            return false;
+        out[c].p = exp(chance);
+        if (out[c].p <= CHANCE_LOOKED_AT && !slow_stretches_find(table, c, &out[c]))
+            return false;
     }
-    return done;
+    return true;
 }
 
 bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
-    struct leads_work work;
+    struct lead_rows rows = {0};
     for (size_t c = 0; c < table->columns; c++)
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    bool done = work_init(&work, table) && read_rows(&work) && judge_columns(&work, out);
-    work_free(&work);
+    double *scratch = calloc(2 * table->columns, sizeof *scratch), *unit = calloc(table->columns, sizeof *unit);
+    bool done = scratch && unit && single_rows(&rows, table, unit) && judge_columns(table, &rows, scratch, unit, out);
+    rows_free(&rows);
+    free(scratch);
+    free(unit);
     return done;
 }
 

@@ -10,8 +10,6 @@
 
 #include "analyzer/base/statistics.h"
 
-#define AT_TIMES_MOST 0.75 /* of the batches; what is slow in more of them is slow throughout */
-
 /* ---- hosts ----------------------------------------------------------------------------------- */
 
 /* Columns of a comparison group's table, by host. */
@@ -286,7 +284,8 @@ static bool make_slow_at_times(const struct verdicts *verdicts, size_t dump, str
     return true;
 }
 
-/* Whether a rank is suspected: all the while, else at times. */
+/* Whether a rank is suspected: all the while, else at times. A rank that is slow in its median stretch is slow all the
+ * while; a long run's batches hold many stretches, and are slow also where few of these are. */
 static bool make_rank(const struct verdicts *verdicts, size_t dump, struct straggler *straggler, bool *suspected) {
     struct straggler_analysis *analysis = verdicts->analysis;
     const struct significance *rank = &analysis->ranks[dump];
@@ -296,7 +295,7 @@ static bool make_rank(const struct verdicts *verdicts, size_t dump, struct strag
     if (*suspected && !make_straggler(analysis, STRAGGLER_RANK, rank, verdicts->lists, 1, verdicts->batches, straggler))
         return false;
     *suspected = *suspected && is_material(analysis, straggler);
-    bool throughout = rank->confidence >= CONFIDENCE_VERDICT && rank->persistence > AT_TIMES_MOST;
+    bool throughout = rank->confidence >= CONFIDENCE_VERDICT && leads->usual_ratio >= SLOW_RATIO;
     if ((*suspected && throughout) || leads->confidence < (*suspected ? CONFIDENCE_VERDICT : CONFIDENCE_SUSPECT))
         return true;
     struct straggler at_times;

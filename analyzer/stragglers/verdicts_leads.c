@@ -9,6 +9,10 @@
 
 #include "analyzer/stragglers/verdicts.h"
 
+/* With as many or more of its own rank class a rank is compared with those; with fewer each lead would be its own too
+ * often by chance, and it is compared with all, each by what is usual for it. */
+enum { LEADS_PEERS_MIN = 4 };
+
 /* Columns of the batches that are compared with each other, and room for what is found of them. */
 struct leads_input {
     size_t *columns;
@@ -18,14 +22,14 @@ struct leads_input {
 };
 
 static bool judge_list(struct straggler_analysis *analysis, const struct time_batches *batches,
-                       struct leads_input *input) {
+                       struct leads_input *input, bool level) {
     struct sampled_rows rows = {0};
     if (input->count < 2)
         return true;
     for (size_t i = 0; i < input->count; i++)
         input->samples[i] = &analysis->times[batches->dumps[input->columns[i]]].sampled;
     bool done = sampled_rows_make(&rows, input->samples, input->count);
-    const struct leads_table table = {rows.rows, input->count, rows.self_ns, rows.numbers};
+    const struct leads_table table = {rows.rows, input->count, rows.self_ns, rows.numbers, level};
     done = done && leads_judge(&table, input->found);
     sampled_rows_free(&rows);
     return done;
@@ -39,19 +43,22 @@ static void list_class(struct leads_input *input, const struct rank_classes *cla
             input->columns[input->count++] = i;
 }
 
-/* As rank_classes_judge_ranks does it: among those of its rank class, alone in it among all, or not at all where rank
- * classes are places. */
+/* Whether a rank class is enough to be compared among itself: where rank classes are places, always. */
+static bool is_enough(const struct rank_classes *classes, size_t rank_class) {
+    return classes->count == 1 || classes->sizes[rank_class] >= (classes->placed ? 2 : LEADS_PEERS_MIN);
+}
+
 static bool judge_classes(struct straggler_analysis *analysis, const struct rank_classes *classes,
                           const struct time_batches *batches, struct leads_input *input) {
     for (size_t r = 0; r <= classes->count; r++) {
         bool all = r == classes->count;
-        if (all ? classes->placed && classes->count > 1 : classes->sizes[r] < 2)
+        if (all ? classes->placed || classes->count == 1 : !is_enough(classes, r))
             continue;
         list_class(input, classes, batches->dump_count, r);
-        if (!judge_list(analysis, batches, input))
+        if (!judge_list(analysis, batches, input, all))
             return false;
         for (size_t i = 0; i < input->count && input->count > 1; i++)
-            if (!all || classes->sizes[classes->class_of[input->columns[i]]] < 2)
+            if (!all || !is_enough(classes, classes->class_of[input->columns[i]]))
                 analysis->leads[batches->dumps[input->columns[i]]] = input->found[i];
     }
     return true;

@@ -34,7 +34,7 @@ static struct hand_table *make_table(uint64_t seed, size_t rows, size_t columns)
         hand->self_ns[i] = 10000000 + (int64_t)(500000 * scene_gauss(&random));
     for (size_t row = 0; row < rows; row++)
         hand->numbers[row] = (uint32_t)row;
-    hand->table = (struct leads_table){rows, columns, hand->self_ns, hand->numbers};
+    hand->table = (struct leads_table){rows, columns, hand->self_ns, hand->numbers, false};
     return hand;
 }
 
@@ -88,9 +88,12 @@ static void a_rank_slow_in_the_second_half_is_found(void **state) {
             slow_down(hand, row, 2, 1.3);
         judge(hand);
         assert_int_equal(sure(hand), 1);
-        assert_in_range(hand->found[2].slow_rows, 72, 88);
-        assert_in_range(hand->found[2].first, 440, 560);
-        assert_in_range(hand->found[2].last, 940, 1000);
+        assert_true(hand->found[2].phase);
+        assert_in_range(hand->found[2].slow_rows, 76, 84);
+        assert_in_range(hand->found[2].first, 475, 525);
+        assert_in_range(hand->found[2].last, 975, 1000);
+        assert_true(fabs(hand->found[2].slow_ratio / 1.3 - 1) < 0.03);
+        assert_true(fabs(hand->found[2].usual_ratio - 1) < 0.03);
         assert_int_equal(hand->found[2].every, 0);
         free(hand);
     }
@@ -180,6 +183,136 @@ static void slow_stretches_that_are_alike_apart_come_regularly(void **state) {
     }
 }
 
+/* Noise with heavy tails, in which the highest times say nothing of when a rank is slow. */
+static void heavy_tails_do_not_hide_a_phase(void **state) {
+    (void)state;
+    unsigned phases = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_table *hand = make_table(seed, 200, 6);
+        uint64_t random = seed * 613;
+        for (size_t row = 0; row < 200; row++)
+            for (size_t c = 0; c < 6; c++)
+                slow_down(hand, row, c, exp(0.3 * scene_gauss(&random)) * (c == 4 && row >= 120 ? 1.5 : 1));
+        judge(hand);
+        const struct rank_leads *found = &hand->found[4];
+        phases += found->phase && found->first >= 500 && found->first <= 700 && found->last >= 900;
+        free(hand);
+    }
+    assert_in_range(phases, 18, 20);
+}
+
+/* A rank that is slow all the while, and for a quarter of the run by so much more: by nothing, and so that its places
+ * stand about six deviations higher there. */
+static void a_phase_stands_four_deviations_higher(void **state) {
+    (void)state;
+    for (unsigned more = 0; more < 2; more++) {
+        unsigned phases = 0;
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            struct hand_table *hand = make_table(seed, 400, 4);
+            for (size_t row = 0; row < 400; row++)
+                slow_down(hand, row, 1, more && row >= 100 && row < 200 ? 1.34 : 1.3);
+            judge(hand);
+            phases += hand->found[1].phase;
+            free(hand);
+        }
+        assert_in_range(phases, more ? 17 : 0, more ? 20 : 1);
+    }
+}
+
+/* Of a long run samples of 64 stretches are on record, one of each 1024: every 24th stretch is slow all the same. */
+static void slow_stretches_of_samples_come_regularly(void **state) {
+    (void)state;
+    struct hand_table *hand = make_table(31, 512, 8);
+    size_t slow = 0;
+    for (size_t row = 0; row < 512; row++) {
+        hand->numbers[row] = (uint32_t)(row / 64 * 1024 + row % 64);
+        if (hand->numbers[row] % 24 == 23) {
+            slow_down(hand, row, 5, 4);
+            slow++;
+        }
+    }
+    judge(hand);
+    assert_int_equal(hand->found[5].slow_rows, slow);
+    assert_int_equal(hand->found[5].every, 24);
+    free(hand);
+}
+
+/* A rank whose speed wanders half as much again is ahead more often; its distance from its own median says so. */
+static void ranks_of_different_work_are_levelled(void **state) {
+    (void)state;
+    for (unsigned level = 0; level < 2; level++) {
+        struct hand_table *hand = make_table(41, 200, 4);
+        for (size_t row = 0; row < 200; row++)
+            slow_down(hand, row, 2, 3); /* three times the work, three times the noise */
+        hand->table.level = level == 1;
+        judge(hand);
+        assert_int_equal(sure(hand), level == 0);
+        for (size_t row = 19; row < 200; row += 20)
+            slow_down(hand, row, 1, 7);
+        judge(hand);
+        assert_int_equal(hand->found[1].confidence >= CONFIDENCE_VERDICT, level == 1);
+        if (level == 1)
+            assert_true(fabs(hand->found[1].lead_ns / (60e6 / 20) - 1) < 0.1);
+        free(hand);
+    }
+}
+
+/* Speeds wander, and a rank takes seven times as long in every 25th stretch: these are far enough apart. */
+static void slow_stretches_far_apart_count_although_neighbours_are_alike(void **state) {
+    (void)state;
+    static const struct {
+        double kept;
+        size_t rows;
+    } cases[] = {{0.8, 400}, {0.4, 250}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        unsigned found = 0;
+        for (uint64_t seed = 1; seed <= 40; seed++) {
+            struct hand_table *hand = make_table(seed, cases[i].rows, 4);
+            uint64_t random = seed * 15485863;
+            for (size_t c = 0; c < 4; c++) {
+                double speed = 0.1 * scene_gauss(&random), kept = cases[i].kept;
+                for (size_t row = 0; row < cases[i].rows; row++) {
+                    speed = kept * speed + 0.1 * sqrt(1 - kept * kept) * scene_gauss(&random);
+                    slow_down(hand, row, c, exp(speed) * (c == 3 && row % 25 == 24 ? 7 : 1));
+                }
+            }
+            judge(hand);
+            found += hand->found[3].confidence >= CONFIDENCE_VERDICT && sure(hand) == 1;
+            free(hand);
+        }
+        assert_in_range(found, 35, 40);
+    }
+}
+
+/* A part of the run is an eighth of it at least: 60 of 400 stretches are one, of 36 it is the eighth around them. */
+static void a_phase_is_an_eighth_of_the_run(void **state) {
+    (void)state;
+    static const struct { size_t slow, least, most; } cases[] = {{36, 51, 56}, {60, 57, 64}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = make_table(23, 400, 4);
+        for (size_t row = 150; row < 150 + cases[i].slow; row++)
+            slow_down(hand, row, 1, 2);
+        judge(hand);
+        assert_true(hand->found[1].phase);
+        assert_in_range(hand->found[1].slow_rows, cases[i].least, cases[i].most);
+        free(hand);
+    }
+}
+
+/* This test is one of two: a chance of 1 in 200 is where claims begin. */
+static void a_chance_counts_twice(void **state) {
+    (void)state;
+    static const struct {
+        double p;
+        bool claimed;
+    } cases[] = {{0.0045, true}, {0.0055, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct rank_leads leads = {.p = cases[i].p}, *list[] = {&leads};
+        assert_true(leads_correct(list, 1));
+        assert_int_equal(leads.confidence >= CONFIDENCE_VERDICT, cases[i].claimed);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_slow_now_and_then_is_found),
@@ -189,6 +322,13 @@ int main(void) {
         cmocka_unit_test(several_leads_make_a_culprit),
         cmocka_unit_test(fewer_than_sixteen_stretches_prove_nothing),
         cmocka_unit_test(slow_stretches_that_are_alike_apart_come_regularly),
+        cmocka_unit_test(heavy_tails_do_not_hide_a_phase),
+        cmocka_unit_test(a_phase_stands_four_deviations_higher),
+        cmocka_unit_test(slow_stretches_of_samples_come_regularly),
+        cmocka_unit_test(ranks_of_different_work_are_levelled),
+        cmocka_unit_test(slow_stretches_far_apart_count_although_neighbours_are_alike),
+        cmocka_unit_test(a_phase_is_an_eighth_of_the_run),
+        cmocka_unit_test(a_chance_counts_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ enum job_kind { HALO, HALO_OVERLAPPED, RING, TREE, PIPELINE, SWEEP, PAIRS, HALVE
 struct job {
     enum job_kind kind;
     uint64_t seed;
-    unsigned steps;
+    unsigned ranks, steps;
     int slow[2];       /* ranks, NOBODY */
     double factors[2]; /* so many times as long */
     unsigned every;    /* the first of them only in every so many-th step; 0: in each */
@@ -125,7 +125,7 @@ static void write_step(void *context, unsigned rank, unsigned step, struct scrip
         tree(rank, script);
         break;
     case PIPELINE:
-        if (rank + 1 < RANKS)
+        if (rank + 1 < play->job->ranks)
             message(script, ACT_SEND, rank + 1, TAG);
         break;
     case PAIRS:
@@ -151,7 +151,7 @@ struct judged {
 
 static void judge(struct judged *judged, const struct job *job) {
     struct actor_rules rules = {.seed = job->seed,
-                                .ranks = RANKS,
+                                .ranks = job->ranks,
                                 .latency = 5000,
                                 .bandwidth = 10,
                                 .slow_from = -1,
@@ -161,18 +161,18 @@ static void judge(struct judged *judged, const struct job *job) {
     struct play play = {.job = job, .stage = stage_new(&rules)};
     for (unsigned r = 0; r < RANKS; r++)
         play.random[r] = job->seed * 1000 + r + 1;
-    for (unsigned h = 0; h < 2; h++)
+    for (unsigned h = 0; h < 2 && job->ranks == RANKS; h++)
         play.halves[h] = stage_group(play.stage, "half", h * RANKS / 2, RANKS / 2, 1);
     stage_play(play.stage, job->steps, write_step, &play);
     judged->stage = play.stage;
     judged->wall_ns = 0;
-    for (unsigned r = 0; r < RANKS; r++) {
+    for (unsigned r = 0; r < job->ranks; r++) {
         int64_t own = stage_step_began(play.stage, r, job->steps - 1) - stage_step_began(play.stage, r, 0);
         judged->wall_ns = own > judged->wall_ns ? own : judged->wall_ns;
     }
     struct dump **dumps = stage_open(play.stage);
-    assert_true(common_clock_build(&judged->clock, dumps, RANKS));
-    assert_true(match_directory_build(&judged->directory, dumps, RANKS));
+    assert_true(common_clock_build(&judged->clock, dumps, job->ranks));
+    assert_true(match_directory_build(&judged->directory, dumps, job->ranks));
     assert_true(straggler_analyse(&judged->analysis, &judged->clock, &judged->directory,
                                   &(struct straggler_request){.workers = 1}));
 }
@@ -185,7 +185,8 @@ static void put_away(struct judged *judged) {
 }
 
 static struct job job_of(enum job_kind kind, uint64_t seed) {
-    return (struct job){.kind = kind, .seed = seed, .steps = STEPS, .slow = {NOBODY, NOBODY}, .factors = {1, 1}};
+    return (struct job){
+        .kind = kind, .seed = seed, .ranks = RANKS, .steps = STEPS, .slow = {NOBODY, NOBODY}, .factors = {1, 1}};
 }
 
 static bool names(const struct judged *judged, int rank) {
@@ -255,6 +256,26 @@ static void a_rank_slow_now_and_then_is_named(void **state) {
         assert_true(named->what_if_speedup > 1.1);
         put_away(&judged);
     }
+}
+
+/* A pipeline's stages call differently, so that a middle one of four has one peer: compared with all it is named. */
+static void a_stage_slow_now_and_then_is_named(void **state) {
+    (void)state;
+    unsigned right = 0;
+    for (uint64_t seed = 201; seed <= 210; seed++) {
+        struct judged judged;
+        struct job job = job_of(PIPELINE, seed);
+        job.ranks = 4;
+        job.steps = 160;
+        job.slow[0] = 1 + (int)(seed % 2);
+        job.factors[0] = 7;
+        job.every = 20;
+        judge(&judged, &job);
+        right += judged.analysis.straggler_count == 1 && names(&judged, job.slow[0]) &&
+                 judged.analysis.stragglers[0].when.every == 20;
+        put_away(&judged);
+    }
+    assert_in_range(right, 9, 10);
 }
 
 /* Twice as long, and 1.5 times as long where it makes no difference. */
@@ -379,6 +400,7 @@ int main(void) {
         cmocka_unit_test(a_slow_rank_is_named_without_collectives),
         cmocka_unit_test(nobody_is_named_where_nobody_is_slow),
         cmocka_unit_test(a_rank_slow_now_and_then_is_named),
+        cmocka_unit_test(a_stage_slow_now_and_then_is_named),
         cmocka_unit_test(who_is_hidden_behind_another_is_not_named),
         cmocka_unit_test(two_slow_ranks_are_mended_together),
         cmocka_unit_test(a_slow_half_is_named_as_one),

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When a rank is slow: in few stretches, regularly or not, or for a part of the run.
+ * Lives here: telling its slow stretches from its others. Must not live here: whether it is slow at all (leads.h).
+ *
+ * For a part of the run: the part in which its times above the others' median stand highest among all of its own, by
+ * their places (a rank sum, so that a few huge ones make no part), if they do beyond chance and its median stretch
+ * there is slow. Else its slow stretches are those above the point where these times fall apart into two kinds (Otsu,
+ * "A threshold selection method from gray-level histograms", 1979).
+ */
+#ifndef COMMTAP_STRAGGLERS_SLOW_STRETCHES_H
+#define COMMTAP_STRAGGLERS_SLOW_STRETCHES_H
+
+#include "analyzer/stragglers/leads_table.h"
+
+/* Fills in what `out` says of when the column is slow, and its self_ratio. Returns false when memory is short. */
+bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out);
+
+#endif
