@@ -2,6 +2,9 @@
 #include "analyzer/steps/step_period.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/steps/step_loops.h"
 
 enum { OCCURRENCES_MIN = 4 };
 enum { LENGTHS_MAX = 256 }; /* looked at, the shortest: each costs a pass over the sequence */
@@ -185,13 +188,68 @@ static void find_levels(struct step_periods *periods, const struct search *s) {
         periods->step = periods->count;
 }
 
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static void describe_symbol(const struct search *s, size_t item, struct loop_symbol *symbol) {
+    const struct recurrence *from = &s->items[item];
+    *symbol = (struct loop_symbol){.count = (uint32_t)from->count,
+                                   .collective = s->numbers[from->first] > 0,
+                                   .order = from->order,
+                                   .remainder = from->remainder,
+                                   .first = from->first};
+}
+
+/* The step goes from one occurrence of that symbol to the next. */
+static void take_anchor(struct step_periods *periods, const struct search *s, size_t anchor) {
+    const struct recurrence *item = &s->items[anchor];
+    const struct step_period level = {item->distance, item->symbol,     item->first,
+                                      item->count,    item->regularity, match_at(s, item->distance)};
+    if (periods->step < periods->count && periods->levels[periods->step].anchor == item->symbol)
+        return;
+    periods->step = SIZE_MAX;
+    size_t at = 0;
+    while (at < periods->count && periods->levels[at].length != level.length)
+        at++;
+    if (at == periods->count && periods->count == STEP_PERIOD_LEVELS_MAX)
+        at--;
+    else if (at == periods->count)
+        periods->count++;
+    periods->levels[at] = level;
+    periods->step = at;
+}
+
+/* Steps that are not alike have no period: they are iterations of a loop. */
+static bool find_loop(struct step_periods *periods, const struct search *s) {
+    size_t n = s->count - s->from;
+    struct loop_symbol *symbols = calloc(s->item_count + 1, sizeof *symbols);
+    uint32_t *which = malloc((n + 1) * sizeof *which), anchor = LOOP_UNKNOWN, periodic = LOOP_UNKNOWN;
+    bool done = symbols && which;
+    if (done)
+        memset(which, 0xff, n * sizeof *which);
+    for (size_t i = 0; done && i < s->item_count; i++) {
+        describe_symbol(s, i, &symbols[i]);
+        for (size_t k = 0; k < s->items[i].count; k++)
+            which[s->occurrences[s->items[i].at + k].at - s->from] = (uint32_t)i;
+        if (periods->step < periods->count && s->items[i].symbol == periods->levels[periods->step].anchor)
+            periodic = (uint32_t)i;
+    }
+    done = done && step_loops_find(&anchor, symbols, (uint32_t)s->item_count, which, n, periodic);
+    if (done && anchor != LOOP_UNKNOWN)
+        take_anchor(periods, s, anchor);
+    free(symbols);
+    free(which);
+    return done;
+}
+
 bool step_periods_find(struct step_periods *periods, const uint64_t *symbols, const uint64_t *order,
                        const uint32_t *numbers, size_t count) {
     struct search s = {.symbols = symbols, .order = order, .numbers = numbers, .from = count / 10, .count = count};
     *periods = (struct step_periods){0};
     bool done = find_recurrences(&s);
-    if (done)
+    if (done) {
         find_levels(periods, &s);
+        done = find_loop(periods, &s);
+    }
     free(s.occurrences);
     free(s.items);
     free(s.distances);
