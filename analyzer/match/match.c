@@ -399,10 +399,19 @@ static bool is_matched(const struct match_walk *walk, const struct match_record 
                               record_end(walk->clock, item->dump, item->record));
 }
 
-/* A probe, and a call that prepares a persistent send or receive, names a partner but is no operation: it has neither
- * the number of one nor, as blocking calls have, a place in its channel. */
-static bool moves_a_message(const struct record *record) {
-    return record->flags & (FLAG_SEND | FLAG_RECV) && (record->op != 0 || record->seq != SEQ_NONE) &&
+static bool is_blocking_send(const struct match_walk *walk, const struct match_record *item) {
+    if (item->call == CALL_UNKNOWN)
+        return false;
+    const struct call_name *call = walk->owner.directory->calls[item->call].name;
+    return !call->nonblocking && (call->call_class == CLASS_SEND || call->call_class == CLASS_SENDRECV);
+}
+
+/* A probe, and a call that prepares a persistent send or receive, names a partner but is no operation: it has no number
+ * of one. Nor has a blocking send, which has a place in its channel, or is one whose place is not known. */
+static bool moves_a_message(const struct match_walk *walk, const struct match_record *item) {
+    const struct record *record = item->record;
+    return record->flags & (FLAG_SEND | FLAG_RECV) &&
+           (record->op != 0 || record->seq != SEQ_NONE || is_blocking_send(walk, item)) &&
            (record->kind == RECORD_CALL || record->kind == RECORD_DONE);
 }
 
@@ -411,7 +420,7 @@ static void match_record(struct match_walk *walk, const struct match_record *ite
     if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, item, lane, mine);
-    else if (moves_a_message(record))
+    else if (moves_a_message(walk, item))
         walk_message(walk, item, lane, mine);
 }
 

@@ -207,12 +207,15 @@ static void what_cannot_be_paired_is_counted(void **state) {
     dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 0, 8, 130, 140); /* never received */
     dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV | FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN, 0, 9, 0, 8,
                      200, 300);
+    struct record *forgotten =
+        dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 6, SEQ_NONE, 8, 150, 160);
+    forgotten->op = 0; /* its channel's number was evicted */
     hand_job_open(&job, 2);
     struct match_totals totals = match(&job, &kept, 1);
     assert_int_equal(kept.count, 0);
     assert_int_equal(totals.halves, 1);
     assert_int_equal(totals.halves_alone, 1);
-    assert_int_equal(totals.halves_unmatchable, 2);
+    assert_int_equal(totals.halves_unmatchable, 3);
     finish(&job);
 }
 
