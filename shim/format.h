@@ -342,7 +342,8 @@ enum record_flag {
  * destination, tag) counted separately for sends and receives; receives posted on a communicator after a wildcard
  * carry FLAG_ORDINAL_UNKNOWN: their order is that of `op`. Started persistent collectives: seq is that of the
  * initialising call, tag the ordinal of the start. Collectives without FLAG_COLLECTIVE took no part: refused calls.
- * op: process-wide number of the operation in posting order, 0 for calls that are no operation. */
+ * op: process-wide number of the operation in posting order, 0 for calls that are no operation and for blocking sends.
+ */
 struct record {
     uint64_t commit; /* ticket + 1, released last; 0 = unused or being written */
     uint64_t t0;

@@ -305,23 +305,35 @@ static void a_persistent_receive_hinders_only_while_it_is_started(void **state) 
     }
 }
 
-/* A look for a message, or a receive that is prepared, of rank 1: a record with a partner, of no operation. */
-static void look_for_message(struct hand_job *job, int32_t from, uint64_t at) {
-    struct record *record =
-        dump_builder_p2p(job->builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, from, 4, SEQ_NONE, 0, at, at + 1);
-    record->op = 0;
+/* A record with a partner, of no operation: a blocking call that is none, or one that prepares a persistent one. */
+static void add_without_operation(struct hand_job *job, int rank, uint16_t call, uint16_t flag, int32_t peer,
+                                  uint32_t seq, uint64_t at) {
+    dump_builder_p2p(job->builders[rank], 0, call, 0, flag, peer, 4, seq, 8, at, at + 1)->op = 0;
 }
 
 static void what_is_no_operation_takes_no_message(void **state) {
     (void)state;
     struct hand_job job;
     play_any(&job);
-    look_for_message(&job, 0, 5);
-    look_for_message(&job, 0, 25);
+    add_without_operation(&job, 1, BUILDER_RECV, FLAG_RECV, 0, SEQ_NONE, 5); /* a probe */
+    add_without_operation(&job, 1, BUILDER_IRECV, FLAG_RECV, 0, SEQ_NONE, 25);
+    add_without_operation(&job, 0, BUILDER_ISEND, FLAG_SEND, 1, SEQ_NONE, 26);
     hand_job_open(&job, 3);
     struct match_totals totals = match(&job, &kept, 2);
     assert_int_equal(totals.messages, 3);
     assert_int_equal(totals.halves_unmatchable, 0);
+    finish(&job);
+}
+
+static void a_blocking_send_needs_no_operation(void **state) {
+    (void)state;
+    struct hand_job job;
+    play_any(&job);
+    add_without_operation(&job, 0, BUILDER_SEND, FLAG_SEND, 1, 2, 210);
+    receive_any(&job, 4, 0, 40, 330);
+    hand_job_open(&job, 3);
+    struct match_totals totals = match(&job, &kept, 2);
+    assert_int_equal(totals.messages, 4);
     finish(&job);
 }
 
@@ -586,6 +598,7 @@ int main(void) {
         cmocka_unit_test(a_receive_that_is_still_out_leaves_them_unnumbered),
         cmocka_unit_test(a_persistent_receive_hinders_only_while_it_is_started),
         cmocka_unit_test(what_is_no_operation_takes_no_message),
+        cmocka_unit_test(a_blocking_send_needs_no_operation),
         cmocka_unit_test(threads_that_may_post_at_once_leave_receives_unnumbered),
         cmocka_unit_test(a_receive_freed_unseen_leaves_them_unnumbered),
         cmocka_unit_test(random_exchanges_match_as_they_were),
