@@ -63,7 +63,8 @@ struct command {
 /* Rows for option tables. Text is the default format everywhere. */
 /* clang-format off */
 #define OPTION_FORMAT(CHOICES) \
-    {.name = "format", .argument = "FORMAT", .choices = CHOICES, .fallback = "text", .doc = "form of the output"}
+    {.name = "format", .argument = "FORMAT", .choices = CHOICES, .fallback = "text", \
+     .doc = "form of the output; share/commtap/commtap.schema.json declares every key of json"}
 #define OPTION_OUTPUT \
     {.name = "output", .letter = 'o', .argument = "FILE", .doc = "write there instead of standard output"}
 #define OPTION_COLOR \

@@ -302,6 +302,12 @@ static void print_collected(const struct launched_job *job, const struct run_col
     print_next_step(job->directory.shown);
 }
 
+/* Deaths are watched in one directory, which the ranks must share. */
+static void say_unwatched(const struct launched_job *job, int status) {
+    if (status != 0 && job->directory.place && !job->directory.here)
+        fputs("commtap: who died first is not noted where each process has a directory of its own (%p, %r)\n", stderr);
+}
+
 /* What was made for dumps that did not come. */
 static void remove_directory(const struct launched_job *job) {
     if (job->directory.here && strcmp(job->directory.here, job->directory.place) != 0)
@@ -333,6 +339,7 @@ static void finish_run(struct launched_job *job, char *const *argv, int status) 
         explain_nothing(job, argv, status);
         remove_directory(job);
     } else if (readable && job->rank < 0) {
+        say_unwatched(job, status);
         print_collected(job, &found);
     } else if (readable) {
         fputs("commtap: dumps are in ", stderr);
@@ -414,6 +421,8 @@ const struct command command_run = {
         "When the command has ended, the names and lines of all call sites are kept beside the dumps, in\n"
         "commtap.<run id>.symbols: they can be told although the program is built anew. Under a launcher rank 0\n"
         "does so, for what is there by then.\n"
+        "Where a rank dies before the others, commtap.<run id>.deaths beside the dumps says which; not where %p or\n"
+        "%r gives each process a directory of its own.\n"
         "COMMTAP_LIBRARY names the library to preload, in place of the one that lies beside commtap.\n"
         "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n",
     .exits = "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"

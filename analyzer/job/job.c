@@ -97,6 +97,8 @@ static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const st
         return state & STATE_INITIALISED ? END_EXITED : END_IN_INIT;
     if (!(state & STATE_INITIALISED))
         return END_IN_INIT;
+    if (dump->header->pid == 0) /* no process wrote it */
+        return END_UNTOLD;
     if (alive && alive(dump))
         return END_RUNNING;
     return state & STATE_FINALISING ? END_IN_FINALIZE : END_KILLED;

@@ -20,6 +20,7 @@ enum rank_end {
     END_ABORTED,     /* it called MPI_Abort */
     END_EXITED,      /* a normal exit without MPI_Finalize */
     END_KILLED,      /* gone without any of these */
+    END_UNTOLD,      /* imported from a recording that does not tell */
 };
 
 struct job {

@@ -59,7 +59,7 @@ VALUE(deepspeed, WAIT(deepspeed_ns))
 VALUE(last, ROW->waits ? cell_unsigned(ROW->waits->last) : cell_unknown())
 VALUE(persistence, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->persistence) : cell_unknown())
 VALUE(confidence, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->confidence) : cell_unknown())
-VALUE(end, cell_text(ROW->end))
+VALUE(end, ROW->end ? cell_text(ROW->end) : cell_unknown())
 
 /* clang-format off */
 const struct column rank_columns[] = {
@@ -98,11 +98,12 @@ const struct column rank_columns[] = {
 };
 /* clang-format on */
 
+/* NULL: nobody knows. */
 static const char *end_name(enum rank_end end) {
-    static const char *const names[] = {[END_FINALISED] = "normally", [END_RUNNING] = "running",
-                                        [END_IN_INIT] = "in init",    [END_IN_FINALIZE] = "in finalize",
-                                        [END_ABORTED] = "aborted",    [END_EXITED] = "no finalize",
-                                        [END_KILLED] = "killed"};
+    static const char *const names[] = {
+        [END_FINALISED] = "normally",      [END_RUNNING] = "running", [END_IN_INIT] = "in init",
+        [END_IN_FINALIZE] = "in finalize", [END_ABORTED] = "aborted", [END_EXITED] = "no finalize",
+        [END_KILLED] = "killed",           [END_UNTOLD] = NULL};
     return names[end];
 }
 

@@ -65,12 +65,11 @@ static char *write_out(const char *pattern, const char *host, bool cut) {
 }
 
 bool run_directory_make(struct run_directory *directory, const char *pattern) {
-    char job[64] = "%j", user[64] = "%u", host[64] = "x", value[2 * PATH_MAX], known[2 * PATH_MAX];
+    char job[64] = "%j", user[64], host[64] = "x", value[2 * PATH_MAX], known[2 * PATH_MAX];
     struct utsname name;
     if (directory_job_id())
         directory_clean_word(job, sizeof job, directory_job_id());
-    if (directory_user())
-        directory_clean_word(user, sizeof user, directory_user());
+    directory_user_word(user, sizeof user, directory_user());
     if (uname(&name) == 0)
         directory_clean_word(host, sizeof host, name.nodename);
     const struct directory_words words = {job, user, "%h", "%p", "%r", "%%"};

@@ -3,7 +3,7 @@
  * COMMTAP_DIR with %j, %u, %h, %p, %r: job, user, host, process, rank.
  * Lives here: what the library and `commtap run` must agree about: how a pattern is written out, and which variables
  * tell the job and the user. Must not live here: making the directory.
- * Header only, for the analyzer uses it, too; nothing but libc's getenv and string functions.
+ * Header only, for the analyzer uses it, too; nothing but libc's getenv, getuid and string functions.
  */
 #ifndef COMMTAP_SHIM_BASE_DIRECTORY_PATTERN_H
 #define COMMTAP_SHIM_BASE_DIRECTORY_PATTERN_H
@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* What each letter stands for, never NULL. */
 struct directory_words {
@@ -94,6 +95,15 @@ static inline const char *directory_user(void) {
     if (!user || !*user)
         user = getenv("LOGNAME");
     return user && *user ? user : NULL;
+}
+
+/* The same as part of a file name; the number where the environment does not tell the name. */
+static inline void directory_user_word(char *to, size_t size, const char *user) {
+    char digits[24], *p = digits + sizeof digits - 1;
+    *p = '\0';
+    for (unsigned long uid = getuid(); p == digits + sizeof digits - 1 || uid > 0; uid /= 10)
+        *--p = (char)('0' + uid % 10);
+    directory_clean_word(to, size, user && *user ? user : p);
 }
 
 #endif

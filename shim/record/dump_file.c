@@ -244,13 +244,22 @@ static const char *prepare(char *output, uint32_t mode, bool *full) {
     return access(output, W_OK | X_OK) == 0 ? NULL : "the output directory cannot be written to";
 }
 
+/* Why neither the output directory nor the node took the dump. */
+static const char *why_in_memory(const char *output, bool full) {
+    if (!full && !storage_is_mappable(output))
+        return "no dump can be mapped in the output directory's file system, and the node's storage has no room: it is "
+               "kept in memory and written at exit; a killed process leaves none";
+    return "neither the output directory nor the node's storage has room for a dump: it is kept in memory and written "
+           "at exit; a killed process leaves none";
+}
+
 static const char *choose_place(struct dumpfile *file, const char *output, bool full, const char *run_id,
                                 uint64_t unique, uint64_t bytes, const char **note) {
     if (!full && create_in(file, output, run_id, unique, bytes, PLACE_OUTPUT))
         return NULL;
     if (stage(file, run_id, unique, bytes))
         return NULL;
-    *note = "no room for a mapped dump: it is kept in memory and written at exit; a killed process leaves none";
+    *note = why_in_memory(output, full);
     return keep_in_memory(file) ? NULL : "no memory for the dump";
 }
 

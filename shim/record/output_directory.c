@@ -20,7 +20,7 @@ bool output_directory(char *to, size_t size, const char *pattern, const struct d
         return t.length + 1 < size;
     }
     directory_clean_word(job, sizeof job, identity->job_id);
-    directory_clean_word(user, sizeof user, identity->user);
+    directory_user_word(user, sizeof user, identity->user);
     directory_clean_word(host, sizeof host, identity->host);
     write_number(process, sizeof process, identity->pid);
     if (identity->rank >= 0)

@@ -153,6 +153,16 @@ def test_flight_recorder(tmp_path):
     assert [(c["seq"], c["entered"], c["missing"]) for c in result["collectives"]] == [(4, [0, 2], [1])]
 
 
+def test_a_complete_flight_recorder_does_not_tell_how_the_job_ended(tmp_path):
+    for rank in range(2):
+        document = flight([entry(n) for n in range(1, 5)], ranks="[0, 1]")
+        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(document))
+    run_import(*(tmp_path / f"nccl_trace_rank_{rank}" for rank in range(2)), "-o", tmp_path / "out")
+    report = analyse("report", tmp_path / "out")
+    assert [row["state"] for row in report["ranks"]] == [None, None]
+    assert {"killed", "running", "no_finalize"}.isdisjoint(f["code"] for f in report["findings"])
+
+
 def test_output_depends_on_the_trace_alone(tmp_path):
     archive = os.path.join(TRACES, "dlrm_kineto.tar.gz")
     with tarfile.open(archive) as tar:

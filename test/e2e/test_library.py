@@ -188,3 +188,33 @@ def test_env_shows_what_holds(name, given, holds):
                              env={**jobs.clean_environment(), name: given}).stdout
     row = next(k for k in json.loads(printed)["knobs"] if k["name"] == name)
     assert row["value"] == holds and row["set"] is True
+
+
+TABLES = {"Operations that took longest", "Ranks", "Efficiencies as POP defines them", "Waits by call site",
+          "Critical path by call"}
+
+
+def shape(page):
+    """Of a report: how many lines tell of the job, and each table's titles and legend; no figures."""
+    shapes = {}
+    for block in page[page.index("Job\n"):].split("\n\n"):
+        heading, *lines = [line.strip() for line in block.strip().splitlines()]
+        heading = heading.partition(" (")[0]
+        if heading == "Job":
+            shapes[heading] = len(lines)
+        elif heading in TABLES:
+            legend = next(i for i, line in enumerate(lines) if re.match(r"[a-z][a-z. ]*: .*;", line))
+            shapes[heading] = lines[0].split(), " ".join(lines[legend:])
+    return shapes
+
+
+def test_readme_shows_what_report_prints(tmp_path):
+    """The README's page is a real one: it has the lines and columns that `commtap report` prints today."""
+    readme = (jobs.ROOT / "README.md").read_text()
+    start = readme.index("$ commtap report build/demo\n")
+    shown = textwrap.dedent(readme[readme.index("\n    Job\n", start):readme.index("\n## What it costs", start)])
+    jobs.run("openmpi", 4, [jobs.program("openmpi", "train"), "--slow-rank", "2", "--slow-ms", "8", "--steps", "40"],
+             tmp_path)
+    printed = shape(jobs.commtap("report", tmp_path).stdout)
+    assert set(printed) == {"Job", *TABLES}
+    assert shape(shown) == printed

@@ -88,6 +88,15 @@ def test_completion_knows_the_same_options(command):
     assert sorted(words.split()) == sorted(re.findall(r"^ {7}(?:-\w, )?(--[\w-]+)", section, re.M))
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_who_prints_json_says_where_its_keys_are_declared(command):
+    """test_schema.py holds the documents against that file, key by key."""
+    described = one_line(jobs.commtap(command, "--help").stdout)
+    forms = re.search(r"--format FORMAT [^(]*: (\S+) \(default", described)
+    prints = forms is not None and "json" in forms.group(1)
+    assert ("share/commtap/commtap.schema.json declares every key" in described) is prints
+
+
 def test_every_knob_is_there():
     page = one_line(rendered("libcommtap.7"))
     knobs = jobs.document("env")["knobs"]

@@ -4,6 +4,7 @@
 # COMMTAP_ARGV, job, user, date, directory, library.
 # Must not live here: staging and collection (test_staging.py, test_collect.py), `commtap run` (test_run.py).
 import datetime
+import os
 import re
 import socket
 import stat
@@ -43,10 +44,10 @@ def test_each_process_may_have_a_directory(mpi, tmp_path):
     assert {f"of-{pid}" for pid in pids} == {path.name for path in made}
 
 
-def test_what_is_not_known_is_x_and_two_percent_signs_are_one(mpi, tmp_path):
+def test_what_is_not_known_is_x_or_a_number_and_two_percent_signs_are_one(mpi, tmp_path):
     unknown = {name: "" for name in ("USER", "LOGNAME", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")}
     ending(mpi, tmp_path / "%j-%u-100%%", environment=unknown)
-    assert [path.name for path in tmp_path.iterdir()] == ["x-x-100%"]
+    assert [path.name for path in tmp_path.iterdir()] == [f"x-{os.getuid()}-100%"]
 
 
 def test_what_the_environment_says_cannot_lead_elsewhere(mpi, tmp_path):
@@ -126,6 +127,14 @@ def test_run_knows_where_the_dumps_will_be(mpi, tmp_path):
     assert len(jobs.dumps(below / socket.gethostname())) == 2
     assert f"2 dumps in {below}; next: commtap report {below}" in done.stderr
     assert jobs.report(below)["job"]["job_id"] == "12.server"
+
+
+@pytest.mark.parametrize("place, said", [("rank-%r", True), ("%h", False)])
+def test_run_says_that_deaths_are_not_noted_in_directories_apart(mpi, tmp_path, place, said):
+    """Of a job that fails: of one that does not, nobody misses it."""
+    line = "commtap: who died first is not noted where each process has a directory of its own (%p, %r)"
+    assert (line in run(mpi, tmp_path / "bad" / place, "kill").stderr) is said
+    assert line not in run(mpi, tmp_path / "good" / place, "proper").stderr
 
 
 def test_run_finds_dumps_that_lie_apart(mpi, tmp_path):

@@ -299,18 +299,21 @@ static void every_end_is_told_apart(void **state) {
         {STATE_ACTIVE | STATE_INITIALISED | STATE_EXITED, END_EXITED},
         {STATE_ACTIVE | STATE_INITIALISED | STATE_ABORTING, END_ABORTED},
         {STATE_ACTIVE | STATE_INITIALISED, END_KILLED},
+        {STATE_ACTIVE | STATE_INITIALISED, END_UNTOLD},
     };
     enum { CASES = sizeof cases / sizeof cases[0] };
     struct told told = {0};
     hand_job_make(&told.hand, CASES, (struct dump_plan){0});
     for (unsigned r = 0; r < CASES; r++)
         dump_builder_header(told.hand.builders[r])->state = cases[r].state;
+    dump_builder_header(told.hand.builders[CASES - 1])->pid = 0; /* imported */
     tell(&told, CASES, false);
     for (unsigned r = 0; r < CASES; r++)
         assert_int_equal(told.job.ends[r], cases[r].end);
     assert_says(&told, "hang_init", "rank 0 never returned from MPI_Init");
     assert_says(&told, "aborted", "rank 5 called MPI_Abort");
     assert_says(&told, "no_finalize", "rank 4 exited without MPI_Finalize");
+    assert_says(&told, "killed", "rank 6 was killed");
     forget(&told);
 }
 
