@@ -25,6 +25,7 @@ struct match_member {
     int64_t leave;  /* left the call; non-blocking: seen complete */
     int64_t wait;   /* blocked since: = enter for a blocking call; non-blocking: entry of the Wait or Test call that saw
                        the completion, or the beginning of the polls before it; = leave where no such call is known */
+    int64_t before; /* of a blocking receive: entry of the call before it; MATCH_ABSENT: not known */
     uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
     uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
     bool shared;    /* non-blocking: its Wait or Test call may have seen other operations complete, too */
@@ -69,9 +70,18 @@ static inline bool message_end_was_away(const struct match_member *away, const s
 /* Whether the message was over soon after that end was back, as seen from its posting: a transfer that went on without
  * it ends at any time. */
 enum { MESSAGE_SOON = 8 };
+static inline bool message_over_soon(int64_t posted, int64_t back, int64_t over) {
+    return over >= back && over - back <= (over - posted) / MESSAGE_SOON;
+}
 static inline bool message_end_was_needed(const struct match_member *away, const struct match_member *waiting) {
-    return message_end_was_away(away, waiting) && waiting->leave >= away->wait &&
-           waiting->leave - away->wait <= (waiting->leave - away->enter) / MESSAGE_SOON;
+    return message_end_was_away(away, waiting) && message_over_soon(away->enter, away->wait, waiting->leave);
+}
+
+/* The same of a blocking send whose receiver had yet to come to its receive: the send was over as soon as the receiver
+ * was in its call before that. */
+static inline bool message_send_was_held(const struct match_member *send, const struct match_member *receive) {
+    return send->wait == send->enter && send->leave <= receive->enter && receive->before > send->enter &&
+           message_over_soon(send->enter, receive->before, send->leave);
 }
 
 /* One record with its times on the common clock. t0 of a launch on a GPU is when the device came to it, as a member's

@@ -40,6 +40,7 @@ struct walk_lane {
     uint32_t passed; /* completions since the last settling, other workers' too: all settle at the same records */
     bool overrun;    /* completions of the same stretch, between two calls, have been settled: there were too many */
     int64_t wait_from, wait_to; /* the last Wait or Test call, with the polls before it */
+    int64_t called;             /* entry of the last call, MATCH_ABSENT: none yet */
     struct polling polling;
 };
 
@@ -337,6 +338,7 @@ static void walk_message(struct match_walk *walk, const struct match_record *ite
         walk->totals.foreign += mine && is_foreign(walk, item);
         return;
     }
+    half.member.before = item->record->kind == RECORD_CALL ? lane->called : MATCH_ABSENT;
     bool held = waited_for && pass(walk, lane, half.member.leave);
     if ((half.receiver & (walk->workers - 1)) != walk->owner.worker)
         return;
@@ -443,6 +445,8 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
         note_launch_call(walk, &item);
     if (is_matched(walk, &item))
         match_record(walk, &item, lane, mine);
+    if (record->kind == RECORD_CALL || record->kind == RECORD_POST)
+        lane->called = to_common(walk->clock, dump, record->t0);
     if (!mine)
         return;
     walk->totals.records++;
@@ -480,6 +484,7 @@ static bool walk_begin(struct match_walk *walk) {
         for (uint32_t l = 0; l < lanes; l++) {
             dump->lanes[l].wait_from = INT64_MAX;
             dump->lanes[l].wait_to = INT64_MIN;
+            dump->lanes[l].called = MATCH_ABSENT;
             walk->total_records +=
                 directory->dumps[d]->lanes[l].end_ticket - directory->dumps[d]->lanes[l].first_ticket;
         }

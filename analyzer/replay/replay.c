@@ -462,6 +462,22 @@ static struct sends sends_like(const struct replay_build *build, const struct re
     return sum;
 }
 
+/* The receiver's call that let a blocking send go on: where the library moves or takes a message only while the
+ * receiver is in it, in whatever call, a send ends as soon as the receiver enters one. NOWHERE where it did not wait
+ * for that. */
+static uint32_t find_release(const struct replay *replay, const struct replay_build *build,
+                             const struct member *members) {
+    const struct replay_node *send = &replay->nodes[members[0].post], *receive = &replay->nodes[members[1].post];
+    if (build->directory->calls[send->call].name->call_class != CLASS_SEND || send->kind != REPLAY_CALL)
+        return NOWHERE;
+    int64_t until = send->leave < receive->enter ? send->leave : receive->enter;
+    size_t at = lower_bound(replay, members[1].dump, until + 1);
+    if (at == replay->first[members[1].dump])
+        return NOWHERE;
+    int64_t back = replay->nodes[at - 1].enter;
+    return back > send->enter && message_over_soon(send->enter, back, send->leave) ? (uint32_t)(at - 1) : NOWHERE;
+}
+
 /* Finds the nodes of a link's members. Returns false where one is not there: the others then wait for nobody. */
 static bool find_members(const struct replay *replay, const struct replay_build *build, struct replay_gathered *g,
                          const struct replay_link *link) {
@@ -479,6 +495,12 @@ static bool find_members(const struct replay *replay, const struct replay_build 
             return false;
         if (replay->nodes[members[i].post].kind == REPLAY_POST)
             members[i].wait = find_wait(replay, &members[i]);
+    }
+    uint32_t release = link->from != NOWHERE ? find_release(replay, build, members) : NOWHERE;
+    if (release != NOWHERE) {
+        members[0].parts |= TAKES;
+        members[1].parts |= GIVES;
+        members[1].post = release;
     }
     if (link->by_sender && members[0].wait != NOWHERE) /* what they give they give when they are back */
         members[0].post = members[0].wait;

@@ -195,24 +195,25 @@ static bool find_distance(const struct stretches *s, struct rank_leads *out) {
 /* ---- all of it ----------------------------------------------------------------------------------------------- */
 
 static void describe(const struct stretches *s, struct rank_leads *out) {
+    const size_t rows = s->rows, slow = s->slow_count;
     double own = 0, others = 0, slow_own = 0, slow_others = 0;
-    for (size_t row = 0; row < s->rows; row++) {
+    for (size_t row = 0; row < rows; row++) {
         own += s->own[row];
         others += s->others[row];
     }
-    out->rows = s->rows;
+    out->rows = rows;
     out->self_ratio = (own + 1) / (others + 1);
-    out->slow_rows = s->slow_count;
-    if (s->slow_count == 0)
+    out->slow_rows = slow;
+    if (slow == 0 || rows == 0)
         return;
-    for (size_t i = 0; i < s->slow_count; i++) {
+    for (size_t i = 0; i < slow; i++) {
         slow_own += s->own[s->slow[i]];
         slow_others += s->others[s->slow[i]];
     }
-    out->longer_ns = (slow_own - slow_others) / (double)s->slow_count;
+    out->longer_ns = (slow_own - slow_others) / (double)slow;
     out->slow_ratio = (slow_own + 1) / (slow_others + 1);
-    out->first = (uint32_t)((size_t)s->slow[0] * 1000 / s->rows);
-    out->last = (uint32_t)(((size_t)s->slow[s->slow_count - 1] + 1) * 1000 / s->rows);
+    out->first = (uint32_t)((size_t)s->slow[0] * 1000 / rows);
+    out->last = (uint32_t)(((size_t)s->slow[slow - 1] + 1) * 1000 / rows);
 }
 
 bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out) {

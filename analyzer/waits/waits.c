@@ -520,8 +520,12 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     if (waits->listener.met)
         waits->listener.met(waits->listener.context, left.enter > receive->enter ? left.enter : receive->enter,
                             channel_of(from, to));
-    bool rendezvous = message->synchronous || send->leave > receive->enter;
-    wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, receive, from, to) : 0;
+    struct match_member came = *receive;
+    bool held = message_send_was_held(send, receive);
+    if (held)
+        came.enter = receive->before;
+    bool rendezvous = message->synchronous || held || send->leave > receive->enter;
+    wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, &came, from, to) : 0;
     if (wait > 0)
         charge_message(waits, WAIT_LATE_RECEIVER, &(struct waiting_pair){from, to, send->stack, receive->stack},
                        blocked_since(send) + wait, wait, wait);

@@ -429,6 +429,26 @@ static void a_late_sender_and_a_late_receiver(void **state) {
     done(&job, &sums);
 }
 
+/* A send of 1000 ns is over 120 or 130 ns after its receiver was back in the library, for a send of its own, and before
+ * it came to its receive. */
+static void a_held_send_is_over_within_an_eighth(void **state) {
+    (void)state;
+    static const uint64_t back[] = {980, 970};
+    for (size_t i = 0; i < 2; i++) {
+        struct hand_job job;
+        struct sums sums;
+        hand_job_make(&job, 3, (struct dump_plan){0});
+        message_half(&job, 0, BUILDER_SEND, FLAG_SEND, 1, 0, 100, 1100);
+        message_half(&job, 1, BUILDER_SEND, FLAG_SEND, 2, 0, back[i], back[i] + 10);
+        message_half(&job, 1, BUILDER_RECV, FLAG_RECV, 0, 0, 1200, 1210);
+        message_half(&job, 2, BUILDER_RECV, FLAG_RECV, 1, 0, 1500, 1510);
+        analyse(&job, 3, &sums);
+        assert_state(0, WAIT_LATE_RECEIVER, i == 0 ? 880 : 0);
+        assert_waits(1, 0, i == 0 ? 880 : 0, i == 0 ? 880 : 0);
+        done(&job, &sums);
+    }
+}
+
 /* Rank 0 waits from 1000 on for three messages, sent at 400, 1500 and 1800: 800 in all, for the last of them. */
 static void of_several_receives_in_one_wait_the_last_sender_counts(void **state) {
     (void)state;
@@ -665,6 +685,7 @@ int main(void) {
         cmocka_unit_test(a_root_that_comes_in_between_waits_for_the_rest),
         cmocka_unit_test(in_a_scan_only_lower_ranks_are_waited_for),
         cmocka_unit_test(a_late_sender_and_a_late_receiver),
+        cmocka_unit_test(a_held_send_is_over_within_an_eighth),
         cmocka_unit_test(of_several_receives_in_one_wait_the_last_sender_counts),
         cmocka_unit_test(an_exchange_is_waited_for_once),
         cmocka_unit_test(a_send_alone_in_its_wait_tells_of_a_late_receiver),
