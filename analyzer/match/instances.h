@@ -27,9 +27,10 @@ struct match_member {
                        the completion, or the beginning of the polls before it; = leave where no such call is known */
     int64_t before; /* of a blocking receive: entry of the call before it; MATCH_ABSENT: not known */
     uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
-    uint16_t call;  /* index into the directory's calls, CALL_UNKNOWN */
-    bool shared;    /* non-blocking: its Wait or Test call may have seen other operations complete, too */
-    bool bystander; /* of the root's group on an intercommunicator, not the root: takes no part */
+    uint32_t wait_stack; /* of the Wait or Test call whose entry `wait` is; STACK_NONE = there is none, or unknown */
+    uint16_t call;       /* index into the directory's calls, CALL_UNKNOWN */
+    bool shared;         /* non-blocking: its Wait or Test call may have seen other operations complete, too */
+    bool bystander;      /* of the root's group on an intercommunicator, not the root: takes no part */
 };
 
 struct match_instance {
@@ -47,6 +48,11 @@ struct match_instance {
     bool device;                        /* enter and leave are times on the members' GPUs */
     const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
+
+/* Where a member waited: the line of its Wait, not that of the call that posted. */
+static inline uint32_t match_member_waited_at(const struct match_member *member) {
+    return member->wait_stack != STACK_NONE ? member->wait_stack : member->stack;
+}
 
 /* A send and its receive. Ranks are those of the communicator (directory.h); members' times are as in an instance. */
 struct match_message {

@@ -34,13 +34,20 @@ struct completion {
     };
 };
 
+/* What completions were waited for in. */
+struct waiting {
+    int64_t from, to; /* from > to: nothing */
+    uint32_t stack;
+};
+static const struct waiting no_waiting = {INT64_MAX, INT64_MIN, STACK_NONE};
+
 struct walk_lane {
     struct completion *completions; /* DONES_MAX, allocated at the first */
     uint32_t count;
     uint32_t passed; /* completions since the last settling, other workers' too: all settle at the same records */
     bool overrun;    /* completions of the same stretch, between two calls, have been settled: there were too many */
-    int64_t wait_from, wait_to; /* the last Wait or Test call, with the polls before it */
-    int64_t called;             /* entry of the last call, MATCH_ABSENT: none yet */
+    struct waiting wait; /* the last Wait or Test call, with the polls before it */
+    int64_t called;      /* entry of the last call, MATCH_ABSENT: none yet */
     struct polling polling;
 };
 
@@ -146,21 +153,23 @@ static bool arrive_half(struct match_walk *walk, const struct message_half *half
     return messages_arrive(&walk->messages, half, walk->owner.sink, walk->owner.state, &walk->totals);
 }
 
-/* Hands over a completion. Inside [from, to] it was waited for since `from`. */
-static void complete(struct match_walk *walk, struct completion *completion, int64_t from, int64_t to, bool shared) {
+/* Hands over a completion, which was waited for in `in` if it lies there. */
+static void complete(struct match_walk *walk, struct completion *completion, const struct waiting *in, bool shared) {
     struct match_member *member = completion->channel ? &completion->arrival.member : &completion->half.member;
     member->shared = shared;
     member->wait = member->leave;
-    if (from <= member->leave && member->leave <= to)
-        member->wait = from > member->enter ? from : member->enter;
+    if (in->from <= member->leave && member->leave <= in->to) {
+        member->wait = in->from > member->enter ? in->from : member->enter;
+        member->wait_stack = in->stack;
+    }
     walk->failed |= completion->channel ? !channel_arrive(completion->channel, &walk->owner, &completion->arrival)
                                         : !arrive_half(walk, &completion->half);
 }
 
 /* Hands over all completions of a lane. */
-static void settle_lane(struct match_walk *walk, struct walk_lane *lane, int64_t from, int64_t to) {
+static void settle_lane(struct match_walk *walk, struct walk_lane *lane, const struct waiting *in) {
     for (uint32_t i = 0; i < lane->count && !walk->failed; i++)
-        complete(walk, &lane->completions[i], from, to, lane->passed > 1 || lane->overrun);
+        complete(walk, &lane->completions[i], in, lane->passed > 1 || lane->overrun);
     lane->count = 0;
     lane->passed = 0;
     lane->overrun = false;
@@ -168,7 +177,7 @@ static void settle_lane(struct match_walk *walk, struct walk_lane *lane, int64_t
 
 /* The record of its Wait or Test call is the last of its kind: it came before. */
 static bool is_behind_its_wait(const struct walk_lane *lane, int64_t leave) {
-    return lane->wait_from <= leave && leave <= lane->wait_to;
+    return lane->wait.from <= leave && leave <= lane->wait.to;
 }
 
 /* Counts a completion, whosoever it is: all workers settle at the same records. A full lane is settled before the
@@ -177,7 +186,7 @@ static bool pass(struct match_walk *walk, struct walk_lane *lane, int64_t leave)
     if (is_behind_its_wait(lane, leave))
         return false;
     if (lane->passed == DONES_MAX) {
-        settle_lane(walk, lane, INT64_MAX, INT64_MIN);
+        settle_lane(walk, lane, &no_waiting);
         lane->overrun = true;
     }
     lane->passed++;
@@ -187,7 +196,7 @@ static bool pass(struct match_walk *walk, struct walk_lane *lane, int64_t leave)
 /* Hands over a completion whose Wait call is known, or keeps it until that call's record comes: as `pass` said. */
 static void hold(struct match_walk *walk, struct walk_lane *lane, struct completion *completion, bool held) {
     if (!held) {
-        complete(walk, completion, lane->wait_from, lane->wait_to, true);
+        complete(walk, completion, &lane->wait, true);
         return;
     }
     if (!lane->completions) {
@@ -370,11 +379,11 @@ static int64_t asked_since(struct match_walk *walk, const struct match_record *i
 static void note_wait(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
     enum call_class class = class_of(walk, item);
     if (class == CLASS_WAIT || class == CLASS_TEST) {
-        lane->wait_from = item->since;
-        lane->wait_to = to_common(walk->clock, item->dump, item->record->t1);
-        settle_lane(walk, lane, lane->wait_from, lane->wait_to);
+        lane->wait =
+            (struct waiting){item->since, to_common(walk->clock, item->dump, item->record->t1), item->record->stack};
+        settle_lane(walk, lane, &lane->wait);
     } else if (lane->passed > 0) {
-        settle_lane(walk, lane, INT64_MAX, INT64_MIN);
+        settle_lane(walk, lane, &no_waiting);
     }
 }
 
@@ -482,8 +491,7 @@ static bool walk_begin(struct match_walk *walk) {
         if (!dump->lanes || !record_stream_begin(&dump->stream, directory->dumps[d]))
             return false;
         for (uint32_t l = 0; l < lanes; l++) {
-            dump->lanes[l].wait_from = INT64_MAX;
-            dump->lanes[l].wait_to = INT64_MIN;
+            dump->lanes[l].wait = no_waiting;
             dump->lanes[l].called = MATCH_ABSENT;
             walk->total_records +=
                 directory->dumps[d]->lanes[l].end_ticket - directory->dumps[d]->lanes[l].first_ticket;
@@ -538,7 +546,7 @@ static unsigned walk_batch(struct match_walk *walk) {
         walk->dumps[dump].front = front_of(walk, dump);
     } else {
         for (uint32_t l = 0; l < walk->owner.directory->dumps[dump]->lane_count; l++)
-            settle_lane(walk, &walk->dumps[dump].lanes[l], INT64_MAX, INT64_MIN);
+            settle_lane(walk, &walk->dumps[dump].lanes[l], &no_waiting);
         walk->heap[0] = walk->heap[--walk->heap_count];
     }
     if (walk->heap_count > 0)

@@ -131,15 +131,16 @@ static int64_t charge_waits(struct waits *waits, const struct match_instance *in
             continue;
         struct rank_waits *victim = &waits->ranks[dump_of[i]];
         victim->transfer_ns = add_ns(victim->transfer_ns, -length);
-        add_single_wait(
-            waits, &(struct waiting_pair){dump_of[i], dump_of[cause], member->stack, instance->members[cause].stack},
-            state,
-            &(struct told_wait){.dump = dump_of[i],
-                                .cause = dump_of[cause],
-                                .until = blocked_since(member) + length,
-                                .length = length,
-                                .imposed = length < lead ? length : lead,
-                                .channel = instance->communicator->uid | 1});
+        add_single_wait(waits,
+                        &(struct waiting_pair){dump_of[i], dump_of[cause], match_member_waited_at(member),
+                                               instance->members[cause].stack},
+                        state,
+                        &(struct told_wait){.dump = dump_of[i],
+                                            .cause = dump_of[cause],
+                                            .until = blocked_since(member) + length,
+                                            .length = length,
+                                            .imposed = length < lead ? length : lead,
+                                            .channel = instance->communicator->uid | 1});
         if (length > longest)
             longest = length;
     }
@@ -509,10 +510,12 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     uint32_t from = message->from_dump, to = message->to_dump;
     waits->messages++;
     struct match_member left = *send;
-    if (message_end_was_needed(send, receive))
+    if (message_end_was_needed(send, receive)) {
         left.enter = send->wait;
+        left.stack = match_member_waited_at(send);
+    }
     int64_t wait = message_wait(waits, receive, &left, to, from), since = blocked_since(receive);
-    struct waiting_pair late_sender = {to, from, receive->stack, send->stack};
+    struct waiting_pair late_sender = {to, from, match_member_waited_at(receive), left.stack};
     if (wait > 0 && receive->shared)
         note_receive_wait(waits, &late_sender, since, since + wait);
     else if (wait > 0)
@@ -527,7 +530,8 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     bool rendezvous = message->synchronous || held || send->leave > receive->enter;
     wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, &came, from, to) : 0;
     if (wait > 0)
-        charge_message(waits, WAIT_LATE_RECEIVER, &(struct waiting_pair){from, to, send->stack, receive->stack},
+        charge_message(waits, WAIT_LATE_RECEIVER,
+                       &(struct waiting_pair){from, to, match_member_waited_at(send), receive->stack},
                        blocked_since(send) + wait, wait, wait);
 }
 

@@ -28,6 +28,9 @@ def test_planted_rank_is_named(kind, where):
     assert jobs.stragglers(result)[0]["what_if_speedup"] > 1.05
     waited = {row["rank"]: row["wait_seconds"] for row in result["ranks"]}
     assert waited[2] < min(time for rank, time in waited.items() if rank != 2)
+    sites = sorted(jobs.report(where)["sites"], key=lambda row: -row["wait_seconds"])
+    op = {(row["op"]) for row in jobs.summary(where, "--by", "site,op")["summary"] if row["site"] == sites[0]["site"]}
+    assert op == {"MPI_Recv" if kind == "iprobe" else "MPI_Testsome" if kind == "testsome" else "MPI_Test"}
 
 
 def test_polls_in_a_row_are_one_record(where):

@@ -471,6 +471,27 @@ static void of_several_receives_in_one_wait_the_last_sender_counts(void **state)
     done(&job, &sums);
 }
 
+/* A wait is told where the Wait is, and whoever was waited for where it sent: not where the receive was posted. */
+static void a_wait_belongs_to_the_line_of_its_wait(void **state) {
+    (void)state;
+    enum { POSTED = 5, WAITED = 6, SENT = 7 };
+    struct hand_job job;
+    struct sums sums;
+    struct record completion = {.call = BUILDER_IRECV, .flags = FLAG_RECV, .peer = 1, .op = 1, .kind = RECORD_DONE};
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    dump_builder_plain(job.builders[0], 0, BUILDER_WAIT, 1000, 1900)->stack = WAITED;
+    completion.stack = POSTED;
+    completion.t0 = 100;
+    completion.t1 = 1900;
+    dump_builder_record(job.builders[0], 0, &completion);
+    message_half(&job, 1, BUILDER_SEND, FLAG_SEND, 0, 0, 1800, 1810)->stack = SENT;
+    analyse(&job, 2, &sums);
+    assert_int_equal(sums.waits.sites.sums.count, 2);
+    assert_int_equal(site_waits_of(&sums.waits.sites, 0, WAITED).wait_ns, 800);
+    assert_int_equal(site_waits_of(&sums.waits.sites, 1, SENT).waited_for_ns, 800);
+    done(&job, &sums);
+}
+
 /* Each exchanges with its neighbours through one Waitall; all of rank 1's waiting is for rank 2, once. */
 static void an_exchange_is_waited_for_once(void **state) {
     (void)state;
@@ -687,6 +708,7 @@ int main(void) {
         cmocka_unit_test(a_late_sender_and_a_late_receiver),
         cmocka_unit_test(a_held_send_is_over_within_an_eighth),
         cmocka_unit_test(of_several_receives_in_one_wait_the_last_sender_counts),
+        cmocka_unit_test(a_wait_belongs_to_the_line_of_its_wait),
         cmocka_unit_test(an_exchange_is_waited_for_once),
         cmocka_unit_test(a_send_alone_in_its_wait_tells_of_a_late_receiver),
         cmocka_unit_test(both_halves_of_a_sendrecv_are_one_wait),
