@@ -198,13 +198,12 @@ static bool add_node(struct replay_build *build, struct dump_nodes *history, str
     struct open_flow *open = flow_at(history, node->flow, item->stretch);
     if (!open || !grow_by_one(history->nodes, history->count, history->room))
         return false;
-    struct replay_node *before = open->last > 0 ? &history->nodes[open->last - 1] : NULL;
     node->flow = open->flow;
-    bool merged = before && merge_polls(build, open, before, node, item);
+    bool merged = open->last > 0 && merge_polls(build, open, &history->nodes[open->last - 1], node, item);
     open->polled_by = is_poll(build, node) ? item->lane + 1 : 0;
     if (merged)
         return true;
-    node->before = before ? signature_mix(before->signature, node->signature) : 0;
+    node->before = open->last > 0 ? signature_mix(history->nodes[open->last - 1].signature, node->signature) : 0;
     node->segment = history->segment;
     history->nodes[history->count++] = *node;
     open->last = history->count;

@@ -60,16 +60,17 @@ bool timeline_add(struct timeline *timeline, const struct match_directory *direc
         !is_communication(item, directory->calls[item->call].name, dump_has_device_times(dump)))
         return true;
     bool with_polls = replaces_polls(timeline, item);
-    const struct stretch *last = timeline->count > 0 ? &timeline->stretches[timeline->count - 1] : NULL;
+    bool follows = timeline->count > 0;
+    const struct stretch last = follows ? timeline->stretches[timeline->count - 1] : (struct stretch){0};
     struct stretch stretch = {.from = with_polls ? item->since : item->t0,
                               .to = item->t1 > item->t0 ? item->t1 : item->t0};
-    if (last && stretch.from <= last->to) {
-        if (stretch.to <= last->to)
+    if (follows && stretch.from <= last.to) {
+        if (stretch.to <= last.to)
             return true;
-        stretch.from = last->to;
+        stretch.from = last.to;
     }
-    if (last)
-        stretch.own_before = add_ns(last->own_before, stretch.from - last->to);
+    if (follows)
+        stretch.own_before = add_ns(last.own_before, stretch.from - last.to);
     stretch.site = site_of(timeline, dump, item->record->stack, item->call);
     if (stretch.site == TIMELINE_NOWHERE || !grow_list(timeline->stretches, timeline->count))
         return false;
