@@ -212,8 +212,8 @@ static void describe(const struct stretches *s, struct rank_leads *out) {
     }
     out->longer_ns = (slow_own - slow_others) / (double)slow;
     out->slow_ratio = (slow_own + 1) / (slow_others + 1);
-    out->first = (uint32_t)((size_t)s->slow[0] * 1000 / rows);
-    out->last = (uint32_t)(((size_t)s->slow[slow - 1] + 1) * 1000 / rows);
+    out->first = (uint32_t)(1000 * (double)s->slow[0] / (double)rows);
+    out->last = (uint32_t)(1000 * (double)(s->slow[slow - 1] + 1) / (double)rows);
 }
 
 bool slow_stretches_find(const struct leads_table *table, size_t column, struct rank_leads *out) {
