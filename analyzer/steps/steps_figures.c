@@ -47,6 +47,8 @@ enum cover_kind {
     COVER_EXPOSED_COLLECTIVE,    /* of that, all but receives */
     COVER_EXPOSED_RECEIVE_OTHER, /* what streams waited for receives, and all other communication */
     COVER_BUSY,                  /* communication, and work that has a name */
+    COVER_WORK,                  /* that work */
+    COVER_WORK_NOT_RECEIVING,    /* it, and all communication but receives */
     COVERS,
 };
 
@@ -72,6 +74,10 @@ static bool is_covered(enum cover_kind cover, enum part_kind part) {
         return part == PART_EXPOSED;
     case COVER_EXPOSED_RECEIVE_OTHER:
         return part == PART_EXPOSED_RECEIVE || (communication && part != PART_RECEIVE);
+    case COVER_WORK:
+        return part == PART_WORK;
+    case COVER_WORK_NOT_RECEIVING:
+        return part == PART_WORK || (communication && part != PART_RECEIVE);
     default:
         return communication || part == PART_WORK;
     }
@@ -117,6 +123,13 @@ static void fill_alone_on_device(const struct step_walk *w, struct step *step, c
                                               : STEP_UNKNOWN;
 }
 
+/* Where work is on record, it hides the communication that it overlaps. */
+static void fill_alone_beside_work(struct step *step, const int64_t parts[COVERS]) {
+    step->communication_alone_ns = parts[COVER_BUSY] - parts[COVER_WORK];
+    step->collective_alone_ns = parts[COVER_WORK_NOT_RECEIVING] - parts[COVER_WORK];
+    step->receive_alone_ns = parts[COVER_BUSY] - parts[COVER_WORK_NOT_RECEIVING];
+}
+
 static void fill_alone(const struct step_walk *w, struct step *step, struct cover *covers) {
     int64_t parts[COVERS];
     for (size_t i = 0; i < COVERS; i++)
@@ -127,6 +140,8 @@ static void fill_alone(const struct step_walk *w, struct step *step, struct cove
     step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
     if (w->device)
         fill_alone_on_device(w, step, parts);
+    else if (w->own_work)
+        fill_alone_beside_work(step, parts);
     bool idle_known = w->own_work && !w->counted;
     step->idle_ns = idle_known ? step->end_ns - step->start_ns - parts[COVER_BUSY] : STEP_UNKNOWN;
 }

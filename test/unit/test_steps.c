@@ -203,8 +203,13 @@ static void idle_is_known_where_work_is_on_record(void **state) {
     hand_job_open(&job, 1);
     assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "recv"}));
     assert_int_equal(steps.ranks[0].count, STEPS - 1);
-    for (size_t i = 0; i < steps.ranks[0].count; i++)
-        assert_int_equal(steps.ranks[0].steps[i].idle_ns, 22 * US); /* 8-10 and 70-90 */
+    for (size_t i = 0; i < steps.ranks[0].count; i++) {
+        const struct step *step = &steps.ranks[0].steps[i];
+        assert_int_equal(step->idle_ns, 22 * US);                /* 8-10 and 70-90 */
+        assert_int_equal(step->communication_alone_ns, 55 * US); /* 10-30, 45-70, 90-100 */
+        assert_int_equal(step->collective_alone_ns, 35 * US);
+        assert_int_equal(step->receive_alone_ns, 20 * US);
+    }
     steps_free(&steps);
     hand_job_free(&job);
 }
