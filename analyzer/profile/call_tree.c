@@ -43,6 +43,7 @@ struct tree_build {
     /* of the dump at hand */
     size_t d;
     const struct dump *dump;
+    bool from_records;
     struct forward_backward_pairs *pairs;
     struct hash_table destinations;
     struct frames frames;
@@ -403,6 +404,16 @@ static bool add_records(struct tree_build *build) {
     return enough_memory && !walk.no_memory;
 }
 
+/* Whether the calls are counted from records: of a part of the time, and where the tables of call sites are empty and
+ * all records are there, as in imported traces. */
+static bool counts_records(const struct tree_build *build) {
+    const struct dump *dump = build->dump;
+    bool sites = false;
+    for (uint32_t i = 0; i < dump->lane_count; i++)
+        sites |= dump->lanes[i].site_count > 0 && dump->lanes[i].sites[0].version > 0;
+    return scope_is_limited(build->request->scope) || (!sites && dump_records_complete(dump));
+}
+
 /* A call of a part of the time: counted here, where the tables tell of all of it. A launch is its call's time on the
  * GPU, not a call of its own. */
 static bool take_recorded_call(void *context, const struct recorded_call *call) {
@@ -410,7 +421,7 @@ static bool take_recorded_call(void *context, const struct recorded_call *call) 
     bool host = call->source == SOURCE_HOST;
     if (call->incomplete && call->stack == STACK_NONE)
         return true;
-    if (host && !scope_is_limited(build->request->scope))
+    if (host && !build->from_records)
         return true;
     uint64_t inside = call->in_flight ? call->posting_ticks : call->ticks;
     struct call_sums sums = {.gpu_count = 1, .gpu_ns = call->ticks};
@@ -446,9 +457,10 @@ static bool add_dump_sites(struct tree_build *build, size_t d) {
     build->dump = request->job->dumps[d];
     hash_table_clear(&build->destinations);
     build->pairs = forward_backward_pairs_new(request->symbols, request->skip, d);
-    bool limited = scope_is_limited(request->scope), gpu = dump_has_device_times(build->dump);
-    bool enough_memory = build->pairs && (limited || add_tables(build));
-    if (enough_memory && (limited || gpu))
+    bool gpu = dump_has_device_times(build->dump);
+    build->from_records = counts_records(build);
+    bool enough_memory = build->pairs && (build->from_records || add_tables(build));
+    if (enough_memory && (build->from_records || gpu))
         enough_memory = recorded_calls(request->scope, build->dump, d, take_recorded_call, build);
     if (enough_memory && request->waits)
         enough_memory = add_wait_sums(build);

@@ -73,6 +73,17 @@ def test_kineto_traces(tmp_path):
     assert analyse("report", tmp_path)["coverage"]["matched_share"] == 1
 
 
+def test_calls_of_imported_traces(tmp_path):
+    """Their operations, though nothing says where they were called from."""
+    run_import(os.path.join(TRACES, "dlrm_kineto.tar.gz"), "-o", tmp_path)
+    root = analyse("calls", tmp_path)["root"]
+    assert (root["count"], root["gpu_count"]) == (8 * 8, 8 * 8)
+    rows = [row for row in analyse("summary", tmp_path)["summary"] if row["source"] == "gpu-event"]
+    assert {op: sums["count"] for op, sums in root["ops"].items()} == {
+        op: sum(row["count"] for row in rows if row["op"] == op) for op in {row["op"] for row in rows}}
+    assert root["gpu_time_us"] == pytest.approx(sum(row["time_total_us"] for row in rows))
+
+
 def kernel(name, at, length, **arguments):
     return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at, "dur": length, "args": arguments}
 
