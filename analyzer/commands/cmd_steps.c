@@ -77,9 +77,14 @@ static void print_found(FILE *stream, const struct steps *steps, const struct st
         fputs(" to the next\n\n", stream);
     } else {
         const struct step_period *step = &rank->periods.levels[rank->periods.step];
-        fprintf(stream, " of %zu operations, found by ", step->length);
+        bool alike = step->regularity >= 0.5;
+        fprintf(stream, alike ? " of %zu operations, found by " : " of %zu operations in the median, found by ",
+                step->length);
         escape_text(stream, rank->anchor ? rank->anchor->name : "?");
-        fprintf(stream, ", which comes back at this distance %.0f %% of the time\n", 100 * step->regularity);
+        if (alike)
+            fprintf(stream, ", which comes back at this distance %.0f %% of the time\n", 100 * step->regularity);
+        else
+            fputs(", which comes once in each\n", stream);
         for (size_t i = 0; i < rank->periods.count; i++)
             if (i != rank->periods.step)
                 fprintf(stream, "%s: every %zu operations, about %.3f s\n",
