@@ -51,6 +51,10 @@ struct annotation {
         size_t count;                                                                                                  \
     }
 
+struct step_span {
+    int64_t start_ns, end_ns;
+};
+
 struct rank_trace {
     int32_t rank, world_size; /* -1: not told */
     uint32_t devices;         /* of its host */
@@ -58,6 +62,7 @@ struct rank_trace {
     LIST(kernel) kernels;
     LIST(launch) launches;
     LIST(annotation) annotations;
+    LIST(step_span) steps;
 };
 
 struct kineto {
@@ -80,6 +85,7 @@ static void free_rank(struct rank_trace *rank) {
     free(rank->kernels.items);
     free(rank->launches.items);
     free(rank->annotations.items);
+    free(rank->steps.items);
 }
 
 static void end(void *state) {
@@ -195,6 +201,17 @@ static bool add_annotation(struct kineto *kineto, struct rank_trace *rank, const
     return place != NULL;
 }
 
+/* "ProfilerStep#7": what the profiler's schedule counts as a step. */
+static bool add_step(struct kineto *kineto, struct rank_trace *rank, const json_t *piece) {
+    struct step_span span;
+    if (!read_span(piece, &span.start_ns, &span.end_ns))
+        return true;
+    struct step_span *place = GROW(kineto->limits, rank->steps);
+    if (place)
+        *place = span;
+    return place != NULL;
+}
+
 static struct rank_trace *present(struct kineto *kineto) {
     if (kineto->reading)
         return &kineto->ranks.items[kineto->ranks.count - 1];
@@ -229,6 +246,8 @@ static bool piece(void *state, const char *key, const json_t *value) {
         return add_launch(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "nccl:", 5) == 0)
         return add_annotation(kineto, rank, value, arguments);
+    if (strcmp(category, "user_annotation") == 0 && strncmp(name, "ProfilerStep#", 13) == 0)
+        return add_step(kineto, rank, value);
     return true;
 }
 
@@ -405,6 +424,17 @@ static const char *check_ranks(const struct kineto *kineto, const struct trace *
     return NULL;
 }
 
+/* A mark at the beginning of each step, and one at the end of the last: a trace may hold a single step. */
+static bool add_marks(struct trace *trace, const struct rank_trace *rank) {
+    int64_t last = INT64_MIN;
+    for (size_t i = 0; i < rank->steps.count; i++) {
+        last = rank->steps.items[i].end_ns > last ? rank->steps.items[i].end_ns : last;
+        if (!trace_add_mark(trace, rank->rank, rank->steps.items[i].start_ns))
+            return false;
+    }
+    return rank->steps.count == 0 || trace_add_mark(trace, rank->rank, last);
+}
+
 static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
     struct trace_rank *place = &trace->ranks[rank->rank];
     if (!trace_see_rank(trace, rank->rank))
@@ -419,7 +449,7 @@ static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct ra
     for (size_t k = 0; k < rank->kernels.count; k++)
         if (!add_kernel_operation(kineto, trace, rank, &rank->kernels.items[k]))
             return false;
-    return true;
+    return add_marks(trace, rank);
 }
 
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {

@@ -47,6 +47,7 @@ void trace_free(struct trace *trace) {
     free(trace->communicators);
     hash_table_free(&trace->numbers);
     free(trace->events);
+    free(trace->marks);
     free(trace->ranks);
     *trace = (struct trace){0};
 }
@@ -140,6 +141,20 @@ bool trace_add(struct trace *trace, const struct trace_event *event) {
     return true;
 }
 
+bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns) {
+    if (!limits_keep(trace->limits, 2 * sizeof *trace->marks) || !grow_list(trace->marks, trace->mark_count))
+        return false;
+    trace->marks[trace->mark_count++] = (struct trace_mark){at_ns, rank};
+    return true;
+}
+
+static int compare_marks(const void *a, const void *b) {
+    const struct trace_mark *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    return (left->at_ns > right->at_ns) - (left->at_ns < right->at_ns);
+}
+
 const char *trace_time_problem(const struct trace *trace) {
     int64_t first = INT64_MAX, last = INT64_MIN, span;
     for (size_t i = 0; i < trace->event_count; i++) {
@@ -152,6 +167,10 @@ const char *trace_time_problem(const struct trace *trace) {
             first = event->posted_ns < first ? event->posted_ns : first;
             last = event->returned_ns > last ? event->returned_ns : last;
         }
+    }
+    for (size_t i = 0; i < trace->mark_count; i++) {
+        first = trace->marks[i].at_ns < first ? trace->marks[i].at_ns : first;
+        last = trace->marks[i].at_ns > last ? trace->marks[i].at_ns : last;
     }
     bool apart = last > first && (__builtin_sub_overflow(last, first, &span) || span > YEAR_NS);
     return apart ? "operations more than a year apart" : NULL;
@@ -258,5 +277,7 @@ bool trace_number(struct trace *trace) {
     set_numbers(trace, keys, count);
     free(keys);
     qsort(trace->events, trace->event_count, sizeof *trace->events, compare_events);
+    if (trace->mark_count > 0)
+        qsort(trace->marks, trace->mark_count, sizeof *trace->marks, compare_marks);
     return true;
 }

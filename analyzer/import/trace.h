@@ -60,6 +60,12 @@ struct trace_rank {
     char where[128]; /* "data-parallel rank 0, pipeline rank 3", or the document's name */
 };
 
+/* The beginning of a step, by the trace's own word; at the end of the last one, its end. */
+struct trace_mark {
+    int64_t at_ns;
+    int32_t rank;
+};
+
 struct trace {
     struct import_limits *limits;
     const char *format;             /* what it was made from */
@@ -79,7 +85,9 @@ struct trace {
     size_t seen_count;         /* ranks */
     struct trace_event *events;
     size_t event_count;
-    size_t work_count; /* of the events: own work, no operation */
+    size_t work_count;        /* of the events: own work, no operation */
+    struct trace_mark *marks; /* in any order until trace_number */
+    size_t mark_count;
 };
 
 /* All of these return false (SIZE_MAX) when memory is short or a limit is exceeded. */
@@ -100,7 +108,9 @@ bool trace_add(struct trace *trace, const struct trace_event *event);
 /* What is wrong with the events' times: an end before its beginning, moments more than a year apart. NULL = nothing. */
 const char *trace_time_problem(const struct trace *trace);
 
-/* Sets every event's seq, and sorts the events by rank, then time. */
+bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns);
+
+/* Sets every event's seq, and sorts the events and the marks by rank, then time. */
 bool trace_number(struct trace *trace);
 
 #endif

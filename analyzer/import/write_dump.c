@@ -18,6 +18,7 @@
 
 #include "analyzer/base/hash.h"
 
+enum { STEP_MARK = 100 /* MPI_Pcontrol marks steps from this level on */ };
 enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096, PART_BYTES = 4096 /* divides every section */ };
 
 /* What one rank needs. */
@@ -27,6 +28,8 @@ struct plan {
     int32_t rank;
     const struct trace_event *events;
     size_t event_count;
+    const struct trace_mark *marks;
+    size_t mark_count;
     int64_t base_ns, from_ns, to_ns; /* of the whole trace; ticks count from base_ns */
     uint64_t run;
     uint32_t ring_records, rows, peer_rows, definition_bytes;
@@ -321,6 +324,31 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
     put_record(image, record);
 }
 
+static void put_mark(const struct dump_image *image, const struct plan *plan, const struct trace_mark *mark) {
+    uint64_t at = ticks_of(plan, mark->at_ns);
+    put_record(image, (struct record){.t0 = at,
+                                      .t1 = at,
+                                      .comm = COMM_NONE,
+                                      .seq = SEQ_NONE,
+                                      .peer = PEER_NONE,
+                                      .tag = STEP_MARK,
+                                      .kind = RECORD_MARK});
+}
+
+/* The rank's events, and its marks among them. */
+static void put_records(const struct dump_image *image, const struct plan *plan) {
+    size_t mark = 0;
+    for (size_t i = 0; i < plan->event_count; i++) {
+        const struct trace_event *event = &plan->events[i];
+        int64_t begin = plan->trace->device ? event->posted_ns : event->enter_ns;
+        for (; mark < plan->mark_count && plan->marks[mark].at_ns <= begin; mark++)
+            put_mark(image, plan, &plan->marks[mark]);
+        put_event(image, plan, i);
+    }
+    for (; mark < plan->mark_count; mark++)
+        put_mark(image, plan, &plan->marks[mark]);
+}
+
 /* ---- aggregates ------------------------------------------------------------------------------ */
 
 static void count_time(struct operation_row *row, uint64_t ticks) {
@@ -486,7 +514,7 @@ static int write_file(const struct dump_image *image, const struct plan *plan, c
 }
 
 static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, size_t operations) {
-    size_t definitions = 0, records = plan->event_count * (1 + (size_t)plan->trace->device);
+    size_t definitions = 0, records = plan->event_count * (1 + (size_t)plan->trace->device) + plan->mark_count;
     for (size_t i = 0; i < plan->trace->communicator_count; i++)
         if (trace_member(&plan->trace->communicators[i], plan->rank) >= 0)
             definitions += definition_bytes(&plan->trace->communicators[i]);
@@ -522,8 +550,7 @@ static int write_rank(struct plan *plan, const char *directory) {
         fill_progress(&image, plan);
         struct lane_state *lane = contents(&image, PART_LANES);
         lane->threads = 1;
-        for (size_t i = 0; i < plan->event_count; i++)
-            put_event(&image, plan, i);
+        put_records(&image, plan);
         fill_operations(&image, plan, sorted, operations);
         qsort(sorted, operations, sizeof *sorted, compare_peers);
         fill_peers(&image, plan, sorted, operations);
@@ -561,6 +588,10 @@ static void find_span(const struct trace *trace, struct plan *plan) {
         if (trace->device && event->returned_ns > plan->to_ns)
             plan->to_ns = event->returned_ns;
     }
+    for (size_t i = 0; i < trace->mark_count; i++) {
+        plan->from_ns = trace->marks[i].at_ns < plan->from_ns ? trace->marks[i].at_ns : plan->from_ns;
+        plan->to_ns = trace->marks[i].at_ns > plan->to_ns ? trace->marks[i].at_ns : plan->to_ns;
+    }
     plan->base_ns = plan->from_ns - LEAD_NS;
 }
 
@@ -568,15 +599,20 @@ int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
     struct plan plan = {.trace = trace, .mode = mode, .run = run_of(trace)};
     int written = 0;
     find_span(trace, &plan);
-    size_t at = 0;
+    size_t at = 0, mark = 0;
     for (int32_t rank = 0; rank < trace->world_size; rank++) {
-        size_t end = at;
+        size_t end = at, mark_end = mark;
         while (end < trace->event_count && trace->events[end].rank == rank)
             end++;
+        while (mark_end < trace->mark_count && trace->marks[mark_end].rank == rank)
+            mark_end++;
         plan.rank = rank;
         plan.events = trace->events + at;
         plan.event_count = end - at;
+        plan.marks = trace->marks ? trace->marks + mark : NULL;
+        plan.mark_count = mark_end - mark;
         at = end;
+        mark = mark_end;
         if (!trace->ranks[rank].seen)
             continue;
         if (write_rank(&plan, directory) != 0)

@@ -129,6 +129,28 @@ def test_kernels_that_begin_before_their_launch_returned(tmp_path):
     assert [row["comm_seconds"] for row in analyse("report", tmp_path / "out")["ranks"]] == pytest.approx([30 * 100e-6] * 2)
 
 
+@pytest.mark.parametrize("steps", [1, 3])
+def test_steps_of_the_profiler(steps, tmp_path):
+    """Also of a single one, in which nothing comes back."""
+    files = []
+    for rank in range(2):
+        events = []
+        for i in range(steps):
+            at = 10000 + 1000 * i
+            events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{7 + i}", "pid": 1, "tid": 1,
+                        "ts": at, "dur": 1000, "args": {}},
+                       kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 400, 100, correlation=2 * i),
+                       kernel("ncclDevKernel_AllGather_RING_LL(x)", at + 700, 50, correlation=2 * i + 1)]
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 2, events)))
+    run_import(*files, "-o", tmp_path / "out")
+    rows = analyse("steps", tmp_path / "out", "--by", "both")["rows"]
+    assert [(row["rank"], row["step"]) for row in rows] == [(rank, step) for rank in range(2) for step in range(steps)]
+    assert {round(row["step_seconds"] * 1e6) for row in rows} == {1000}
+    assert {round(row["interval_seconds"] * 1e6) for row in rows} == {400}
+    assert {row["operations"] for row in rows} == {2}
+
+
 def flight(entries, ranks="[0, 1, 2]"):
     return {"version": "2.9", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}},
             "entries": entries}
