@@ -129,6 +129,29 @@ def test_kernels_that_begin_before_their_launch_returned(tmp_path):
     assert [row["comm_seconds"] for row in analyse("report", tmp_path / "out")["ranks"]] == pytest.approx([30 * 100e-6] * 2)
 
 
+def test_work_hides_the_communication_that_it_overlaps(tmp_path):
+    """MindSpore's example: of 100 ms compute 0-60 and 95-100, reduce 50-80, receive 80-95."""
+    parts = [("forward-compute", 0, 60, 0), ("grads-reduce-scatter", 50, 80, 1), ("backward-recv", 80, 95, 2),
+             ("backward-compute", 95, 100, 0)]
+    events = [{"ph": "M", "name": "thread_name", "pid": data, "tid": 3 * stage + number,
+               "args": {"name": f"PP rank {stage}, TP rank 0, {stream}"}}
+              for data in range(2) for stage in range(2)
+              for number, stream in enumerate(["compute", "dp-comm", "pp-comm"])]
+    for data in range(2):
+        for stage in range(2):
+            for step in range(12):
+                for seq, (name, start, end, stream) in enumerate(parts):
+                    events.append({"ph": "X", "name": name.replace("recv", "send") if stage else name,
+                                   "ts": 1000 * (100 * step + start), "dur": 1000 * (end - start), "pid": data,
+                                   "tid": 3 * stage + stream, "args": {"step": step, "seq_id": seq}})
+    (tmp_path / "line.json").write_text(json.dumps({"traceEvents": events}))
+    run_import(tmp_path / "line.json", "-o", tmp_path / "out")
+    row = analyse("steps", tmp_path / "out", "--rank", "0")["rows"][0]
+    assert [round(row[key] * 1000) for key in ("step_seconds", "communication_alone_seconds", "computation_seconds",
+                                               "collective_alone_seconds", "receive_alone_seconds", "stage_seconds")
+            ] == [100, 35, 65, 20, 15, 85]
+
+
 @pytest.mark.parametrize("steps", [1, 3])
 def test_steps_of_the_profiler(steps, tmp_path):
     """Also of a single one, in which nothing comes back."""
