@@ -36,11 +36,8 @@ struct summary_input {
 static const struct {
     const char *name;
     unsigned key;
-} by_names[] = {{"op", SUMMARY_BY_OP},
-                {"bytes", SUMMARY_BY_BYTES},
-                {"comm", SUMMARY_BY_COMM},
-                {"rank", SUMMARY_BY_RANK},
-                {"site", SUMMARY_BY_SITE}};
+} by_names[] = {{"op", SUMMARY_BY_OP},     {"bytes", SUMMARY_BY_BYTES}, {"comm", SUMMARY_BY_COMM},
+                {"rank", SUMMARY_BY_RANK}, {"site", SUMMARY_BY_SITE},   {"epoch", SUMMARY_BY_EPOCH}};
 enum { BY_NAMES = sizeof by_names / sizeof *by_names };
 
 /* Reads --by. Returns 0 when it cannot. */
@@ -175,7 +172,7 @@ static int read_layout(struct layout *layout, const struct options *options) {
     const char *sort = option_text(options, "sort"), *by = option_text(options, "by");
     *layout = (struct layout){parse_by(by), sort ? table_column(summary_columns, sort) : NULL};
     if (layout->by == 0)
-        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank and site, not '%.64s'\n", by);
+        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank, epoch and site, not '%.64s'\n", by);
     else if ((layout->by & SUMMARY_BY_SITE) && (layout->by & SUMMARY_BY_BYTES))
         fputs("commtap summary: call sites are not told apart by bytes: --by site goes with op, comm and rank\n",
               stderr);
@@ -204,6 +201,10 @@ static int add_transfers(struct summary *summary, const struct summary_input *pa
 
 static int summarise(const struct summary_input *part, const struct layout *layout) {
     struct summary summary;
+    if (part->scope->limited && (layout->by & SUMMARY_BY_EPOCH)) {
+        fputs("commtap summary: --by epoch is about the whole run: not with --from, --to, --step\n", stderr);
+        return EXIT_USAGE;
+    }
     int code = layout->by & SUMMARY_BY_SITE ? build_by_site(&summary, part, layout->by)
                                             : build_summary(&summary, part, layout->by, NULL);
     if (code != EXIT_FINE)
@@ -320,8 +321,8 @@ static const struct option option_rows[] = {
     {.name = "by",
      .argument = "KEYS",
      .fallback = "op,bytes,comm",
-     .doc = "what rows are told apart by: any of op, bytes, comm, rank; or site (where the call was made) with any of "
-            "op, comm, rank"},
+     .doc = "what rows are told apart by: any of op, bytes, comm, rank, epoch (MPI_Pcontrol(2) begins one); or site "
+            "(where the call was made) with any of op, comm, rank, epoch"},
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     {.name = "sort", .argument = "KEY", .doc = "column to sort by, by its JSON key, as in count or time_max_us"},

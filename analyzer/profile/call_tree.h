@@ -5,8 +5,8 @@
  * with the modules that caused them. Must not live here: names of addresses (symbols/), printing.
  *
  * Counts, bytes and times come from the dumps' tables of call sites, which hold every call, exactly; of a part of the
- * time, and of imported traces, from the records that are still there. What is told beside them (sizes and types of single calls, times on
- * GPUs, waits, single records) always comes from records.
+ * time, and of imported traces, from the records that are still there. What is told beside them (sizes and types of
+ * single calls, times on GPUs, waits, single records) always comes from records.
  *
  * Calls of NCCL enqueue: their host time is not that of the operation. Where it ran on a GPU with times of its own,
  * that time stands beside it.

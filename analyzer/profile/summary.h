@@ -25,8 +25,10 @@ enum summary_key {
     SUMMARY_BY_BYTES = 1u << 1,
     SUMMARY_BY_COMM = 1u << 2,
     SUMMARY_BY_RANK = 1u << 3,
-    SUMMARY_BY_SITE = 1u << 4, /* of the call; not together with SUMMARY_BY_BYTES */
+    SUMMARY_BY_SITE = 1u << 4,  /* of the call; not together with SUMMARY_BY_BYTES */
+    SUMMARY_BY_EPOCH = 1u << 5, /* from tables alone: records do not tell theirs */
 };
+#define EPOCH_SEVERAL      UINT32_MAX
 #define SUMMARY_BY_DEFAULT (SUMMARY_BY_OP | SUMMARY_BY_BYTES | SUMMARY_BY_COMM)
 
 enum percentiles { PERCENTILES_NONE = 0, PERCENTILES_EXACT, PERCENTILES_APPROXIMATE };
@@ -65,6 +67,7 @@ struct summary_entry {
     bool size_class;       /* `bytes` is the lower bound of a class of sizes */
     int32_t rank;          /* RANK_UNKNOWN = several or unknown */
     const char *site;      /* compact label of the call site, NULL = several */
+    uint32_t epoch;        /* EPOCH_SEVERAL = several, or unknown */
 
     uint64_t count;           /* calls; operations that were posted and never seen complete included */
     uint64_t untimed;         /* of these, calls without a time */

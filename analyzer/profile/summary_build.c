@@ -50,7 +50,8 @@ static void free_strings(struct hash_table *texts) {
 struct summary_group_key {
     uint64_t op, site, comm, bytes;
     uint32_t source, rank;
-    uint8_t api, has_comm, size_class, zero[5];
+    uint8_t api, has_comm, size_class, zero;
+    uint32_t epoch;
 };
 _Static_assert(sizeof(struct summary_group_key) == 48, "keys have no padding");
 
@@ -70,7 +71,8 @@ static struct summary_group_key key_of(const struct summary_entry *entry) {
                                       .rank = (uint32_t)entry->rank,
                                       .api = (uint8_t)entry->api,
                                       .has_comm = entry->has_comm,
-                                      .size_class = entry->size_class};
+                                      .size_class = entry->size_class,
+                                      .epoch = entry->epoch};
 }
 
 /* The group with that key; a new one is made when `create`. NULL when there is none or memory is short. */
@@ -150,7 +152,7 @@ static int make_key(struct summary_build *build, const struct dump *dump, const 
           (!subject->has_comm ||
            !filter_comm(build->filter, subject->uid, subject->communicator ? subject->communicator->name : "")))))
         return 0;
-    *key = (struct summary_entry){.bytes = BYTES_UNKNOWN, .rank = RANK_UNKNOWN};
+    *key = (struct summary_entry){.bytes = BYTES_UNKNOWN, .rank = RANK_UNKNOWN, .epoch = EPOCH_SEVERAL};
     if (build->by & SUMMARY_BY_OP) {
         key->api = subject->call ? subject->call->api : 0;
         key->source = source & ~SOURCE_SIZE_CLASS;
@@ -286,6 +288,8 @@ bool summary_add_row(struct summary_build *build, const struct dump *dump, const
         *to = NULL;
     if (wanted <= 0)
         return wanted == 0;
+    if (build->by & SUMMARY_BY_EPOCH)
+        key.epoch = row->comm_epoch >> 24;
     struct summary_group *group = find_group(build, &key, true);
     if (!group || !describe_group(build, group, &subject) || (calls->in_file && !refer_to_row(group, dump, calls)))
         return false;
@@ -449,6 +453,8 @@ static int compare_entries(const void *a, const void *b) {
         order = left->size_class - right->size_class;
     if (order == 0)
         order = compare_numbers(left->source, right->source);
+    if (order == 0)
+        order = compare_numbers(left->epoch, right->epoch);
     if (order == 0 && left->site && right->site)
         order = strcmp(left->site, right->site);
     return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;

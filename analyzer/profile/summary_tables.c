@@ -87,6 +87,8 @@ static bool add_dump(struct summary_build *build, const struct dump *dump, size_
 /* Every record is there, and there are not too many to keep. */
 static bool records_can_tell(const struct summary_build *build, const struct dump_set *set) {
     uint64_t records = 0;
+    if (build->by & SUMMARY_BY_EPOCH)
+        return false;
     for (size_t i = 0; i < set->count; i++) {
         if (!summary_counts(build, set, i))
             continue;

@@ -63,6 +63,7 @@ VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_unsigned(entry->bytes) : cell_
 VALUE(count, cell_unsigned(entry->count))
 VALUE(bytes_total, cell_unsigned(entry->bytes_total))
 VALUE(site, text_or_unknown(entry->site))
+VALUE(epoch, entry->epoch != EPOCH_SEVERAL ? cell_unsigned(entry->epoch) : cell_unknown())
 VALUE(time_total, total_of(&entry->time))
 VALUE(time_avg, average_of(&entry->time))
 VALUE(time_min, tells_least(entry, &entry->time) ? extreme_of(&entry->time, entry->time.min_ns) : cell_unknown())
@@ -108,6 +109,7 @@ VALUE(posting, entry->posting_total_ns ? MICROSECONDS(entry->posting_total_ns) :
 const struct column summary_columns[] = {
     {"rank", "rank", .value = rank, .optional = true, .doc = "world rank (--by rank)"},
     {"site", "call site", .value = site, .left = true, .optional = true, .doc = "the frame nearest to the call that is no library's and no framework's (--by site)"},
+    {"epoch", "epoch", .value = epoch, .optional = true, .doc = "number of the epoch, counted by MPI_Pcontrol(2) (--by epoch)"},
     {"api", NULL, .value = api, .doc = "mpi or nccl"},
     {"op", "op", .value = op, .left = true, .optional = true, .doc = "function"},
     {"comm", "uid", .value = comm, .left = true, .optional = true, .doc = "communicator's uid"},

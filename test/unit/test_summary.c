@@ -277,6 +277,30 @@ static void epochs_and_lanes_are_added_up(void **state) {
     job_end(&job);
 }
 
+static void epochs_can_be_told_apart(void **state) {
+    (void)state;
+    struct job job;
+    struct summary summary;
+    job_begin(&job, 1, 1024);
+    for (uint32_t epoch = 0; epoch < 3; epoch++)
+        for (uint32_t i = 0; i <= epoch; i++)
+            dump_builder_count(new_row(&job, 0, BUILDER_BCAST, epoch << 24, 16 + i), 16, 10 * (epoch + 1));
+    job_open(&job);
+    assert_true(summary_build(&summary, &job.set, NULL, SUMMARY_BY_OP | SUMMARY_BY_EPOCH));
+    assert_int_equal(summary.count, 3);
+    for (uint32_t i = 0; i < 3; i++) { /* the longest first */
+        assert_int_equal(summary.entries[i].epoch, 2 - i);
+        assert_int_equal(summary.entries[i].count, 3 - i);
+        assert_int_equal(summary.entries[i].time.total_ns, 10 * (3 - i) * (3 - i));
+    }
+    summary_free(&summary);
+    assert_true(summary_build(&summary, &job.set, NULL, SUMMARY_BY_OP));
+    assert_int_equal(summary.count, 1);
+    assert_true(summary.entries[0].epoch == EPOCH_SEVERAL);
+    summary_free(&summary);
+    job_end(&job);
+}
+
 static void windows_count_for_their_communicator(void **state) {
     (void)state;
     struct job job;
@@ -506,6 +530,7 @@ int main(void) {
         cmocka_unit_test(records_that_do_not_tell_all_calls_are_not_believed),
         cmocka_unit_test(pending_operations_count_without_a_time),
         cmocka_unit_test(epochs_and_lanes_are_added_up),
+        cmocka_unit_test(epochs_can_be_told_apart),
         cmocka_unit_test(windows_count_for_their_communicator),
         cmocka_unit_test(any_subset_of_keys_groups),
         cmocka_unit_test(filters_leave_out),
