@@ -117,6 +117,26 @@ static int print(const struct options *options, const struct session *session, c
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
+/* Stages of a pipeline that the user knows of, as many neighbouring ranks in each. */
+static int take_stages(const struct options *options, struct session *session) {
+    const char *text = option_text(options, "stages");
+    int32_t ranks = session->job.ranks_expected;
+    char *end;
+    if (!text)
+        return EXIT_FINE;
+    long stages = strtol(text, &end, 10);
+    if (*end || stages < 1 || stages > ranks || ranks % stages != 0) {
+        fprintf(stderr, "commtap steps: --stages takes a divisor of the number of ranks, %" PRId32 ", not '%.64s'\n",
+                ranks, text);
+        return EXIT_USAGE;
+    }
+    for (size_t d = 0; d < session->job.count; d++) {
+        int32_t rank = session->job.dumps[d]->header->rank;
+        session->analysis.stage_of[d] = rank >= 0 && rank < ranks ? (uint32_t)(rank / (ranks / stages)) + 1 : 0;
+    }
+    return EXIT_FINE;
+}
+
 static int show(const struct options *options, const struct session *session, const struct column *column) {
     const struct selection *selection = &session->selection;
     const char *by = option_text(options, "by");
@@ -150,7 +170,9 @@ static int run(const struct options *options) {
     }
     int code = session_open(&session, options);
     if (code == EXIT_FINE) {
-        code = show(options, &session, column);
+        code = take_stages(options, &session);
+        if (code == EXIT_FINE)
+            code = show(options, &session, column);
         session_close(&session);
     }
     return code;
@@ -165,6 +187,9 @@ static const struct option step_options[] = {
      .choices = "rank|step|both",
      .fallback = "rank",
      .doc = "a row per rank (mean over its steps), per step (mean over the ranks), or per rank and step"},
+    {.name = "stages",
+     .argument = "N",
+     .doc = "the job is a pipeline of N stages, as many neighbouring ranks in each; default: told by its messages"},
     {.name = "sort", .argument = "KEY", .doc = "order of the rows by a column's JSON key, largest first"},
     OPTIONS_FILTER,
     OPTION_FAIL_ON,

@@ -152,6 +152,15 @@ def test_work_hides_the_communication_that_it_overlaps(tmp_path):
             ] == [100, 35, 65, 20, 15, 85]
 
 
+def test_stages_that_are_given(tmp_path):
+    run_import(os.path.join(TRACES, "dlrm_kineto.tar.gz"), "-o", tmp_path)
+    assert {row["stage"] for row in analyse("steps", tmp_path)["rows"]} == {None}
+    rows = analyse("steps", tmp_path, "--stages", "4")["rows"]
+    assert {row["rank"]: row["stage"] for row in rows} == {rank: rank // 2 + 1 for rank in range(8)}
+    refused = jobs.commtap("steps", "--stages", "3", tmp_path, codes=(2,))
+    assert "--stages takes a divisor of the number of ranks, 8, not '3'" in refused.stderr
+
+
 @pytest.mark.parametrize("steps", [1, 3])
 def test_steps_of_the_profiler(steps, tmp_path):
     """Also of a single one, in which nothing comes back."""
