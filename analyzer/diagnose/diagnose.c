@@ -347,25 +347,37 @@ static bool is_at_work(const struct party_state *state) {
 /* No MPI lets a process out of MPI_Finalize before all have come to it. */
 static void judge_finalize(struct diagnosis *diagnosis) {
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++)
-        if (is_at_work(&diagnosis->wait_for_graph.parties[p])) {
+        if (is_at_work(&diagnosis->wait_for_graph.parties[p]) &&
+            !(diagnosis->world.parties[p].dump->header->state & STATE_SWITCHED_OFF)) {
             diagnosis->verdict = VERDICT_HANG;
             add_culprit(diagnosis, p, culprit_state_of(diagnosis, p), BLAME_AWAITED);
         }
 }
 
+/* Whether ranks wait in MPI_Finalize, or did. A library that has lost its launcher gives that up: in a job that is
+ * over, whoever never came to it was waited for. */
+static bool waits_in_finalize(const struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    for (uint32_t p = 0; p < diagnosis->world.dump_count; p++)
+        if (waits->parties[p].doing == DOING_FINALIZE ||
+            (!waits->any_alive && waits->parties[p].doing == DOING_FINISHED &&
+             diagnosis->world.parties[p].dump->header->finalise_ticks > 0))
+            return true;
+    return false;
+}
+
 /* Nobody waits in a call that tells for whom; what can still be said. */
 static void judge_the_rest(struct diagnosis *diagnosis) {
     const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
-    uint32_t in_init = 0, gone = 0, missing = 0, in_finalize = 0;
+    uint32_t in_init = 0, gone = 0, missing = 0;
     for (uint32_t p = 0; p < diagnosis->world.party_count; p++) {
         in_init += waits->parties[p].doing == DOING_INIT;
         gone += waits->parties[p].doing == DOING_GONE;
-        in_finalize += waits->parties[p].doing == DOING_FINALIZE;
         missing += waits->parties[p].doing == DOING_UNKNOWN;
     }
     bool dead = gone > 0 || (in_init > 0 && missing > 0);
     diagnosis->verdict = dead ? VERDICT_DEAD_RANK : in_init > 0 ? VERDICT_HANG : VERDICT_OK;
-    if (diagnosis->verdict == VERDICT_OK && in_finalize > 0)
+    if (diagnosis->verdict == VERDICT_OK && waits_in_finalize(diagnosis))
         judge_finalize(diagnosis);
     for (uint32_t p = 0; dead && p < diagnosis->world.party_count; p++)
         if (waits->parties[p].doing == DOING_GONE || (in_init > 0 && waits->parties[p].doing == DOING_UNKNOWN)) {

@@ -196,15 +196,23 @@ static void find_oldest(struct standing *standing, const struct wait_for_graph *
     }
 }
 
-/* Processes that have not come out of their Init or Finalize: there is nothing of the kind to compare that with. */
+/* How long a process has been in its Init or Finalize, or was in a Finalize that it left; negative: in neither. */
+static int64_t time_in_setup(const struct party_state *state, const struct dump *dump, int64_t last_ns) {
+    const struct dump_header *header = dump->header;
+    bool begins = state->doing == DOING_INIT, left = state->doing == DOING_FINISHED && header->finalised_ticks > 0;
+    uint64_t entered = begins ? header->activated_ticks : header->finalise_ticks;
+    if (entered == 0 || (!begins && !left && state->doing != DOING_FINALIZE))
+        return -1;
+    int64_t until = left ? dump_monotonic_ns(dump, header->finalised_ticks) : last_ns;
+    return difference_ns(until, dump_monotonic_ns(dump, entered));
+}
+
+/* There is nothing of the kind to compare that with. */
 static void find_oldest_process(struct standing *standing, const struct wait_for_graph *waits,
                                 const struct life *lives) {
     for (uint32_t p = 0; p < waits->world->dump_count; p++) {
-        const struct dump *dump = waits->world->parties[p].dump;
-        bool ends = waits->parties[p].doing == DOING_FINALIZE;
-        uint64_t entered = ends ? dump->header->finalise_ticks : dump->header->activated_ticks;
-        int64_t age = difference_ns(lives[p].last_ns, dump_monotonic_ns(dump, entered));
-        if ((waits->parties[p].doing != DOING_INIT && !ends) || entered == 0 || age <= standing->age_ns)
+        int64_t age = time_in_setup(&waits->parties[p], waits->world->parties[p].dump, lives[p].last_ns);
+        if (age < 0 || (standing->party != NOBODY && age <= standing->age_ns))
             continue;
         standing->party = p;
         standing->age_ns = age;

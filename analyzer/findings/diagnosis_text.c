@@ -294,7 +294,8 @@ static void phrase_seconds(char *text, size_t size, int64_t ns) {
 /* "the oldest wait, MPI_Allreduce on rank 3, was 3.1 ms old; such calls used to take up to 20.0 ms" */
 static void append_oldest(char *text, size_t size, const struct diagnosis *diagnosis) {
     const struct standing *standing = &diagnosis->standing;
-    bool ends = diagnosis->wait_for_graph.parties[standing->party].doing == DOING_FINALIZE;
+    enum doing doing = diagnosis->wait_for_graph.parties[standing->party].doing;
+    bool ends = doing == DOING_FINALIZE || doing == DOING_FINISHED;
     phrase(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
            standing->call ? standing->call->name
            : ends         ? "MPI_Finalize"

@@ -867,6 +867,35 @@ static void calls_of_other_kinds_are_compared_with(void **state) {
     }
 }
 
+/* Two ranks came out of MPI_Finalize, given up where the launcher was gone, to which one never came. Of that one
+ * nothing is known where its recording had ended before. */
+static void finalize_given_up(void **state) {
+    (void)state;
+    for (int off = 0; off < 2; off++) {
+        struct hand hand;
+        hand_make(&hand, 3);
+        for (unsigned r = 0; r < 3; r++)
+            hand.states[r] = PROCESS_GONE;
+        for (unsigned r = 0; r < 2; r++) {
+            struct dump_header *header = dump_builder_header(hand.builders[r]);
+            header->mpi_family = 1;
+            header->state |= STATE_FINALISING | STATE_FINALISED | STATE_EXITED;
+            header->finalise_ticks = HUNG_AT * MS;
+            header->finalised_ticks = header->exited_ticks = (HUNG_AT + 1300) * MS;
+        }
+        dump_builder_header(hand.builders[2])->state |= off ? STATE_SWITCHED_OFF : 0;
+        const struct diagnosis *diagnosis = hand_judge(&hand, false);
+        assert_int_equal(diagnosis->verdict, off ? VERDICT_OK : VERDICT_HANG);
+        assert_int_equal(diagnosis->culprit_count, off ? 0 : 1);
+        if (!off) {
+            assert_int_equal(diagnosis->culprits[0].party, 2);
+            assert_int_equal(diagnosis->standing.age_ns, 1300 * MS);
+            assert_int_equal(diagnosis_severity(diagnosis), SEVERITY_WARNING);
+        }
+        hand_free(&hand);
+    }
+}
+
 /* ---- circles of collectives ------------------------------------------------------------------ */
 
 /* Of so many ranks the last `others` are in a collective of another communicator, for which all others wait. */
@@ -1066,6 +1095,7 @@ int main(void) {
         cmocka_unit_test(an_exit_of_ones_own_is_the_cause),
         cmocka_unit_test(a_death_on_another_host),
         cmocka_unit_test(calls_of_other_kinds_are_compared_with),
+        cmocka_unit_test(finalize_given_up),
         cmocka_unit_test(who_is_not_where_most_are_is_to_blame),
         cmocka_unit_test(a_message_with_a_wrong_tag_is_shown),
         cmocka_unit_test(messages_that_were_received_are_not),
