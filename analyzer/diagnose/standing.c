@@ -128,9 +128,9 @@ static bool waits_for_others(const struct operation_row *row, const struct dump 
 }
 
 /* The second longest time of the calls that are waited in, in whatever communicator: what happened once may be the
- * job's start. `alike`: of calls of that name, else of all that wait for others. Histograms are coarse (a fifth); 0
+ * job's start. Of calls like `alike`; NULL: of all that wait for others. Histograms are coarse (a fifth); 0
  * where there were no two calls. */
-static int64_t second_longest_ns(const struct dump *dump, const struct wait *wait, bool alike) {
+static int64_t second_longest_ns(const struct dump *dump, const struct wait *alike) {
     uint64_t counts[HISTOGRAM_BUCKETS] = {0}, above = 0;
     for (uint32_t lane = 0; lane < dump->lane_count; lane++)
         for (uint32_t i = 0; i < dump->lanes[lane].operation_count; i++) {
@@ -138,14 +138,14 @@ static int64_t second_longest_ns(const struct dump *dump, const struct wait *wai
             struct operation_row copy;
             enum row_state state = operation_row_read(dump, row, &copy);
             bool usable = state == ROW_STABLE || state == ROW_TORN;
-            if (!usable || !(alike ? is_about(&copy, dump, wait) : waits_for_others(&copy, dump)))
+            if (!usable || !(alike ? is_about(&copy, dump, alike) : waits_for_others(&copy, dump)))
                 continue;
             for (unsigned b = 0; b < HISTOGRAM_BUCKETS; b++)
                 counts[b] += row->histogram[b];
         }
     for (unsigned b = HISTOGRAM_BUCKETS; b-- > 0;)
         if ((above += counts[b]) >= 2)
-            return wait->device ? (int64_t)histogram_middle(b) : dump_duration_ns(dump, histogram_middle(b));
+            return alike && alike->device ? (int64_t)histogram_middle(b) : dump_duration_ns(dump, histogram_middle(b));
     return 0;
 }
 
@@ -171,7 +171,7 @@ static int64_t find_usual_wait(const struct wait_for_graph *waits, bool alike) {
         const struct dump *dump = waits->world->parties[wait->party].dump;
         if (!alike && (wait->device || wait->call->call_class == CLASS_FILE))
             continue;
-        int64_t longest = second_longest_ns(dump, wait, alike);
+        int64_t longest = second_longest_ns(dump, alike ? wait : NULL);
         int64_t between = alike ? between_collectives_ns(waits->world, wait) : 0;
         newer(&usual, longest > 0 ? longest : -1);
         newer(&usual, between > 0 ? between : -1);
@@ -219,6 +219,35 @@ static void find_oldest_process(struct standing *standing, const struct wait_for
     }
 }
 
+/* What processes took in calls that wait for others; -1 where there were none. */
+static int64_t find_usual_of_any(const struct world *world) {
+    uint32_t step = world->dump_count / COMPARED_MOST + 1;
+    int64_t usual = -1;
+    for (uint32_t p = 0; p < world->dump_count; p += step) {
+        int64_t longest = second_longest_ns(world->parties[p].dump, NULL);
+        newer(&usual, longest > 0 ? longest : -1);
+    }
+    return usual;
+}
+
+/* Finalize itself takes its time, and ranks that come late to it have something left to do. So there is nothing to
+ * compare it with, but where a process ended in the middle of it. */
+static void compare_setup(struct standing *standing, const struct wait_for_graph *waits, const struct until *until) {
+    enum doing doing = waits->parties[standing->party].doing;
+    if (!until->death || doing == DOING_INIT)
+        return;
+    standing->usual_ns = find_usual_of_any(waits->world);
+    standing->unlike = standing->usual_ns >= 0;
+}
+
+static void compare_wait(struct standing *standing, const struct wait_for_graph *waits) {
+    standing->usual_ns = find_usual_wait(waits, true);
+    if (standing->usual_ns >= 0)
+        return;
+    standing->usual_ns = find_usual_wait(waits, false);
+    standing->unlike = standing->usual_ns >= 0;
+}
+
 static enum standing_kind standing_kind_of(const struct standing *standing, int64_t slack_ns) {
     int64_t usual = standing->usual_ns < INT64_MAX / STANDING_FEW ? standing->usual_ns : INT64_MAX / STANDING_FEW;
     int64_t most = usual < 0 ? STANDING_UNCOMPARED_NS : STANDING_FEW * usual;
@@ -240,9 +269,10 @@ static bool find_standing(struct standing *standing, const struct wait_for_graph
     else
         find_oldest_process(standing, waits, lives);
     if (standing->party != NOBODY) {
-        standing->usual_ns = find_usual_wait(waits, true);
-        if (standing->usual_ns < 0 && (standing->usual_ns = find_usual_wait(waits, false)) >= 0)
-            standing->unlike = true;
+        if (waits->count > 0)
+            compare_wait(standing, waits);
+        else
+            compare_setup(standing, waits, until);
         standing->end_known = lives[standing->party].slack_ns < INT64_MAX;
         standing->kind = standing_kind_of(standing, lives[standing->party].slack_ns);
     }

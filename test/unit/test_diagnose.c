@@ -896,6 +896,35 @@ static void finalize_given_up(void **state) {
     }
 }
 
+/* Ranks 0 and 1 are in MPI_Finalize; one of them is killed that much later. Ranks used to wait 20 ms in Barriers. */
+static void a_death_in_finalize(void **state) {
+    (void)state;
+    for (unsigned stood_ms = 800; stood_ms <= 1500; stood_ms += 700) {
+        struct hand hand;
+        struct job_end end = {.dead_known = true, .sure = true, .signal = 9, .status = -1, .boot_id = "the boot"};
+        end.monotonic_ns = (int64_t)((HUNG_AT + stood_ms) * MS);
+        hand_make(&hand, 3);
+        for (unsigned r = 0; r < 3; r++) {
+            struct operation_row *row = dump_builder_operation(hand.builders[r], 0);
+            row->call = BUILDER_BARRIER;
+            row->source = SOURCE_HOST;
+            for (unsigned i = 0; i < 2; i++)
+                dump_builder_count(row, 0, CALL_MS * MS);
+            dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+            hand.states[r] = PROCESS_GONE;
+        }
+        for (unsigned r = 0; r < 2; r++) {
+            dump_builder_header(hand.builders[r])->state |= STATE_FINALISING;
+            dump_builder_header(hand.builders[r])->finalise_ticks = HUNG_AT * MS;
+        }
+        const struct diagnosis *diagnosis = hand_judge_asked(&hand, (struct diagnose_request){.end = &end});
+        assert_int_equal(diagnosis->verdict, stood_ms > 1000 ? VERDICT_HANG : VERDICT_DEAD_RANK);
+        assert_int_equal(diagnosis->culprit_count, 1);
+        assert_int_equal(diagnosis->culprits[0].party, stood_ms > 1000 ? 2 : 0);
+        hand_free(&hand);
+    }
+}
+
 /* ---- circles of collectives ------------------------------------------------------------------ */
 
 /* Of so many ranks the last `others` are in a collective of another communicator, for which all others wait. */
@@ -1096,6 +1125,7 @@ int main(void) {
         cmocka_unit_test(a_death_on_another_host),
         cmocka_unit_test(calls_of_other_kinds_are_compared_with),
         cmocka_unit_test(finalize_given_up),
+        cmocka_unit_test(a_death_in_finalize),
         cmocka_unit_test(who_is_not_where_most_are_is_to_blame),
         cmocka_unit_test(a_message_with_a_wrong_tag_is_shown),
         cmocka_unit_test(messages_that_were_received_are_not),
