@@ -24,6 +24,14 @@ int64_t moment_here(const struct dump *dump, const struct moment *moment) {
     return difference_ns(difference_ns(moment->realtime_ns, ahead), REALTIME_APART_NS);
 }
 
+uint64_t ticks_elsewhere(const struct dump *dump, uint64_t ticks, const struct dump *other) {
+    struct moment moment = moment_of(dump, ticks);
+    bool counter = dump->header->clock_kind == other->header->clock_kind &&
+                   dump->header->clock_kind != CLOCK_KIND_MONOTONIC && strcmp(dump->boot_id, other->boot_id) == 0;
+    int64_t there = counter ? 0 : moment_here(other, &moment);
+    return counter ? ticks : there > 0 ? dump_ticks_at(other, (uint64_t)there) : 0;
+}
+
 bool moment_is_earlier(const struct moment *a, const struct moment *b) {
     return same_host(a, b) ? a->monotonic_ns < b->monotonic_ns : a->realtime_ns < b->realtime_ns;
 }

@@ -22,6 +22,9 @@ struct moment moment_of(const struct dump *dump, uint64_t ticks);
 /* CLOCK_MONOTONIC of the dump's host at that moment; of a moment on another host REALTIME_APART_NS before it, so that
  * what came before this came before the moment. */
 int64_t moment_here(const struct dump *dump, const struct moment *moment);
+/* The same in ticks: a moment of `dump` on the clock of `other`; 0 where that had not begun. Processes of a host share
+ * the counter: nothing is lost by what each of them knows of its rate. */
+uint64_t ticks_elsewhere(const struct dump *dump, uint64_t ticks, const struct dump *other);
 /* Clocks of one host are compared to the nanosecond, those of several as the hosts keep them. */
 bool moment_is_earlier(const struct moment *a, const struct moment *b);
 /* How far they are apart, 0 or more. */

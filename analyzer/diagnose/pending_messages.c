@@ -128,7 +128,7 @@ static bool goes_back_to(const struct dump_lane *lane, uint64_t oldest, uint64_t
 }
 
 /* What the receiver's lane says of a message of that tag and number, which was sent at `ticks` of its clock: YES it has
- * it, NO it has not, PERHAPS it does not tell. */
+ * it, NO it has not, PERHAPS it does not tell. Receives are on record when they are over, after the send began. */
 static enum ring_answer lane_has_received(const struct dump *dump, uint32_t lane, uint32_t local, int32_t source,
                                           const struct record *sent, uint64_t ticks) {
     const struct dump_lane *l = &dump->lanes[lane];
@@ -138,9 +138,10 @@ static enum ring_answer lane_has_received(const struct dump *dump, uint32_t lane
     for (uint64_t t = l->end_ticket; t > l->first_ticket && looked < RECORDS_LOOKED_AT && oldest > ticks;
          t--, looked++) {
         const struct record *r = record_reader_at(&reader, t - 1);
-        if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_POST))
+        if (!r || (r->kind != RECORD_CALL && r->kind != RECORD_DONE))
             continue;
-        oldest = r->t1 < oldest ? r->t1 : oldest;
+        if (r->kind == RECORD_CALL) /* sends are on record as over before the Wait that they are seen in */
+            oldest = r->t1 < oldest ? r->t1 : oldest;
         bool unclear = (r->flags & FLAG_SEND) || r->peer == PEER_ANY || r->tag == TAG_ANY;
         if (r->comm != local || !(r->flags & FLAG_RECV) || (!unclear && (r->peer != source || r->tag != sent->tag)))
             continue;
@@ -149,6 +150,16 @@ static enum ring_answer lane_has_received(const struct dump *dump, uint32_t lane
         return r->seq >= sent->seq ? YES : NO;
     }
     return goes_back_to(l, oldest, looked, ticks) ? NO : PERHAPS;
+}
+
+/* Whether a receive that would take it is posted, and not known to be over. */
+static bool is_awaited(const struct dump *dump, uint32_t local, int32_t source, int32_t tag) {
+    struct pending pending;
+    for (uint32_t i = 0; i < dump->pending_count; i++)
+        if (pending_read(dump, &dump->pending[i], &pending) && pending.flags & FLAG_RECV && pending.comm == local &&
+            (pending.peer == source || pending.peer == PEER_ANY) && (pending.tag == tag || pending.tag == TAG_ANY))
+            return true;
+    return false;
 }
 
 static bool is_pending(const struct dump *dump, const struct record *record) {
@@ -162,15 +173,14 @@ static bool is_pending(const struct dump *dump, const struct record *record) {
 bool message_was_left(const struct world *world, const struct membership *sender, const struct membership *receiver,
                       const struct record *sent) {
     const struct dump *from = world->parties[sender->party].dump, *at = world->parties[receiver->party].dump;
-    const struct moment when = moment_of(from, sent->t0);
-    int64_t here = moment_here(at, &when);
+    uint64_t ticks = ticks_elsewhere(from, sent->t0, at);
     bool any = false;
-    if (sent->seq == SEQ_NONE || here <= 0)
+    if (sent->seq == SEQ_NONE || ticks == 0 || is_awaited(at, receiver->local, sender->rank, sent->tag))
         return false;
     for (uint32_t lane = 0; lane < at->lane_count; lane++) {
         if (dump_lane_is_device(&at->lanes[lane]))
             continue;
-        if (lane_has_received(at, lane, receiver->local, sender->rank, sent, dump_ticks_at(at, (uint64_t)here)) != NO)
+        if (lane_has_received(at, lane, receiver->local, sender->rank, sent, ticks) != NO)
             return false;
         any |= at->lanes[lane].end_ticket > at->lanes[lane].first_ticket;
     }

@@ -1015,6 +1015,51 @@ static void messages_that_were_received_are_not(void **state) {
     hand_free(&hand);
 }
 
+/* A receive that was posted before the send, and ended; or is posted still, but not what is waited for. */
+static void messages_that_were_awaited_are_not(void **state) {
+    (void)state;
+    for (int over = 0; over < 2; over++) {
+        struct hand hand;
+        hand_make(&hand, 2);
+        dump_builder_collective(hand.builders[0], 0, BUILDER_BARRIER, 0, 0, 0, 10, 20);
+        struct record record = {.kind = RECORD_POST, .call = BUILDER_IRECV, .flags = FLAG_RECV, .peer = 1, .tag = 42};
+        record.t0 = 21, record.t1 = 22, record.op = 5;
+        dump_builder_record(hand.builders[0], 0, &record);
+        record.kind = RECORD_DONE, record.t1 = 50;
+        if (over) { /* beside a send that was over at once */
+            dump_builder_record(hand.builders[0], 0, &record);
+            record.flags = FLAG_SEND, record.t1 = 25, record.op = 6;
+            dump_builder_record(hand.builders[0], 0, &record);
+        }
+        if (!over)
+            hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0)->tag = 42;
+        dump_builder_p2p(hand.builders[1], 0, BUILDER_SEND, 0, FLAG_SEND, 0, 42, 0, 8, 30, 40);
+        hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 24, 0);
+        assert_int_equal(hand_judge(&hand, true)->unmatched.count, 0);
+        hand_free(&hand);
+    }
+}
+
+/* The receive came 20 ticks after the send, by the counter that both share; by what each process knows of its rate it
+ * came before. */
+static void clocks_that_drift_lose_no_message(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 2);
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+        dump_builder_header(hand.builders[r])->clock_kind = CLOCK_KIND_TSC;
+        dump_builder_anchor(hand.builders[r], 0, 1000, 1000 * MS, 0);
+        dump_builder_anchor(hand.builders[r], 1000000, 1000000 + (r ? 1000 : 0), 1001 * MS, 0);
+    }
+    dump_builder_p2p(hand.builders[1], 0, BUILDER_SEND, 0, FLAG_SEND, 0, 42, 0, 8, 500000, 500010);
+    dump_builder_p2p(hand.builders[0], 0, BUILDER_RECV, 0, FLAG_RECV, 1, 42, 0, 8, 500005, 500020);
+    dump_builder_collective(hand.builders[0], 0, BUILDER_BARRIER, 0, 0, 0, 500022, 500030);
+    hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 24, 0);
+    assert_int_equal(hand_judge(&hand, true)->unmatched.count, 0);
+    hand_free(&hand);
+}
+
 /* Where the receiver's ring does not go back to the send, it may have been received. */
 static void messages_of_long_ago_are_not_said_to_be_left(void **state) {
     (void)state;
@@ -1129,6 +1174,8 @@ int main(void) {
         cmocka_unit_test(who_is_not_where_most_are_is_to_blame),
         cmocka_unit_test(a_message_with_a_wrong_tag_is_shown),
         cmocka_unit_test(messages_that_were_received_are_not),
+        cmocka_unit_test(messages_that_were_awaited_are_not),
+        cmocka_unit_test(clocks_that_drift_lose_no_message),
         cmocka_unit_test(messages_of_long_ago_are_not_said_to_be_left),
         cmocka_unit_test(a_message_of_another_tag_is_not_the_one_under_way),
         cmocka_unit_test(the_shortest_cycle_is_found),
