@@ -13,7 +13,7 @@ import jobs
 
 CORPUS = jobs.ROOT / "test" / "corpus" / "format"
 KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*/*/"))
-CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce"}
+CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
@@ -93,6 +93,11 @@ def test_the_slow_rank_of_a_kept_job_is_named(tmp_path):
     for kept in (kept for kept in KEPT if kept.endswith("/nccl")):
         named = jobs.stragglers(jobs.report(unpack(kept, tmp_path / kept.replace("/", "_"))))
         assert [(straggler["kind"], straggler["rank"]) for straggler in named] == [("rank", 1)]
+
+
+def test_polls_of_a_kept_job_are_read(tmp_path):
+    kinds = [row["kind"] for row in jobs.records(unpack("2.2/polls", tmp_path / "dumps"))]
+    assert kinds.count("poll") > 50
 
 
 @pytest.mark.parametrize("kept", KEPT)
