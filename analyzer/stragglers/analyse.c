@@ -254,7 +254,7 @@ static bool judge_columns(struct straggler_analysis *analysis, const struct time
         return false;
     double independent = rank_classes_judge_ranks(classes, batches, verdicts);
     for (size_t i = 0; i < batches->dump_count; i++) {
-        if (!verdicts_may_hold_up(analysis, batches, &batches->dumps[i], 1))
+        if (!verdicts_may_hold_up(analysis, &batches->dumps[i], 1))
             verdicts[i].p = 1;
         analysis->ranks[batches->dumps[i]] = verdicts[i];
     }

@@ -87,14 +87,14 @@ bool straggler_concerns(const struct straggler *straggler, size_t dump) {
     return false;
 }
 
-bool verdicts_may_hold_up(const struct straggler_analysis *analysis, const struct time_batches *batches,
-                          const size_t *dumps, size_t count) {
+bool verdicts_may_hold_up(const struct straggler_analysis *analysis, const size_t *dumps, size_t count) {
     int64_t own = 0, all = 0;
     const struct cut *cuts = analysis->comparison_groups.cuts;
     if (!cuts || cuts[dumps[0]].kind != CUT_TIME)
         return true;
-    for (size_t i = 0; i < batches->dump_count; i++)
-        all = add_ns(all, analysis->delay_costs.ranks[batches->dumps[i]].delay_cost_ns);
+    for (size_t d = 0; d < analysis->directory->dump_count; d++)
+        if (analysis->comparison_groups.group_of[d] == analysis->comparison_groups.group_of[dumps[0]])
+            all = add_ns(all, analysis->delay_costs.ranks[d].delay_cost_ns);
     for (size_t i = 0; i < count; i++)
         own = add_ns(own, analysis->delay_costs.ranks[dumps[i]].delay_cost_ns);
     return own > all - own;
@@ -252,7 +252,7 @@ static bool name_hosts(struct verdicts *verdicts, const struct host_columns *hos
             continue;
         for (size_t i = 0; i < host->count; i++)
             verdicts->lists[i] = verdicts->batches->dumps[host->columns[i]];
-        if (!verdicts_may_hold_up(analysis, verdicts->batches, verdicts->lists, host->count))
+        if (!verdicts_may_hold_up(analysis, verdicts->lists, host->count))
             continue;
         struct straggler straggler;
         if (!make_straggler(analysis, STRAGGLER_HOST, &host->verdict, verdicts->lists, host->count, verdicts->batches,

@@ -180,13 +180,16 @@ static void half_of_all_waits_hold_up_the_others(void **state) {
     static const size_t dumps[] = {0, 1, 2, 3};
     struct rank_delay_costs costs[] = {{.delay_cost_ns = 60}, {.delay_cost_ns = 20}, {.delay_cost_ns = 20}, {0}};
     struct cut cuts[] = {{.kind = CUT_TIME}, {.kind = CUT_TIME}, {.kind = CUT_TIME}, {.kind = CUT_TIME}};
-    struct straggler_analysis analysis = {.delay_costs = {.ranks = costs}, .comparison_groups = {.cuts = cuts}};
-    const struct time_batches batches = {.dumps = (size_t *)dumps, .dump_count = 4};
-    assert_true(verdicts_may_hold_up(&analysis, &batches, &dumps[0], 1));
-    assert_false(verdicts_may_hold_up(&analysis, &batches, &dumps[1], 2));
-    assert_true(verdicts_may_hold_up(&analysis, &batches, &dumps[0], 2));
+    uint32_t group_of[] = {0, 0, 0, 0};
+    const struct match_directory directory = {.dump_count = 4};
+    struct straggler_analysis analysis = {.directory = &directory,
+                                          .delay_costs = {.ranks = costs},
+                                          .comparison_groups = {.cuts = cuts, .group_of = group_of}};
+    assert_true(verdicts_may_hold_up(&analysis, &dumps[0], 1));
+    assert_false(verdicts_may_hold_up(&analysis, &dumps[1], 2));
+    assert_true(verdicts_may_hold_up(&analysis, &dumps[0], 2));
     cuts[1].kind = CUT_MESSAGE;
-    assert_true(verdicts_may_hold_up(&analysis, &batches, &dumps[1], 2));
+    assert_true(verdicts_may_hold_up(&analysis, &dumps[1], 2));
 }
 
 int main(void) {
