@@ -105,7 +105,7 @@ def test_every_command_that_prints_json_has_its_document():
     assert {"run", "report", "import", "env"} <= set(commands())
     expected = set()
     for command in commands():
-        text = jobs.commtap(command, "--help").stdout
+        text = re.sub(r"\n {20,}", " ", jobs.commtap(command, "--help").stdout)  # an option's lines as one
         choices = dict(re.findall(r"^  +--(\w+) [A-Z]+ +.*?([\w|]*\|[\w|]*)", text, re.M))
         forms = choices.get("format", "").split("|")
         if "json" in forms:
