@@ -359,7 +359,7 @@ static bool join_nodes(struct replay *replay, struct replay_build *build) {
     for (size_t d = 0; d < replay->dump_count; d++)
         replay->node_count += build->histories[d].count;
     replay->first = calloc(replay->dump_count + 1, sizeof *replay->first);
-    replay->nodes = malloc((replay->node_count + 1) * sizeof *replay->nodes);
+    replay->nodes = calloc(replay->node_count + 1, sizeof *replay->nodes);
     if (!replay->first || !replay->nodes || replay->node_count > UINT32_MAX / 2)
         return false;
     for (size_t d = 0; d < replay->dump_count; d++) {
@@ -385,8 +385,8 @@ static bool join_nodes(struct replay *replay, struct replay_build *build) {
 static bool find_spans(struct replay *replay, const struct replay_build *build) {
     size_t flow = 0, stretches = build->covered ? build->covered->stretches.count : 1;
     replay->span_count = (uint32_t)stretches;
-    replay->spans = malloc((stretches + 1) * sizeof *replay->spans);
-    replay->span_of = malloc((replay->flow_count + 1) * sizeof *replay->span_of);
+    replay->spans = calloc(stretches + 1, sizeof *replay->spans);
+    replay->span_of = calloc(replay->flow_count + 1, sizeof *replay->span_of);
     if (!replay->spans || !replay->span_of)
         return false;
     for (size_t d = 0; d < replay->dump_count; d++)
