@@ -41,8 +41,7 @@ bool call_takes_any(const struct call_name *call) {
     return call_is_named(call, "MPI_Waitany") || call_is_named(call, "MPI_Waitsome");
 }
 
-/* Calls that end only when somebody else does something. */
-bool slot_can_block(const struct call_name *call, const struct in_flight *slot) {
+bool call_waits_for_others(const struct call_name *call) {
     if (call->nonblocking || call_only_asks(call))
         return false;
     switch (call->call_class) {
@@ -52,13 +51,18 @@ bool slot_can_block(const struct call_name *call, const struct in_flight *slot) 
     case CLASS_SENDRECV:
     case CLASS_WAIT:
     case CLASS_PROBE:
-        return true;
     case CLASS_COMMUNICATOR:
     case CLASS_RMA_SYNC:
-        return slot->comm != COMM_NONE;
-    case CLASS_FILE:
-        return (slot->flags & FLAG_COLLECTIVE) != 0;
+        return true;
     default:
         return false;
     }
+}
+
+bool slot_can_block(const struct call_name *call, const struct in_flight *slot) {
+    if (call->call_class == CLASS_FILE)
+        return !call->nonblocking && (slot->flags & FLAG_COLLECTIVE);
+    if (call->call_class == CLASS_COMMUNICATOR || call->call_class == CLASS_RMA_SYNC)
+        return call_waits_for_others(call) && slot->comm != COMM_NONE;
+    return call_waits_for_others(call);
 }

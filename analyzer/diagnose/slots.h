@@ -20,7 +20,9 @@ bool call_is_named(const struct call_name *call, const char *name);
 bool call_only_asks(const struct call_name *call);
 /* Waitany, Waitsome. */
 bool call_takes_any(const struct call_name *call);
-/* Whether the call ends only when somebody else does something. */
+/* Whether such calls are over when others have come. Files are not: how long one takes is the file system's affair. */
+bool call_waits_for_others(const struct call_name *call);
+/* Whether this call, as it was made, ends only when somebody else does something. */
 bool slot_can_block(const struct call_name *call, const struct in_flight *slot);
 
 #endif

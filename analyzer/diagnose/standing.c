@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/diagnose/slots.h"
 #include "analyzer/load/rows.h"
 
 enum { COMPARED_MOST = 64 };             /* processes whose tables are read */
@@ -106,25 +107,9 @@ static bool is_about(const struct operation_row *row, const struct dump *dump, c
     return call && strcmp(call->name, wait->call->name) == 0 && device == wait->device;
 }
 
-/* Calls that wait for others and are over when these have come, of whatever kind. Files are not: how long one takes is
- * the file system's affair. */
 static bool waits_for_others(const struct operation_row *row, const struct dump *dump) {
     const struct call_name *call = dump_call(dump, row->call);
-    if (!call || call->nonblocking || (row->source & ~SOURCE_SIZE_CLASS) != SOURCE_HOST)
-        return false;
-    switch (call->call_class) {
-    case CLASS_COLLECTIVE:
-    case CLASS_SEND:
-    case CLASS_RECV:
-    case CLASS_SENDRECV:
-    case CLASS_WAIT:
-    case CLASS_PROBE:
-    case CLASS_COMMUNICATOR:
-    case CLASS_RMA_SYNC:
-        return true;
-    default:
-        return false;
-    }
+    return call && (row->source & ~SOURCE_SIZE_CLASS) == SOURCE_HOST && call_waits_for_others(call);
 }
 
 /* The second longest time of the calls that are waited in, in whatever communicator: what happened once may be the

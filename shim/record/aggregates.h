@@ -208,8 +208,7 @@ static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t tim
 }
 
 /* One call from a call site. `time` as for operations, 0 when there is none; `posting` is 0 of a call that was complete
- * when it returned. Returns the row where further ones may be
- * counted by site_count, else NULL. */
+ * when it returned. Returns the row where further ones may be counted by site_count, else NULL. */
 static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
                                          uint64_t bytes, uint64_t time, uint64_t posting) {
     struct site_row *row = recorder.tells_sites ? sites_find(lane, stack, comm, call) : NULL;
