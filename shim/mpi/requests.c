@@ -23,7 +23,7 @@ bool requests_begin(void) {
 
 uint32_t request_search(uint32_t home, uintptr_t handle, bool claim) {
     uint32_t bucket = home / REQUEST_KEYS;
-    for (uint32_t hop = 0; hop <= SPILL && requests.buckets[bucket] & BUCKET_SPILLED; hop++) {
+    for (uint32_t hop = 0; hop <= SPILL && request_bucket_state(bucket) & BUCKET_SPILLED; hop++) {
         for (uint32_t i = bucket * REQUEST_KEYS; i < (bucket + 1) * REQUEST_KEYS; i++)
             if (__atomic_load_n(request_key(i), __ATOMIC_ACQUIRE) == handle &&
                 (!claim || request_claim_key(request_key(i), handle)))
@@ -35,19 +35,18 @@ uint32_t request_search(uint32_t home, uintptr_t handle, bool claim) {
 
 /* Are the bucket's entries safe to store to? */
 static bool bucket_has_room(uint32_t bucket) {
-    uint8_t *state = &requests.buckets[bucket];
-    if (!(__atomic_load_n(state, __ATOMIC_ACQUIRE) & BUCKET_NO_ROOM))
+    if (!(request_bucket_state(bucket) & BUCKET_NO_ROOM))
         return true;
     if (!dumpfile_make_room(&recorder.file, request_entry(bucket * REQUEST_KEYS),
                             REQUEST_KEYS * sizeof(struct pending)))
         return false;
-    __atomic_fetch_and(state, (uint8_t)~BUCKET_NO_ROOM, __ATOMIC_RELEASE);
+    __atomic_fetch_and(&requests.buckets[bucket], (uint8_t)~BUCKET_NO_ROOM, __ATOMIC_RELEASE);
     return true;
 }
 
 static uint32_t take_in_bucket(uint32_t bucket) {
     for (uint32_t i = bucket * REQUEST_KEYS; i < (bucket + 1) * REQUEST_KEYS; i++)
-        if (*request_key(i) == 0 && request_claim_key(request_key(i), 0))
+        if (__atomic_load_n(request_key(i), __ATOMIC_RELAXED) == 0 && request_claim_key(request_key(i), 0))
             return i;
     return REQUEST_NO_ENTRY;
 }
@@ -56,7 +55,7 @@ static uint32_t take_in_bucket(uint32_t bucket) {
  * marked, the one that takes the key too: it is searched through to the end. */
 uint32_t request_take_elsewhere(uint32_t home) {
     uint32_t bucket = home / REQUEST_KEYS;
-    if (!(requests.buckets[bucket] & BUCKET_SPILLED) && bucket_has_room(bucket) &&
+    if (!(request_bucket_state(bucket) & BUCKET_SPILLED) && bucket_has_room(bucket) &&
         request_claim_key(request_key(home), 0))
         return home;
     for (uint32_t hop = 0; hop <= SPILL; hop++, bucket = (bucket + 1) & requests.bucket_mask) {

@@ -99,6 +99,11 @@ static inline bool request_claim_key(uintptr_t *key, uintptr_t expected) {
     return true;
 }
 
+/* enum bucket_state. Where it is 0, all entries of the bucket are safe to store to, and stand where they belong. */
+static inline uint8_t request_bucket_state(uint32_t bucket) {
+    return __atomic_load_n(&requests.buckets[bucket], __ATOMIC_ACQUIRE);
+}
+
 /* Slow halves. */
 uint32_t request_search(uint32_t home, uintptr_t handle, bool claim);
 uint32_t request_take_elsewhere(uint32_t home);
@@ -122,7 +127,7 @@ static inline uint32_t request_claim(uintptr_t handle) {
 static inline uint32_t request_take(uintptr_t handle, uint32_t *stale) {
     uint32_t home = request_home(handle);
     *stale = REQUEST_NO_ENTRY;
-    if (likely(!requests.buckets[home / REQUEST_KEYS] && request_claim_key(request_key(home), 0)))
+    if (likely(!request_bucket_state(home / REQUEST_KEYS) && request_claim_key(request_key(home), 0)))
         return home;
     *stale = request_claim(handle);
     return request_take_elsewhere(home);
