@@ -204,28 +204,27 @@ void watch_close(struct watch *watch) {
 
 /* ---- a job that is open ---------------------------------------------------------------------- */
 
-/* The ranks of a job whose dumps look different from what `looks` holds by their order. */
-static void find_changed(const struct job *job, const uint64_t *looks, int32_t *moving, size_t *count) {
+/* The ranks of a job whose dumps look different from when they were opened. */
+static void find_changed(const struct job *job, int32_t *moving, size_t *count) {
     *count = 0;
     for (size_t d = 0; d < job->count; d++) {
         dump_refresh(job->dumps[d]);
-        if (dump_look(job->dumps[d]) != looks[d])
+        if (dump_look(job->dumps[d]) != job->dumps[d]->look)
             moving[(*count)++] = job->dumps[d]->header->rank;
     }
 }
 
 /* As judge_until_still. */
 static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job,
-                           struct diagnose_request *request, const uint64_t *looks, int32_t *moving,
-                           struct site_labels *labels) {
+                           struct diagnose_request *request, bool twice, int32_t *moving, struct site_labels *labels) {
     for (;;) {
         size_t before = request->moving_count, now;
-        request->settled = looks && before == 0;
+        request->settled = twice && before == 0;
         if (!diagnose(diagnosis, job, request) || !diagnosis_text_make(text, diagnosis, request, labels))
             return false;
-        if (!looks || diagnosis->verdict == VERDICT_OK)
+        if (!twice || diagnosis->verdict == VERDICT_OK)
             return true;
-        find_changed(job, looks, moving, &now);
+        find_changed(job, moving, &now);
         if (now <= before)
             return true;
         request->moving_count = now;
@@ -250,24 +249,20 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     *diagnosis = (struct diagnosis){0};
     *text = (struct diagnosis_text){0};
     enum process_state *states = ask_for_states(job);
-    uint64_t *looks = calloc(job->count + 1, sizeof *looks);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
-    bool done = states && looks && moving, twice = done && may_live(job, states);
+    bool done = states && moving, twice = done && may_live(job, states);
     struct diagnose_request request = {.moving = moving};
     struct job_end end;
     if (twice) {
-        for (size_t d = 0; d < job->count; d++)
-            looks[d] = dump_look(job->dumps[d]);
         sleep_for(wait);
         done = ask_again(job, &states);
-        find_changed(job, looks, moving, &request.moving_count);
+        find_changed(job, moving, &request.moving_count);
     }
     request.states = states;
     if (read_end(job, &end))
         request.end = &end;
-    done = done && judge_open_job(diagnosis, text, job, &request, twice ? looks : NULL, moving, labels);
+    done = done && judge_open_job(diagnosis, text, job, &request, twice, moving, labels);
     free(states);
-    free(looks);
     free(moving);
     return done ? EXIT_FINE : input_no_memory();
 }

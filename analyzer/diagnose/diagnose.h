@@ -97,9 +97,4 @@ bool stalled_is_open(const struct stalled *stalled);
 /* Distinct world ranks that a wait cannot go on without, ascending, at most `capacity`. */
 size_t wait_targets(const struct diagnosis *diagnosis, const struct wait *wait, int32_t *ranks, size_t capacity);
 
-/* ---- looking twice --------------------------------------------------------------------------- */
-
-/* A number that changes whenever the process does anything but ask in vain (Test, Iprobe). */
-uint64_t dump_look(const struct dump *dump);
-
 #endif

@@ -122,6 +122,8 @@ struct dump {
     uint32_t in_flight_count;
     const struct pending *pending;
     uint32_t pending_count;
+    const struct progress *progress; /* all rows, used or not; of one communicator: communicators[].progress */
+    uint32_t progress_count;
     const struct trace_window_block *windows;
     uint32_t window_count;
     const struct device_state *devices;
@@ -151,6 +153,8 @@ struct dump {
     uint32_t launch;   /* of several with the same run, world and generation */
     bool is_duplicate; /* of another dump of the same launch and rank */
 
+    uint64_t look; /* dump_look when it was opened, before its definitions were read */
+
     struct problems problems;
 };
 
@@ -167,6 +171,10 @@ void dump_close(struct dump *dump);
 
 /* Takes what the header of a dump that is written to says now: its state, times and losses. */
 void dump_refresh(struct dump *dump);
+
+/* A number that changes whenever the process does anything but ask in vain (Test, Iprobe). Where it is `look` still,
+ * definitions and rows belong together; where it is not, a row may speak of what was defined since. */
+uint64_t dump_look(const struct dump *dump);
 
 enum dump_change { DUMP_UNCHANGED, DUMP_OVERWRITTEN, DUMP_TRUNCATED };
 

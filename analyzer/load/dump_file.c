@@ -258,7 +258,7 @@ static void take_lane_rows(struct dump *dump, const struct view *view) {
         TAKE(lane->peers, lane->peer_count, struct peer_row);
 }
 
-/* Of the process as a whole. The rows of progress need the communicators: attach_progress. */
+/* Of the process as a whole. */
 static void take_rows(struct dump *dump, const struct view *view) {
     if (view->section.kind == SECTION_IN_FLIGHT)
         TAKE(dump->in_flight, dump->in_flight_count, struct in_flight);
@@ -274,16 +274,17 @@ static void take_rows(struct dump *dump, const struct view *view) {
         TAKE(dump->sensors, dump->sensor_count, struct sensor_row);
     else if (view->section.kind == SECTION_TRANSFERS)
         TAKE(dump->transfers, dump->transfer_count, struct transfer_row);
+    else if (view->section.kind == SECTION_PROGRESS)
+        TAKE(dump->progress, dump->progress_count, struct progress);
 }
 
+/* Definitions come last: take_definitions. */
 static bool load_section(struct loaded *loaded, const struct view *view) {
     switch ((enum section_kind)view->section.kind) {
     case SECTION_CALLS:
         return load_calls(&loaded->dump, view);
     case SECTION_ANCHORS:
         return clock_load(loaded, (const struct clock_anchor *)view->base, view->items, view->section.offset);
-    case SECTION_DEFINITIONS:
-        return add_area(loaded, view);
     case SECTION_RING:
         return load_ring(loaded, view);
     case SECTION_RING_PAGES:
@@ -302,11 +303,11 @@ static bool load_section(struct loaded *loaded, const struct view *view) {
     }
 }
 
-static void attach_progress(struct dump *dump, const struct view *view) {
+static void attach_progress(struct dump *dump) {
     const struct losses *losses = &dump->header->losses;
     bool definitions_lost = losses->definitions_full > 0 || losses->tables_in_memory > 0;
-    const struct progress *rows = (const struct progress *)view->base;
-    for (uint32_t i = 0; i < view->items; i++) {
+    const struct progress *rows = dump->progress;
+    for (uint32_t i = 0; i < dump->progress_count; i++) {
         if (__atomic_load_n(&rows[i].version, __ATOMIC_ACQUIRE) == 0)
             continue;
         uint32_t comm = __atomic_load_n(&rows[i].comm, __ATOMIC_RELAXED);
@@ -423,26 +424,34 @@ static bool scan_rings(struct loaded *loaded, const struct views *views) {
     return true;
 }
 
+/* What changes all the time is looked at before the definitions are copied, which are never read again: whose look is
+ * the same later has the definitions that its rows speak of. */
+static bool take_definitions(struct loaded *loaded, const struct views *views) {
+    struct dump *dump = &loaded->dump;
+    dump->look = dump_look(dump);
+    if (loaded->mapping.way == MAPPING_COPIED && !(dump->header->state & (STATE_FINALISED | STATE_EXITED))) {
+        mapping_reread(&loaded->mapping, dump->path);
+        sections_refresh(loaded);
+    }
+    for (size_t i = 0; i < views->count; i++)
+        if (views->items[i].section.kind == SECTION_DEFINITIONS && !add_area(loaded, &views->items[i]))
+            return false;
+    return definitions_load(loaded);
+}
+
 static bool load_sections(struct loaded *loaded) {
     struct dump *dump = &loaded->dump;
     struct views views = {.count = 0};
     if (!sections_collect(loaded, &views))
         return false;
-    const struct view *progress = NULL;
-    for (size_t i = 0; i < views.count; i++) {
-        if (seen_before(dump, &views, i))
-            continue;
-        if (!load_section(loaded, &views.items[i]))
+    for (size_t i = 0; i < views.count; i++)
+        if (!seen_before(dump, &views, i) && !load_section(loaded, &views.items[i]))
             return false;
-        if (views.items[i].section.kind == SECTION_PROGRESS)
-            progress = &views.items[i];
-    }
     if (!loaded->clock.segments && !clock_load(loaded, NULL, 0, 0))
         return false;
-    if (!definitions_load(loaded))
+    if (!take_definitions(loaded, &views))
         return false;
-    if (progress)
-        attach_progress(dump, progress);
+    attach_progress(dump);
     if (!scan_rings(loaded, &views))
         return false;
     check_rows(dump);

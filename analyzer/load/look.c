@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzer/base/hash.h"
-#include "analyzer/diagnose/diagnose.h"
+#include "analyzer/load/dump.h"
 #include "analyzer/load/rows.h"
 
 static bool asks_in_vain(const struct dump *dump, uint32_t id) {
@@ -29,13 +29,15 @@ static uint64_t look_at_slots(const struct dump *dump, uint64_t h) {
 }
 
 static uint64_t look_at_progress(const struct dump *dump, uint64_t h) {
-    for (uint32_t i = 0; i < dump->communicator_count; i++) {
-        const struct progress *progress = dump->communicators[i].progress;
-        if (progress)
-            h = hash_mix(hash_mix(hash_mix(hash_mix(h, progress->enqueued), progress->started), progress->completed),
-                         progress->hashed);
+    for (uint32_t i = 0; i < dump->progress_count; i++) {
+        const struct progress *progress = &dump->progress[i];
+        if (__atomic_load_n(&progress->version, __ATOMIC_ACQUIRE) != 0)
+            h = hash_mix(
+                hash_mix(hash_mix(hash_mix(hash_mix(h, progress->comm), progress->enqueued), progress->started),
+                         progress->completed),
+                progress->hashed);
     }
-    return hash_mix(h, dump->communicator_count);
+    return h;
 }
 
 uint64_t dump_look(const struct dump *dump) {
