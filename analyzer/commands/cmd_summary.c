@@ -93,11 +93,23 @@ static bool any_approximate(const struct summary *summary) {
     return false;
 }
 
+/* Whose table is empty wants to know why. */
+static void print_nothing(FILE *stream, const struct summary *summary, const struct summary_input *part) {
+    const struct filter *filter = part->filter;
+    if (filter->rank_count > 0 || filter->comm || filter->op || part->scope->limited)
+        fputs("no operation on record passes the filters\n", stream);
+    else if (summary->calls_lost > 0)
+        fputs("no operation is on record: none found room\n", stream);
+    else
+        fputs("no operation is on record: no function that is intercepted was called, or COMMTAP_OPS names others\n",
+              stream);
+}
+
 static bool print_text(const struct output *output, const struct summary *summary, const struct summary_input *part) {
     const struct scope *scope = part->scope;
     struct table table = summary_table(summary);
     if (summary->count == 0)
-        fputs("no operation on record passes the filters\n", output->stream);
+        print_nothing(output->stream, summary, part);
     else if (!table_print_text(output->stream, &table, output->color) || !table_print_legend(output->stream, &table))
         return false;
     fputc('\n', output->stream);
@@ -115,7 +127,7 @@ static bool print_text(const struct output *output, const struct summary *summar
                 "%" PRIu64 " rows were being written when their process ended: each may be off by a call\n",
                 summary->rows_torn);
     if (summary->calls_lost > 0)
-        fprintf(output->stream, "%" PRIu64 " calls found no room in a full table and are missing here\n",
+        fprintf(output->stream, "%" PRIu64 " calls are missing here: their tables found no room, or were full\n",
                 summary->calls_lost);
     fputs("next: commtap stragglers ", output->stream);
     escape_text(output->stream, part->set->directory);

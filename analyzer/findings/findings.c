@@ -179,6 +179,22 @@ static void add_kept(struct findings *findings, const struct job *job) {
             without, without > 1 ? "s" : "", without > 1 ? "them" : "it");
 }
 
+/* Tables of totals that found no room: nothing in the report has those calls. */
+static void add_lost_calls(struct findings *findings, const struct job *job) {
+    uint64_t calls = job->losses.of[LOSS_OPERATIONS], tables = job->losses.of[LOSS_TABLES];
+    char what[64] = "";
+    if (calls > 0)
+        phrase(what, sizeof what, "%" PRIu64 " calls", calls);
+    if (tables > 0)
+        phrase(what, sizeof what, "%swhat %" PRIu64 " table%s held", calls > 0 ? " and " : "", tables,
+               tables > 1 ? "s" : "");
+    if (what[0])
+        findings_add(findings, FINDING_TOTALS_INCOMPLETE, "%s %s in no total: %s. Counts, times and bytes are too low.",
+                     what, calls > 0 ? "are" : "is",
+                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA left no room"
+                                                    : "their tables found no room in the dumps, or were full");
+}
+
 static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
     const struct dump *first_off = NULL;
     size_t off = 0;
@@ -193,13 +209,14 @@ static void add_recording(struct findings *findings, const struct job *job, cons
                      off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
     add_places(findings, job);
     add_kept(findings, job);
+    add_lost_calls(findings, job);
     if (job->events_lost > 0)
-        findings_add(
-            findings, FINDING_EVENTS_LOST,
-            "%" PRIu64 " of %" PRIu64
-            " events were overwritten: waits and stragglers are judged from the rest (COMMTAP_RING holds more); totals "
-            "do not depend on them.",
-            job->events_lost, job->events);
+        findings_add(findings, FINDING_EVENTS_LOST,
+                     "%" PRIu64 " of %" PRIu64
+                     " events were overwritten: waits and stragglers are judged from the rest "
+                     "(%s); totals do not depend on events.",
+                     job->events_lost, job->events,
+                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA allows no more" : "COMMTAP_RING holds more");
     const struct match_totals *totals = &analysis->totals;
     if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)
         findings_add(

@@ -313,6 +313,22 @@ static void count_kept(void) {
     }
 }
 
+/* Every figure of the report lacks them: worth a line where the user looks. */
+static void say_lost_calls(void) {
+    struct text t;
+    uint64_t lost = 0;
+    for (uint32_t i = 0; i < LANE_STATES; i++)
+        lost += recorder.lane_states[i].operations_lost;
+    if (lost == 0)
+        return;
+    text_begin(&t, line, sizeof line);
+    text_add_unsigned(&t, lost);
+    text_add(&t, " calls are in no total, and other ranks may lack some, too: ");
+    text_add(&t, recorder.header->losses.quota_refusals > 0 ? "COMMTAP_QUOTA left no room for their tables"
+                                                            : "their tables found no room, or were full");
+    say(recorder.header, line);
+}
+
 void activation_end(void) {
     struct text why;
     if (!*recorder_armed)
@@ -326,6 +342,8 @@ void activation_end(void) {
         count_kept();
         if (why.length > 0)
             say_of_host(recorder.header, line);
+    } else {
+        say_lost_calls();
     }
     errno = saved;
 }

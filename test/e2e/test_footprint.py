@@ -133,6 +133,15 @@ def test_a_quota_is_shared_by_the_ranks(mpi, tmp_path):
     assert "COMMTAP_QUOTA" in jobs.commtap("report", tmp_path / "bound").stdout
 
 
+def test_calls_without_room_are_said_to_be_in_no_total(mpi, tmp_path):
+    """A quota that is far too small: the user reads it on stderr, and as the report's finding."""
+    done = jobs.run(mpi, 2, [jobs.program(mpi, "churn"), "self", "2000"], tmp_path, knobs={"COMMTAP_QUOTA": "4K"})
+    lost = jobs.document("check", tmp_path)["losses"]["operations_lost"]
+    assert lost > 0 and done.stderr.count("calls are in no total") == 1 and "COMMTAP_QUOTA" in done.stderr
+    found = [finding for finding in jobs.report(tmp_path)["findings"] if finding["code"] == "totals_incomplete"]
+    assert len(found) == 1 and f"{lost} calls are in no total" in found[0]["text"]
+
+
 def test_children_leave_no_more_dumps_than_allowed(mpi, tmp_path):
     done = jobs.run(mpi, 1, [jobs.program(mpi, "children"), "forked", "8"], tmp_path, knobs={"COMMTAP_CHILDREN": "3"})
     assert len(jobs.dumps(tmp_path)) == 1 + 3

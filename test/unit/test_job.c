@@ -403,6 +403,35 @@ static void every_finding_says_what_it_was_judged_on(void **state) {
     forget(&told);
 }
 
+static void what_is_in_no_total_is_said(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t calls, tables, refusals;
+        const char *says;
+    } cases[] = {
+        {7, 0, 0, "7 calls are in no total: their tables found no room"},
+        {7, 0, 3, "7 calls are in no total: COMMTAP_QUOTA left no room."},
+        {0, 2, 0, "what 2 tables held is in no total: "},
+        {7, 1, 0, "7 calls and what 1 table held are in no total: "},
+        {0, 0, 3, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct told told = {0};
+        make_overwritten(&told, 0);
+        dump_builder_lane(told.hand.builders[1], 0)->operations_lost = cases[i].calls;
+        dump_builder_header(told.hand.builders[0])->losses.tables_in_memory = cases[i].tables;
+        dump_builder_header(told.hand.builders[0])->losses.quota_refusals = cases[i].refusals;
+        tell(&told, 2, false);
+        if (cases[i].says)
+            assert_says(&told, "totals_incomplete", cases[i].says);
+        for (size_t f = 0; f < told.findings.count && !cases[i].says; f++)
+            assert_string_not_equal(told.findings.items[f].code, "totals_incomplete");
+        assert_says(&told, "events_lost",
+                    cases[i].refusals > 0 ? "(COMMTAP_QUOTA allows no more)" : "(COMMTAP_RING holds more)");
+        forget(&told);
+    }
+}
+
 static void samples_of_the_past_are_told_from_the_end(void **state) {
     (void)state;
     struct told told = {0};
@@ -468,6 +497,7 @@ int main(void) {
         cmocka_unit_test(every_end_is_told_apart),
         cmocka_unit_test(who_left_no_dump_is_said),
         cmocka_unit_test(every_finding_says_what_it_was_judged_on),
+        cmocka_unit_test(what_is_in_no_total_is_said),
         cmocka_unit_test(samples_of_the_past_are_told_from_the_end),
         cmocka_unit_test(what_was_judged_on_everything_need_not_say_so),
         cmocka_unit_test(a_disagreement_is_an_error),
