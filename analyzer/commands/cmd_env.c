@@ -15,7 +15,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
-#include "shim/base/knob_numbers.h"
+#include "shim/base/knob_values.h"
 
 extern char **environ;
 
@@ -45,19 +45,28 @@ static uint64_t number_in_force(const char *name, uint64_t given) {
     return strcmp(name, "COMMTAP_MODE") == 0 ? knob_mode(given) : given;
 }
 
-/* What is given, but for a number that the library takes for another one, or cannot read. */
+static void warn_value(const struct row *row, const char *given) {
+    fprintf(stderr, "commtap: %s=", row->knob->name);
+    escape_text(stderr, given);
+    fprintf(stderr, " is not understood, or not possible: %s is used\n", row->value);
+}
+
+/* What is given, but for a number that the library takes for another one, or what it cannot read. */
 static void find_value(struct row *row) {
     const char *text = getenv(row->knob->name);
+    bool is_number = strcmp(row->knob->type, "NUMBER") == 0, is_switch = strcmp(row->knob->type, "SWITCH") == 0, on;
     uint64_t given;
     row->value = text && *text ? text : row->knob->fallback;
-    if (strcmp(row->knob->type, "NUMBER") != 0 || row->value == row->knob->fallback)
+    if (row->value == row->knob->fallback)
         return;
-    if (!knob_number(text, &given)) {
+    if (is_number ? !knob_number(text, &given) : is_switch && !knob_switch(text, &on)) {
         row->value = row->knob->fallback;
-    } else if (number_in_force(row->knob->name, given) != given) {
+        warn_value(row, text);
+    } else if (is_number && number_in_force(row->knob->name, given) != given) {
         snprintf(row->number, sizeof row->number, "%s%" PRIu64, strcmp(row->knob->name, "COMMTAP_MODE") == 0 ? "0" : "",
                  number_in_force(row->knob->name, given));
         row->value = row->number;
+        warn_value(row, text);
     }
 }
 
@@ -76,7 +85,7 @@ VALUE(doc, cell_text(row->knob->doc))
 static const struct column columns[] = {
     {"name", "name", .value = name, .left = true},
     {"value", "value", .value = value, .left = true,
-     .doc = "in force: of a number the library cannot take the one it uses"},
+     .doc = "in force: of a value the library cannot take the one it uses"},
     {"set", NULL, .value = set, .doc = "given in the environment"},
     {"default", "default", .value = fallback, .left = true},
     {"type", NULL, .value = type},

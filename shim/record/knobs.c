@@ -17,12 +17,6 @@ static char lower(char c) {
     return (char)(c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c);
 }
 
-static bool same_word(const char *a, const char *b) {
-    while (*a && lower(*a) == *b)
-        a++, b++;
-    return !*a && !*b;
-}
-
 static bool parse_STRING(const char *text, knob_STRING *value) {
     if (strlen(text) >= sizeof *value)
         return false;
@@ -31,14 +25,7 @@ static bool parse_STRING(const char *text, knob_STRING *value) {
 }
 
 static bool parse_SWITCH(const char *text, bool *value) {
-    static const char words[2][4][8] = {{"0", "off", "no", "false"}, {"1", "on", "yes", "true"}};
-    for (int on = 0; on < 2; on++)
-        for (int i = 0; i < 4; i++)
-            if (same_word(text, words[on][i])) {
-                *value = on;
-                return true;
-            }
-    return false;
+    return knob_switch(text, value);
 }
 
 static bool parse_NUMBER(const char *text, uint64_t *value) {
@@ -222,7 +209,8 @@ static const char *doubt_ring(const char *text) {
     parse_NUMBER(text, &records);
     if (records == knob_ring(records))
         return NULL;
-    return "no power of two from 16 to 16M, the next one is used: ";
+    return records > KNOBS_RING_MAX ? "more than 16M, which is used: "
+                                    : "no power of two from 16 to 16M, the next one is used: ";
 }
 
 static const char *doubt_dir(const char *text) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/base/knob_numbers.h"
+#include "shim/base/knob_values.h"
 
 typedef char knob_STRING[4096];
 typedef bool knob_SWITCH;

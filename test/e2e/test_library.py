@@ -181,13 +181,17 @@ def test_readme_has_every_knob():
                                                 ("COMMTAP_RING", "1", "16"), ("COMMTAP_RING", "33M", "16777216"),
                                                 ("COMMTAP_STACK_DEPTH", "0", "1"), ("COMMTAP_MODE", "0777", "0600"),
                                                 ("COMMTAP_QUOTA", "10G", "10G"), ("COMMTAP_QUOTA", "ten", "0"),
+                                                ("COMMTAP_QUOTA", "10GB", "0"), ("COMMTAP_QUOTA", "-5", "0"),
+                                                ("COMMTAP_ARGV", "No", "No"), ("COMMTAP_ARGV", "maybe", "1"),
                                                 ("COMMTAP_RUN_ID", "ten", "ten")])
 def test_env_shows_what_holds(name, given, holds):
-    """Of a number that the library cannot take, `commtap env` shows the one that it uses."""
-    printed = subprocess.run([str(jobs.COMMTAP), "env", "--format", "json"], capture_output=True, check=True,
-                             env={**jobs.clean_environment(), name: given}).stdout
-    row = next(k for k in json.loads(printed)["knobs"] if k["name"] == name)
+    """Of a value that the library cannot take, `commtap env` shows the one that it uses, and says so."""
+    done = subprocess.run([str(jobs.COMMTAP), "env", "--format", "json"], capture_output=True, check=True, text=True,
+                          env={**jobs.clean_environment(), name: given})
+    row = next(k for k in json.loads(done.stdout)["knobs"] if k["name"] == name)
     assert row["value"] == holds and row["set"] is True
+    said = f"commtap: {name}={given} is not understood, or not possible: {holds} is used\n"
+    assert done.stderr == ("" if holds == given else said)
 
 
 TABLES = {"Operations that took longest", "Ranks", "Efficiencies as POP defines them", "Waits by call site",
