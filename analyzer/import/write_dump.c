@@ -566,14 +566,23 @@ static int write_rank(struct plan *plan, const char *directory) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* A fingerprint of the trace. */
+/* A fingerprint of the trace: of all that it says, for imports that differ are different runs. */
 static uint64_t run_of(const struct trace *trace) {
     uint64_t hash = (uint64_t)trace->world_size;
+    for (size_t i = 0; i < trace->communicator_count; i++)
+        hash = hash_mix(hash, trace->communicators[i].uid);
     for (size_t i = 0; i < trace->event_count; i++) {
         const struct trace_event *event = &trace->events[i];
         hash = hash_mix(hash, (uint64_t)event->enter_ns);
-        hash = hash_mix(hash, (uint64_t)event->leave_ns ^ (uint64_t)event->rank << 40 ^ event->bytes);
+        hash = hash_mix(hash, (uint64_t)event->leave_ns);
+        hash = hash_mix(hash, (uint64_t)event->posted_ns);
+        hash = hash_mix(hash, event->bytes);
+        hash = hash_mix(hash, (uint64_t)event->communicator << 32 | (uint32_t)event->rank);
+        hash = hash_mix(hash, (uint64_t)(uint32_t)event->peer << 32 | (uint32_t)event->tag);
+        hash = hash_mix(hash, (uint64_t)event->call << 16 | (uint64_t)event->state << 8 | event->dtype);
     }
+    for (size_t i = 0; i < trace->mark_count; i++)
+        hash = hash_mix(hash_mix(hash, (uint64_t)trace->marks[i].at_ns), (uint64_t)trace->marks[i].rank);
     return hash;
 }
 

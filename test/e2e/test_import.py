@@ -218,6 +218,14 @@ def test_flight_recorder(tmp_path):
     assert [(c["seq"], c["entered"], c["missing"]) for c in result["collectives"]] == [(4, [0, 2], [1])]
 
 
+def test_imports_that_differ_in_a_word_are_different_runs(tmp_path):
+    """Neither replaces the other; the same one again does."""
+    for name in ("nccl:all_reduce", "nccl:all_gather", "nccl:all_reduce"):
+        (tmp_path / "nccl_trace_rank_0").write_text(json.dumps(flight([entry(1, name=name)], ranks="[0]")))
+        run_import(tmp_path / "nccl_trace_rank_0", "-o", tmp_path / "out")
+    assert len({job["id"] for job in analyse("report", tmp_path / "out")["jobs"]}) == 2
+
+
 def test_a_complete_flight_recorder_does_not_tell_how_the_job_ended(tmp_path):
     for rank in range(2):
         document = flight([entry(n) for n in range(1, 5)], ranks="[0, 1]")
