@@ -6,12 +6,14 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -267,8 +269,20 @@ static void say_status(const char *command, int status) {
         fprintf(stderr, " ended with exit status %d, and no process had called MPI or NCCL by then", status);
 }
 
+enum { ROOM_FOR_A_DUMP = 256 << 10 }; /* of an idle rank */
+
+/* Whether the directory that dumps were to go to has no room for one; then `free_bytes` is what it has. */
+static bool is_full(const struct launched_job *job, uint64_t *free_bytes) {
+    struct statvfs status;
+    if (!job->directory.place || statvfs(job->directory.place, &status) != 0)
+        return false;
+    *free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
+    return *free_bytes < ROOM_FOR_A_DUMP;
+}
+
 /* Says what can be established about a command that left no dump, else what may be the case. */
 static void explain_nothing(const struct launched_job *job, char *const *argv, int status) {
+    uint64_t free_bytes;
     const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
     char *program = run_launched_program(job->launcher, argv);
     const char *obstacle = program ? run_program_obstacle(program) : NULL;
@@ -278,6 +292,12 @@ static void explain_nothing(const struct launched_job *job, char *const *argv, i
     } else if (obstacle) {
         print_quoted(program);
         fprintf(stderr, " %s", obstacle);
+    } else if (is_full(job, &free_bytes)) {
+        print_quoted(job->directory.shown);
+        fprintf(stderr,
+                " has room for %" PRIu64 " KB, less than a dump takes. Where rank 0 says above that the dump "
+                "is lost, that is why; else no process called MPI or NCCL",
+                free_bytes >> 10);
     } else if (status != 0) {
         say_status(argv[0], status);
     } else {
@@ -297,6 +317,8 @@ static void print_collected(const struct launched_job *job, const struct run_col
         fprintf(stderr, " (%zu collected from local storage)", found->collected);
     if (found->still_running)
         fprintf(stderr, ", %zu of processes still running", found->still_running);
+    if (found->left)
+        fprintf(stderr, ", %zu left where they were staged", found->left);
     if (found->other_hosts)
         fprintf(stderr, ", %zu still on other hosts (commtap-collect fetches them)", found->other_hosts);
     print_next_step(job->directory.shown);
@@ -316,7 +338,33 @@ static void remove_directory(const struct launched_job *job) {
         rmdir(job->directory.place);
 }
 
+static void print_left(const char *shown, size_t left) {
+    fputs("commtap: no dump is in ", stderr);
+    print_quoted(shown);
+    fprintf(stderr, ", %zu left where they were staged, for the reasons above; next: commtap collect ", left);
+    print_quoted(shown);
+    fputc('\n', stderr);
+}
+
 /* Under a launcher the other ranks may still run: nothing is counted, and only rank 0 speaks. */
+static void say_outcome(const struct launched_job *job, char *const *argv, int status, const char *shown,
+                        const struct run_collection *found) {
+    size_t known = found->dumps + found->still_running + found->other_hosts;
+    if (known + found->left == 0) {
+        explain_nothing(job, argv, status);
+        remove_directory(job);
+    } else if (known == 0) {
+        print_left(shown, found->left);
+    } else if (job->rank < 0) {
+        say_unwatched(job, status);
+        print_collected(job, found);
+    } else {
+        fputs("commtap: dumps are in ", stderr);
+        print_quoted(shown);
+        print_next_step(shown);
+    }
+}
+
 static void finish_run(struct launched_job *job, char *const *argv, int status) {
     const char *directory = job->directory.place, *shown = job->directory.shown;
     struct run_collection found = {0};
@@ -335,19 +383,10 @@ static void finish_run(struct launched_job *job, char *const *argv, int status) 
     print_run_notes(&job->notes);
     if (job->rank > 0)
         return;
-    if (readable && found.dumps + found.still_running + found.other_hosts == 0) {
-        explain_nothing(job, argv, status);
-        remove_directory(job);
-    } else if (readable && job->rank < 0) {
-        say_unwatched(job, status);
-        print_collected(job, &found);
-    } else if (readable) {
-        fputs("commtap: dumps are in ", stderr);
-        print_quoted(shown);
-        print_next_step(shown);
-    } else {
+    if (readable)
+        say_outcome(job, argv, status, shown, &found);
+    else
         fprintf(stderr, "commtap: %s: %s\n", directory, strerror(errno));
-    }
 }
 
 static int run_words(struct launched_job *job, char **arguments) {

@@ -50,6 +50,7 @@ static void collect_one(int directory, const char *stub_name, const struct stub 
     collect_finish(directory, &item);
     result->collected += item.state == COLLECT_DONE;
     result->still_running += item.state == COLLECT_STILL_USED;
+    result->left += item.state == COLLECT_NOT;
     if (item.state == COLLECT_NOT)
         run_note(notes, "%s: the staged dump %s was not collected: %s", stub_name, stub->path, item.reason);
     else if (item.not_removed[0])
@@ -74,6 +75,7 @@ static void visit_stub(int directory, const char *name, const char *boot_id, boo
     const char *refusal = collect_refusal(&stub, damage, text, sizeof text);
     if (refusal && collect)
         run_note(notes, "%s was not collected: %s", name, refusal);
+    result->left += refusal != NULL;
     if (refusal)
         return;
     if (strcmp(stub.boot_id, boot_id) != 0)
@@ -104,8 +106,11 @@ static bool count_dumps(const char *path, const char *run_id, struct run_collect
     DIR *directory = opendir(path);
     if (!directory)
         return false;
+    struct stat status;
     for (struct dirent *entry; (entry = readdir(directory));)
-        result->dumps += is_of_run(entry->d_name, run_id, FORMAT_FILE_SUFFIX);
+        result->dumps += is_of_run(entry->d_name, run_id, FORMAT_FILE_SUFFIX) &&
+                         fstatat(dirfd(directory), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                         S_ISREG(status.st_mode);
     closedir(directory);
     return true;
 }
@@ -134,6 +139,7 @@ bool run_collect(const char *directory, const char *run_id, struct run_collectio
         result->collected += part.collected;
         result->other_hosts += part.other_hosts;
         result->still_running += part.still_running;
+        result->left += part.left;
     }
     int error = errno;
     names_free(&places);

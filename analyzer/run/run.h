@@ -125,6 +125,7 @@ struct run_collection {
     size_t collected;     /* of these, copied here by this call */
     size_t other_hosts;   /* stubs of dumps staged on other hosts */
     size_t still_running; /* stubs whose process has not ended */
+    size_t left;          /* stubs of dumps of this host that could not be collected: notes say why */
 };
 
 /* Brings dumps that were staged on this host into `directory`, or those below it (dumps/directories.h), and counts what

@@ -4,6 +4,7 @@
 # Must not live here: stubs made by hand (test_collect.py).
 import os
 import pathlib
+import shlex
 import subprocess
 import time
 
@@ -67,6 +68,19 @@ def test_commtap_run_brings_a_killed_job_home(mpi, shared):
     jobs.run(mpi, 2, [jobs.program(mpi, "ending"), "kill"], where, way="run", check=False)
     assert len(jobs.dumps(where)) == 2
     assert jobs.report(where)["job"]["ranks_seen"] == 2
+
+
+def test_commtap_run_says_what_it_could_not_collect(mpi, shared):
+    """Directories stand where the dumps belong: what was staged stays there, and is not taken for a job without MPI."""
+    where = shared / "dumps"
+    line = jobs.job_line(mpi, 2, [jobs.program(mpi, "ending"), "kill"], where, way="run")
+    after = line.index("--") + 1
+    block = f"for stub in {where}/*.stub; do mkdir ${{stub%.stub}}.ct ${{stub%.stub}}.ct/in; done"
+    process = jobs.start([*line[:after], "sh", "-c", f"{shlex.join(map(str, line[after:]))}; {block}"])
+    said = process.communicate(timeout=120)[1]
+    assert "no process called MPI" not in said
+    assert "2 left where they were staged" in said and "next: commtap collect" in said
+    assert len(stubs(where)) == 2
 
 
 def test_live_job_is_collected_and_delivers_all_the_same(mpi, shared):
