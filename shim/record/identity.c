@@ -183,10 +183,19 @@ static void read_command(char *to, size_t size, bool arguments) {
     memset(to + length, 0, size - length);
 }
 
+static void name_by_number(char *to, size_t size) {
+    struct text t;
+    text_begin(&t, to, size);
+    text_add_unsigned(&t, getuid());
+}
+
 static void read_owner(struct dump_header *header) {
     const char *job = directory_job_id(), *user = directory_user();
     copy_text(header->job_id, sizeof header->job_id, job ? job : "");
-    copy_text(header->user, sizeof header->user, user ? user : "");
+    if (user)
+        copy_text(header->user, sizeof header->user, user);
+    else
+        name_by_number(header->user, sizeof header->user);
     if (!getcwd(header->working_directory, sizeof header->working_directory))
         header->working_directory[0] = '\0';
 }

@@ -300,16 +300,20 @@ def test_a_rank_killed_at_work(mpi, where):
 
 @pytest.mark.parametrize("rank, number", [(2, signal.SIGSEGV), (1, signal.SIGKILL)])
 def test_what_stood_before_a_rank_was_killed(mpi, rank, number, where):
-    """Whoever is killed first in a job that stands already is not why it stood."""
+    """Whoever is killed first in a job that stands already is not why it stood. Launchers end the others by SIGKILL,
+    too: where these followed before the first was gone, whose end came first is no more than a guess, which is said."""
     result = killed_under_run(mpi, where, rank, number)
     assert result["verdict"] == "hang", result["text"]
     assert states(result) == {1: "in_user_code"}
-    noted = notes(where)
+    noted, text = notes(where), " ".join(result["text"])
     said = "died" if "died" in noted else "first"
     assert f"signal={number:d}" in noted[said]
-    assert f"The first process to end was that of rank {rank}, of signal {number:d}" in " ".join(result["text"])
+    if said == "died" or number != signal.SIGKILL:
+        assert f"The first process to end was that of rank {rank}, of signal {number:d}" in text
     if said == "died":
         assert result["standing"]["kind"] == "long" and result["standing"]["seconds"] >= STAND
+    else:
+        assert "the others followed at once" in text
 
 
 def test_the_rank_that_is_waited_for_crashes(mpi, where):

@@ -202,8 +202,8 @@ def test_whose_job_it_was(mpi, tmp_path):
     assert f"job 4711, by ada, {library['name']} {library['version']}, in {jobs.BUILD}" in text
 
 
-def test_what_nobody_told_is_null(mpi, tmp_path):
+def test_who_nobody_named_is_a_number(mpi, tmp_path):
     unknown = {name: "" for name in ("USER", "LOGNAME", "SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID")}
     jobs.run(mpi, 1, [jobs.program(mpi, "ending"), "proper"], tmp_path / "d", environment=unknown)
     job = jobs.report(tmp_path / "d")["job"]
-    assert job["job_id"] is None and job["user"] is None
+    assert job["job_id"] is None and job["user"] == str(os.getuid())
