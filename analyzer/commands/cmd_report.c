@@ -27,6 +27,7 @@
 #include "analyzer/render/units.h"
 #include "analyzer/render/what_if.h"
 #include "analyzer/cli/session.h"
+#include "analyzer/cli/stage_map.h"
 #include "analyzer/cli/watch.h"
 
 enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
@@ -484,7 +485,9 @@ static int run(const struct options *options) {
     int code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
-    code = add_advice(&session, &limits);
+    code = stage_map_take(options, &session);
+    if (code == EXIT_FINE)
+        code = add_advice(&session, &limits);
     if (code == EXIT_FINE)
         code = add_diagnosis(&session, &report);
     if (code == EXIT_FINE)
@@ -510,6 +513,7 @@ static const struct option report_options[] = {
      .doc = "when shares of the steps are worth a note: interval (20, above "
             "the mean), communication, receive, collective (10); a link's bandwidth: "
             "link (20, below the mean of its type)"},
+    OPTION_STAGES,
     OPTION_END};
 
 static const struct example examples[] = {

@@ -14,6 +14,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/steps_table.h"
 #include "analyzer/cli/session.h"
+#include "analyzer/cli/stage_map.h"
 
 static void print_none_found(FILE *stream, const struct step_marker *marker) {
     if (marker->pcontrol) {
@@ -117,26 +118,6 @@ static int print(const struct options *options, const struct session *session, c
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
-/* Stages of a pipeline that the user knows of, as many neighbouring ranks in each. */
-static int take_stages(const struct options *options, struct session *session) {
-    const char *text = option_text(options, "stages");
-    int32_t ranks = session->job.ranks_expected;
-    char *end;
-    if (!text)
-        return EXIT_FINE;
-    long stages = strtol(text, &end, 10);
-    if (*end || stages < 1 || stages > ranks || ranks % stages != 0) {
-        fprintf(stderr, "commtap steps: --stages takes a divisor of the number of ranks, %" PRId32 ", not '%.64s'\n",
-                ranks, text);
-        return EXIT_USAGE;
-    }
-    for (size_t d = 0; d < session->job.count; d++) {
-        int32_t rank = session->job.dumps[d]->header->rank;
-        session->analysis.stage_of[d] = rank >= 0 && rank < ranks ? (uint32_t)(rank / (ranks / stages)) + 1 : 0;
-    }
-    return EXIT_FINE;
-}
-
 static int show(const struct options *options, const struct session *session, const struct column *column) {
     const struct selection *selection = &session->selection;
     const char *by = option_text(options, "by");
@@ -170,7 +151,7 @@ static int run(const struct options *options) {
     }
     int code = session_open(&session, options);
     if (code == EXIT_FINE) {
-        code = take_stages(options, &session);
+        code = stage_map_take(options, &session);
         if (code == EXIT_FINE)
             code = show(options, &session, column);
         session_close(&session);
@@ -187,9 +168,7 @@ static const struct option step_options[] = {
      .choices = "rank|step|both",
      .fallback = "rank",
      .doc = "a row per rank (mean over its steps), per step (mean over the ranks), or per rank and step"},
-    {.name = "stages",
-     .argument = "N",
-     .doc = "the job is a pipeline of N stages, as many neighbouring ranks in each; default: told by its messages"},
+    OPTION_STAGES,
     {.name = "sort", .argument = "KEY", .doc = "order of the rows by a column's JSON key, largest first"},
     OPTIONS_FILTER,
     OPTION_FAIL_ON,
@@ -201,6 +180,7 @@ static const struct example examples[] = {
     {"commtap steps DIR", "what filled the steps, rank by rank"},
     {"commtap steps --by step --sort longest_seconds DIR", "the longest steps first"},
     {"commtap steps --anchor MPI_Barrier DIR", "steps that go from one barrier to the next"},
+    {"commtap steps --stages 0-3/4-11/12-15 DIR", "which stage of the pipeline each rank is in, where N is not enough"},
     {NULL, NULL},
 };
 

@@ -158,7 +158,19 @@ def test_stages_that_are_given(tmp_path):
     rows = analyse("steps", tmp_path, "--stages", "4")["rows"]
     assert {row["rank"]: row["stage"] for row in rows} == {rank: rank // 2 + 1 for rank in range(8)}
     refused = jobs.commtap("steps", "--stages", "3", tmp_path, codes=(2,))
-    assert "--stages takes a divisor of the number of ranks, 8, not '3'" in refused.stderr
+    assert "--stages takes a divisor of the number of ranks, 8, a list or a file, not '3'" in refused.stderr
+    # stages of unlike sizes, as a list and as a file
+    stages = tmp_path / "stages.txt"
+    stages.write_text("# both ends of the pipeline hold an embedding\n0,1,7\n2-6\n")
+    for given in ("0,1,7/2-6", stages):
+        rows = analyse("steps", tmp_path, "--stages", given)["rows"]
+        assert {row["rank"]: row["stage"] for row in rows} == {r: 1 if r in (0, 1, 7) else 2 for r in range(8)}
+    stages.write_text("0-3\n\n4-8\n")
+    for command in ("steps", "report"):
+        refused = jobs.commtap(command, "--stages", stages, tmp_path, codes=(2,))
+        assert f"{stages}:3: there is no rank 8: the job has 8" in refused.stderr
+    missing = jobs.commtap("steps", "--stages", tmp_path / "none", tmp_path, codes=(3,))
+    assert "none: No such file or directory" in missing.stderr
 
 
 @pytest.mark.parametrize("steps", [1, 3])
