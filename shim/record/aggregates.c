@@ -22,7 +22,8 @@ static struct row_table *new_table(enum section_kind kind, uint32_t lane, uint32
     struct row_table *table = os_memory(sizeof *table + 2 * (size_t)rows * sizeof *table->index);
     if (!table)
         return NULL;
-    table->rows = dumpfile_next_section(&recorder.file, kind, lane, rows, row_bytes);
+    table->rows = (lane < LANES_MAX ? dumpfile_next_section : dumpfile_further_section)(&recorder.file, kind, lane,
+                                                                                        rows, row_bytes);
     table->kind = kind;
     table->capacity = rows;
     table->row_bytes = row_bytes;

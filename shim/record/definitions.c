@@ -14,7 +14,8 @@ static bool add_area(struct definitions *d, uint32_t index, size_t at_least) {
     uint64_t bytes = FIRST_AREA_BYTES << (index < 6 ? index : 6);
     if (bytes < at_least)
         bytes = at_least;
-    char *area = dumpfile_next_section(d->file, SECTION_DEFINITIONS, index, (uint32_t)bytes, 1);
+    char *area = (index == 0 ? dumpfile_next_section : dumpfile_further_section)(d->file, SECTION_DEFINITIONS, index,
+                                                                                 (uint32_t)bytes, 1);
     if (!area)
         return false;
     d->sizes[index] = bytes;

@@ -98,13 +98,20 @@ static bool take_blocks(const struct dumpfile *file, uint64_t offset, uint64_t b
     return taken;
 }
 
+/* Whether the quota, where there is one, leaves so many pages more; counts that it does not. */
+static bool quota_leaves(struct dumpfile *file, uint64_t pages) {
+    uint64_t quota = __atomic_load_n(&file->quota, __ATOMIC_RELAXED);
+    if (!quota || __atomic_load_n(&file->taken, __ATOMIC_RELAXED) + pages <= quota)
+        return true;
+    __atomic_fetch_add(&file->header->losses.quota_refusals, 1, __ATOMIC_RELAXED);
+    return false;
+}
+
 /* Room for `count` pages from `page` of the file on, which are mapped at `at`. Other threads may do the same. */
 static bool give_room(struct dumpfile *file, char *at, uint64_t page, uint64_t count) {
-    uint64_t step = storage_page_bytes(), quota = __atomic_load_n(&file->quota, __ATOMIC_RELAXED);
-    if (quota && __atomic_load_n(&file->taken, __ATOMIC_RELAXED) + count > quota) {
-        __atomic_fetch_add(&file->header->losses.quota_refusals, 1, __ATOMIC_RELAXED);
+    uint64_t step = storage_page_bytes();
+    if (!quota_leaves(file, count))
         return false;
-    }
     enum storage_answer answer = storage_populate(at, count * step);
     if (answer == STORAGE_NOT_KNOWN && take_blocks(file, page * step, count * step))
         answer = STORAGE_ROOM;
@@ -129,9 +136,10 @@ static bool is_in_memory(const struct dumpfile *file, uint32_t slot) {
     return file->place == PLACE_MEMORY || __atomic_load_n(&file->kept[slot], __ATOMIC_RELAXED);
 }
 
+/* A page is left to the file system, which lists somewhere where the file's pages are. */
 void dumpfile_set_quota(struct dumpfile *file, uint64_t bytes) {
     uint64_t pages = bytes / storage_page_bytes();
-    __atomic_store_n(&file->quota, pages > 0 ? pages : 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&file->quota, pages > 1 ? pages - 1 : 1, __ATOMIC_RELAXED);
 }
 
 bool dumpfile_has_room(const struct dumpfile *file, uint32_t slot, uint64_t offset) {
@@ -309,12 +317,21 @@ bool dumpfile_publish(struct dumpfile *file) {
 
 /* ---- sections -------------------------------------------------------------------------------- */
 
+/* Growing takes a page, which counts. */
+static bool extend(struct dumpfile *file, int fd, uint64_t bytes) {
+    uint64_t pages = storage_is_as_long(fd, bytes) ? 0 : 1;
+    if (!storage_extend(fd, bytes))
+        return false;
+    __atomic_fetch_add(&file->taken, pages, __ATOMIC_RELAXED);
+    return true;
+}
+
 static void *map_section(struct dumpfile *file, uint64_t offset, uint64_t bytes, uint64_t used) {
     void *mapping = NULL;
     int fd = offset + bytes <= ROOM_PAGES * storage_page_bytes() ? dumpfile_open(file) : -1;
     if (fd < 0)
         return NULL;
-    if ((file->place != PLACE_STAGED || storage_is_shared_fairly(fd, bytes)) && storage_extend(fd, offset + bytes))
+    if ((file->place != PLACE_STAGED || storage_is_shared_fairly(fd, bytes)) && extend(file, fd, offset + bytes))
         mapping = storage_map(fd, offset, bytes);
     close(fd);
     if (mapping && used > 0 && !give_room(file, mapping, offset / storage_page_bytes(), pages_of(used))) {
@@ -361,6 +378,13 @@ void *dumpfile_next_section(struct dumpfile *file, enum section_kind kind, uint3
                             uint32_t item_bytes) {
     bool bounded = __atomic_load_n(&file->quota, __ATOMIC_RELAXED) != 0; /* memory would come to the disk at exit */
     return add_section(file, kind, index, count, item_bytes, bounded ? 0 : item_bytes);
+}
+
+void *dumpfile_further_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                               uint32_t item_bytes) {
+    uint64_t length = 1, first_items = 1;
+    return quota_leaves(file, length + first_items) ? dumpfile_next_section(file, kind, index, count, item_bytes)
+                                                    : NULL;
 }
 
 void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,

@@ -60,7 +60,10 @@ void *dumpfile_section(struct dumpfile *file, enum section_kind kind, uint32_t i
 /* The same for one by which the dump grows: with room for the first item, in memory only where the file has none. */
 void *dumpfile_next_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                             uint32_t item_bytes);
-/* The same with room for all of it, in memory only where the file has none. */
+/* The same for one that only continues another: NULL also where the quota leaves nothing to it. */
+void *dumpfile_further_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
+                               uint32_t item_bytes);
+/* A new section with room for all of it, in memory only where the file has none. */
 void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint32_t index, uint32_t count,
                             uint32_t item_bytes);
 
@@ -71,7 +74,8 @@ void *dumpfile_full_section(struct dumpfile *file, enum section_kind kind, uint3
  * Safe from any thread; keeps errno. */
 bool dumpfile_make_room(struct dumpfile *file, const void *at, uint64_t bytes);
 
-/* From now on the file takes that many bytes at most: what is beyond finds no room. */
+/* From now on the file takes that many bytes on the disk at most: what is beyond finds no room. What a thread's first
+ * sections take by their length alone (a page each) it takes all the same: without them its calls would not be seen. */
 void dumpfile_set_quota(struct dumpfile *file, uint64_t bytes);
 
 /* Has the page at `offset` of the section in `slot` room? What has none holds nothing, and must not be read. */

@@ -109,11 +109,15 @@ bool storage_begin(int fd, uint64_t bytes) {
     return begun;
 }
 
+bool storage_is_as_long(int fd, uint64_t bytes) {
+    struct stat status;
+    return os_fstat(fd, &status) && (uint64_t)status.st_size >= bytes;
+}
+
 /* By a block at its end: ftruncate would cut off what another thread has just added behind it. */
 bool storage_extend(int fd, uint64_t bytes) {
-    struct stat status;
     uint64_t page = storage_page_bytes();
-    return os_fstat(fd, &status) && ((uint64_t)status.st_size >= bytes || storage_take(fd, bytes - page, page));
+    return storage_is_as_long(fd, bytes) || storage_take(fd, bytes - page, page);
 }
 
 uint64_t storage_page_bytes(void) {

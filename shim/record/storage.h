@@ -21,6 +21,9 @@ bool storage_is_shared_fairly(int fd, uint64_t bytes);
  * quota, a limit on the size of files. */
 bool storage_begin(int fd, uint64_t bytes);
 
+/* Whether the file has that length, or more. */
+bool storage_is_as_long(int fd, uint64_t bytes);
+
 /* Makes the file at least that long, a multiple of pages, while others do the same. False with errno set. */
 bool storage_extend(int fd, uint64_t bytes);
 

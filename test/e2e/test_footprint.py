@@ -133,6 +133,16 @@ def test_a_quota_is_shared_by_the_ranks(mpi, tmp_path):
     assert "COMMTAP_QUOTA" in jobs.commtap("report", tmp_path / "bound").stdout
 
 
+def test_a_quota_counts_what_makes_the_dump_grow(mpi, tmp_path):
+    """Ever new sizes, communicators, stacks: each table that is added takes a page for its length, too. A thread that
+    comes when the quota is used up gets 16 KB: growing has seven more than the first, the shared lane's included."""
+    go = tmp_path / "go"
+    go.touch()
+    jobs.run(mpi, 2, [jobs.program(mpi, "growing"), str(go), "10"], tmp_path / "d", knobs={"COMMTAP_QUOTA": "800K"})
+    for dump in jobs.dumps(tmp_path / "d"):
+        assert on_disk(dump) <= (400 + 7 * 16) << 10
+
+
 def test_calls_without_room_are_said_to_be_in_no_total(mpi, tmp_path):
     """A quota that is far too small: the user reads it on stderr, and as the report's finding."""
     done = jobs.run(mpi, 2, [jobs.program(mpi, "churn"), "self", "2000"], tmp_path, knobs={"COMMTAP_QUOTA": "4K"})

@@ -150,11 +150,27 @@ static void test_an_old_kernel_makes_room_by_the_files_path(void **state) {
     section[page] = 1;
 }
 
+static void test_a_quota_holds_for_the_file_as_it_lies_on_the_disk(void **state) {
+    struct place *place = *state;
+    uint64_t page = storage_page_bytes(), pages = 6;
+    if (place->file.place == PLACE_MEMORY)
+        return;
+    dumpfile_set_quota(&place->file, (place->file.taken + pages) * page);
+    uint64_t before = allocated(place->file.path);
+    unsigned made = 0;
+    for (uint32_t i = 0; i < 10; i++)
+        made += dumpfile_further_section(&place->file, SECTION_OPERATIONS, i, SECTION_ALIGN, 1) != NULL;
+    assert_in_range(made, 1, pages);
+    assert_true(allocated(place->file.path) - before <= pages * page);
+    assert_int_equal(place->file.header->losses.tables_in_memory, 0);
+    assert_true(place->file.header->losses.quota_refusals > 0);
+}
+
 static void test_no_room_stays_so_for_a_while(void **state) {
     struct place *place = *state;
     uint64_t page = storage_page_bytes();
     char *section = dumpfile_section(&place->file, SECTION_TRACE_WINDOWS, 0, SECTION_ALIGN, 1);
-    dumpfile_set_quota(&place->file, place->file.taken * page + page);
+    dumpfile_set_quota(&place->file, place->file.taken * page + 2 * page);
     errno = ENOTTY;
     assert_true(dumpfile_make_room(&place->file, section, 1));
     assert_false(dumpfile_make_room(&place->file, section + page, 1));
@@ -343,6 +359,7 @@ int main(void) {
         WITH_PLACE(test_a_new_dump_is_long_and_small),
         WITH_PLACE(test_room_is_made_by_pages),
         WITH_PLACE(test_an_old_kernel_makes_room_by_the_files_path),
+        WITH_PLACE(test_a_quota_holds_for_the_file_as_it_lies_on_the_disk),
         WITH_PLACE(test_no_room_stays_so_for_a_while),
         WITH_PLACE(test_a_copy_is_as_small_as_the_dump),
         WITH_PLACE(test_a_full_section_has_all_its_room),
