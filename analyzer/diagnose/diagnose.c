@@ -502,8 +502,29 @@ static bool may_have_worked(const struct diagnosis *diagnosis) {
     return diagnosis->verdict == VERDICT_HANG || nobody_dead || circle_has_gpus(diagnosis);
 }
 
+/* Whether somebody had not come to the end of its work, in a job that is over. */
+static bool ended_at_work(const struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    for (uint32_t p = 0; !waits->any_alive && p < diagnosis->world.dump_count; p++) {
+        const struct dump_header *header = diagnosis->world.parties[p].dump->header;
+        if (header->pid != 0 && !(header->state & STATE_SWITCHED_OFF) && is_at_work(&waits->parties[p]))
+            return true;
+    }
+    return false;
+}
+
+/* A process that is killed, or leaves by _exit(), notes nothing in its dump, and where its launcher then ends the
+ * others in the middle of their work nobody waits for it. That is fine only where all are known to have been ended
+ * together. */
+static void weigh_end(struct diagnosis *diagnosis) {
+    bool together = diagnosis->end.monotonic_ns > 0 && !diagnosis->end.dead_known;
+    if (diagnosis->verdict == VERDICT_OK && !together && ended_at_work(diagnosis))
+        diagnosis->verdict = VERDICT_UNKNOWN;
+}
+
 /* A job that nobody saw stand: does it look as if it had? */
 static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *request) {
+    weigh_end(diagnosis);
     if (request->settled || request->moving_count > 0 || diagnosis->wait_for_graph.any_alive ||
         !may_have_worked(diagnosis))
         return true;

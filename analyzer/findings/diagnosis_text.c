@@ -380,6 +380,13 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         char oldest[SENTENCE] = "";
         append_oldest(oldest, sizeof oldest, diagnosis);
         say(told, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
+    } else if (diagnosis->verdict == VERDICT_UNKNOWN) {
+        say(told, "unknown: no rank was blocked when last seen, yet not all of them came to the end of their work.");
+        say(told, "%s",
+            diagnosis->end.dead_known
+                ? "They were ended at work, or left by _exit()."
+                : "They were killed or left by _exit(), and no dump tells who went first: `commtap run` "
+                  "notes that of the jobs that it starts.");
     } else if (finished == dumps) {
         say(told, "ok: every rank on record has finalised.");
     } else {
