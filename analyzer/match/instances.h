@@ -31,6 +31,8 @@ struct match_member {
     uint16_t call;       /* index into the directory's calls, CALL_UNKNOWN */
     bool shared;         /* non-blocking: its Wait or Test call may have seen other operations complete, too */
     bool bystander;      /* of the root's group on an intercommunicator, not the root: takes no part */
+    uint32_t lane;       /* its record: that ticket of this lane of the member's dump */
+    uint64_t ticket;
 };
 
 struct match_instance {
@@ -110,6 +112,7 @@ struct match_sink {
     void (*instance)(void *state, const struct match_instance *instance);
     void (*record)(void *state, const struct match_record *record);
     void (*message)(void *state, const struct match_message *message);
+    bool record_first; /* a record comes before what it completes is handed out; otherwise after it */
     /* Called now and then by the first worker with the share of the records done, in 1/1000. */
     void (*progress)(void *context, unsigned permille);
     void *progress_context;

@@ -254,6 +254,8 @@ static struct channel_arrival collective_arrival(struct match_walk *walk, const 
                    .leave = record_end(walk->clock, item->dump, record),
                    .stack = record->stack,
                    .call = item->call,
+                   .lane = item->lane,
+                   .ticket = record->commit - 1,
                    .bystander = channel->communicator->kind == COMMUNICATOR_INTER && record->peer == PEER_NULL},
     };
     if (arrival.member.leave < arrival.member.enter) /* damage */
@@ -329,7 +331,9 @@ static bool make_half(const struct match_walk *walk, const struct match_record *
         .member = {.enter = record->kind == RECORD_CALL ? item->since : to_common(walk->clock, item->dump, record->t0),
                    .leave = to_common(walk->clock, item->dump, record->t1),
                    .stack = record->stack,
-                   .call = item->call},
+                   .call = item->call,
+                   .lane = item->lane,
+                   .ticket = record->commit - 1},
     };
     if (half->member.leave < half->member.enter) /* damage */
         half->member.leave = half->member.enter;
@@ -435,6 +439,17 @@ static void match_record(struct match_walk *walk, const struct match_record *ite
         walk_message(walk, item, lane, mine);
 }
 
+static void hand_out_record(struct match_walk *walk, struct match_record item) {
+    struct time_stretch bounds = covered_time_bounds(walk->owner.sink->covered, item.stretch);
+    item.begin = record_begin(walk->clock, item.dump, item.record);
+    item.t0 = arrival_of(walk, &item);
+    item.t1 = record_end(walk->clock, item.dump, item.record);
+    item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
+    item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
+    item.since = item.since < item.t0 ? item.since : item.t0;
+    walk->owner.sink->record(walk->owner.state, &item);
+}
+
 static void walk_record(struct match_walk *walk, size_t dump, const struct record *record, uint32_t stretch) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
@@ -452,23 +467,16 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
         note_wait(walk, &item, lane);
     else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
         note_launch_call(walk, &item);
+    bool handed_out = mine && walk->owner.sink->record, first = walk->owner.sink->record_first;
+    if (handed_out && first)
+        hand_out_record(walk, item);
     if (is_matched(walk, &item))
         match_record(walk, &item, lane, mine);
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST)
         lane->called = to_common(walk->clock, dump, record->t0);
-    if (!mine)
-        return;
-    walk->totals.records++;
-    if (walk->owner.sink->record) {
-        struct time_stretch bounds = covered_time_bounds(walk->owner.sink->covered, stretch);
-        item.begin = record_begin(walk->clock, dump, record);
-        item.t0 = arrival_of(walk, &item);
-        item.t1 = record_end(walk->clock, dump, record);
-        item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
-        item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
-        item.since = item.since < item.t0 ? item.since : item.t0;
-        walk->owner.sink->record(walk->owner.state, &item);
-    }
+    walk->totals.records += mine;
+    if (handed_out && !first)
+        hand_out_record(walk, item);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */

@@ -144,64 +144,75 @@ static int compare_launches(const void *a, const void *b) {
 }
 
 /* Lists where the dump's launches ran; replays of a graph run many times and say nothing about their call. */
-static bool find_launches(struct scope_walk *walk) {
-    for (uint32_t lane = 0; lane < walk->dump->lane_count; lane++) {
+static bool find_launches(struct scope_dump *part) {
+    bool enough_memory = true;
+    for (uint32_t lane = 0; enough_memory && lane < part->dump->lane_count; lane++) {
         struct record_cursor cursor;
-        if (!record_cursor_begin(&cursor, walk->dump, lane))
+        if (!record_cursor_begin(&cursor, part->dump, lane))
             return false;
-        for (const struct record *record; !walk->no_memory && (record = record_cursor_next(&cursor));) {
+        for (const struct record *record; enough_memory && (record = record_cursor_next(&cursor));) {
             if ((record->kind != RECORD_GPU && record->kind != RECORD_KERNEL) || record->flags & FLAG_CAPTURED)
                 continue;
-            walk->no_memory = !grow_list(walk->launches, walk->launch_count);
-            if (!walk->no_memory)
-                walk->launches[walk->launch_count++] =
-                    (struct scope_launch){record->op, record_begin(walk->scope->clock, walk->d, record)};
+            enough_memory = grow_list(part->launches, part->launch_count);
+            if (enough_memory)
+                part->launches[part->launch_count++] =
+                    (struct scope_launch){record->op, record_begin(part->scope->clock, part->d, record)};
         }
         record_cursor_end(&cursor);
     }
-    if (walk->launch_count > 0)
-        qsort(walk->launches, walk->launch_count, sizeof *walk->launches, compare_launches);
-    return !walk->no_memory;
+    if (part->launch_count > 0)
+        qsort(part->launches, part->launch_count, sizeof *part->launches, compare_launches);
+    return enough_memory;
 }
 
-void scope_walk_begin(struct scope_walk *walk, const struct scope *scope, const struct dump *dump, size_t d) {
-    *walk = (struct scope_walk){.scope = scope_is_limited(scope) ? scope : NULL, .dump = dump, .d = d};
-    if (walk->scope && dump_has_device_times(dump))
-        walk->no_memory = !find_launches(walk);
+bool scope_dump_begin(struct scope_dump *part, const struct scope *scope, const struct dump *dump, size_t d) {
+    *part = (struct scope_dump){.scope = scope_is_limited(scope) ? scope : NULL, .dump = dump, .d = d};
+    return !part->scope || !dump_has_device_times(dump) || find_launches(part);
+}
+
+void scope_dump_end(struct scope_dump *part) {
+    free(part->launches);
+    part->launches = NULL;
+    part->launch_count = 0;
 }
 
 /* Where an enqueued operation ran; where that is not known, when it was enqueued. A member of a group ran with it. */
-static int64_t moment_of(const struct scope_walk *walk, const struct record *record) {
-    int64_t begin = record_begin(walk->scope->clock, walk->d, record);
-    if (walk->launch_count == 0 || (record->kind != RECORD_POST && record->kind != RECORD_GROUP))
+static int64_t moment_of(const struct scope_dump *part, const struct record *record) {
+    int64_t begin = record_begin(part->scope->clock, part->d, record);
+    if (part->launch_count == 0 || (record->kind != RECORD_POST && record->kind != RECORD_GROUP))
         return begin;
-    const struct call_name *call = dump_call(walk->dump, record->call);
+    const struct call_name *call = dump_call(part->dump, record->call);
     if (!call || call->api != API_NCCL)
         return begin;
     const struct scope_launch key = {.op = record->tag > 0 ? (uint32_t)record->tag : record->op};
     const struct scope_launch *launch =
-        bsearch(&key, walk->launches, walk->launch_count, sizeof *walk->launches, compare_launches);
+        bsearch(&key, part->launches, part->launch_count, sizeof *part->launches, compare_launches);
     return launch ? launch->at_ns : begin;
 }
 
-static bool is_inside(const struct scope_walk *walk, const struct record *record) {
-    if (!walk->scope)
+bool scope_dump_holds(const struct scope_dump *part, const struct record *record) {
+    if (!part->scope)
         return true;
-    int64_t at = moment_of(walk, record);
-    return at >= walk->scope->spans[walk->d].from_ns && at < walk->scope->spans[walk->d].to_ns;
+    int64_t at = moment_of(part, record);
+    return at >= part->scope->spans[part->d].from_ns && at < part->scope->spans[part->d].to_ns;
+}
+
+void scope_walk_begin(struct scope_walk *walk, const struct scope *scope, const struct dump *dump, size_t d) {
+    *walk = (struct scope_walk){0};
+    walk->no_memory = !scope_dump_begin(&walk->part, scope, dump, d);
 }
 
 const struct record *scope_walk_next(struct scope_walk *walk) {
     while (!walk->no_memory) {
         if (!walk->open) {
-            if (walk->lane == walk->dump->lane_count)
+            if (walk->lane == walk->part.dump->lane_count)
                 return NULL;
-            walk->open = record_cursor_begin(&walk->cursor, walk->dump, walk->lane++);
+            walk->open = record_cursor_begin(&walk->cursor, walk->part.dump, walk->lane++);
             walk->no_memory = !walk->open;
             continue;
         }
         for (const struct record *record; (record = record_cursor_next(&walk->cursor));)
-            if (is_inside(walk, record))
+            if (scope_dump_holds(&walk->part, record))
                 return record;
         record_cursor_end(&walk->cursor);
         walk->open = false;
@@ -212,7 +223,6 @@ const struct record *scope_walk_next(struct scope_walk *walk) {
 void scope_walk_end(struct scope_walk *walk) {
     if (walk->open)
         record_cursor_end(&walk->cursor);
-    free(walk->launches);
-    walk->launches = NULL;
+    scope_dump_end(&walk->part);
     walk->open = false;
 }

@@ -60,18 +60,30 @@ struct scope_launch {
     int64_t at_ns;
 };
 
-/* One dump's records that lie in a scope, lane by lane, each lane in ticket order. */
-struct scope_walk {
+/* Which records of one dump lie in a scope. */
+struct scope_dump {
     const struct scope *scope; /* NULL: all records */
     const struct dump *dump;
     size_t d;
+    /* private */
+    struct scope_launch *launches; /* by op */
+    size_t launch_count;
+};
+
+/* For `dump`, which is number `d` of the scope's clock. `scope` may be NULL or without limits. Returns false when
+ * memory is short; the caller frees with scope_dump_end in every case. */
+bool scope_dump_begin(struct scope_dump *part, const struct scope *scope, const struct dump *dump, size_t d);
+bool scope_dump_holds(const struct scope_dump *part, const struct record *record);
+void scope_dump_end(struct scope_dump *part);
+
+/* One dump's records that lie in a scope, lane by lane, each lane in ticket order. */
+struct scope_walk {
+    struct scope_dump part;
     bool no_memory;
     /* private */
     struct record_cursor cursor;
     uint32_t lane;
     bool open;
-    struct scope_launch *launches; /* by op */
-    size_t launch_count;
 };
 
 /* Starts a walk over `dump`, which is number `d` of the scope's clock. `scope` may be NULL or without limits. */

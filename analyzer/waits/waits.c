@@ -32,6 +32,7 @@ void waits_free(struct waits *waits) {
 struct waiting_pair {
     uint32_t dump, cause;
     uint32_t stack, cause_stack;
+    uint32_t lane; /* of who waited */
 };
 
 /* Adds one wait to all sums but the causer's imposed ones. */
@@ -133,9 +134,10 @@ static int64_t charge_waits(struct waits *waits, const struct match_instance *in
         victim->transfer_ns = add_ns(victim->transfer_ns, -length);
         add_single_wait(waits,
                         &(struct waiting_pair){dump_of[i], dump_of[cause], match_member_waited_at(member),
-                                               instance->members[cause].stack},
+                                               instance->members[cause].stack, member->lane},
                         state,
                         &(struct told_wait){.dump = dump_of[i],
+                                            .lane = member->lane,
                                             .cause = dump_of[cause],
                                             .until = blocked_since(member) + length,
                                             .length = length,
@@ -435,6 +437,7 @@ static void charge_message(struct waits *waits, enum wait_state state, const str
                            int64_t length, int64_t imposed) {
     add_single_wait(waits, pair, state,
                     &(struct told_wait){.dump = pair->dump,
+                                        .lane = pair->lane,
                                         .cause = pair->cause,
                                         .until = until,
                                         .length = length,
@@ -515,7 +518,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
         left.stack = match_member_waited_at(send);
     }
     int64_t wait = message_wait(waits, receive, &left, to, from), since = blocked_since(receive);
-    struct waiting_pair late_sender = {to, from, match_member_waited_at(receive), left.stack};
+    struct waiting_pair late_sender = {to, from, match_member_waited_at(receive), left.stack, receive->lane};
     if (wait > 0 && receive->shared)
         note_receive_wait(waits, &late_sender, since, since + wait);
     else if (wait > 0)
@@ -531,7 +534,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, &came, from, to) : 0;
     if (wait > 0)
         charge_message(waits, WAIT_LATE_RECEIVER,
-                       &(struct waiting_pair){from, to, match_member_waited_at(send), receive->stack},
+                       &(struct waiting_pair){from, to, match_member_waited_at(send), receive->stack, send->lane},
                        blocked_since(send) + wait, wait, wait);
 }
 

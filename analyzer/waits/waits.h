@@ -73,6 +73,7 @@ struct first_mismatch {
 /* One wait of one rank. */
 struct told_wait {
     uint32_t dump, cause; /* `dump` waited for `cause` */
+    uint32_t lane;        /* of the dump, which the record of what it waited in is on */
     int64_t until;        /* common ns */
     int64_t length;
     int64_t imposed;  /* of the imposed wait, what goes with it; at most the length */

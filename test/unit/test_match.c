@@ -108,6 +108,63 @@ static void a_wait_call_tells_since_when_a_completion_was_waited_for(void **stat
     hand_job_free(&job);
 }
 
+/* Records of rank 1 handed out so far, and how many instances came before its record in them. */
+struct order {
+    uint64_t records;
+    unsigned instances, ahead;
+};
+
+static void note_record(void *state, const struct match_record *record) {
+    ((struct order *)state)->records += record->dump == 1;
+}
+
+static void note_instance(void *state, const struct match_instance *instance) {
+    struct order *order = state;
+    order->instances++;
+    order->ahead += instance->members[1].ticket >= order->records;
+}
+
+static struct order order_of(struct hand_job *job, bool record_first) {
+    const struct match_sink sink = {.instance = note_instance, .record = note_record, .record_first = record_first};
+    struct match_totals totals;
+    struct order order = {0};
+    void *states[1] = {&order};
+    assert_true(match_run(&job->clock, &job->directory, &sink, states, 1, &totals));
+    return order;
+}
+
+static void a_member_names_its_record(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct kept kept;
+    hand_job_make(&job, 2, (struct dump_plan){.lanes = 3});
+    dump_builder_collective(job.builders[0], 0, BUILDER_ALLREDUCE, 0, 0, 8, 100, 200);
+    dump_builder_plain(job.builders[1], 2, BUILDER_WAIT, 10, 20);
+    dump_builder_collective(job.builders[1], 2, BUILDER_ALLREDUCE, 0, 0, 8, 150, 200);
+    hand_job_open(&job, 2);
+    match(&job, &kept);
+    assert_int_equal(kept.count, 1);
+    assert_int_equal(kept.members[0][0].lane, 0);
+    assert_int_equal(kept.members[0][0].ticket, 0);
+    assert_int_equal(kept.members[0][1].lane, 2);
+    assert_int_equal(kept.members[0][1].ticket, 1);
+    hand_job_free(&job);
+}
+
+static void a_record_comes_before_or_after_what_it_completes(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (uint32_t seq = 0; seq < 10; seq++)
+        for (unsigned rank = 0; rank < 2; rank++)
+            dump_builder_collective(job.builders[rank], 0, BUILDER_ALLREDUCE, 0, seq, 8, 100 * seq, 100 * seq + 50);
+    hand_job_open(&job, 2);
+    assert_int_equal(order_of(&job, true).instances, 10);
+    assert_int_equal(order_of(&job, true).ahead, 0);
+    assert_int_equal(order_of(&job, false).ahead, 10);
+    hand_job_free(&job);
+}
+
 static void an_operation_never_seen_complete_is_in_no_instance(void **state) {
     (void)state;
     struct hand_job job;
@@ -445,6 +502,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(members_meet_by_number),
         cmocka_unit_test(a_wait_call_tells_since_when_a_completion_was_waited_for),
+        cmocka_unit_test(a_member_names_its_record),
+        cmocka_unit_test(a_record_comes_before_or_after_what_it_completes),
         cmocka_unit_test(an_operation_never_seen_complete_is_in_no_instance),
         cmocka_unit_test(a_wrapped_ring_leaves_partial_instances),
         cmocka_unit_test(a_rank_without_a_dump_is_not_waited_for),
