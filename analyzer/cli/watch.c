@@ -233,12 +233,14 @@ static bool judge_open_job(struct diagnosis *diagnosis, struct diagnosis_text *t
     }
 }
 
-/* Who lives after the second look; where a launcher took everybody down meanwhile, who did before. */
-static bool ask_again(const struct job *job, enum process_state **states) {
+/* Who lives after the second look; where a launcher took everybody down meanwhile, who did before. *may_go_on: somebody
+ * does, as far as is known. */
+static bool ask_again(const struct job *job, enum process_state **states, bool *may_go_on) {
     enum process_state *now = ask_for_states(job);
     bool any_alive = false;
     for (size_t d = 0; now && d < job->count; d++)
         any_alive |= now[d] == PROCESS_RUNS || now[d] == PROCESS_STOPPED;
+    *may_go_on = now && may_live(job, now);
     free(any_alive ? *states : now);
     *states = any_alive ? now : *states;
     return now != NULL;
@@ -250,19 +252,21 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     *text = (struct diagnosis_text){0};
     enum process_state *states = ask_for_states(job);
     int32_t *moving = calloc(job->count + 1, sizeof *moving);
-    bool done = states && moving, twice = done && may_live(job, states);
+    bool done = states && moving, may_go_on = done && may_live(job, states), twice = may_go_on;
     struct diagnose_request request = {.moving = moving};
     struct job_end end;
     if (twice) {
         sleep_for(wait);
-        done = ask_again(job, &states);
-        find_changed(job, moving, &request.moving_count);
+        done = ask_again(job, &states, &may_go_on);
     }
+    if (done)
+        find_changed(job, moving, &request.moving_count);
+    bool over = done && !may_go_on && request.moving_count > 0;
     request.states = states;
     if (read_end(job, &end))
         request.end = &end;
-    done = done && judge_open_job(diagnosis, text, job, &request, twice, moving, labels);
+    done = done && (over || judge_open_job(diagnosis, text, job, &request, twice, moving, labels));
     free(states);
     free(moving);
-    return done ? EXIT_FINE : input_no_memory();
+    return !done ? input_no_memory() : over ? EXIT_AGAIN : EXIT_FINE;
 }

@@ -25,7 +25,8 @@ struct watch {
 int watch_open(struct watch *watch, const struct options *options, double wait);
 void watch_close(struct watch *watch);
 
-/* The same for a job that is open already; a second look, where it is needed, is at the same dumps. The caller frees
+/* The same for a job that is open already; a second look, where it is needed, is at the same dumps. EXIT_AGAIN: the job
+ * has ended since it was opened, and went on until then, so that what was read is not how it ended. The caller frees
  * with diagnosis_free and diagnosis_text_free in every case. */
 int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job, double wait,
               struct site_labels *labels);
