@@ -18,6 +18,7 @@ bool links_init(struct links *links, const struct common_clock *clock, const str
 
 void links_free(struct links *links) {
     hash_table_free(&links->cells);
+    free(links->pairs);
     exchanges_free(&links->exchanges);
     *links = (struct links){0};
 }
@@ -154,17 +155,10 @@ static struct link_measure measure_transfer(const struct link_transfer *transfer
                                  .steps = true};
 }
 
-/* What was gathered of messages whose completion others share, and what NCCL's proxies say. */
-struct gathered_links {
-    struct exchange_pair *pairs;
-    struct link_transfer *transfers;
-    size_t pair_count, transfer_count;
-};
-
-static struct link_measure *list_measures(const struct links *links, const struct gathered_links *gathered,
-                                          size_t *count) {
+static struct link_measure *list_measures(const struct links *links, const struct link_transfer *transfers,
+                                          size_t transfer_count, size_t *count) {
     struct link_measure *measures =
-        calloc(links->cells.count + gathered->pair_count + gathered->transfer_count + 1, sizeof *measures);
+        calloc(links->cells.count + links->pair_count + transfer_count + 1, sizeof *measures);
     *count = 0;
     const struct link_cell *cells = link_cells_items(&links->cells);
     for (size_t i = 0; measures && i < links->cells.count; i++)
@@ -172,26 +166,25 @@ static struct link_measure *list_measures(const struct links *links, const struc
             measures[(*count)++] = measure_blocking(&cells[i]);
     if (measures)
         qsort(measures, *count, sizeof *measures, compare_measures);
-    for (size_t i = 0; measures && i < gathered->pair_count; i++)
-        measures[(*count)++] = measure_exchanged(&gathered->pairs[i]);
-    for (size_t i = 0; measures && i < gathered->transfer_count; i++)
-        if (gathered->transfers[i].operations >= LINK_MESSAGES_MIN)
-            measures[(*count)++] = measure_transfer(&gathered->transfers[i]);
+    for (size_t i = 0; measures && i < links->pair_count; i++)
+        measures[(*count)++] = measure_exchanged(&links->pairs[i]);
+    for (size_t i = 0; measures && i < transfer_count; i++)
+        if (transfers[i].operations >= LINK_MESSAGES_MIN)
+            measures[(*count)++] = measure_transfer(&transfers[i]);
     return measures;
 }
 
 size_t links_judge(struct links *links, struct slow_link *found, size_t most) {
-    struct gathered_links gathered = {0};
-    size_t count = 0, kept = 0;
+    size_t count = 0, kept = 0, transfer_count = 0;
     if (links->overflow || links->no_memory)
         return 0;
-    gathered.pairs = exchanges_pairs(&links->exchanges, LINK_MESSAGES_MIN, &gathered.pair_count);
-    gathered.transfers = link_transfers_list(links->directory, &gathered.transfer_count, &links->no_memory);
-    struct link_measure *measures = list_measures(links, &gathered, &count);
+    free(links->pairs);
+    links->pairs = exchanges_pairs(&links->exchanges, LINK_MESSAGES_MIN, &links->pair_count);
+    struct link_transfer *transfers = link_transfers_list(links->directory, &transfer_count, &links->no_memory);
+    struct link_measure *measures = list_measures(links, transfers, transfer_count, &count);
     kept = measures ? link_judge(links->clock, measures, count, found, most) : SIZE_MAX;
     links->no_memory |= links->exchanges.no_memory || kept == SIZE_MAX;
-    free(gathered.pairs);
-    free(gathered.transfers);
+    free(transfers);
     free(measures);
     return links->no_memory ? 0 : kept;
 }

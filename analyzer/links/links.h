@@ -43,6 +43,8 @@ struct links {
     const struct match_directory *directory;
     struct hash_table cells;
     struct exchanges exchanges;
+    struct exchange_pair *pairs; /* what the exchanges tell, sorted by size, from, to; NULL until links_judge */
+    size_t pair_count;
     bool overflow;  /* more than LINK_CELLS_MOST */
     bool no_memory; /* nothing is judged then */
 };

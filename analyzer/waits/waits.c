@@ -21,6 +21,7 @@ void waits_free(struct waits *waits) {
     free(waits->receiving);
     free(waits->ranks);
     site_waits_free(&waits->sites);
+    link_waits_free(&waits->links);
     wall_times_free(&waits->wall);
     transfers_free(&waits->transfers);
     *waits = (struct waits){0};
@@ -435,6 +436,10 @@ static int64_t message_wait(struct waits *waits, const struct match_member *wait
 
 static void charge_message(struct waits *waits, enum wait_state state, const struct waiting_pair *pair, int64_t until,
                            int64_t length, int64_t imposed) {
+    struct link_waits_row row = {.key = {pair->cause, pair->dump}, .late_sender_ns = length};
+    if (state == WAIT_LATE_RECEIVER)
+        row = (struct link_waits_row){.key = {pair->dump, pair->cause}, .late_receiver_ns = length};
+    link_waits_add(&waits->links, &row);
     add_single_wait(waits, pair, state,
                     &(struct told_wait){.dump = pair->dump,
                                         .lane = pair->lane,
@@ -512,6 +517,8 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
     const struct match_member *send = &message->send, *receive = &message->receive;
     uint32_t from = message->from_dump, to = message->to_dump;
     waits->messages++;
+    uint64_t bytes = message->bytes == BYTES_UNKNOWN ? 0 : message->bytes;
+    link_waits_add(&waits->links, &(struct link_waits_row){.key = {from, to}, .messages = 1, .bytes = bytes});
     struct match_member left = *send;
     if (message_end_was_needed(send, receive)) {
         left.enter = send->wait;
@@ -559,11 +566,13 @@ void waits_merge(struct waits *into, const struct waits *from) {
     for (size_t d = 0; d < into->directory->dump_count; d++)
         add_rank_waits(&into->ranks[d], &from->ranks[d]);
     site_waits_merge(&into->sites, &from->sites);
+    link_waits_merge(&into->links, &from->links);
     transfers_merge(&into->transfers, &from->transfers);
     wall_times_merge(&into->wall, &from->wall);
     into->judged += from->judged;
     into->messages += from->messages;
-    into->no_memory |= from->no_memory || into->sites.no_memory || into->transfers.no_memory || into->wall.no_memory;
+    into->no_memory |= from->no_memory || into->sites.no_memory || into->links.no_memory || into->transfers.no_memory ||
+                       into->wall.no_memory;
     note_mismatch(into, &from->mismatch);
 }
 

@@ -28,6 +28,7 @@
 #ifndef COMMTAP_WAITS_WAITS_H
 #define COMMTAP_WAITS_WAITS_H
 
+#include "analyzer/waits/link_waits.h"
 #include "analyzer/waits/site_waits.h"
 #include "analyzer/waits/transfers.h"
 #include "analyzer/waits/wall_time.h"
@@ -96,6 +97,7 @@ struct waits {
     const struct match_directory *directory;
     struct rank_waits *ranks;         /* per dump */
     struct site_waits sites;          /* the same by call site */
+    struct link_waits links;          /* those for messages, by link */
     struct wall_times wall;           /* private: what overlaps */
     struct transfers transfers;       /* by operation, communicator and size */
     struct receive_waits **receiving; /* private, per dump; NULL where there is none yet */
