@@ -19,6 +19,7 @@ static const struct command *const commands[] = {
     &command_stragglers,
     &command_diagnose,
     &command_steps,
+    &command_links,
     &command_summary,
     &command_calls,
     &command_export,

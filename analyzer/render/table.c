@@ -79,7 +79,7 @@ static void looking(struct cell cell, enum look look, char text[64]) {
         plain(cell, text);
 }
 
-static size_t print_cell(FILE *stream, const struct column *column, struct cell cell) {
+size_t table_print_cell(FILE *stream, const struct column *column, struct cell cell) {
     char text[64];
     if (cell.kind == CELL_SWITCH && column->look == LOOK_MARK)
         cell = cell_text(cell.on ? column->header : "");
@@ -106,7 +106,7 @@ static size_t width_of(const struct table *table, const struct column *column) {
     bool any = !column->optional;
     for (size_t i = 0; i < table->count; i++) {
         struct cell cell = column->value(row_at(table, i));
-        size_t columns = print_cell(NULL, column, cell);
+        size_t columns = table_print_cell(NULL, column, cell);
         any |= has_value(column, cell);
         if (columns > width)
             width = columns;
@@ -125,10 +125,10 @@ static void print_line(FILE *stream, const struct column *columns, const size_t 
         if (widths[i] == 0)
             continue;
         struct cell cell = row ? columns[i].value(row) : cell_text(columns[i].header);
-        size_t columns_used = print_cell(NULL, &columns[i], cell), rest = widths[i] - columns_used;
+        size_t columns_used = table_print_cell(NULL, &columns[i], cell), rest = widths[i] - columns_used;
         if (columns_used > 0) {
             print_blanks(stream, owed + (columns[i].left ? 0 : rest));
-            print_cell(stream, &columns[i], cell);
+            table_print_cell(stream, &columns[i], cell);
             owed = columns[i].left ? rest : 0;
         } else {
             owed += widths[i];

@@ -75,6 +75,8 @@ struct table {
 /* Text with a header line, columns as wide as their cells; no trailing blanks. `color` makes the header bold. Returns
  * false when memory is short. */
 bool table_print_text(FILE *stream, const struct table *table, bool color);
+/* One cell as text shows it. Returns the columns that it takes; `stream` NULL: only that. */
+size_t table_print_cell(FILE *stream, const struct column *column, struct cell cell);
 /* "header: legend; header: legend", wrapped, of the columns that the text shows; nothing where none has a legend.
  * Returns false when memory is short. */
 bool table_print_legend(FILE *stream, const struct table *table);

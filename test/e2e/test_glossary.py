@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Documents in the form of other programs, with their words.
 OTHERS = ("deepspeed", "commdebug")
 TABLES = [["report"], ["stragglers"], ["steps"], ["steps", "--by", "both"], ["summary"], ["summary", "--transfers"],
-          ["summary", "--by", "op,rank"], ["summary", "--by", "site"], ["diff", "--all"], ["check"]]
+          ["summary", "--by", "op,rank"], ["summary", "--by", "site"], ["diff", "--all"], ["check"], ["links"], ["links", "--by", "host"]]
 # What a row of a table of columns begins with: its key, its heading, how it looks.
 COLUMN = re.compile(r'^    \{"([a-z0-9_]+)", (?:"([^"]+)"|NULL),? (?:LOOK_\w+|\.\w+)', re.MULTILINE)
 
@@ -92,7 +92,7 @@ def test_what_is_printed_has_entries(train, words):
         assert set(head) <= headings()
 
 
-@pytest.mark.parametrize("words", [["report"], ["summary"], ["stragglers"], ["steps"], ["calls"], ["diagnose"], ["check"], ["diff"]],
+@pytest.mark.parametrize("words", [["report"], ["summary"], ["stragglers"], ["steps"], ["calls"], ["diagnose"], ["check"], ["diff"], ["links"]],
                          ids=" ".join)
 def test_what_is_written_has_entries(train, words):
     directories = [train, train] if words[0] == "diff" else [train]

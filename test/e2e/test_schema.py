@@ -18,7 +18,7 @@ import schema
 EVERY = {
     "report": ["report"], "summary": ["summary"], "stragglers": ["stragglers"], "steps": ["steps", "--by", "both"],
     "calls": ["calls", "--noise", "3", "--waits"], "diagnose": ["diagnose", "--op", "*"], "diff": ["diff"],
-    "check": ["check"], "env": ["env"],
+    "check": ["check"], "env": ["env"], "links": ["links"],
     "export_record": ["export", "--format", "jsonl"],
     "export_operation": ["export", "--format", "jsonl", "--table", "operations"],
     "export_peer": ["export", "--format", "jsonl", "--table", "peers"],
