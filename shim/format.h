@@ -835,7 +835,9 @@ struct stack_definition {
                                                its domain, 0 = the default domain */
 #define STACK_ENTRY_CUT 0xffffffffffffffffu /* frames are missing here: depth limit, or cannot be unwound */
 
-/* A Python code object. Names are UTF-8. */
+/* A Python code object. Names are UTF-8. Imported traces also name functions of other languages: they stand among
+ * Python's frames as if they were such, and have CODE_NOT_PYTHON in the place of their first line. */
+#define CODE_NOT_PYTHON UINT32_MAX
 struct code_definition {
     struct definition head;
     uint32_t id; /* from 1 */

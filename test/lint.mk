@@ -20,7 +20,7 @@ LINT_WITHOUT_PATHS := $(LINT_WRAPPERS:.c=)
 # Nor where following them gives false alarms, because what excludes a path stands in another function: that an array is
 # there whenever its count is not 0, that a place in a table was found, that a weak function is there with its key.
 LINT_WITHOUT_PATHS += shim/intercept/nvtx $(addprefix analyzer/,align/estimate align/fit cli/options cli/watch \
-    commands/cmd_check commands/cmd_run diagnose/desync job/job match/channel match/wildcards profile/scope profile/summary_build \
+    commands/cmd_check commands/cmd_run diagnose/desync import/trace_stacks job/job match/channel match/wildcards profile/scope profile/summary_build \
     profile/summary_deepspeed replay/replay stragglers/rank_classes symbols/elf_file waits/critical_path_sites)
 # Ends the recipe where $(1) is another version.
 lint_version = $(1) --version 2>/dev/null | grep -q 'version $(LINT_VERSION)\.' || \

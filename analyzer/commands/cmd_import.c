@@ -206,7 +206,11 @@ const struct command command_import = {
     .details =
         "Reads PyTorch profiler traces (one per rank), PyTorch's flight-recorder dumps in JSON (rank in the file's\n"
         "name), and time lines of pipeline-parallel training whose threads are named 'PP rank N, TP rank N, ...';\n"
-        "plain, compressed with gzip, or packed with tar. Regular files only, no pipes. What a few bytes could make "
+        "plain, compressed with gzip, or packed with tar. Frames come along: Python functions, modules, operators and\n"
+        "annotations around a launch (profile(with_stack=True); a Python frame then has the line on which its "
+        "function\n"
+        "begins), the frames of flight-recorder entries, and Chrome's stackFrames of time lines. Regular files only, "
+        "no pipes. What a few bytes could make "
         "of\n"
         "memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48 times it and 256 MB,\n"
         "one rank per 2 KB, and single values of 16 MB. More is refused.\n",

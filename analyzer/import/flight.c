@@ -160,6 +160,30 @@ static int32_t partner_of(const char *name) {
     return arrow && isdigit((unsigned char)arrow[2]) ? (int32_t)(strtol(arrow + 2, NULL, 10) & 0xffffff) : -1;
 }
 
+/* [{"name": "step", "filename": "train.py", "line": 12}, ...], innermost first. C++ frames have files that are not
+ * Python's, or none. Returns false when memory is short, or a limit is exceeded. */
+static bool read_frames(struct flight *flight, const json_t *frames, uint32_t *stack) {
+    struct trace_stacks *stacks = &flight->trace.stacks;
+    size_t count = json_array_size(frames);
+    *stack = TRACE_STACK_NONE;
+    for (size_t i = count < TRACE_STACK_DEPTH ? count : TRACE_STACK_DEPTH; i-- > 0;) {
+        const json_t *one = json_array_get(frames, i);
+        const char *name = json_string_value(json_object_get(one, "name"));
+        const char *file = json_string_value(json_object_get(one, "filename"));
+        int64_t line = integer_or(one, "line", 0);
+        bool python = file && trace_file_is_python(file);
+        if (!name)
+            continue;
+        uint32_t frame = trace_frame(stacks, flight->limits, python ? TRACE_FRAME_PYTHON : TRACE_FRAME_NATIVE, name,
+                                     file && strcmp(file, "??") != 0 ? file : "",
+                                     line > 0 && line <= INT32_MAX ? (uint32_t)line : 0);
+        *stack = frame ? trace_stack(stacks, flight->limits, frame, *stack) : TRACE_STACK_NONE;
+        if (*stack == TRACE_STACK_NONE)
+            return false;
+    }
+    return true;
+}
+
 static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     const char *name = json_string_value(json_object_get(piece, "profiling_name"));
     const json_t *group = json_object_get(piece, "process_group");
@@ -193,6 +217,8 @@ static bool add_trace_entry(struct flight *flight, const json_t *piece) {
         .call = (uint16_t)call};
     entry->event.dtype = (uint8_t)dtype;
     read_times(&entry->event, piece);
+    if (!read_frames(flight, json_object_get(piece, "frames"), &entry->event.stack))
+        return false;
     snprintf(entry->group, sizeof entry->group, "%s", group_name);
     return true;
 }

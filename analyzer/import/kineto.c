@@ -8,6 +8,8 @@
  * Collective name, Group size, Process Group Name and Ranks, In msg nelems, dtype) or in the annotation "nccl:..."
  * around the launch, found by the kernel's correlation number and the time and thread of that launch; else in the
  * kernel's name. Kernels that move messages between two ranks name no partner: they are counted, but not imported.
+ * Who called is told by what encloses the launch on its thread: Python's functions and modules (with_stack=True),
+ * operators of the framework, annotations. A Python frame has the line on which its function begins.
  * Operations are numbered per process group in the order of their kernels, so all ranks must have recorded the same
  * ones.
  */
@@ -38,8 +40,13 @@ struct launch {
     int64_t thread;
 };
 
-struct annotation {
+/* When something was on a thread. */
+struct thread_span {
     int64_t start_ns, end_ns, thread;
+};
+
+struct annotation {
+    struct thread_span on;
     char name[NAME];
     uint64_t elements, type_bytes;
     enum datatype_code dtype;
@@ -55,6 +62,14 @@ struct step_span {
     int64_t start_ns, end_ns;
 };
 
+/* A frame, for as long as it was on its thread. */
+struct frame_span {
+    struct thread_span on;
+    uint32_t frame;
+    uint32_t around; /* index + 1 of the span that encloses it, 0 = none */
+    uint32_t stack;  /* once it was asked for */
+};
+
 struct rank_trace {
     int32_t rank, world_size; /* -1: not told */
     uint32_t devices;         /* of its host */
@@ -63,12 +78,13 @@ struct rank_trace {
     LIST(launch) launches;
     LIST(annotation) annotations;
     LIST(step_span) steps;
+    LIST(frame_span) frames;
 };
 
 struct kineto {
     struct import_limits *limits;
     LIST(rank_trace) ranks; /* the last one is being read */
-    struct trace groups;    /* the process groups of all ranks: its communicators alone */
+    struct trace groups;    /* the process groups of all ranks: its communicators alone, and stacks */
     uint32_t *group_places; /* per group: index + 1 of its communicator in the finished trace, 0 = not yet there */
     int32_t *named;         /* RANKS_NAMED: members as they are read */
     size_t dropped;
@@ -86,6 +102,7 @@ static void free_rank(struct rank_trace *rank) {
     free(rank->launches.items);
     free(rank->annotations.items);
     free(rank->steps.items);
+    free(rank->frames.items);
 }
 
 static void end(void *state) {
@@ -186,8 +203,8 @@ static uint64_t count_elements(const json_t *shapes) {
 
 static bool add_annotation(struct kineto *kineto, struct rank_trace *rank, const json_t *piece,
                            const json_t *arguments) {
-    struct annotation annotation = {.thread = integer_or(piece, "tid", -1)};
-    if (!read_span(piece, &annotation.start_ns, &annotation.end_ns))
+    struct annotation annotation = {.on.thread = integer_or(piece, "tid", -1)};
+    if (!read_span(piece, &annotation.on.start_ns, &annotation.on.end_ns))
         return true;
     snprintf(annotation.name, sizeof annotation.name, "%s", text_or(piece, "name", ""));
     annotation.elements = count_elements(json_object_get(arguments, "Input Dims"));
@@ -207,6 +224,31 @@ static bool add_step(struct kineto *kineto, struct rank_trace *rank, const json_
     if (!read_span(piece, &span.start_ns, &span.end_ns))
         return true;
     struct step_span *place = GROW(kineto->limits, rank->steps);
+    if (place)
+        *place = span;
+    return place != NULL;
+}
+
+/* The frame that an event stands for, as a number: 0 where memory is short. */
+static uint32_t frame_of_piece(struct kineto *kineto, const char *category, const char *name) {
+    static const char module[] = "nn.Module: ";
+    struct trace_stacks *stacks = &kineto->groups.stacks;
+    if (strcmp(category, "user_annotation") == 0)
+        return trace_frame(stacks, kineto->limits, TRACE_FRAME_RANGE, name, "", 0);
+    if (strcmp(category, "cpu_op") == 0)
+        return trace_frame(stacks, kineto->limits, TRACE_FRAME_NATIVE, name, "", 0);
+    if (strncmp(name, module, sizeof module - 1) == 0)
+        return trace_frame(stacks, kineto->limits, TRACE_FRAME_RANGE, name + sizeof module - 1, "nn.Module", 0);
+    return trace_frame_of_words(stacks, kineto->limits, name);
+}
+
+static bool add_frame(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const char *category,
+                      const char *name) {
+    struct frame_span span = {.on.thread = integer_or(piece, "tid", -1)};
+    if (!read_span(piece, &span.on.start_ns, &span.on.end_ns) || rank->frames.count == UINT32_MAX)
+        return true;
+    span.frame = frame_of_piece(kineto, category, name);
+    struct frame_span *place = span.frame ? GROW(kineto->limits, rank->frames) : NULL;
     if (place)
         *place = span;
     return place != NULL;
@@ -248,6 +290,9 @@ static bool piece(void *state, const char *key, const json_t *value) {
         return add_annotation(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "ProfilerStep#", 13) == 0)
         return add_step(kineto, rank, value);
+    if (strcmp(category, "user_annotation") == 0 || strcmp(category, "cpu_op") == 0 ||
+        strcmp(category, "python_function") == 0)
+        return add_frame(kineto, rank, value, category, name);
     return true;
 }
 
@@ -288,15 +333,40 @@ static const struct launch *launch_of(const struct rank_trace *rank, const struc
     return bsearch(&key, rank->launches.items, rank->launches.count, sizeof key, compare_launches);
 }
 
-static int compare_annotations(const void *a, const void *b) {
-    const struct annotation *left = a, *right = b;
+/* An outer one before what it encloses. */
+static int compare_spans(const struct thread_span *left, const struct thread_span *right) {
     if (left->thread != right->thread)
         return left->thread < right->thread ? -1 : 1;
     if (left->start_ns != right->start_ns)
         return left->start_ns < right->start_ns ? -1 : 1;
-    if (left->end_ns != right->end_ns) /* the inner one last */
-        return left->end_ns > right->end_ns ? -1 : 1;
-    return strcmp(left->name, right->name);
+    return (left->end_ns < right->end_ns) - (left->end_ns > right->end_ns);
+}
+
+static int compare_annotations(const void *a, const void *b) {
+    const struct annotation *left = a, *right = b;
+    int order = compare_spans(&left->on, &right->on);
+    return order ? order : strcmp(left->name, right->name);
+}
+
+static int compare_frames(const void *a, const void *b) {
+    const struct frame_span *left = a, *right = b;
+    int order = compare_spans(&left->on, &right->on);
+    return order ? order : (left->frame > right->frame) - (left->frame < right->frame);
+}
+
+/* How many of the sorted items, which begin with a struct thread_span, are of the launch's thread or a lower one, and
+ * began before it. */
+static size_t begun_before(const void *items, size_t count, size_t item_bytes, const struct launch *launch) {
+    size_t low = 0;
+    while (low < count) {
+        size_t middle = low + (count - low) / 2;
+        const struct thread_span *one = (const void *)((const char *)items + middle * item_bytes);
+        if (one->thread < launch->thread || (one->thread == launch->thread && one->start_ns <= launch->at_ns))
+            low = middle + 1;
+        else
+            count = middle;
+    }
+    return low;
 }
 
 /* The innermost annotation around a launch. They are sorted: it is the last that began before and has not ended, and
@@ -304,23 +374,57 @@ static int compare_annotations(const void *a, const void *b) {
 static const struct annotation *annotation_of(const struct rank_trace *rank, const struct launch *launch) {
     if (!launch)
         return NULL;
-    size_t low = 0, high = rank->annotations.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct annotation *one = &rank->annotations.items[middle];
-        if (one->thread < launch->thread || (one->thread == launch->thread && one->start_ns <= launch->at_ns))
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = begun_before(rank->annotations.items, rank->annotations.count, sizeof(struct annotation), launch);
     for (size_t back = 1; back <= low && back <= ANNOTATIONS_BACK; back++) {
         const struct annotation *one = &rank->annotations.items[low - back];
-        if (one->thread != launch->thread)
+        if (one->on.thread != launch->thread)
             return NULL;
-        if (launch->at_ns <= one->end_ns)
+        if (launch->at_ns <= one->on.end_ns)
             return one;
     }
     return NULL;
+}
+
+/* Sorts a rank's frames, and finds which encloses which. */
+static void nest_frames(struct rank_trace *rank) {
+    struct frame_span *spans = rank->frames.items;
+    if (rank->frames.count > 0)
+        qsort(spans, rank->frames.count, sizeof *spans, compare_frames);
+    for (size_t i = 1; i < rank->frames.count; i++) {
+        uint32_t around = spans[i - 1].on.thread == spans[i].on.thread ? (uint32_t)i : 0;
+        while (around > 0 && spans[around - 1].on.end_ns < spans[i].on.end_ns)
+            around = spans[around - 1].around;
+        spans[i].around = around;
+    }
+}
+
+/* Index + 1 of the innermost frame around a launch, 0 = none. */
+static uint32_t frame_around(const struct rank_trace *rank, const struct launch *launch) {
+    const struct frame_span *spans = rank->frames.items;
+    size_t low = begun_before(spans, rank->frames.count, sizeof *spans, launch);
+    uint32_t at = low > 0 && spans[low - 1].on.thread == launch->thread ? (uint32_t)low : 0;
+    while (at > 0 && spans[at - 1].on.end_ns < launch->at_ns)
+        at = spans[at - 1].around;
+    return at;
+}
+
+/* Who launched: TRACE_STACK_NONE where nothing tells. Returns false when memory is short, or a limit is exceeded. */
+static bool stack_of(struct kineto *kineto, const struct rank_trace *rank, const struct launch *launch,
+                     uint32_t *stack) {
+    uint32_t chain[TRACE_STACK_DEPTH + 1], count = 0;
+    uint32_t at = launch ? frame_around(rank, launch) : 0;
+    for (; at > 0 && count <= TRACE_STACK_DEPTH && rank->frames.items[at - 1].stack == TRACE_STACK_NONE; count++) {
+        chain[count] = at - 1;
+        at = rank->frames.items[at - 1].around;
+    }
+    *stack = at > 0 ? rank->frames.items[at - 1].stack : TRACE_STACK_NONE;
+    while (count > 0) {
+        struct frame_span *span = &rank->frames.items[chain[--count]];
+        *stack = span->stack = trace_stack(&kineto->groups.stacks, kineto->limits, span->frame, *stack);
+        if (*stack == TRACE_STACK_NONE)
+            return false;
+    }
+    return true;
 }
 
 /* nccl-tests' bytes: where only the input is known, an all-gather's result is as many times as large. */
@@ -369,10 +473,10 @@ static size_t communicator_of(struct kineto *kineto, struct trace *trace, const 
 static struct trace_event kernel_event(const struct rank_trace *rank, const struct kernel *kernel,
                                        const struct launch *launch, const struct annotation *annotation) {
     int64_t posted = launch && launch->at_ns <= kernel->start_ns ? launch->at_ns : kernel->start_ns;
-    bool known = annotation && annotation->start_ns <= posted;
+    bool known = annotation && annotation->on.start_ns <= posted;
     return (struct trace_event){
-        .posted_ns = known ? annotation->start_ns : posted,
-        .returned_ns = known ? annotation->end_ns : posted,
+        .posted_ns = known ? annotation->on.start_ns : posted,
+        .returned_ns = known ? annotation->on.end_ns : posted,
         .enter_ns = kernel->start_ns,
         .leave_ns = kernel->end_ns,
         .rank = rank->rank,
@@ -410,7 +514,7 @@ static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, con
     event.bytes = kernel_bytes(kernel, annotation, call, communicator->size);
     event.communicator = (uint32_t)index;
     event.call = (uint16_t)call;
-    return trace_add(trace, &event);
+    return stack_of(kineto, rank, launch, &event.stack) && trace_add(trace, &event);
 }
 
 static const char *check_ranks(const struct kineto *kineto, const struct trace *trace) {
@@ -445,6 +549,7 @@ static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct ra
         qsort(rank->launches.items, rank->launches.count, sizeof *rank->launches.items, compare_launches);
     if (rank->annotations.count > 0)
         qsort(rank->annotations.items, rank->annotations.count, sizeof *rank->annotations.items, compare_annotations);
+    nest_frames(rank);
     qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
     for (size_t k = 0; k < rank->kernels.count; k++)
         if (!add_kernel_operation(kineto, trace, rank, &rank->kernels.items[k]))
@@ -475,6 +580,8 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
             return strerror(ENOMEM);
     }
     *dropped = kineto->dropped;
+    trace->stacks = kineto->groups.stacks;
+    kineto->groups.stacks = (struct trace_stacks){0};
     return refused;
 }
 

@@ -17,6 +17,7 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/statistics.h"
+#include "analyzer/import/chrome_frames.h"
 #include "analyzer/import/formats.h"
 
 enum { SLACK_NS = 1000000, DEGREE_MOST = 1 << 12, THREADS_MOST = 1 << 20 };
@@ -58,7 +59,9 @@ struct item {
     int64_t step;
     uint32_t process, thread;
     uint32_t seq;
-    uint32_t call; /* from LOCAL_WORK on: not communication */
+    uint32_t call;  /* from LOCAL_WORK on: not communication */
+    uint32_t frame; /* of the document's frames, CHROME_FRAME_NONE */
+    uint32_t stack; /* once the document has been read */
     int32_t rank;
     bool known;
 };
@@ -77,6 +80,9 @@ struct imported_timeline {
     size_t thread_count;
     int32_t data, pipeline, tensor; /* degrees */
     size_t dropped;
+    struct trace_stacks stacks;
+    struct chrome_frames frames; /* of the present document */
+    bool no_memory;
 };
 
 static void *begin(struct import_limits *limits) {
@@ -90,6 +96,8 @@ static void end(void *state) {
     struct imported_timeline *timeline = state;
     free(timeline->items);
     free(timeline->threads);
+    trace_stacks_free(&timeline->stacks);
+    chrome_frames_free(&timeline->frames);
     free(timeline);
 }
 
@@ -131,6 +139,7 @@ static uint32_t call_named(const char *name) {
 static bool add_item(struct imported_timeline *timeline, const json_t *piece, const json_t *arguments) {
     struct item item = {.step = json_integer_value(json_object_get(arguments, "step")),
                         .call = call_named(json_string_value(json_object_get(piece, "name"))),
+                        .frame = chrome_frame_number(json_object_get(piece, "sf")),
                         .rank = -1};
     int64_t duration;
     if (!import_time(json_object_get(piece, "ts"), &item.start_ns) ||
@@ -151,6 +160,9 @@ static bool add_item(struct imported_timeline *timeline, const json_t *piece, co
 }
 
 static bool piece(void *state, const char *key, const json_t *value) {
+    struct imported_timeline *timeline = state;
+    if (key && strcmp(key, "stackFrames") == 0)
+        return chrome_frames_read(&timeline->frames, value, &timeline->stacks, timeline->limits);
     if ((key && strcmp(key, "traceEvents") != 0) || !json_is_object(value))
         return true;
     const char *phase = json_string_value(json_object_get(value, "ph"));
@@ -167,6 +179,11 @@ static bool document(void *state, const char *name) {
     struct imported_timeline *timeline = state;
     (void)name;
     bool any = timeline->document_items > 0 && timeline->thread_count > 0;
+    for (size_t i = timeline->item_count - timeline->document_items; i < timeline->item_count; i++)
+        if (!chrome_frames_stack(&timeline->frames, timeline->items[i].frame, &timeline->stacks, timeline->limits,
+                                 &timeline->items[i].stack))
+            timeline->no_memory = true;
+    chrome_frames_free(&timeline->frames);
     timeline->document_items = 0;
     return any;
 }
@@ -437,6 +454,7 @@ static bool make_events(struct imported_timeline *timeline, struct trace *trace)
                                     .rank = item->rank,
                                     .peer = PEER_NONE,
                                     .tag = places[item->call].tag,
+                                    .stack = item->stack,
                                     .call = (uint16_t)item->call,
                                     .state = TRACE_FINISHED,
                                     .timed = true};
@@ -461,12 +479,14 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
                             .calls = calls,
                             .call_count = CALLS,
                             .order_by_time = true};
-    if (!place_items(timeline, trace))
+    if (timeline->no_memory || !place_items(timeline, trace))
         return strerror(ENOMEM);
     refused = rebuild(timeline);
     if (!refused && !make_events(timeline, trace))
         refused = strerror(ENOMEM);
     *dropped = timeline->dropped;
+    trace->stacks = timeline->stacks;
+    timeline->stacks = (struct trace_stacks){0};
     return refused;
 }
 

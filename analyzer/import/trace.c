@@ -47,6 +47,7 @@ void trace_free(struct trace *trace) {
     free(trace->communicators);
     hash_table_free(&trace->numbers);
     free(trace->events);
+    trace_stacks_free(&trace->stacks);
     free(trace->marks);
     free(trace->ranks);
     *trace = (struct trace){0};

@@ -13,6 +13,7 @@
 
 #include "analyzer/base/hash_table.h"
 #include "analyzer/import/limits.h"
+#include "analyzer/import/trace_stacks.h"
 #include "shim/format.h"
 
 #define TRACE_RANKS_MOST 65536
@@ -48,6 +49,7 @@ struct trace_event {
     int32_t rank;          /* world rank */
     int32_t peer;          /* partner or root, a rank of the communicator, PEER_NONE */
     int32_t tag;           /* TAG_NONE for collectives */
+    uint32_t stack;        /* who called it: number in the trace's stacks, TRACE_STACK_NONE = unknown */
     uint16_t call;         /* index in the trace's calls */
     uint8_t state;         /* enum trace_state */
     bool timed;            /* finished, and enter_ns and leave_ns are known */
@@ -85,7 +87,8 @@ struct trace {
     size_t seen_count;         /* ranks */
     struct trace_event *events;
     size_t event_count;
-    size_t work_count;        /* of the events: own work, no operation */
+    size_t work_count; /* of the events: own work, no operation */
+    struct trace_stacks stacks;
     struct trace_mark *marks; /* in any order until trace_number */
     size_t mark_count;
 };

@@ -6,6 +6,7 @@
  */
 #include "analyzer/base/output_mode.h"
 #include "analyzer/import/write_dump.h"
+#include "analyzer/import/write_stacks.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +33,8 @@ struct plan {
     size_t mark_count;
     int64_t base_ns, from_ns, to_ns; /* of the whole trace; ticks count from base_ns */
     uint64_t run;
-    uint32_t ring_records, rows, peer_rows, definition_bytes;
+    uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
+    struct written_stacks *stacks;
 };
 
 struct dump_image {
@@ -84,7 +86,7 @@ static void list_parts(const struct plan *plan, struct planned_section parts[PAR
     parts[PART_LANES] = (struct planned_section){SECTION_LANES, 1, sizeof(struct lane_state)};
     parts[PART_RING] = (struct planned_section){SECTION_RING, plan->ring_records, sizeof(struct record)};
     parts[PART_OPERATIONS] = (struct planned_section){SECTION_OPERATIONS, plan->rows, sizeof(struct operation_row)};
-    parts[PART_SITES] = (struct planned_section){SECTION_SITES, 1, sizeof(struct site_row)};
+    parts[PART_SITES] = (struct planned_section){SECTION_SITES, plan->site_rows, sizeof(struct site_row)};
     parts[PART_PEERS] = (struct planned_section){SECTION_PEERS, plan->peer_rows, sizeof(struct peer_row)};
     parts[PART_DEVICES] = (struct planned_section){SECTION_DEVICES, 1, sizeof(struct device_state)};
     parts[PART_DEVICE_ANCHORS] =
@@ -220,8 +222,8 @@ static size_t definition_bytes(const struct trace_communicator *communicator) {
            align_up(sizeof(struct communicator_name_definition) + strlen(communicator->name), 16);
 }
 
-/* Local indices are the trace's. */
-static void define_communicators(const struct dump_image *image, const struct plan *plan) {
+/* Local indices are the trace's. Returns where the next definition goes. */
+static uint8_t *define_communicators(const struct dump_image *image, const struct plan *plan) {
     uint8_t *at = contents(image, PART_DEFINITIONS);
     for (size_t i = 0; i < plan->trace->communicator_count; i++) {
         const struct trace_communicator *communicator = &plan->trace->communicators[i];
@@ -249,6 +251,7 @@ static void define_communicators(const struct dump_image *image, const struct pl
         name->head.commit = DEFINITION_MAGIC | DEFINITION_COMMUNICATOR_NAME;
         at += name->head.bytes;
     }
+    return at;
 }
 
 /* How far the rank came on each communicator: there all operations count, also those that never ended. */
@@ -304,6 +307,7 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
                             .comm = event->communicator,
                             .peer = event->peer,
                             .tag = event->tag,
+                            .stack = event->stack,
                             .call = (uint16_t)(event->call + 1),
                             .flags = flags_of(plan, event),
                             .kind = RECORD_CALL,
@@ -384,6 +388,13 @@ static int compare_peers(const void *a, const void *b) {
     return order ? order : (left->peer > right->peer) - (left->peer < right->peer);
 }
 
+static int compare_sites(const void *a, const void *b) {
+    const struct trace_event *left = *(const struct trace_event *const *)a;
+    const struct trace_event *right = *(const struct trace_event *const *)b;
+    int order = compare_calls(left, right);
+    return order ? order : (left->stack > right->stack) - (left->stack < right->stack);
+}
+
 static bool is_message(const struct plan *plan, const struct trace_event *event) {
     enum call_class class = plan->trace->calls[event->call].call_class;
     return class == CLASS_SEND || class == CLASS_RECV;
@@ -421,6 +432,26 @@ static void fill_operations(const struct dump_image *image, const struct plan *p
             before = sorted[i];
             add_to_row(row, plan, sorted[i], pass == 1);
         }
+    }
+}
+
+/* Time inside the call, as the operations' rows of the host have it. */
+static void fill_sites(const struct dump_image *image, const struct plan *plan, const struct trace_event **sorted,
+                       size_t operations) {
+    struct site_row *row = (struct site_row *)contents(image, PART_SITES) - 1;
+    for (size_t i = 0; i < operations; i++) {
+        const struct trace_event *event = sorted[i];
+        uint64_t ticks =
+            (uint64_t)(plan->trace->device ? event->returned_ns - event->posted_ns : event->leave_ns - event->enter_ns);
+        if (i == 0 || compare_sites(&sorted[i - 1], &event) != 0)
+            *++row = (struct site_row){.version = 2,
+                                       .stack = event->stack,
+                                       .comm_epoch = event->communicator,
+                                       .call = (uint16_t)(event->call + 1)};
+        row->bytes_total += event->bytes == BYTES_UNKNOWN ? 0 : event->bytes;
+        row->count++;
+        row->time_max = ticks > row->time_max ? ticks : row->time_max;
+        row->time_total += ticks;
     }
 }
 
@@ -513,16 +544,27 @@ static int write_file(const struct dump_image *image, const struct plan *plan, c
     return -1;
 }
 
+/* Where no call site is known, none is noted. */
+static bool any_stack(const struct trace_event **events, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (events[i]->stack != TRACE_STACK_NONE)
+            return true;
+    return false;
+}
+
 static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, size_t operations) {
     size_t definitions = 0, records = plan->event_count * (1 + (size_t)plan->trace->device) + plan->mark_count;
     for (size_t i = 0; i < plan->trace->communicator_count; i++)
         if (trace_member(&plan->trace->communicators[i], plan->rank) >= 0)
             definitions += definition_bytes(&plan->trace->communicators[i]);
+    definitions += write_stacks(NULL, plan->trace, plan->events, plan->event_count, plan->stacks);
     plan->ring_records = 64;
     while (plan->ring_records < records && plan->ring_records < 1u << 30)
         plan->ring_records *= 2;
     qsort(sorted, operations, sizeof *sorted, compare_peers);
     plan->peer_rows = count_distinct(sorted, operations, compare_peers) + 1;
+    qsort(sorted, operations, sizeof *sorted, compare_sites);
+    plan->site_rows = any_stack(sorted, operations) ? count_distinct(sorted, operations, compare_sites) + 1 : 1;
     qsort(sorted, operations, sizeof *sorted, compare_rows);
     plan->rows = count_distinct(sorted, operations, compare_rows) * (1 + plan->trace->device) + 1;
     plan->definition_bytes = (uint32_t)align_up(definitions + 1, SECTION_ALIGN);
@@ -546,7 +588,8 @@ static int write_rank(struct plan *plan, const char *directory) {
         fill_header(&image, plan);
         fill_clocks(&image, plan);
         fill_calls(&image, plan->trace);
-        define_communicators(&image, plan);
+        uint8_t *next = define_communicators(&image, plan);
+        write_stacks(next, plan->trace, plan->events, plan->event_count, plan->stacks);
         fill_progress(&image, plan);
         struct lane_state *lane = contents(&image, PART_LANES);
         lane->threads = 1;
@@ -554,6 +597,9 @@ static int write_rank(struct plan *plan, const char *directory) {
         fill_operations(&image, plan, sorted, operations);
         qsort(sorted, operations, sizeof *sorted, compare_peers);
         fill_peers(&image, plan, sorted, operations);
+        qsort(sorted, operations, sizeof *sorted, compare_sites);
+        if (plan->site_rows > 1)
+            fill_sites(&image, plan, sorted, operations);
         result = write_file(&image, plan, directory);
     }
     int error = errno;
@@ -580,6 +626,7 @@ static uint64_t run_of(const struct trace *trace) {
         hash = hash_mix(hash, (uint64_t)event->communicator << 32 | (uint32_t)event->rank);
         hash = hash_mix(hash, (uint64_t)(uint32_t)event->peer << 32 | (uint32_t)event->tag);
         hash = hash_mix(hash, (uint64_t)event->call << 16 | (uint64_t)event->state << 8 | event->dtype);
+        hash = hash_mix(hash, trace_stack_words(&trace->stacks, event->stack));
     }
     for (size_t i = 0; i < trace->mark_count; i++)
         hash = hash_mix(hash_mix(hash, (uint64_t)trace->marks[i].at_ns), (uint64_t)trace->marks[i].rank);
@@ -604,10 +651,9 @@ static void find_span(const struct trace *trace, struct plan *plan) {
     plan->base_ns = plan->from_ns - LEAD_NS;
 }
 
-int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
-    struct plan plan = {.trace = trace, .mode = mode, .run = run_of(trace)};
+/* Returns how many were written, -1 with errno set. */
+static int write_ranks(const struct trace *trace, struct plan *plan, const char *directory) {
     int written = 0;
-    find_span(trace, &plan);
     size_t at = 0, mark = 0;
     for (int32_t rank = 0; rank < trace->world_size; rank++) {
         size_t end = at, mark_end = mark;
@@ -615,18 +661,31 @@ int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
             end++;
         while (mark_end < trace->mark_count && trace->marks[mark_end].rank == rank)
             mark_end++;
-        plan.rank = rank;
-        plan.events = trace->events + at;
-        plan.event_count = end - at;
-        plan.marks = trace->marks ? trace->marks + mark : NULL;
-        plan.mark_count = mark_end - mark;
+        plan->rank = rank;
+        plan->events = trace->events + at;
+        plan->event_count = end - at;
+        plan->marks = trace->marks ? trace->marks + mark : NULL;
+        plan->mark_count = mark_end - mark;
         at = end;
         mark = mark_end;
         if (!trace->ranks[rank].seen)
             continue;
-        if (write_rank(&plan, directory) != 0)
+        if (write_rank(plan, directory) != 0)
             return -1;
         written++;
     }
+    return written;
+}
+
+int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
+    struct written_stacks stacks;
+    struct plan plan = {.trace = trace, .mode = mode, .run = run_of(trace), .stacks = &stacks};
+    int written = -1;
+    find_span(trace, &plan);
+    if (written_stacks_init(&stacks, trace))
+        written = write_ranks(trace, &plan, directory);
+    int error = errno;
+    written_stacks_free(&stacks);
+    errno = error;
     return written;
 }

@@ -37,6 +37,11 @@ static bool is_eval(const struct symbol *symbol) {
     return symbol->named && starts_with(symbol->name, "_PyEval_EvalFrameDefault");
 }
 
+/* What runs the backward pass of PyTorch, by its C++ name and by what its profiler calls it. */
+static bool is_engine(const char *name) {
+    return starts_with(name, "torch::autograd::Engine") || starts_with(name, "autograd::engine::evaluate_function");
+}
+
 static bool is_commtap(const struct symbol *symbol) {
     return starts_with(symbol->module, "libcommtap.so");
 }
@@ -95,7 +100,8 @@ static bool add_cut(struct reading *reading) {
 static bool add_python(struct reading *reading, uint64_t entry) {
     const struct dump *dump = symbols_dump(reading->symbols, reading->dump);
     const struct dump_code *code = dump_code(dump, (uint32_t)(entry >> 32) & 0x1fffffffu);
-    struct frame frame = {.kind = FRAME_PYTHON,
+    bool python = !code || code->first_line != CODE_NOT_PYTHON;
+    struct frame frame = {.kind = python ? FRAME_PYTHON : FRAME_NATIVE,
                           .named = true,
                           .name = code && code->name[0] ? code->name : "[unknown]",
                           .module = "",
@@ -103,7 +109,8 @@ static bool add_python(struct reading *reading, uint64_t entry) {
                           .line = (uint32_t)entry};
     const char *file = frame.file ? frame.file : "";
     frame.plumbing = skip_python(reading->skip, file, frame.name);
-    reading->frames->has_python = true;
+    reading->frames->has_python |= python;
+    reading->engine |= !python && is_engine(frame.name);
     reading->torch |= strstr(file, "/torch/") != NULL;
     reading->checkpoint |= ends_with(file, "torch/utils/checkpoint.py");
     reading->engine |= ends_with(file, "torch/autograd/graph.py") && starts_with(frame.name, "_engine_run_backward");
@@ -125,7 +132,7 @@ static bool add_loop(struct reading *reading) {
 static bool add_native(struct reading *reading, uint64_t entry) {
     const struct symbol *symbol = symbols_find(reading->symbols, reading->dump, reading->stack, entry);
     bool python = reading->native < reading->python;
-    reading->engine |= starts_with(symbol->name, "torch::autograd::Engine");
+    reading->engine |= is_engine(symbol->name);
     reading->torch |= starts_with(symbol->module, "libtorch");
     if (is_commtap(symbol))
         return true;

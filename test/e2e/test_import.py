@@ -195,6 +195,75 @@ def test_steps_of_the_profiler(steps, tmp_path):
     assert {row["operations"] for row in rows} == {2}
 
 
+def paths(node, above=()):
+    """Every node of a call tree with operations of its own: the names that lead to it, and their counts."""
+    below = [path for child in node["children"] for path in paths(child, (*above, child["name"]))]
+    own = {op: sums["count"] - sum(child["ops"].get(op, {"count": 0})["count"] for child in node["children"])
+           for op, sums in node["ops"].items()}
+    return below + [(above, own)] if any(own.values()) else below
+
+
+def test_frames_of_a_profiler_trace(tmp_path):
+    """A forward collective in two nested modules, and a backward one on a thread without Python."""
+    frame = lambda category, name, at, length, thread=1: {
+        "ph": "X", "cat": category, "name": name, "pid": 1, "tid": thread, "ts": at, "dur": length, "args": {}}
+    launch = lambda number, at, thread=1: {**frame("cuda_runtime", "cudaLaunchKernelExC", at, 5, thread),
+                                           "args": {"correlation": number}}
+    files = []
+    for rank in range(2):
+        events = [frame("python_function", "/job/train.py(7): step", 1000, 900),
+                  frame("python_function", "nn.Module: Net_0", 1050, 400),
+                  frame("python_function", "/job/net.py(21): forward", 1060, 380),
+                  frame("python_function", "nn.Module: Linear_0", 1100, 200),
+                  frame("cpu_op", "c10d::allreduce_", 1110, 100), launch(1, 1150),
+                  kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 1200, 50, correlation=1),
+                  # after Linear_0, still in Net_0
+                  launch(2, 1400), kernel("ncclDevKernel_AllGather_RING_LL(x)", 1410, 20, correlation=2),
+                  frame("cpu_op", "autograd::engine::evaluate_function: AddmmBackward0", 1600, 100, 2),
+                  launch(3, 1650, 2), kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 1660, 50, correlation=3)]
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 2, events)))
+    run_import(*files, "-o", tmp_path / "out")
+    assert jobs.commtap("check", tmp_path / "out").returncode == 0
+    found = {" > ".join(path): own for path, own in paths(analyse("calls", tmp_path / "out")["root"])}
+    # modules are ranges: they stand outside of the functions
+    assert found == {"Net_0 > Linear_0 > step > forward": {"ncclAllReduce": 2},
+                     "Net_0 > step > forward": {"ncclAllGather": 2},
+                     "autograd::engine::evaluate_function: AddmmBackward0": {"ncclAllReduce": 2}}
+    tree = jobs.commtap("calls", tmp_path / "out").stdout
+    assert "net.py:21" in tree and "BACKWARD PASS" in tree
+    every = {path for path, _ in paths(analyse("calls", tmp_path / "out", "--noise", "2")["root"])}
+    assert ("Net_0", "Linear_0", "step", "forward", "c10d::allreduce_") in every
+
+
+def test_frames_of_a_flight_recorder(tmp_path):
+    frames = [{"name": "all_reduce", "filename": "/usr/lib/python3/dist-packages/torch/distributed/c10d.py", "line": 9},
+              {"name": "reduce_loss", "filename": "/job/train.py", "line": 41},
+              {"name": "main", "filename": "??", "line": 0}]
+    files = []
+    for rank in range(2):
+        files.append(tmp_path / f"trace_{rank}.json")
+        files[-1].write_text(json.dumps(flight([{**entry(1), "frames": frames}, {**entry(2), "frames": frames[:1]},
+                                                entry(3)], "[0, 1]")))
+    run_import(*files, "-o", tmp_path / "out")
+    found = {" > ".join(path): own for path, own in paths(analyse("calls", tmp_path / "out")["root"])}
+    assert found == {"main > reduce_loss": {"ncclAllReduce": 2}, "all_reduce": {"ncclAllReduce": 2},
+                     "": {"ncclAllReduce": 2}}
+
+
+def test_frames_of_a_time_line(tmp_path):
+    events = [{"ph": "M", "name": "thread_name", "pid": data, "tid": 1, "args": {"name": "PP rank 0, TP rank 0, dp-comm"}}
+              for data in range(2)]
+    events += [{"ph": "X", "name": "grads-reduce-scatter", "ts": 1000 * step, "dur": 100, "pid": data, "tid": 1,
+                "sf": 7 if step else "9", "args": {"step": step, "seq_id": 0}} for step in range(3) for data in range(2)]
+    (tmp_path / "line.json").write_text(json.dumps({
+        "traceEvents": events, "stackFrames": {"7": {"name": "/job/train.py(12): reduce_gradients", "parent": "5"},
+                                               "5": {"name": "main"}, "8": {"name": "loop", "parent": 8}}}))
+    run_import(tmp_path / "line.json", "-o", tmp_path / "out")
+    found = {" > ".join(path): own for path, own in paths(analyse("calls", tmp_path / "out")["root"])}
+    assert found == {"main > reduce_gradients": {"grads-reduce-scatter": 4}, "": {"grads-reduce-scatter": 2}}
+
+
 def flight(entries, ranks="[0, 1, 2]"):
     return {"version": "2.9", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}},
             "entries": entries}
