@@ -112,9 +112,11 @@ const struct trace_call import_nccl_calls[] = {
     {"ncclScatter", "scatter", API_NCCL, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_SHARE},
     {"ncclSend", "send", API_NCCL, CLASS_SEND, FLOW_NONE, BUSBW_ONE},
     {"ncclRecv", "recv", API_NCCL, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
+    {"GPU kernels", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE}, /* of the job's own: import_gpu_work */
 };
 /* clang-format on */
 const size_t import_nccl_call_count = sizeof import_nccl_calls / sizeof *import_nccl_calls;
+const uint16_t import_gpu_work = sizeof import_nccl_calls / sizeof *import_nccl_calls - 1;
 
 /* Letters only, small: "nccl:all_reduce" and "AllReduce" become alike. */
 static void squeeze(const char *text, char *out, size_t size) {

@@ -42,5 +42,6 @@ enum datatype_code import_dtype(const char *name, uint32_t *bytes);
 int import_nccl_call(const char *name);
 extern const struct trace_call import_nccl_calls[];
 extern const size_t import_nccl_call_count;
+extern const uint16_t import_gpu_work; /* of these: what a GPU does beside them */
 
 #endif

@@ -10,6 +10,7 @@
  * kernel's name. Kernels that move messages between two ranks name no partner: they are counted, but not imported.
  * Who called is told by what encloses the launch on its thread: Python's functions and modules (with_stack=True),
  * operators of the framework, annotations. A Python frame has the line on which its function begins.
+ * What other kernels do is the rank's own work: where they overlap or follow each other without a gap, one piece of it.
  * Operations are numbered per process group in the order of their kernels, so all ranks must have recorded the same
  * ones.
  */
@@ -58,7 +59,7 @@ struct annotation {
         size_t count;                                                                                                  \
     }
 
-struct step_span {
+struct time_span {
     int64_t start_ns, end_ns;
 };
 
@@ -77,7 +78,7 @@ struct rank_trace {
     LIST(kernel) kernels;
     LIST(launch) launches;
     LIST(annotation) annotations;
-    LIST(step_span) steps;
+    LIST(time_span) steps, work; /* of the profiler; of kernels that do not communicate */
     LIST(frame_span) frames;
 };
 
@@ -102,6 +103,7 @@ static void free_rank(struct rank_trace *rank) {
     free(rank->launches.items);
     free(rank->annotations.items);
     free(rank->steps.items);
+    free(rank->work.items);
     free(rank->frames.items);
 }
 
@@ -220,10 +222,21 @@ static bool add_annotation(struct kineto *kineto, struct rank_trace *rank, const
 
 /* "ProfilerStep#7": what the profiler's schedule counts as a step. */
 static bool add_step(struct kineto *kineto, struct rank_trace *rank, const json_t *piece) {
-    struct step_span span;
+    struct time_span span;
     if (!read_span(piece, &span.start_ns, &span.end_ns))
         return true;
-    struct step_span *place = GROW(kineto->limits, rank->steps);
+    struct time_span *place = GROW(kineto->limits, rank->steps);
+    if (place)
+        *place = span;
+    return place != NULL;
+}
+
+/* A kernel that does not communicate. With room for the event that it becomes. */
+static bool add_work(struct kineto *kineto, struct rank_trace *rank, const json_t *piece) {
+    struct time_span span;
+    if (!read_span(piece, &span.start_ns, &span.end_ns) || span.end_ns <= span.start_ns)
+        return true;
+    struct time_span *place = GROW(kineto->limits, rank->work);
     if (place)
         *place = span;
     return place != NULL;
@@ -284,6 +297,8 @@ static bool piece(void *state, const char *key, const json_t *value) {
     const json_t *arguments = json_object_get(value, "args");
     if (strcmp(category, "kernel") == 0 && strncmp(name, "nccl", 4) == 0)
         return add_kernel(kineto, rank, value, arguments);
+    if (strcmp(category, "kernel") == 0)
+        return add_work(kineto, rank, value);
     if (strcmp(category, "cuda_runtime") == 0 || strcmp(category, "cuda_driver") == 0)
         return add_launch(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "nccl:", 5) == 0)
@@ -528,6 +543,38 @@ static const char *check_ranks(const struct kineto *kineto, const struct trace *
     return NULL;
 }
 
+static int compare_times(const void *a, const void *b) {
+    const struct time_span *left = a, *right = b;
+    return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
+}
+
+/* What a rank's GPU did beside communication. */
+static bool add_works(struct trace *trace, const struct rank_trace *rank) {
+    struct time_span *spans = rank->work.items;
+    struct trace_event event = {.bytes = BYTES_UNKNOWN,
+                                .communicator = COMM_NONE,
+                                .seq = SEQ_NONE,
+                                .rank = rank->rank,
+                                .peer = PEER_NONE,
+                                .tag = TAG_NONE,
+                                .call = import_gpu_work,
+                                .state = TRACE_FINISHED,
+                                .timed = true};
+    if (rank->work.count > 0)
+        qsort(spans, rank->work.count, sizeof *spans, compare_times);
+    for (size_t i = 0; i < rank->work.count;) {
+        event.posted_ns = event.enter_ns = spans[i].start_ns;
+        event.leave_ns = spans[i].end_ns;
+        for (i++; i < rank->work.count && spans[i].start_ns <= event.leave_ns; i++)
+            event.leave_ns = spans[i].end_ns > event.leave_ns ? spans[i].end_ns : event.leave_ns;
+        event.returned_ns = event.leave_ns;
+        trace->work_count++;
+        if (!trace_add(trace, &event))
+            return false;
+    }
+    return true;
+}
+
 /* A mark at the beginning of each step, and one at the end of the last: a trace may hold a single step. */
 static bool add_marks(struct trace *trace, const struct rank_trace *rank) {
     int64_t last = INT64_MIN;
@@ -554,7 +601,7 @@ static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct ra
     for (size_t k = 0; k < rank->kernels.count; k++)
         if (!add_kernel_operation(kineto, trace, rank, &rank->kernels.items[k]))
             return false;
-    return add_marks(trace, rank);
+    return add_works(trace, rank) && add_marks(trace, rank);
 }
 
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {

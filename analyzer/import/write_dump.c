@@ -298,7 +298,8 @@ static void put_record(const struct dump_image *image, struct record record) {
     ((struct record *)contents(image, PART_RING))[lane->head - 1] = record;
 }
 
-/* A trace of the host: a blocking call. A GPU's: the enqueueing call, and where it ran. */
+/* A trace of the host: a blocking call. A GPU's: the enqueueing call, and where it ran. Own work is never waited for.
+ */
 static void put_event(const struct dump_image *image, const struct plan *plan, size_t number) {
     const struct trace_event *event = &plan->events[number];
     struct record record = {.bytes = event->bytes,
@@ -312,7 +313,7 @@ static void put_event(const struct dump_image *image, const struct plan *plan, s
                             .flags = flags_of(plan, event),
                             .kind = RECORD_CALL,
                             .dtype = event->dtype};
-    if (plan->trace->device) {
+    if (plan->trace->device && event->communicator != COMM_NONE) {
         record.kind = RECORD_POST;
         record.t0 = ticks_of(plan, event->posted_ns);
         record.t1 = ticks_of(plan, event->returned_ns);

@@ -15,9 +15,9 @@
  * step's length: receive_alone = receiving that no other communication overlaps; stage = T - receive_alone;
  * communication_alone = communication that nothing hides; computation = T - communication_alone; collective_alone = of
  * it, what is not receiving. What a host does outside of blocking calls counts as computation; where work is on record
- * (imported time lines), it hides the communication that it overlaps; on a GPU's timeline
+ * (imported time lines and traces), it hides the communication that it overlaps; else, on a GPU's timeline,
  * communication is hidden unless a stream waits for it: without such waits on record none of the three is known. Idle
- * is what is neither communication nor work, known only where work is on record, too: in imported time lines.
+ * is what is neither communication nor work, known only where work is on record, too.
  */
 #ifndef COMMTAP_STEPS_STEPS_H
 #define COMMTAP_STEPS_STEPS_H

@@ -138,10 +138,10 @@ static void fill_alone(const struct step_walk *w, struct step *step, struct cove
     step->communication_alone_ns = parts[COVER_COMMUNICATION];
     step->collective_alone_ns = parts[COVER_NOT_RECEIVING];
     step->receive_alone_ns = parts[COVER_COMMUNICATION] - parts[COVER_NOT_RECEIVING];
-    if (w->device)
-        fill_alone_on_device(w, step, parts);
-    else if (w->own_work)
+    if (w->own_work)
         fill_alone_beside_work(step, parts);
+    else if (w->device)
+        fill_alone_on_device(w, step, parts);
     bool idle_known = w->own_work && !w->counted;
     step->idle_ns = idle_known ? step->end_ns - step->start_ns - parts[COVER_BUSY] : STEP_UNKNOWN;
 }

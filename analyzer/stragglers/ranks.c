@@ -83,7 +83,7 @@ static void add_to_bins(struct rank_bins *bins, uint32_t seq, int64_t self, unsi
 
 static void open_stretch(struct rank_times *times, int64_t at) {
     times->open = true;
-    times->since_ns = times->comm_to_ns = times->busy_to_ns = at;
+    times->since_ns = times->comm_to_ns = times->busy_to_ns = times->work_to_ns = at;
     times->pending_self_ns = 0;
     times->after_cut = false;
     times->polled = false;
@@ -116,16 +116,35 @@ static void end_slices(struct rank_times *times, int64_t at) {
         add_to_bins(&times->bins, times->slice, 0, 1);
 }
 
+static void add_self(struct rank_times *times, int64_t from, int64_t to) {
+    if (from >= to)
+        return;
+    times->self_ns = add_ns(times->self_ns, to - from);
+    times->pending_self_ns = add_ns(times->pending_self_ns, to - from);
+    if (times->cut.kind == CUT_TIME)
+        add_to_slices(times, from, to);
+}
+
 /* Time between the calls so far and this one was the rank's own, unless both only poll: the loop around polls is not
  * work. */
 static void count_self(struct rank_times *times, int64_t t0, bool poll) {
-    int64_t self = t0 - times->busy_to_ns;
-    if (self <= 0 || (poll && times->polled && self < POLL_GAP_NS))
-        return;
-    times->self_ns = add_ns(times->self_ns, self);
-    times->pending_self_ns = add_ns(times->pending_self_ns, self);
-    if (times->cut.kind == CUT_TIME)
-        add_to_slices(times, times->busy_to_ns, t0);
+    if (!poll || !times->polled || t0 - times->busy_to_ns >= POLL_GAP_NS)
+        add_self(times, times->busy_to_ns, t0);
+}
+
+static int64_t later_of(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+static int64_t earlier_of(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Work that has a name is a rank's own also while the rank communicates. Records come in the order of their beginnings:
+ * whatever lasts until busy_to_ns or work_to_ns has begun. */
+static void count_work(struct rank_times *times, int64_t t0, int64_t t1) {
+    add_self(times, later_of(t0, times->work_to_ns), earlier_of(t1, times->busy_to_ns));
+    times->work_to_ns = later_of(times->work_to_ns, t1);
 }
 
 static void pass_cut(struct rank_times *times, const struct record *record) {
@@ -184,10 +203,14 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     enum call_class class = class_of(call);
     int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
     open_at(times, item->stretch, class, t0, t1);
+    if (class == CLASS_OTHER && call && call->api == API_TRACE)
+        count_work(times, t0, t1);
     if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
         return;
+    int64_t new_from = later_of(t0, times->busy_to_ns);
     count_call(times, class, t0, t1);
     pass_cut(times, item->record);
+    add_self(times, new_from, earlier_of(t1, times->work_to_ns));
     if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
         close_stretch(times, t0);
 }

@@ -25,7 +25,7 @@ struct rank_times {
     int64_t from_ns, to_ns; /* of the first and the last record, common clock; from > to: none */
     int64_t window_ns;      /* stretches of which all records are there, Init and Finalize left out */
     int64_t comm_ns;        /* union of communication calls in them */
-    int64_t self_ns;        /* time in them outside of everything that may wait for others */
+    int64_t self_ns;        /* time in them outside of everything that may wait for others, and work on record in it */
     struct rank_bins bins;
     struct sampled_collectives sampled;
     /* private to the walk */
@@ -34,7 +34,7 @@ struct rank_times {
     bool device; /* GPU operations have times of their own */
     bool open, after_cut, polled;
     uint32_t slice; /* CUT_TIME: the first one that is not over */
-    int64_t since_ns, comm_to_ns, busy_to_ns, pending_self_ns;
+    int64_t since_ns, comm_to_ns, busy_to_ns, work_to_ns, pending_self_ns;
 };
 
 /* `device` says that GPU operations have records of their own. `cut` may be of CUT_NONE; `bins` >= 2 bounds the bins

@@ -5,6 +5,7 @@
 import gzip
 import json
 import os
+import random
 import subprocess
 import tarfile
 
@@ -193,6 +194,56 @@ def test_steps_of_the_profiler(steps, tmp_path):
     assert {round(row["step_seconds"] * 1e6) for row in rows} == {1000}
     assert {round(row["interval_seconds"] * 1e6) for row in rows} == {400}
     assert {row["operations"] for row in rows} == {2}
+
+
+def test_kernels_hide_the_communication_that_they_overlap(tmp_path):
+    """Of 100 ms: compute 0-60 in two kernels side by side and 95-99, reduce 50-80, gather 80-95; nothing from 99 on."""
+    files = []
+    for rank in range(2):
+        events = []
+        for step in range(4):
+            at = 1_000_000 + 100_000 * step
+            events += [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1,
+                        "ts": at, "dur": 100_000, "args": {}},
+                       kernel("void gemm()", at, 40_000), kernel("void gemm()", at + 30_000, 30_000),
+                       kernel("void optimizer()", at + 95_000, 4_000),
+                       kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 50_000, 30_000),
+                       kernel("ncclDevKernel_AllGather_RING_LL(x)", at + 80_000, 15_000)]
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 2, events)))
+    run_import(*files, "-o", tmp_path / "out")
+    assert jobs.commtap("check", tmp_path / "out").returncode == 0
+    row = analyse("steps", tmp_path / "out", "--rank", "0")["rows"][0]
+    assert [round(row[key] * 1000) for key in ("step_seconds", "comm_seconds", "communication_alone_seconds",
+                                               "computation_seconds", "idle_seconds")] == [100, 45, 35, 65, 1]
+    # what is no operation is in no sum of operations
+    assert {entry["op"] for entry in analyse("summary", tmp_path / "out")["summary"]} == {"ncclAllReduce", "ncclAllGather"}
+
+
+def test_slow_rank_whose_work_communication_hides(tmp_path):
+    """Each step works 10 + 10 + 10 ms, and the first of two reductions runs beside the last 10: rank 2 takes 13 for
+    them. Of the gaps between its collectives that would be 24 ms for 21; of its work it is 33 for 30."""
+    random.seed(4)
+    ranks, first, second = 4, "ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", "ncclDevKernel_AllReduce_Sum_f32_RING_LL(y)"
+    events = [[] for _ in range(ranks)]
+    begin = [1e6] * ranks
+    for _ in range(60):
+        half = [at + 20e3 * random.uniform(0.995, 1.005) for at in begin]
+        end = [at + (13e3 if rank == 2 else 10e3) * random.uniform(0.995, 1.005) for rank, at in enumerate(half)]
+        reduced = max(half) + 9e3
+        last = max(max(end), reduced) + 1e3
+        for rank in range(ranks):
+            events[rank] += [kernel("void gemm()", begin[rank], half[rank] - begin[rank]),
+                             kernel("void gemm()", half[rank], end[rank] - half[rank]),
+                             kernel(first, half[rank], reduced - half[rank]),
+                             kernel(second, max(end[rank], reduced), last - max(end[rank], reduced))]
+        begin = [last] * ranks
+    for rank in range(ranks):
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(kineto(rank, ranks, events[rank])))
+    run_import(*[tmp_path / f"rank{rank}.json" for rank in range(ranks)], "-o", tmp_path / "out")
+    found = analyse("stragglers", tmp_path / "out")
+    assert [(s["kind"], s["rank"]) for s in found["stragglers"]] == [("rank", 2)]
+    assert found["stragglers"][0]["slowdown_ratio"] == pytest.approx(33 / 30, abs=0.01)
 
 
 def paths(node, above=()):
