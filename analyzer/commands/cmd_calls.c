@@ -142,7 +142,8 @@ static const struct option option_rows[] = {
      .argument = "LEVEL",
      .choices = "0|1|2|3",
      .fallback = "0",
-     .doc = "0 counts, 1 communicators, types and sizes, too, 2 every frame, plumbing included, 3 every record"},
+     .doc = "0 counts, 1 types of data in all sums, communicators and sizes, too, 2 every frame, plumbing included, 3 "
+            "every record"},
     {.name = "weight",
      .argument = "WHAT",
      .choices = "time|in-flight|wait|bytes|count",
@@ -179,7 +180,8 @@ const struct command command_calls = {
         "times\n"
         "on the GPU are on record they stand for the operation, else the host's do, and that is said. Frames are NVTX\n"
         "ranges, Python and native functions; functions of communication libraries, frameworks and the run time\n"
-        "are left out up to --noise 1. Forward, backward and recomputation are inferred from the stacks.\n"
+        "are left out up to --noise 1. Forward, backward and recomputation are inferred from the stacks, or told by\n"
+        "the innermost range whose text has the word (forward, fwd, backward, bwd, recompute).\n"
         "Addresses are named by the files they lie in, if these are still the same (build-id), by separate debug\n"
         "files, and by the servers that DEBUGINFOD_URLS names, if any.\n"
         "commdebug is the JSON of PyTorch's CommDebugMode, folded the input of flame graph programs.\n",

@@ -473,18 +473,49 @@ static bool add_dump_sites(struct tree_build *build, size_t d) {
 
 /* ---- sums and order -------------------------------------------------------------------------- */
 
-static bool add_op(struct call_node *node, const struct call_op *part) {
+/* In the order of the types. */
+static bool add_type(struct call_op *op, uint8_t dtype, uint64_t count) {
+    size_t at = 0;
+    while (at < op->type_count && op->types[at].dtype < dtype)
+        at++;
+    if (at == op->type_count || op->types[at].dtype != dtype) {
+        if (!grow_list(op->types, op->type_count))
+            return false;
+        memmove(op->types + at + 1, op->types + at, (op->type_count - at) * sizeof *op->types);
+        op->types[at] = (struct call_type){dtype, 0};
+        op->type_count++;
+    }
+    op->types[at].count += count;
+    return true;
+}
+
+static bool add_types_of_sizes(struct call_op *op, const struct call_entry *entry) {
+    bool enough_memory = true;
+    for (size_t i = 0; enough_memory && i < entry->size_count; i++)
+        enough_memory = add_type(op, entry->sizes[i].dtype, entry->sizes[i].count);
+    return enough_memory;
+}
+
+static bool add_types(struct call_op *op, const struct call_op *part) {
+    bool enough_memory = true;
+    for (size_t i = 0; enough_memory && i < part->type_count; i++)
+        enough_memory = add_type(op, part->types[i].dtype, part->types[i].count);
+    return enough_memory;
+}
+
+/* The node's sums of the operation that `part` is of, with it. NULL when memory is short. */
+static struct call_op *add_op(struct call_node *node, const struct call_op *part) {
     size_t i = 0;
     while (i < node->op_count && (node->ops[i].pass != part->pass || strcmp(node->ops[i].op, part->op) != 0))
         i++;
     if (i == node->op_count) {
         if (!grow_list(node->ops, node->op_count))
-            return false;
+            return NULL;
         node->ops[node->op_count++] = (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup};
     }
     node->ops[i].inferred |= part->inferred;
     add_sums(&node->ops[i].sums, &part->sums);
-    return true;
+    return add_types(&node->ops[i], part) ? &node->ops[i] : NULL;
 }
 
 uint64_t call_time_ns(const struct call_sums *sums) {
@@ -573,7 +604,9 @@ static bool finish_node(struct call_node *node) {
         if (entry->size_count > 0)
             qsort(entry->sizes, entry->size_count, sizeof *entry->sizes, compare_sizes);
         add_sums(&node->sums, &entry->sums);
-        if (!add_op(node, &(struct call_op){entry->op, entry->pass, entry->inferred, entry->setup, entry->sums}))
+        struct call_op *op = add_op(
+            node, &(struct call_op){entry->op, entry->pass, entry->inferred, entry->setup, entry->sums, NULL, 0});
+        if (!op || !add_types_of_sizes(op, entry))
             return false;
     }
     for (size_t i = 0; i < node->child_count; i++) {
@@ -612,6 +645,8 @@ static void free_node(struct call_node *node) {
         free(node->entries[i].ranks);
         free(node->entries[i].sizes);
     }
+    for (size_t i = 0; i < node->op_count; i++)
+        free(node->ops[i].types);
     free(node->entries);
     free(node->ops);
     free(node->records);

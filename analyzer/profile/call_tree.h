@@ -57,6 +57,12 @@ struct call_entry {
     size_t size_count;
 };
 
+/* Calls on one type of data among those on record. */
+struct call_type {
+    uint8_t dtype; /* enum datatype_code */
+    uint64_t count;
+};
+
 /* An operation's inclusive sums, per pass. */
 struct call_op {
     const char *op;
@@ -64,6 +70,8 @@ struct call_op {
     bool inferred; /* at least one of them */
     bool setup;
     struct call_sums sums;
+    struct call_type *types; /* by type; owned by the node; noise 1 and up */
+    size_t type_count;
 };
 
 /* One record, at noise 3. */

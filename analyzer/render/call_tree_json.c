@@ -55,13 +55,29 @@ static void add_gpu_time(json_t *object, const struct call_sums *sums) {
     add_count(object, "gpu_count", sums->gpu_count);
 }
 
+/* Counts by type of data, as far as records tell. */
+static void add_types(json_t *sums, const struct call_op *op) {
+    json_t *types = json_object_get(sums, "datatypes");
+    for (size_t i = 0; i < op->type_count; i++) {
+        const char *name = datatype_name(op->types[i].dtype);
+        if (!name)
+            continue;
+        if (!types) {
+            types = json_object();
+            json_object_set_new(sums, "datatypes", types);
+        }
+        add_count(types, name, op->types[i].count);
+    }
+}
+
 /* Names come from a dump: as keys they must be UTF-8, too. */
 static void add_to_op(json_t *ops, const struct call_op *op, bool waits) {
     json_t *name = escape_json(op->op);
     const char *key = name ? json_string_value(name) : "";
     json_t *sums = json_object_get(ops, key);
     if (!sums) {
-        json_object_set_new(ops, key, sums_to_json(&op->sums, waits));
+        sums = sums_to_json(&op->sums, waits);
+        json_object_set_new(ops, key, sums);
     } else {
         add_count(sums, "count", op->sums.count);
         add_count(sums, "bytes", op->sums.bytes);
@@ -71,6 +87,7 @@ static void add_to_op(json_t *ops, const struct call_op *op, bool waits) {
         if (waits)
             add_number(sums, "wait_us", microseconds(op->sums.wait_ns));
     }
+    add_types(sums, op);
     json_decref(name);
 }
 

@@ -161,6 +161,22 @@ static void print_details(struct page *page, size_t indent, const struct call_no
     }
 }
 
+/* " (16 float32, 8 bfloat16)": as far as records tell, and the function has types at all. */
+static void say_types(char *text, size_t size, const struct call_op *op) {
+    bool said = false;
+    for (size_t i = 0; i < op->type_count; i++) {
+        char part[64];
+        if (op->types[i].dtype == DATATYPE_OTHER || !datatype_name(op->types[i].dtype))
+            continue;
+        snprintf(part, sizeof part, "%s%" PRIu64 " %s", said ? ", " : " (", op->types[i].count,
+                 datatype_name(op->types[i].dtype));
+        add_text(text, size, part);
+        said = true;
+    }
+    if (said)
+        add_text(text, size, ")");
+}
+
 static void print_pass(struct page *page, size_t indent, const struct call_node *node, enum pass pass) {
     static const char *const headings[PASSES] = {NULL, "FORWARD PASS", "BACKWARD PASS", "ACTIVATION CHECKPOINTING"};
     bool said = false;
@@ -173,6 +189,7 @@ static void print_pass(struct page *page, size_t indent, const struct call_node 
             line(page, LINE_PASS, indent + 2, headings[pass], NULL, NULL);
         said = true;
         snprintf(text, sizeof text, "*%s: %" PRIu64, op->op, op->sums.count);
+        say_types(text, sizeof text, op);
         line(page, LINE_OP, indent + 4, text, &op->sums, op->inferred ? "inferred" : NULL);
         if (page->context->noise >= 1)
             print_details(page, indent + 6, node, op);

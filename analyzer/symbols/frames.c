@@ -6,6 +6,7 @@
  */
 #include "analyzer/symbols/frames.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,6 +63,7 @@ struct reading {
     uint32_t native, python, next; /* `next` Python entry to be spliced in */
     const char *interpreter;       /* module of the interpreter's loop, NULL = none on this stack */
     bool engine, checkpoint, torch;
+    enum pass range_pass; /* as the innermost range says that says one */
 };
 
 static uint64_t entry_kind(uint64_t entry) {
@@ -168,10 +170,33 @@ static void find_interpreter(struct reading *reading) {
     }
 }
 
+/* Whether `word` stands in a text on its own, in any case. */
+static bool has_word(const char *text, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = strcasestr(text, word); at; at = strcasestr(at + 1, word))
+        if ((at == text || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[length]))
+            return true;
+    return false;
+}
+
+static enum pass pass_of_words(const char *text) {
+    static const struct {
+        const char *word;
+        enum pass pass;
+    } words[] = {{"recompute", PASS_CHECKPOINT}, {"recomputation", PASS_CHECKPOINT}, {"backward", PASS_BACKWARD},
+                 {"bwd", PASS_BACKWARD},         {"forward", PASS_FORWARD},          {"fwd", PASS_FORWARD}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (has_word(text, words[i].word))
+            return words[i].pass;
+    return PASS_NONE;
+}
+
 static bool add_label(struct reading *reading, uint64_t entry) {
     const struct dump *dump = symbols_dump(reading->symbols, reading->dump);
     const char *text = dump_string(dump, (uint32_t)entry);
     const char *domain = dump_string(dump, (uint32_t)(entry >> 32) & 0x3fffffffu);
+    if (reading->range_pass == PASS_NONE)
+        reading->range_pass = pass_of_words(text ? text : "");
     return append_frame(reading, (struct frame){.kind = FRAME_NVTX,
                                                 .named = true,
                                                 .name = text ? text : "[unknown]",
@@ -223,6 +248,8 @@ bool frames_of(struct frames *frames, const struct symbols *symbols, const struc
     reverse(frames);
     if (reading.engine)
         frames->pass = reading.checkpoint ? PASS_CHECKPOINT : PASS_BACKWARD;
+    else if (reading.range_pass != PASS_NONE)
+        frames->pass = reading.range_pass;
     else if (reading.torch)
         frames->pass = PASS_FORWARD;
     return true;

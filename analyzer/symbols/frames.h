@@ -29,7 +29,8 @@ struct frame {
 };
 
 /* In which pass of a training step a stack was taken. All but PASS_NONE are inferred from its frames: Engine frames of
- * torch.autograd mean backward, these under torch/utils/checkpoint.py a recomputation, other torch frames forward. */
+ * torch.autograd mean backward, these under torch/utils/checkpoint.py a recomputation; else what the innermost range
+ * says whose text has forward, backward (fwd, bwd) or recompute as a word; other torch frames mean forward. */
 enum pass { PASS_NONE = 0, PASS_FORWARD, PASS_BACKWARD, PASS_CHECKPOINT, PASSES };
 
 const char *pass_name(enum pass pass); /* "forward", "backward", "checkpointing"; PASS_NONE: NULL */

@@ -529,6 +529,56 @@ static void what_a_record_claims_is_no_negative_number(void **state) {
     end(&made);
 }
 
+static void call_of_type(struct made *made, uint32_t stack, uint8_t dtype, uint64_t at) {
+    struct record *record = dump_builder_collective(made->builders[0], 0, BUILDER_ALLREDUCE, 0, 0, 8, at, at + 5);
+    record->stack = stack;
+    record->dtype = dtype;
+}
+
+/* Two modules in a net; the range says in which pass it is, unless the autograd engine's frames do. */
+static void types_and_passes_are_counted_in_every_module(void **state) {
+    struct made made;
+    (void)state;
+    begin(&made);
+    const char *texts[] = {"Net", "Linear", "Norm fwd", "net backward", "forwarding"};
+    for (uint32_t i = 0; i < 5; i++)
+        dump_builder_string(made.builders[0], 10 + i, texts[i]);
+    STACK(&made, 0, 1, native(0, PROGRAM, MAIN), label(11, 0), label(10, 0));
+    STACK(&made, 0, 2, native(0, PROGRAM, MAIN), label(12, 0), label(10, 0));
+    STACK(&made, 0, 3, native(0, PROGRAM, MAIN), label(13, 0), label(12, 0));
+    STACK(&made, 0, 4, native(0, TORCH, ENGINE), label(12, 0));
+    STACK(&made, 0, 5, native(0, PROGRAM, MAIN), label(14, 0));
+    calls(&made, 0, 1, BUILDER_ALLREDUCE, 3, 24, 15);
+    for (uint32_t stack = 2; stack <= 5; stack++)
+        calls(&made, 0, stack, BUILDER_ALLREDUCE, 1, 8, 5);
+    call_of_type(&made, 1, DATATYPE_FLOAT, 10);
+    call_of_type(&made, 1, DATATYPE_BFLOAT16, 20);
+    for (uint32_t stack = 1; stack <= 5; stack++)
+        call_of_type(&made, stack, DATATYPE_FLOAT, 20 + 10 * stack);
+    open_dumps(&made);
+    build(&made, 1, NULL);
+    const struct call_node *root = made.tree.root;
+    static const struct {
+        enum pass pass;
+        uint64_t count, floats;
+    } expected[] = {{PASS_NONE, 4, 3}, {PASS_FORWARD, 1, 1}, {PASS_BACKWARD, 2, 2}};
+    assert_int_equal(root->op_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        const struct call_op *op = &root->ops[i];
+        assert_int_equal(op->pass, expected[i].pass);
+        assert_int_equal(op->sums.count, expected[i].count);
+        assert_int_equal(op->type_count, i == 0 ? 2 : 1);
+        assert_int_equal(op->types[0].dtype, DATATYPE_FLOAT);
+        assert_int_equal(op->types[0].count, expected[i].floats);
+    }
+    assert_int_equal(root->ops[0].types[1].count, 1);
+    assert_says(&made, "text", "*MPI_Allreduce: 4 (3 float, 1 bfloat16)");
+    assert_says(&made, "json", "\"datatypes\": {\"float\": 6, \"bfloat16\": 1}");
+    build(&made, 0, NULL);
+    assert_int_equal(made.tree.root->ops[0].type_count, 0);
+    end(&made);
+}
+
 /* The first dump says how many members there are, and leaves who they are to the second, which says otherwise. */
 static void a_size_of_one_dump_is_not_believed_of_another_ones_list(void **state) {
     struct made made;
@@ -668,6 +718,7 @@ int main(void) {
         cmocka_unit_test(older_dumps_do_not_tell_what_passed_inside),
         cmocka_unit_test(what_a_record_claims_is_no_negative_number),
         cmocka_unit_test(members_of_both_groups_of_an_intercommunicator_are_listed),
+        cmocka_unit_test(types_and_passes_are_counted_in_every_module),
         cmocka_unit_test(a_long_list_in_few_bytes_is_not_written_out),
         cmocka_unit_test(labels_merge_sites_over_ranks),
         cmocka_unit_test(no_stack_is_too_deep),
