@@ -8,7 +8,7 @@
 #include "analyzer/base/statistics.h"
 
 enum {
-    DEPTHS_MOST = 8,      /* 1, 4, 16 ... 4^7 ranks slow at once */
+    DEPTH_STEP = 2,       /* from one depth to the next */
     PERIOD_MOST = 64,     /* collectives */
     DEPTH_FACTOR = 4,     /* the gaps of the next so many times as many say what noise does */
     PHASES = 4,           /* of the run */
@@ -53,7 +53,7 @@ struct rotating_work {
 
 static size_t depths_of(const struct rotating_table *table) {
     size_t count = 0;
-    for (size_t depth = 1; depth * DEPTH_FACTOR <= table->columns && count < DEPTHS_MOST; depth *= DEPTH_FACTOR)
+    for (size_t depth = 1; depth * DEPTH_FACTOR <= table->columns; depth *= DEPTH_STEP)
         count++;
     return count;
 }
@@ -173,7 +173,7 @@ static void find_excess(struct rotating_work *work) {
         work->slowest[row] = work->places[0];
         work->row_median[row] = medians[table->class_of[work->places[0].column]];
         size_t depth = 1;
-        for (size_t d = 0; d < work->depths; d++, depth *= DEPTH_FACTOR)
+        for (size_t d = 0; d < work->depths; d++, depth *= DEPTH_STEP)
             work->excess[row * work->depths + d] = excess_of(work->places, table->columns, depth);
     }
 }
@@ -342,7 +342,7 @@ static bool judge_rows(const struct rotating_table *table, unsigned width, unsig
         find_always_slow(&work);
         find_excess(&work);
     }
-    for (size_t d = 0; done && d < work.depths; d++, ranks *= DEPTH_FACTOR) {
+    for (size_t d = 0; done && d < work.depths; d++, ranks *= DEPTH_STEP) {
         double confidence = 1 - 10 * chance_at(&work, d, ranks) * (double)tests;
         if (confidence >= CONFIDENCE_VERDICT)
             describe_rotation(&work, d, width, confidence > CONFIDENCE_MOST ? CONFIDENCE_MOST : confidence, rotating);

@@ -12,7 +12,7 @@
  * The excess of a collective is how far its slowest rank lies above the next ones, less what the gaps below say:
  * on average 0 or less whatever the noise, unless its tail is heavier than exponential. It is tested whether its mean
  * is above 0, over batches of the run, and whether it is large more often than noise allows. How many ranks are slow at
- * once is not known: "the next ones" begin behind the slowest, or the slowest 4, 16, 64 ... Where the time between
+ * once is not known: "the next ones" begin behind the slowest, or the slowest 2, 4, 8 ... Where the time between
  * collectives shows a period, a period's times are added up, from each of its places on, and tested, too: a rank that
  * is slow in all of a step stands out more clearly there. Of what is significant after correction for all these tests,
  * the costliest counts.

@@ -78,7 +78,8 @@ struct made {
     double noise;
     size_t rows, columns, period; /* collectives in a step: all of a step's rows have one slow rank */
     double factor;
-    size_t at_once;   /* ranks slow at a time */
+    size_t at_once;   /* ranks slow at a time, or fewer where chance takes one twice ... */
+    bool neighbours;  /* ... or just so many */
     size_t of, hosts; /* the slow ones are among the first `of` columns */
     size_t always;    /* one more rank, always slow, 0 = none */
     uint32_t classes; /* of columns in turn; rank class r has r + 1 times as much to do */
@@ -113,13 +114,15 @@ static void make(struct made_table *made_table, const struct made *made, uint64_
                                       .class_of = calloc(made->columns, sizeof(uint32_t)),
                                       .host_of = calloc(made->columns, sizeof(uint32_t)),
                                       .numbers = calloc(made->rows, sizeof(uint32_t))};
-    for (size_t row = 0; row < made->rows; row++) {
+    for (size_t row = 0, first = 0; row < made->rows; row++) {
         made_table->numbers[row] = (uint32_t)row + 5;
         for (size_t c = 0; c < made->columns && row % made->period == 0; c++)
             slow[c] = false;
         if (row % made->period == 0 && (!made->half || row < made->rows / 2) && scene_uniform(&random) < made->often)
-            for (size_t i = 0; i < made->at_once; i++)
-                slow[scene_random(&random) % made->of] = true;
+            for (size_t i = 0; i < made->at_once; i++) {
+                first = made->neighbours && i > 0 ? first + 1 : scene_random(&random) % made->of;
+                slow[first % made->of] = true;
+            }
         for (size_t c = 0; c < made->columns; c++) {
             speed[c] = 0.95 * speed[c] + sqrt(1 - 0.95 * 0.95) * made->wander * scene_gauss(&random);
             double work = (row % made->period == 0 ? 4e6 : 1e6) * (double)(1 + c % made->classes) * draw(made, &random);
@@ -186,6 +189,42 @@ static void another_slow_rank_each_time_is_found(void **state) {
         made.at_once = columns[i] / 32; /* several at once hide each other's lead */
         if (made.at_once > 1)
             assert_int_equal(claims(&made, 10), 10);
+    }
+}
+
+/* Two groups in which one each is slow: neither leads the other, both lead the rest. */
+static void two_slow_ranks_each_time_are_found(void **state) {
+    (void)state;
+    static const size_t columns[] = {8, 10, 12, 16};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        struct made made = standard(columns[i]);
+        made.factor = 5;
+        made.at_once = 2;
+        made.neighbours = true;
+        assert_int_equal(claims(&made, 10), 10);
+    }
+}
+
+/* What the others do says what noise is: they have to be three times as many as those that are slow. */
+static void a_third_slow_each_time_is_no_turn(void **state) {
+    (void)state;
+    struct made made = standard(12);
+    made.factor = 5;
+    made.at_once = 4;
+    made.neighbours = true;
+    assert_int_equal(claims(&made, 10), 0);
+    made.columns = made.of = 16;
+    assert_int_equal(claims(&made, 10), 10);
+}
+
+static void sixteen_rows_are_enough(void **state) {
+    (void)state;
+    for (size_t rows = 15; rows <= 16; rows++) {
+        struct made made = standard(8);
+        made.factor = 5;
+        made.rows = rows;
+        made.often = 0.7;
+        assert_int_equal(claims(&made, 100) > 0, rows == 16);
     }
 }
 
@@ -608,6 +647,9 @@ int main(void) {
         cmocka_unit_test(sampled_collectives_are_the_same_everywhere),
         cmocka_unit_test(sampled_collectives_bear_gaps_and_damage),
         cmocka_unit_test(another_slow_rank_each_time_is_found),
+        cmocka_unit_test(two_slow_ranks_each_time_are_found),
+        cmocka_unit_test(a_third_slow_each_time_is_no_turn),
+        cmocka_unit_test(sixteen_rows_are_enough),
         cmocka_unit_test(what_it_costs_is_said),
         cmocka_unit_test(steps_tell_more_than_single_collectives),
         cmocka_unit_test(noise_is_no_turn),
