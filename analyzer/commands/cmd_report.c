@@ -376,9 +376,7 @@ static void print_nobody(const struct output *output, const struct session *sess
     const struct straggler_analysis *analysis = &session->analysis;
     char judged_on[COVERAGE_TEXT];
     coverage_say(judged_on, sizeof judged_on, &session->findings.coverage, EVIDENCE_EVENTS);
-    if (analysis->straggler_count + analysis->suspect_count + analysis->uneven_count > 0)
-        return;
-    if (analysis->judgement == JUDGED)
+    if (straggler_analysis_clears_all(analysis))
         fprintf(output->stream, "nobody makes the others wait beyond chance (%zu time batches compared)%s\n",
                 analysis->batches, judged_on);
     else if (analysis->judgement == JUDGED_ALONE)

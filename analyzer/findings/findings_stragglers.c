@@ -142,9 +142,34 @@ static void say_likely_cause(char *text, size_t size, const struct straggler_ana
         snprintf(text, size, "look for inputs of uneven length, garbage collection, data loaders, checkpoints.");
 }
 
+/* Whom more waits go back to than to one that is named: the ranks' table shows it, so the reason is said. NULL: memory
+ * is short. */
+static size_t *find_costlier(const struct straggler_analysis *analysis, const struct straggler *named, size_t *count) {
+    size_t *dumps = malloc((analysis->directory->dump_count + 1) * sizeof *dumps);
+    *count = 0;
+    for (size_t d = 0; dumps && d < analysis->directory->dump_count; d++)
+        if (analysis->delay_costs.ranks[d].delay_cost_ns > analysis->delay_costs.ranks[named->dumps[0]].delay_cost_ns &&
+            !straggler_analysis_speaks_of(analysis, d))
+            dumps[(*count)++] = d;
+    return dumps;
+}
+
+static void say_costlier(struct findings *findings, const struct straggler_analysis *analysis,
+                         const struct straggler *named, char *text, size_t size) {
+    char who[LIST_TEXT];
+    size_t count = 0, *dumps = named->kind == STRAGGLER_RANK ? find_costlier(analysis, named, &count) : NULL;
+    findings->no_memory |= named->kind == STRAGGLER_RANK && !dumps;
+    if (count > 0) {
+        say_dumps(who, sizeof who, analysis->clock, dumps, count);
+        snprintf(text, size, " More waits go back to %s, which %s not slower than %s peers beyond chance.", who,
+                 count > 1 ? "are" : "is", count > 1 ? "their" : "its");
+    }
+    free(dumps);
+}
+
 static void add_straggler(struct findings *findings, const struct straggler_analysis *analysis,
                           const struct straggler *straggler, bool claimed) {
-    char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "";
+    char who[256], evidence[SENTENCE], cause[256], gain[64] = "", late[240] = "", costlier[288] = "";
     const char *site = findings_site(analysis, straggler);
     if (site)
         snprintf(late, sizeof late, " It is late most of all at %.160s.", site);
@@ -165,10 +190,11 @@ static void add_straggler(struct findings *findings, const struct straggler_anal
                      "the work is dealt out unevenly: %s have more of it: %s (confidence %.2f).%s%s", who, evidence,
                      straggler->confidence > 0.99 ? 0.99 : straggler->confidence,
                      straggler->communicator == NOWHERE ? " None of them is slower than its peers." : "", gain);
-    else if (claimed)
-        findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s", who, evidence,
-                     straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain);
-    else
+    else if (claimed) {
+        say_costlier(findings, analysis, straggler, costlier, sizeof costlier);
+        findings_add(findings, FINDING_STRAGGLER, "%s makes the others wait: %s (confidence %.2f).%s%s%s", who,
+                     evidence, straggler->confidence > 0.99 ? 0.99 : straggler->confidence, late, gain, costlier);
+    } else
         findings_add(findings, FINDING_SUSPECT,
                      "%s may be slower than the others, but chance is not ruled out (confidence %.2f): %s.", who,
                      straggler->confidence, evidence);

@@ -84,6 +84,7 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
     const char *label = findings_what_if_site(analysis, site);
     const char *op = analysis->directory->calls[site->call].name->name;
     char text[LINE], where[288], one_of[80] = "";
+    bool by_chance = analysis->judgement == JUDGED && !straggler_analysis_speaks_of(analysis, site->dump);
     int rank = (int)analysis->clock->dumps[site->dump]->header->rank;
     snprintf(where, sizeof where, "%.60s%s%.200s", op, label ? " in " : "", label ? label : "");
     if (ways > 1)
@@ -97,19 +98,20 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
     else
         snprintf(
             text, sizeof text,
-            "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest%s)",
-            site->speedup, where, rank, one_of);
+            "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest%s%s)",
+            site->speedup, where, rank, by_chance ? ", but chance is not ruled out" : "", one_of);
     print_sentence(stream, text);
 }
 
 void what_if_print(FILE *stream, const struct straggler_analysis *analysis) {
     const struct what_if *what_if = &analysis->what_if;
-    char text[LINE], of_that[96] = "", worst[32] = "rank alone";
+    char text[LINE], of_that[128] = "", worst[32] = "rank alone";
     if (what_if->worst_workers > 1)
         snprintf(worst, sizeof worst, "%zu ranks", what_if->worst_workers);
     if (what_if->worst_workers_share >= 0)
-        snprintf(of_that, sizeof of_that, "; of that gain, the worst %s would give %.0f %%", worst,
-                 100 * what_if->worst_workers_share);
+        snprintf(of_that, sizeof of_that, "; of that gain, the worst %s would give %.0f %%%s", worst,
+                 100 * what_if->worst_workers_share,
+                 straggler_analysis_clears_all(analysis) ? ", but chance is not ruled out" : "");
     /* a part can promise more than all at the mean do: what is mended comes down to the median */
     bool median = analysis->even_speedup > what_if->slowdown;
     snprintf(text, sizeof text, "%.2f times as fast if the same work and transfers took every rank the %s time%s",

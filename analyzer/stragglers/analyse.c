@@ -413,6 +413,25 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
     return done;
 }
 
+bool straggler_analysis_speaks_of(const struct straggler_analysis *analysis, size_t dump) {
+    const struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven,
+                                             analysis->hidden};
+    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count,
+                             analysis->hidden_count};
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (size_t i = 0; i < counts[k]; i++)
+            if (lists[k][i].kind != STRAGGLER_ROTATING && lists[k][i].kind != STRAGGLER_LINK &&
+                straggler_concerns(&lists[k][i], dump))
+                return true;
+    return false;
+}
+
+bool straggler_analysis_clears_all(const struct straggler_analysis *analysis) {
+    if (analysis->judgement != JUDGED || analysis->slow_group_count > 0)
+        return false;
+    return analysis->straggler_count + analysis->suspect_count + analysis->uneven_count + analysis->hidden_count == 0;
+}
+
 void straggler_analysis_free(struct straggler_analysis *analysis) {
     for (size_t d = 0; analysis->times && d < analysis->directory->dump_count; d++)
         rank_times_free(&analysis->times[d]);

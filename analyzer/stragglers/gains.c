@@ -135,11 +135,17 @@ static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const s
     return all > 0;
 }
 
+/* Never less than a part of it promises, that of whoever is not named included. */
 static void find_even(struct straggler_analysis *analysis) {
     const struct what_if *what_if = &analysis->what_if;
+    const struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven,
+                                             analysis->hidden};
+    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count,
+                             analysis->hidden_count};
     analysis->even_speedup = larger(what_if->slowdown, analysis->named_speedup);
-    for (size_t i = 0; i < analysis->straggler_count; i++)
-        analysis->even_speedup = larger(analysis->even_speedup, analysis->stragglers[i].what_if_speedup);
+    for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
+        for (size_t i = 0; i < counts[k]; i++)
+            analysis->even_speedup = larger(analysis->even_speedup, lists[k][i].what_if_speedup);
     for (size_t i = 0; i < what_if->site_count; i++)
         analysis->even_speedup = larger(analysis->even_speedup, what_if->sites[i].speedup);
 }

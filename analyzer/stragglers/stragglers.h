@@ -133,4 +133,10 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                        const struct match_directory *directory, const struct straggler_request *request);
 void straggler_analysis_free(struct straggler_analysis *analysis);
 
+/* Whether anything is said of that rank's own speed: that it is slow, may be, is hidden, or has more work. Not that it
+ * takes turns, and not that messages to it are slow: these are no rank's. */
+bool straggler_analysis_speaks_of(const struct straggler_analysis *analysis, size_t dump);
+/* Whether nothing is: ranks were compared, and chance is not ruled out for anything that differs. */
+bool straggler_analysis_clears_all(const struct straggler_analysis *analysis);
+
 #endif

@@ -314,6 +314,7 @@ static void what_if_says_no_line_twice(void **state) {
     struct match_directory directory = {.dumps = list, .dump_count = 2, .calls = calls, .call_count = 1};
     struct straggler_analysis analysis = {.clock = &clock,
                                           .directory = &directory,
+                                          .judgement = JUDGED_TOO_SHORT,
                                           .what_if = {.known = true,
                                                       .slowdown = 1.5,
                                                       .worst_workers_share = -1,
