@@ -11,6 +11,7 @@
 
 #include "analyzer/import/formats.h"
 #include "analyzer/import/json_walk.h"
+#include "analyzer/import/pickle.h"
 #include "analyzer/import/write_dump.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/options.h"
@@ -25,6 +26,8 @@ struct readers {
     struct import_limits limits;
     void *states[FORMATS];
     size_t documents[FORMATS]; /* that had something for the format */
+    size_t unreadable;
+    bool spoiled[FORMATS]; /* by a part of a document that cannot be read */
 };
 
 static void complain_of_file(const char *file, const char *document, const char *text) {
@@ -47,16 +50,33 @@ static bool take_piece(void *context, const char *key, const json_t *piece) {
     return true;
 }
 
-static int read_document(struct readers *readers, struct import_source *source, const char *file) {
+static bool walk(struct readers *readers, struct import_source *source, struct json_error *error) {
+    return source_peek(source) == PICKLE_FIRST_BYTE ? pickle_walk(source, &readers->limits, take_piece, readers, error)
+                                                    : json_walk(source, take_piece, readers, error);
+}
+
+/* What one rank's document lacks need not be the loss of the others'. */
+static void forget_document(struct readers *readers) {
+    readers->unreadable++;
+    for (size_t i = 0; i < FORMATS; i++) {
+        if (formats[i]->forget)
+            formats[i]->forget(readers->states[i]);
+        else
+            readers->spoiled[i] = true;
+    }
+}
+
+static void read_document(struct readers *readers, struct import_source *source, const char *file) {
     struct json_error error;
     const char *name = source_document(source);
-    if (!json_walk(source, take_piece, readers, &error)) {
+    if (!walk(readers, source, &error)) {
         char text[256];
         const char *exceeded = readers->limits.exceeded;
         snprintf(text, sizeof text, "at byte %llu: %s", (unsigned long long)error.offset,
                  exceeded[0] ? exceeded : error.text);
         complain_of_file(file, name, text);
-        return EXIT_UNUSABLE;
+        forget_document(readers);
+        return;
     }
     bool known = false;
     for (size_t i = 0; i < FORMATS; i++)
@@ -65,29 +85,29 @@ static int read_document(struct readers *readers, struct import_source *source, 
             known = true;
         }
     if (known)
-        return EXIT_FINE;
+        return;
     complain_of_file(file, name, "nothing in it that can be imported");
-    return EXIT_UNUSABLE;
+    forget_document(readers);
 }
 
-static int read_file(struct readers *readers, const char *file) {
+static void read_file(struct readers *readers, const char *file) {
     struct import_source *source = source_open(file, &readers->limits);
     if (!source) {
         complain_of_file(file, NULL, regular_file_error(errno));
-        return EXIT_UNUSABLE;
+        forget_document(readers);
+        return;
     }
-    int code = EXIT_FINE, next = 0;
-    while (code == EXIT_FINE && (next = source_next(source)) > 0)
-        code = read_document(readers, source, file);
-    if (code == EXIT_FINE && next < 0) {
+    int next;
+    while (!readers->limits.exceeded[0] && (next = source_next(source)) > 0)
+        read_document(readers, source, file);
+    if (!readers->limits.exceeded[0] && next < 0) {
         complain_of_file(file, source_document(source), source_error(source));
-        code = EXIT_UNUSABLE;
+        forget_document(readers);
     }
     source_close(source);
-    return code;
 }
 
-/* The one format that all documents are of, or NULL after a message. */
+/* The one format that all documents are of, or NULL after a message. What cannot be read was complained of. */
 static const struct import_format *choose_format(const struct readers *readers, size_t *index) {
     const struct import_format *chosen = NULL;
     for (size_t i = 0; i < FORMATS; i++) {
@@ -101,9 +121,9 @@ static const struct import_format *choose_format(const struct readers *readers, 
         chosen = formats[i];
         *index = i;
     }
-    if (!chosen)
+    if (!chosen && readers->unreadable == 0)
         fputs("commtap import: no trace in these files\n", stderr);
-    return chosen;
+    return chosen && !readers->spoiled[*index] && !readers->limits.exceeded[0] ? chosen : NULL;
 }
 
 static int make_directory(const char *directory, mode_t mode) {
@@ -113,7 +133,7 @@ static int make_directory(const char *directory, mode_t mode) {
     return error;
 }
 
-static int write_out(struct trace *trace, const char *directory, size_t dropped) {
+static int write_out(struct trace *trace, const char *directory, size_t dropped, size_t unreadable) {
     if (!trace_number(trace))
         return input_no_memory();
     mode_t mode = output_file_mode(getenv("COMMTAP_MODE"));
@@ -131,6 +151,8 @@ static int write_out(struct trace *trace, const char *directory, size_t dropped)
            trace->event_count - trace->work_count, trace->communicator_count, trace->format);
     if (dropped > 0)
         printf("left out: %zu events that say too little, or are of an unknown kind\n", dropped);
+    if (unreadable > 0)
+        printf("left out: %zu documents that cannot be read\n", unreadable);
     fputs("next: commtap report ", stdout);
     escape_text(stdout, directory);
     fputc('\n', stdout);
@@ -154,7 +176,7 @@ static int make_dumps(struct readers *readers, const struct options *options, co
     if (refused)
         complain_of_file(options->argument_count == 1 ? options->arguments[0] : format->name, NULL, refused);
     else
-        code = write_out(&trace, directory, dropped);
+        code = write_out(&trace, directory, dropped, readers->unreadable);
     trace_free(&trace);
     return code;
 }
@@ -180,8 +202,8 @@ static int run(const struct options *options) {
     for (size_t i = 0; i < FORMATS; i++)
         if (!(readers.states[i] = formats[i]->begin(&readers.limits)))
             code = input_no_memory();
-    for (size_t i = 0; code == EXIT_FINE && i < options->argument_count; i++)
-        code = read_file(&readers, options->arguments[i]);
+    for (size_t i = 0; code == EXIT_FINE && !readers.limits.exceeded[0] && i < options->argument_count; i++)
+        read_file(&readers, options->arguments[i]);
     if (code == EXIT_FINE)
         code = make_dumps(&readers, options, directory);
     for (size_t i = 0; i < FORMATS; i++)
@@ -204,16 +226,14 @@ const struct command command_import = {
     .summary = "traces of other tools as dumps, for every other command",
     .arguments = "FILE...",
     .details =
-        "Reads PyTorch profiler traces (one per rank), PyTorch's flight-recorder dumps in JSON (rank in the file's\n"
-        "name), and time lines of pipeline-parallel training whose threads are named 'PP rank N, TP rank N, ...';\n"
-        "plain, compressed with gzip, or packed with tar. Frames come along: Python functions, modules, operators and\n"
-        "annotations around a launch (profile(with_stack=True); a Python frame then has the line on which its "
-        "function\n"
-        "begins), the frames of flight-recorder entries, and Chrome's stackFrames of time lines. Regular files only, "
-        "no pipes. What a few bytes could make "
-        "of\n"
-        "memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48 times it and 256 MB,\n"
-        "one rank per 2 KB, and single values of 16 MB. More is refused.\n",
+        "Reads PyTorch profiler traces (one per rank), PyTorch's flight-recorder dumps (pickles, of which nothing is\n"
+        "run, or JSON; the rank in the file's name; where one cannot be read the others are imported), and time lines\n"
+        "of pipeline-parallel training whose threads are named 'PP rank N, TP rank N, ...'; plain, compressed with\n"
+        "gzip, or packed with tar. Frames come along: Python functions, modules, operators and annotations around a\n"
+        "launch (profile(with_stack=True); a Python frame then has the line on which its function begins), the frames\n"
+        "of flight-recorder entries, and Chrome's stackFrames of time lines. Regular files only, no pipes. What a few\n"
+        "bytes could make of memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48\n"
+        "times it and 256 MB, one rank per 2 KB, and single values of 16 MB. More is refused.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = import_options,

@@ -4,9 +4,9 @@
  * Lives here: entries and process groups of such a dump.
  * Must not live here: numbering, dumps.
  *
- * PyTorch writes pickles by default, which can run any code when they are read and are refused; the same content as
- * JSON comes from torch._C._distributed_c10d._dump_nccl_trace_json(). The rank is the number at the end of the file's
- * name, as PyTorch names them. Times of completion are when a watchdog looked, so they are known to WATCHDOG_NS only;
+ * PyTorch writes them as pickles (pickle.h); the same content as JSON comes from
+ * torch._C._distributed_c10d._dump_nccl_trace_json(). The rank is the number at the end of the file's name, as PyTorch
+ * names them. Times of completion are when a watchdog looked, so they are known to WATCHDOG_NS only;
  * lengths are a GPU's (TORCH_NCCL_ENABLE_TIMING=1) or unknown.
  */
 #include <ctype.h>
@@ -313,15 +313,20 @@ static bool add_traced_rank(struct flight *flight, int32_t rank, const char *nam
     return true;
 }
 
+static void forget(void *state) {
+    struct flight *flight = state;
+    forget_groups(flight);
+    flight->count = 0;
+    flight->reading = false;
+}
+
 static bool document(void *state, const char *name) {
     struct flight *flight = state;
     int32_t rank = parse_rank(name);
     bool any = flight->reading && flight->count > 0 && rank >= 0 && rank < TRACE_RANKS_MOST;
     if (any && !add_traced_rank(flight, rank, name))
         flight->no_memory = true;
-    forget_groups(flight);
-    flight->count = 0;
-    flight->reading = false;
+    forget(flight);
     return any;
 }
 
@@ -342,6 +347,7 @@ const struct import_format import_flight = {
     .begin = begin,
     .piece = piece,
     .document = document,
+    .forget = forget,
     .finish = finish,
     .end = end,
 };

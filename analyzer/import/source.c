@@ -109,6 +109,16 @@ int source_byte(struct import_source *source) {
     return byte;
 }
 
+int source_peek(struct import_source *source) {
+    int byte = source_byte(source);
+    if (byte >= 0) {
+        source->at--;
+        source->left += source->archive;
+        source->offset--;
+    }
+    return byte;
+}
+
 static bool skip(struct import_source *source, uint64_t bytes) {
     while (bytes > 0) {
         if (source->at == source->have && !fill_buffer(source))

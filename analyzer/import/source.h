@@ -28,6 +28,8 @@ const char *source_document(const struct import_source *source);
 
 /* The document's next byte, or -1 at its end or where the file cannot be read on (source_error is then not NULL). */
 int source_byte(struct import_source *source);
+/* The same byte once more: it stays the next one. */
+int source_peek(struct import_source *source);
 /* How many bytes of the document (decompressed) have been read. */
 uint64_t source_offset(const struct import_source *source);
 const char *source_error(const struct import_source *source);

@@ -5,6 +5,7 @@
 import gzip
 import json
 import os
+import pickle
 import random
 import subprocess
 import tarfile
@@ -358,6 +359,32 @@ def test_imports_that_differ_in_a_word_are_different_runs(tmp_path):
     assert len({job["id"] for job in analyse("report", tmp_path / "out")["jobs"]}) == 2
 
 
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_a_pickled_flight_recorder_is_the_same_as_json(protocol, tmp_path):
+    """As PyTorch writes it (protocol 2), and as Python does; tuples, shared values and keys that are numbers included."""
+    shared = {"0": {"desc": "default_pg", "ranks": "[0, 1]"}, 7: {"desc": "other", "ranks": (0, 1)}}
+    for rank in range(2):
+        entries = [entry(n) for n in range(1, 4)] + [{**entry(1), "process_group": ("7", "other")}]
+        document = {**flight(entries), "pg_config": shared, "pg_status": {0: shared, -1: 2.5, 1 << 40: None}}
+        (tmp_path / f"pickled_rank_{rank}").write_bytes(pickle.dumps(document, protocol=protocol))
+        (tmp_path / f"plain_rank_{rank}").write_text(json.dumps(document))
+    outputs = []
+    for way in ("pickled", "plain"):
+        said = run_import(*(tmp_path / f"{way}_rank_{rank}" for rank in range(2)), "-o", tmp_path / way).stdout
+        assert "2 of 2 ranks, 8 operations on 2 communicators" in said
+        outputs.append(jobs.commtap("summary", "--by", "op,comm", "--format", "csv", tmp_path / way).stdout)
+    assert outputs[0] == outputs[1]
+
+
+def test_one_rank_that_cannot_be_read_does_not_lose_the_others(tmp_path):
+    whole = pickle.dumps(flight([entry(n) for n in range(1, 5)], ranks="[0, 1, 2]"), protocol=2)
+    for rank in range(3):
+        (tmp_path / f"trace_rank_{rank}").write_bytes(whole[:-40] if rank == 1 else whole)
+    done = run_import(*(tmp_path / f"trace_rank_{rank}" for rank in range(3)), "-o", tmp_path / "out")
+    assert "trace_rank_1: at byte" in done.stderr and "left out: 1 documents" in done.stdout
+    assert [row["rank"] for row in analyse("report", tmp_path / "out")["ranks"]] == [0, 2]
+
+
 def test_a_complete_flight_recorder_does_not_tell_how_the_job_ended(tmp_path):
     for rank in range(2):
         document = flight([entry(n) for n in range(1, 5)], ranks="[0, 1]")
@@ -386,6 +413,14 @@ def test_output_depends_on_the_trace_alone(tmp_path):
 
 GOOD = json.dumps(kineto(0, 1, [kernel("ncclKernel_AllReduce_x", 1, 2)]))
 
+def grown(times):
+    """A value that holds the same one twice, so often: a few bytes for a tree of 2 ** times values."""
+    value = [1]
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
 HOSTILE = {
     "empty": (b"", "at byte 0"),
     "no json": (b"hello", "at byte 1: neither"),
@@ -400,7 +435,24 @@ HOSTILE = {
     "huge world": (json.dumps(kineto(0, 1 << 30, [kernel("ncclKernel_AllReduce_x", 1, 2)])).encode(), "distributedInfo"),
     "years apart": (json.dumps(kineto(0, 1, [kernel("ncclKernel_AllReduce_x", 1, 2),
                                              kernel("ncclKernel_AllReduce_x", 2e15, 2)])).encode(), "a year apart"),
-    "pickle": (b"\x80\x02}q\x00(X\x07\x00\x00\x00entries", "neither"),
+    "cut pickle": (b"\x80\x02}q\x00(X\x07\x00\x00\x00entri", "at byte 6: the pickle ends too early"),
+    "pickle that names": (pickle.dumps({"entries": [os.system]}, protocol=2), "GLOBAL: the pickle holds more than data"),
+    "pickle that names by strings": (pickle.dumps({"entries": [os.system]}, protocol=4), "STACK_GLOBAL: "),
+    "pickle that calls": (pickle.dumps({"entries": {1, 2}}, protocol=2), "GLOBAL: "),
+    "pickle with an id": (b"\x80\x02}(X\x01\x00\x00\x00aX\x01\x00\x00\x00bQu.", "BINPERSID: "),
+    "pickle in itself": (b"\x80\x02]q\x00h\x00a.", "at byte 7: a value is changed that is part of others"),
+    "pickle in itself by a detour": (b"\x80\x02]q\x00]q\x01h\x00aa.", "a value is changed that is part of others"),
+    "deep pickle": (b"\x80\x02" + b"]" * 5000 + b"a" * 4999 + b".", "nested more than 512 deep"),
+    "pickle without a mark": (b"\x80\x02]NNe.", "no mark is there"),
+    "pickle of a mark": (b"\x80\x02(.", "ends without a value"),
+    "pickle with half an item": (b"\x80\x02}(Nu.", "a key without a value"),
+    "pickle with a list as key": (b"\x80\x02}(]Nu.", "a key is neither a string nor a whole number"),
+    "pickle of a number": (b"\x80\x02K\x01.", "neither a list nor a dictionary"),
+    "pickle with a long number": (pickle.dumps({"a": 1 << 70}, protocol=2), "a number of more than 64 bits"),
+    "pickle with bytes": (b"\x80\x03]C\x02\xff\xfea.", "a string is not UTF-8"),
+    "pickle and more": (pickle.dumps({"entries": []}, protocol=2) + b"x", "something follows the pickle"),
+    "pickle of a later machine": (b"\x80\x02\xf0.", "opcode 0xf0"),
+    "pickle that grows": (pickle.dumps({"entries": grown(24)}, protocol=2), "memory"),
     "cut gzip": (gzip.compress(GOOD.encode() * 500)[:60], ""),
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer target: traces of other tools, imported, and a command over the dumps that come of it.
- * Lives here: documents of each format from a list of steps, what is wrong with their text, gzip and tar around them.
- * Must not live here: expectations; a crash, a hang or a sanitizer's report is the finding.
+ * Lives here: documents of each format from a list of steps, also as pickles, what is wrong with their text, gzip and
+ * tar around them. Must not live here: expectations; a crash, a hang or a sanitizer's report is the finding.
  *
  * Input: one step for the format, the number of documents and their packing, LINE_BYTES for the command afterwards,
  * then an event per step, or damage to a document's text.
  */
 #include <inttypes.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -211,6 +212,70 @@ static void make_document(struct document *document, unsigned format, unsigned n
     snprintf(document->name, sizeof document->name, format == 2 ? "nccl_trace_rank_%u" : "worker%u.json", number);
 }
 
+/* ---- pickles ----------------------------------------------------------------------------------------------------- */
+
+static void put_little(FILE *stream, char opcode, uint64_t number, unsigned bytes) {
+    fputc(opcode, stream);
+    for (unsigned i = 0; i < bytes; i++)
+        fputc((int)(number >> 8 * i & 0xff), stream);
+}
+
+/* As Python and PyTorch write such values; `remembered` counts what a number was given to. */
+static void put_pickled(FILE *stream, const json_t *value, unsigned *remembered) {
+    size_t i;
+    json_t *element;
+    const char *key;
+    if (json_is_array(value)) {
+        put_little(stream, ']', 0, 0);
+        put_little(stream, 'r', (*remembered)++, 4);
+        put_little(stream, '(', 0, 0);
+        json_array_foreach(value, i, element) put_pickled(stream, element, remembered);
+        put_little(stream, 'e', 0, 0);
+    } else if (json_is_object(value)) {
+        put_little(stream, '}', 0, 0);
+        put_little(stream, '(', 0, 0);
+        json_object_foreach((json_t *)(uintptr_t)value, key, element) {
+            put_little(stream, 'X', strlen(key), 4);
+            fputs(key, stream);
+            put_pickled(stream, element, remembered);
+        }
+        put_little(stream, 'u', 0, 0);
+    } else if (json_is_string(value)) {
+        put_little(stream, 'X', json_string_length(value), 4);
+        fwrite(json_string_value(value), 1, json_string_length(value), stream);
+        put_little(stream, '\x94', 0, 0);
+        (*remembered)++;
+    } else if (json_is_integer(value)) {
+        put_little(stream, '\x8a', sizeof(json_int_t), 1);
+        put_little(stream, (char)json_integer_value(value), (uint64_t)json_integer_value(value) >> 8, 7);
+    } else if (json_is_real(value)) {
+        double real = json_real_value(value);
+        uint64_t bits;
+        memcpy(&bits, &real, sizeof bits);
+        bits = __builtin_bswap64(bits);
+        put_little(stream, 'G', bits, 8);
+    } else {
+        put_little(stream, json_is_true(value) ? '\x88' : json_is_false(value) ? '\x89' : 'N', 0, 0);
+    }
+}
+
+/* The same document as a pickle, where it is sound. */
+static void pickle_document(struct document *document) {
+    json_t *whole = json_loadb(document->text, document->length, 0, NULL);
+    unsigned remembered = 0;
+    if (!whole)
+        return;
+    free(document->text);
+    FILE *stream = open_memstream(&document->text, &document->length);
+    if (!stream)
+        abort();
+    put_little(stream, '\x80', 2, 1);
+    put_pickled(stream, whole, &remembered);
+    put_little(stream, '.', 0, 0);
+    fclose(stream);
+    json_decref(whole);
+}
+
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
 
 /* Replaces `gone` bytes at `at` by a word, so often. */
@@ -234,9 +299,10 @@ static void splice(struct document *document, size_t at, size_t gone, const char
 static void damage(struct document *documents, unsigned count, const struct fuzz_step *step) {
     struct document *document = &documents[step->who % count];
     size_t at = document->length > 0 ? (step->value & 0xffffff) % (document->length + 1) : 0;
-    static const char *const words[] = {"{",       "[",    "\"",      "\\",      "]",        "}",
-                                        ",",       ":",    "null",    "-1",      "1e999",    "\\u0000",
-                                        "\\ud800", "\xff", "\"ts\":", "{\"a\":", "\"rank\":"};
+    static const char *const words[] = {
+        "{",       "[",       "\"",   "\\",      "]",       "}",           ",",       ":",     "null", "-1", "1e999",
+        "\\u0000", "\\ud800", "\xff", "\"ts\":", "{\"a\":", "\"rank\":",   "h\x01",   "q\x02", "(",    "e",  "u",
+        "a",       "s",       "t",    "\x85",    "\x94",    "]q\x01h\x01", "ca\nb\n", "K\x01", "."};
     const char *word = words[step->where % (sizeof words / sizeof *words)];
     switch (step->what % 5) {
     case 0:
@@ -340,8 +406,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     snprintf(directory, sizeof directory, "%s/imported", memory_root());
     line_add(&line, "-o");
     line_add(&line, directory);
-    for (unsigned i = 0; i < count; i++)
+    for (unsigned i = 0; i < count; i++) {
         make_document(&documents[i], first.op % 3, i, count, data, size);
+        if (first.op % 3 == 2 && first.where & 4)
+            pickle_document(&documents[i]);
+    }
     for (size_t i = 2; i < step_count(size); i++) {
         struct fuzz_step step = step_at(data, size, i);
         if (step.op >= 0xf4)
