@@ -33,6 +33,9 @@ ANALYZER_CFLAGS := $(COMMON_CFLAGS) -pthread
 # __cxa_demangle would need C++'s runtime and memory without bound for a hostile name. zlib reads compressed traces and
 # makes checksums.
 ANALYZER_LIBS := -ljansson -lz -ldw -liberty -ldl -lm
+# SQLite where it is here: without it everything else is built, and commtap export says what it lacks.
+HAS_SQLITE := $(shell printf '\043include <sqlite3.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
+ANALYZER_LIBS += $(if $(HAS_SQLITE),-lsqlite3)
 
 .PHONY: all shim analyzer check clean fmt fmt-check install help
 all: shim analyzer

@@ -10,7 +10,7 @@ PYTHON ?= /usr/bin/python3
 SHIM_ROOMS := base record comm gpu stacks intercept mpi nccl
 # The analyzer's rooms from the bottom up: the data's way first, then what brings files in, then what a user calls.
 ANALYZER_ROOMS := base load dumps symbols align job match waits links replay steps stragglers diagnose profile findings render cli \
-    import collect run commands
+    import collect run database commands
 PURE_ROOMS := align job match waits links replay steps stragglers diagnose profile findings
 objects_of = $(foreach room,$(1),$(filter $(BUILD)/analyzer/$(room)/%.o,$(ANALYZER_OBJECTS)))
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * commtap export: what the dumps hold, row by row, for other programs.
- * Lives here: walking all dumps for one table, filters.
+ * Lives here: walking all dumps for one table, filters; when a database is written.
  * Must not live here: columns (render/export_table).
  */
 #include <string.h>
 
 #include "analyzer/cli/changes.h"
+#include "analyzer/cli/conclusions.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/load/rows.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/database/database.h"
+#include "analyzer/database/job_tables.h"
+#include "analyzer/render/escape.h"
 #include "analyzer/render/export_table.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/cli/selection.h"
@@ -159,7 +163,7 @@ static int export_selected(const struct options *options, const struct selection
     return code;
 }
 
-static int run(const struct options *options) {
+static int export_rows(const struct options *options) {
     struct selection selection;
     struct dump_set set;
     int code = selection_read(&selection, options);
@@ -178,6 +182,77 @@ static int run(const struct options *options) {
     return code;
 }
 
+/* ---- a database ------------------------------------------------------------------------------ */
+
+static int complain(const char *path, const char *reason) {
+    fputs("commtap export: ", stderr);
+    escape_text(stderr, path);
+    fprintf(stderr, ": %s\n", reason);
+    return EXIT_OUTPUT;
+}
+
+/* A database holds the whole of one job: what is wanted of it, queries choose. */
+static int check_database_options(const struct options *options) {
+    static const char *const refused[] = {"table", "from", "to", "step", "rank", "comm", "op"};
+    const char *lacks = database_lacks();
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (option_given(options, refused[i])) {
+            fprintf(stderr, "commtap export: a database holds all of a job: --%s goes with csv and jsonl\n",
+                    refused[i]);
+            return EXIT_USAGE;
+        }
+    if (!option_text(options, "output")) {
+        fputs("commtap export: --format sqlite writes to a file: name it with -o\n", stderr);
+        return EXIT_USAGE;
+    }
+    return lacks ? complain(option_text(options, "output"), lacks) : EXIT_FINE;
+}
+
+static int write_database(const struct options *options, struct session *session) {
+    const char *path = option_text(options, "output");
+    struct database database;
+    enum job_tables_end end = JOB_TABLES_FAILED;
+    int code = EXIT_FINE;
+    if (database_create(&database, path, option_given(options, "force")))
+        end = job_tables_write(&database, session, session_workers(options));
+    if (end == JOB_TABLES_DONE)
+        code = changes_check(); /* what was read may not fit together: nothing is in its place yet */
+    if (code == EXIT_FINE && end == JOB_TABLES_DONE && !database_finish(&database))
+        end = JOB_TABLES_FAILED;
+    if (end == JOB_TABLES_FAILED)
+        code = complain(path, database.reason);
+    else if (end == JOB_TABLES_NO_MEMORY)
+        code = input_no_memory();
+    database_close(&database);
+    return code;
+}
+
+static int export_database(const struct options *options) {
+    const struct advice_limits limits = advice_standard();
+    struct diagnosis diagnosis = {0};
+    struct diagnosis_text told = {0};
+    struct session session;
+    int code = check_database_options(options);
+    if (code == EXIT_FINE)
+        code = session_open(&session, options);
+    if (code != EXIT_FINE)
+        return code;
+    code = conclusions_add_advice(&session, &limits);
+    if (code == EXIT_FINE)
+        code = conclusions_add_diagnosis(&session, &diagnosis, &told);
+    if (code == EXIT_FINE)
+        code = write_database(options, &session);
+    diagnosis_text_free(&told);
+    diagnosis_free(&diagnosis);
+    session_close(&session);
+    return code;
+}
+
+static int run(const struct options *options) {
+    bool database = strcmp(option_text(options, "format"), "sqlite") == 0;
+    return database ? export_database(options) : export_rows(options);
+}
+
 static const struct option option_rows[] = {
     {.name = "table",
      .argument = "TABLE",
@@ -186,20 +261,24 @@ static const struct option option_rows[] = {
      .doc = "what to write"},
     {.name = "format",
      .argument = "FORMAT",
-     .choices = "csv|jsonl",
+     .choices = "csv|jsonl|sqlite",
      .fallback = "csv",
-     .doc = "form of the output; share/commtap/commtap.schema.json declares every key of jsonl"},
+     .doc = "form of the output; share/commtap/commtap.schema.json declares every key of jsonl; sqlite: a database of "
+            "one job, with its sums, waits, steps and findings"},
+    {.name = "force", .doc = "sqlite: overwrite a file that is no database of commtap's"},
     OPTION_OUTPUT,
     {.name = "run",
      .argument = "ID",
-     .doc = "this one of several runs, or of several jobs of a run (RUN/2); default: all of them"},
+     .doc = "this one of several runs, or of several jobs of a run (RUN/2); default: all of them; sqlite: the newest"},
     OPTIONS_FILTER,
+    OPTION_THREADS,
     OPTION_END,
 };
 
 static const struct example examples[] = {
     {"commtap export --format jsonl -o records.jsonl DIR", "every record, one JSON object per line"},
     {"commtap export --table peers DIR", "who sent how much to whom"},
+    {"commtap export --format sqlite -o job.db DIR", "everything about the newest job as a database"},
     {NULL, NULL},
 };
 
@@ -213,7 +292,9 @@ const struct command command_export = {
         "the\n"
         "records of the newest run (or of --run) that begin there; what a GPU did, and the calls that enqueued it, "
         "where\n"
-        "it ran; a step is each rank's own.\n",
+        "it ran; a step is each rank's own.\n"
+        "The database takes the place of FILE when it is complete. Its table `documentation` says what each column of\n"
+        "each table means; times are nanoseconds since the job's start on the clock of all ranks; unknown is null.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,

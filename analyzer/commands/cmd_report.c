@@ -13,6 +13,7 @@
 #include "analyzer/profile/summary.h"
 #include "analyzer/profile/summary_transfers.h"
 #include "analyzer/findings/advice.h"
+#include "analyzer/cli/conclusions.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/render/efficiencies_table.h"
@@ -421,34 +422,6 @@ static int print(const struct options *options, const struct report *report) {
     return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
 }
 
-/* What `commtap diagnose` says of the job, before everything else. */
-static int add_diagnosis(struct session *session, struct report *report) {
-    int code = watch_job(&report->diagnosis, &report->told, &session->job, 1, session->labels);
-    if (code != EXIT_FINE)
-        return code;
-    if (report->diagnosis.verdict == VERDICT_DESYNC) /* the same, of collectives whose records were matched */
-        findings_drop(&session->findings, FINDING_DESYNC);
-    findings_put_diagnosis(&session->findings, &report->diagnosis, &report->told);
-    return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
-}
-
-enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be asked */
-
-/* What is long in the job's steps, where there are not too many records to look for them here. */
-static int add_advice(struct session *session, const struct advice_limits *limits) {
-    advice_add_links(&session->findings, &session->analysis.links, limits);
-    if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
-        return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
-    struct steps steps;
-    bool done = steps_find(&steps, &session->clock, &session->selection.marker);
-    if (done)
-        scope_keep_steps(&session->scope, &steps);
-    if (done)
-        advice_add(&session->findings, &steps, &session->job, session->analysis.stage_of, limits);
-    steps_free(&steps);
-    return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
-}
-
 static int show(const struct options *options, struct report *report) {
     const struct session *session = report->session;
     const struct scope *scope = &session->scope;
@@ -485,9 +458,9 @@ static int run(const struct options *options) {
         return code;
     code = stage_map_take(options, &session);
     if (code == EXIT_FINE)
-        code = add_advice(&session, &limits);
+        code = conclusions_add_advice(&session, &limits);
     if (code == EXIT_FINE)
-        code = add_diagnosis(&session, &report);
+        code = conclusions_add_diagnosis(&session, &report.diagnosis, &report.told);
     if (code == EXIT_FINE)
         code = show(options, &report);
     diagnosis_text_free(&report.told);

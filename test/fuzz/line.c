@@ -6,7 +6,7 @@
 
 static const struct command *const commands[] = {
     &command_report,   &command_summary, &command_stragglers, &command_steps, &command_calls,
-    &command_diagnose, &command_export,  &command_check,      &command_diff,  &command_report,
+    &command_diagnose, &command_export,  &command_check,      &command_diff,  &command_links,
 };
 
 /* Values that mean something, per option; "" ends a list. Options with choices bring their own. */
@@ -23,6 +23,7 @@ static const struct {
     {"marker", {"pcontrol", "pcontrol:100", "pcontrol:2147483647", "pcontrol:", "x"}},
     {"anchor", {"*reduce", "*", "MPI_Barrier", "[", "ncclAllReduce"}},
     {"by", {"op", "op,bytes,comm", "rank", "op,rank,bytes", "op,site", "site,comm,rank", "bytes", ",", "step"}},
+    {"top", {"1", "3", "0", "99999999999999999999"}},
     {"sort", {"count", "rank", "wait_seconds", "time_max_us", "bytes", "nothing", "step", "comm_seconds"}},
     {"threads", {"1", "1", "1", "3", "0"}},
     {"fail-on", {"info", "warning", "error", "hang", "deadlock", "stragglers", "ok"}},

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/cli/conclusions.h"
+
+#include "analyzer/cli/input.h"
+
+int conclusions_add_diagnosis(struct session *session, struct diagnosis *diagnosis, struct diagnosis_text *told) {
+    int code = watch_job(diagnosis, told, &session->job, 1, session->labels);
+    if (code != EXIT_FINE)
+        return code;
+    if (diagnosis->verdict == VERDICT_DESYNC) /* the same, of collectives whose records were matched */
+        findings_drop(&session->findings, FINDING_DESYNC);
+    findings_put_diagnosis(&session->findings, diagnosis, told);
+    return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
+}
+
+enum { STEP_RECORDS_MOST = 2 << 20 }; /* of more, `commtap steps` has to be asked */
+
+int conclusions_add_advice(struct session *session, const struct advice_limits *limits) {
+    advice_add_links(&session->findings, &session->analysis.links, limits);
+    if (session->job.events - session->job.events_lost > STEP_RECORDS_MOST)
+        return session->findings.no_memory ? input_no_memory() : EXIT_FINE;
+    struct steps steps;
+    bool done = steps_find(&steps, &session->clock, &session->selection.marker);
+    if (done)
+        scope_keep_steps(&session->scope, &steps);
+    if (done)
+        advice_add(&session->findings, &steps, &session->job, session->analysis.stage_of, limits);
+    steps_free(&steps);
+    return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
+}
