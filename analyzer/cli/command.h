@@ -76,6 +76,8 @@ struct command {
     {.name = "comm", .argument = "UID|NAME", .doc = "only communicators with this uid or a name matching this glob; comma-separated"}
 #define OPTION_OP \
     {.name = "op", .argument = "GLOB", .doc = "only these functions: comma-separated globs, MPI_ and nccl may be left out, a leading ! excludes"}
+#define OPTION_SIZES \
+    {.name = "sizes", .argument = "LOW-HIGH", .doc = "only messages of so many bytes, both bounds included, as in 4K-1M, 1M- or 8; counted from the calls on record"}
 #define OPTION_FROM \
     {.name = "from", .argument = "SECONDS", .doc = "only what begins at this moment of the job or later"}
 #define OPTION_TO \
@@ -89,7 +91,7 @@ struct command {
     {.name = "anchor", .argument = "GLOB", .doc = "a step goes from one call of such a function to the next"}
 /* The filters of every command, several rows in one. */
 #define OPTIONS_TIME OPTION_FROM, OPTION_TO, OPTION_STEP, OPTION_MARKER, OPTION_ANCHOR
-#define OPTIONS_FILTER OPTIONS_TIME, OPTION_RANK, OPTION_COMM, OPTION_OP
+#define OPTIONS_FILTER OPTIONS_TIME, OPTION_RANK, OPTION_COMM, OPTION_OP, OPTION_SIZES
 #define OPTION_END {.name = NULL}
 /* clang-format on */
 

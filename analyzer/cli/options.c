@@ -199,6 +199,7 @@ int options_filter(const struct options *options, struct filter *filter) {
         {"rank", filter_set_ranks, "world ranks and ranges of them, as in 0,4-7"},
         {"comm", filter_set_comm, "uids and globs of names, separated by commas"},
         {"op", filter_set_op, "globs of functions, separated by commas"},
+        {"sizes", filter_set_sizes, "a size or a range of sizes, as in 8, 4K-1M, 1M- or -64"},
         {"from", filter_set_from, "seconds since the start of the job, as in 1.5"},
         {"to", filter_set_to, "seconds since the start of the job, as in 1.5"},
         {"step", filter_set_steps, "a step's number or a range, as in 3-9"},

@@ -40,7 +40,12 @@ int selection_read(struct selection *selection, const struct options *options) {
                 options->command->name);
         return EXIT_USAGE;
     }
-    return options_filter(options, &selection->filter);
+    int code = options_filter(options, &selection->filter);
+    struct filter *filter = &selection->filter;
+    /* the tables of whole runs put rare sizes into classes, and call sites' have none: records tell, all of them */
+    if (code == EXIT_FINE && filter->has_sizes && !filter_is_timed(filter))
+        filter->has_from = true;
+    return code;
 }
 
 void selection_free(struct selection *selection) {

@@ -15,7 +15,7 @@ struct selection {
     struct step_marker marker; /* what begins a step; points into the options */
 };
 
-/* Reads --from, --to, --step, --marker, --anchor, --rank, --comm and --op. Returns EXIT_FINE, or EXIT_USAGE
+/* Reads --from, --to, --step, --marker, --anchor, --rank, --comm, --op and --sizes. Returns EXIT_FINE, or EXIT_USAGE
  * (EXIT_OUTPUT when memory is short) after one message. The caller frees with selection_free in every case. */
 int selection_read(struct selection *selection, const struct options *options);
 void selection_free(struct selection *selection);

@@ -43,7 +43,7 @@ static bool judge_session(struct session *session, const struct options *options
                                         .limited = scope->limited,
                                         .from_ns = scope->from_ns,
                                         .to_ns = scope->to_ns,
-                                        .shown = filter->op || filter->comm ? filter : NULL,
+                                        .shown = filter_chooses_calls(filter) ? filter : NULL,
                                         .progress = terminal ? show_progress : NULL,
                                         .progress_context = &shown};
     bool done = straggler_analyse(&session->analysis, &session->clock, &session->directory, &request);

@@ -48,8 +48,8 @@ struct session {
 
 /* Opens and judges the directory that is the first argument. Returns EXIT_FINE; otherwise a message was printed and
  * nothing is left open. The caller ends with session_close. Where a part of the time was asked for, only that is
- * judged: one window for all ranks, with what reaches into it. --rank, --comm and --op take nothing from the judgement:
- * who is to blame does not depend on who is shown. */
+ * judged: one window for all ranks, with what reaches into it. --rank, --comm, --op and --sizes take nothing from the
+ * judgement: who is to blame does not depend on who is shown. */
 int session_open(struct session *session, const struct options *options);
 void session_close(struct session *session);
 

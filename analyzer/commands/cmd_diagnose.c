@@ -117,6 +117,7 @@ static const struct option diagnose_options[] = {
     OPTION_RANK,
     OPTION_COMM,
     OPTION_OP,
+    OPTION_SIZES,
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     OPTION_END};
@@ -138,7 +139,8 @@ const struct command command_diagnose = {
         "A job that was killed keeps the verdict it had while it hung; where its waits were no older than usual, it is "
         "ok\n"
         "when its end is known (commtap run notes it), else the hang is a warning.\n"
-        "The verdict is about the whole job at one moment: --rank, --comm and --op change nothing in it; they add "
+        "The verdict is about the whole job at one moment: --rank, --comm, --op and --sizes change nothing in it; they "
+        "add "
         "what\n"
         "those wait in.\n",
     .min_arguments = 1,

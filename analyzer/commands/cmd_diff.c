@@ -65,7 +65,7 @@ static bool build_sites(struct diff_run *run, const struct filter *filter) {
 /* Steps are of all operations: they are not compared where only some were asked for. Ranks left out have none. */
 static bool find_run_steps(struct diff_run *run, const struct selection *selection) {
     const struct filter *filter = &selection->filter;
-    if (filter->op || filter->comm)
+    if (filter_chooses_calls(filter))
         return true;
     if (!steps_find(&run->steps, &run->clock, &selection->marker))
         return false;
@@ -495,8 +495,8 @@ const struct command command_diff = {
         "of the runs' mean times, for runs of one program differ by more than their calls tell. With one run of each\n"
         "side nothing is called slower or faster, unless --run-noise says what runs differ by. All rows are corrected\n"
         "for each other. Runs of one side must be of one program on as many ranks; what the sides differ in is said.\n"
-        "--from, --to and --step choose a part of both runs, summed up from the calls on record there. With --comm or\n"
-        "--op steps are not compared: they are of all operations.\n",
+        "--from, --to and --step choose a part of both runs, summed up from the calls on record there. With --comm,\n"
+        "--op or --sizes steps are not compared: they are of all operations.\n",
     .min_arguments = 2,
     .max_arguments = 2,
     .options = diff_options,

@@ -27,10 +27,17 @@ struct export {
     bool csv;
 };
 
+/* The sum of a peer's messages is no size. */
+static uint64_t bytes_of_row(const struct export_row *row) {
+    return row->record ? row->record->bytes : row->operation ? row->operation->bytes : BYTES_UNKNOWN;
+}
+
 /* Prints a row that passes the filter. Returns false when memory is short. */
 static bool emit(const struct export *export, const struct export_row *row, bool has_call) {
     const struct call_name *call = has_call ? dump_call(row->dump, row->call) : NULL;
     if (has_call && !filter_op(export->filter, call ? call->name : ""))
+        return true;
+    if (has_call && !filter_bytes(export->filter, bytes_of_row(row)))
         return true;
     const struct dump_communicator *communicator = row->communicator;
     if (export->filter->comm &&
@@ -169,7 +176,9 @@ static int export_rows(const struct options *options) {
     int code = selection_read(&selection, options);
     if (code == EXIT_FINE && filter_is_timed(&selection.filter) &&
         strcmp(option_text(options, "table"), export_records.name) != 0) {
-        fputs("commtap export: --from, --to and --step go with --table records: sums have no time\n", stderr);
+        fputs("commtap export: --from, --to, --step and --sizes go with --table records: sums have no time, nor all "
+              "sizes\n",
+              stderr);
         code = EXIT_USAGE;
     }
     if (code == EXIT_FINE)

@@ -504,7 +504,8 @@ const struct command command_report = {
         "(one false alarm in a hundred jobs in which nobody is slow), it is slower than the others by 5 %, and\n"
         "they waited for it at least a hundredth of the time looked at.\n"
         "--from, --to and --step limit what is looked at: one window for all ranks where they are compared, each\n"
-        "rank's own step in the sums, which then are those of the calls on record. --rank, --comm and --op choose\n"
+        "rank's own step in the sums, which then are those of the calls on record. --rank, --comm, --op and --sizes "
+        "choose\n"
         "what the tables show: findings, and who is named, rest on everything.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,

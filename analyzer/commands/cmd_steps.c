@@ -190,7 +190,8 @@ const struct command command_steps = {
     .arguments = "DIR...",
     .details =
         "Steps are found from the operations alone, or go from one marker to the next. In text, times are per step.\n"
-        "--from and --to: steps that begin there. --comm and --op take nothing from how steps are found: they say "
+        "--from and --to: steps that begin there. --comm, --op and --sizes take nothing from how steps are found: they "
+        "say "
         "which\n"
         "communication the figures are about; what a step computed is then not known.\n",
     .min_arguments = 1,

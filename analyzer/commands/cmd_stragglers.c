@@ -91,8 +91,9 @@ static bool print_ranks(const struct output *output, const struct table *ranks) 
 /* What the figures of the table are about, where that is not all of the job. */
 static void print_limits(FILE *stream, const struct session *session) {
     const struct filter *filter = &session->selection.filter;
-    if (filter->op || filter->comm)
-        fputs("waited, waited for and DeepSpeed are those of the functions and communicators asked for.\n", stream);
+    if (filter_chooses_calls(filter))
+        fputs("waited, waited for and DeepSpeed are those of the functions, communicators and sizes asked for.\n",
+              stream);
     const struct delay_costs *costs = &session->analysis.delay_costs;
     if (costs->end_only && costs->path_ns > 0)
         fprintf(
@@ -197,7 +198,8 @@ const struct command command_stragglers = {
         "ruled out; weaker suspicions are findings. Where another rank is slow each time, the kind is rotating.\n"
         "--from, --to and --step limit what is judged: one window for all ranks, from the first rank's beginning of "
         "the\n"
-        "step to the last one's end, with what reaches into it. --rank says who is shown, --comm and --op which waits "
+        "step to the last one's end, with what reaches into it. --rank says who is shown, --comm, --op and --sizes "
+        "which waits "
         "are\n"
         "summed up (waited, waited for, DeepSpeed): who is named, and all other figures, rest on everything.\n",
     .min_arguments = 1,

@@ -96,7 +96,7 @@ static bool any_approximate(const struct summary *summary) {
 /* Whose table is empty wants to know why. */
 static void print_nothing(FILE *stream, const struct summary *summary, const struct summary_input *part) {
     const struct filter *filter = part->filter;
-    if (filter->rank_count > 0 || filter->comm || filter->op || part->scope->limited)
+    if (filter->rank_count > 0 || filter_chooses_calls(filter) || part->scope->limited)
         fputs("no operation on record passes the filters\n", stream);
     else if (summary->calls_lost > 0)
         fputs("no operation is on record: none found room\n", stream);

@@ -77,6 +77,36 @@ int filter_set_op(struct filter *filter, const char *text) {
     return set_list(&filter->op, text);
 }
 
+/* Digits and at most one letter. Returns false for anything else, and for 2^63 and more. */
+static bool parse_bytes(const char **text, uint64_t *bytes) {
+    static const char units[] = "KMGT";
+    if (!isdigit((unsigned char)**text))
+        return false;
+    errno = 0;
+    char *end;
+    uint64_t value = strtoull(*text, &end, 10);
+    const char *unit = *end ? strchr(units, toupper((unsigned char)*end)) : NULL;
+    unsigned shift = unit ? 10 * (unsigned)(unit - units + 1) : 0;
+    if (errno != 0 || value > (uint64_t)INT64_MAX >> shift)
+        return false;
+    *bytes = value << shift;
+    *text = end + (unit != NULL);
+    return true;
+}
+
+int filter_set_sizes(struct filter *filter, const char *text) {
+    uint64_t least = 0, most = INT64_MAX;
+    bool from = parse_bytes(&text, &least), range = *text == '-';
+    text += range;
+    bool to = range && parse_bytes(&text, &most);
+    if (*text != '\0' || (!from && !to) || most < least)
+        return -1;
+    filter->has_sizes = true;
+    filter->least_bytes = least;
+    filter->most_bytes = range ? most : least;
+    return 0;
+}
+
 /* Short enough for any arithmetic. */
 static int set_seconds(bool *has, int64_t *ns, const char *text) {
     size_t digits = strspn(text, "0123456789");
@@ -181,4 +211,12 @@ bool filter_op(const struct filter *filter, const char *name) {
         }
     }
     return wanted || !any_positive;
+}
+
+bool filter_bytes(const struct filter *filter, uint64_t bytes) {
+    return !filter->has_sizes || (bytes >= filter->least_bytes && bytes <= filter->most_bytes);
+}
+
+bool filter_chooses_calls(const struct filter *filter) {
+    return filter->comm || filter->op || filter->has_sizes;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a user asked to see: ranks, communicators, functions, a part of the time.
- * Lives here: parsing of the --rank, --comm, --op, --from, --to and --step values, matching of the first three.
+ * What a user asked to see: ranks, communicators, functions, sizes, a part of the time.
+ * Lives here: parsing of the --rank, --comm, --op, --sizes, --from, --to and --step values, matching of the first four.
  * Must not live here: option tables, anything that walks a dump, what the times are on a rank's clock
  * (profile/scope.h).
  */
@@ -22,6 +22,8 @@ struct filter {
     size_t rank_count;
     char *comm; /* comma-separated uids and name globs, NULL = all */
     char *op;   /* comma-separated globs, NULL = all */
+    bool has_sizes;
+    uint64_t least_bytes, most_bytes; /* inclusive; where has_sizes */
     bool has_from, has_to, has_steps;
     int64_t from_ns, to_ns;         /* since the start of the job; where has_from, has_to */
     uint32_t first_step, last_step; /* inclusive; where has_steps */
@@ -31,6 +33,8 @@ struct filter {
 int filter_set_ranks(struct filter *filter, const char *text);
 int filter_set_comm(struct filter *filter, const char *text);
 int filter_set_op(struct filter *filter, const char *text);
+/* "8", "4K-1M", "1M-" or "-64": bytes, with K, M, G, T for powers of 1024. */
+int filter_set_sizes(struct filter *filter, const char *text);
 /* Seconds: digits with at most one point, below 1e9. */
 int filter_set_from(struct filter *filter, const char *text);
 int filter_set_to(struct filter *filter, const char *text);
@@ -45,5 +49,9 @@ bool filter_rank(const struct filter *filter, int32_t rank);
 bool filter_comm(const struct filter *filter, uint64_t uid, const char *name);
 /* `name` is the function's full name, as "MPI_Allreduce". */
 bool filter_op(const struct filter *filter, const char *name);
+/* A size that is not known (BYTES_UNKNOWN) lies in no range. */
+bool filter_bytes(const struct filter *filter, uint64_t bytes);
+/* Whether it leaves out anything by what a call is: its communicator, function or size. */
+bool filter_chooses_calls(const struct filter *filter);
 
 #endif

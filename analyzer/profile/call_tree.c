@@ -382,7 +382,7 @@ static bool place_record(struct tree_build *build, const struct record *record) 
     bool one_call =
         (record->kind == RECORD_CALL && !(record->flags & FLAG_RECEIVE_HALF)) || record->kind == RECORD_POST;
     bool shown = build->request->noise >= 3 && (one_call || record->kind == RECORD_DONE);
-    if ((!one_call && !shown) || record->stack == STACK_NONE)
+    if ((!one_call && !shown) || record->stack == STACK_NONE || !filter_bytes(build->request->filter, record->bytes))
         return true;
     struct destination *destination = destination_of(build, record->stack, record->comm, record->call);
     if (!destination)
@@ -419,6 +419,8 @@ static bool counts_records(const struct tree_build *build) {
 static bool take_recorded_call(void *context, const struct recorded_call *call) {
     struct tree_build *build = context;
     bool host = call->source == SOURCE_HOST;
+    if (!filter_bytes(build->request->filter, call->bytes))
+        return true;
     if (call->incomplete && call->stack == STACK_NONE)
         return true;
     if (host && !build->from_records)

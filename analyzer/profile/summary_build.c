@@ -147,7 +147,7 @@ static int make_key(struct summary_build *build, const struct dump *dump, const 
     if (!name)
         return -1;
     if (build->filter &&
-        (!filter_op(build->filter, name) ||
+        (!filter_op(build->filter, name) || !filter_bytes(build->filter, bytes) ||
          (build->filter->comm &&
           (!subject->has_comm ||
            !filter_comm(build->filter, subject->uid, subject->communicator ? subject->communicator->name : "")))))

@@ -183,6 +183,7 @@ static const struct dump_communicator *joinable(const struct deepspeed_build *bu
         record->t1 < record->t0 || !communicator || !*call || !(*call)->torch[0])
         return NULL;
     bool wanted = communicator->definition->size > 0 && filter_op(build->filter, (*call)->name) &&
+                  filter_bytes(build->filter, record->bytes) &&
                   filter_comm(build->filter, communicator->definition->uid, communicator->name);
     return wanted ? communicator : NULL;
 }

@@ -80,12 +80,13 @@ static json_t *cycle_to_json(const struct diagnosis *diagnosis) {
 }
 
 static bool asks_for_waits(const struct filter *filter) {
-    return filter->rank_count > 0 || filter->comm || filter->op;
+    return filter->rank_count > 0 || filter_chooses_calls(filter);
 }
 
 static bool is_asked_for(const struct diagnosis *diagnosis, const struct filter *filter, const struct wait *wait) {
     const struct shared_communicator *communicator = wait->communicator;
     return filter_rank(filter, diagnosis->world.parties[wait->party].rank) && filter_op(filter, wait->call->name) &&
+           filter_bytes(filter, wait->bytes) &&
            (!filter->comm || (communicator && filter_comm(filter, communicator->uid, communicator->name)));
 }
 

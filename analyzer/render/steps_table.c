@@ -128,7 +128,7 @@ struct step_row *step_rows(const struct steps *steps, const struct job *job, con
             row->host = grouping == STEPS_BY_STEP ? NULL : job->dumps[rank->dump]->host;
             row->stage = grouping == STEPS_BY_STEP ? 0 : stage_of[rank->dump];
             row->number = grouping == STEPS_BY_RANK || step->number == NO_STEP ? -1 : (int64_t)step->number;
-            row->selected = filter->op || filter->comm;
+            row->selected = filter_chooses_calls(filter);
             add_step(row, step, job_start_ns);
         }
     }

@@ -69,9 +69,11 @@ static void take_wait(void *context, const struct told_wait *wait) {
 }
 
 /* `name` is the communicator's, NULL where the dump does not define it: it is then none that was asked for. */
-static bool is_wait_counted(const struct step_worker *worker, uint16_t call, const char *name, uint64_t uid) {
+static bool is_wait_counted(const struct step_worker *worker, uint16_t call, const char *name, uint64_t uid,
+                            uint64_t bytes) {
     return !worker->counted ||
            (call != CALL_UNKNOWN && filter_op(worker->counted, worker->directory->calls[call].name->name) &&
+            filter_bytes(worker->counted, bytes) &&
             (!worker->counted->comm || (name && filter_comm(worker->counted, uid, name))));
 }
 
@@ -85,7 +87,7 @@ static void take_instance(void *state, const struct match_instance *instance) {
     struct step_worker *worker = state;
     const struct match_communicator *communicator = instance->communicator;
     if (!instance->complete || instance->others > 0 ||
-        !is_wait_counted(worker, instance->call, communicator->name, communicator->uid))
+        !is_wait_counted(worker, instance->call, communicator->name, communicator->uid, instance->bytes))
         return;
     waits_add(&worker->waits, instance);
     for (uint32_t i = 0; i < communicator->dump_count; i++)
@@ -95,8 +97,8 @@ static void take_instance(void *state, const struct match_instance *instance) {
 static void take_message(void *state, const struct match_message *message) {
     struct step_worker *worker = state;
     const struct match_communicator *communicator = &worker->directory->communicators[message->communicator];
-    if (!is_wait_counted(worker, message->receive.call, communicator->name, communicator->uid) &&
-        !is_wait_counted(worker, message->send.call, communicator->name, communicator->uid))
+    if (!is_wait_counted(worker, message->receive.call, communicator->name, communicator->uid, message->bytes) &&
+        !is_wait_counted(worker, message->send.call, communicator->name, communicator->uid, message->bytes))
         return;
     waits_add_message(&worker->waits, message);
     add_match(worker, message->from_dump, &message->send);
@@ -116,10 +118,10 @@ static bool is_part(const struct record *record) {
 static void take_record(void *state, const struct match_record *item) {
     const struct step_worker *worker = state;
     const struct dump_communicator *c = dump_communicator(worker->directory->dumps[item->dump], item->record->comm);
-    struct tally *tally =
-        is_part(item->record) && is_wait_counted(worker, item->call, c ? c->name : NULL, c ? c->definition->uid : 0)
-            ? tally_at(worker, item->dump, item->t0)
-            : NULL;
+    struct tally *tally = is_part(item->record) && is_wait_counted(worker, item->call, c ? c->name : NULL,
+                                                                   c ? c->definition->uid : 0, item->record->bytes)
+                              ? tally_at(worker, item->dump, item->t0)
+                              : NULL;
     if (tally)
         tally->parts++;
 }
@@ -213,7 +215,7 @@ bool step_waits_fill(struct steps *steps, const struct common_clock *clock, cons
     for (unsigned w = 0; w < workers; w++) {
         work[w] = (struct step_worker){.steps = steps,
                                        .directory = directory,
-                                       .counted = counted && (counted->op || counted->comm) ? counted : NULL,
+                                       .counted = counted && filter_chooses_calls(counted) ? counted : NULL,
                                        .first_of = first_of,
                                        .kept_in_all = &kept_in_all,
                                        .tallies = calloc(all + 1, sizeof *work[w].tallies)};

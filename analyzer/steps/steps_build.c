@@ -173,7 +173,7 @@ bool steps_find_counting(struct steps *steps, const struct common_clock *clock, 
     struct filter anchor = {0};
     struct covered_time covered;
     bool done = covered_time_find(&covered, clock) && (!marker->anchor || filter_set_op(&anchor, marker->anchor) == 0);
-    bool all = !counted || (!counted->op && !counted->comm);
+    bool all = !counted || !filter_chooses_calls(counted);
     for (size_t d = 0; done && d < clock->dump_count; d++) {
         struct step_walk walk = {.clock = clock,
                                  .covered = &covered,

@@ -42,7 +42,7 @@ static bool is_counted(const struct step_walk *w, const struct record *record, c
     const struct filter *counted = w->counted;
     const struct dump_communicator *c =
         counted && counted->comm ? dump_communicator(w->clock->dumps[w->dump], record->comm) : NULL;
-    return !counted || (filter_op(counted, call->name) &&
+    return !counted || (filter_op(counted, call->name) && filter_bytes(counted, record->bytes) &&
                         (!counted->comm || (c && filter_comm(counted, c->definition->uid, c->name))));
 }
 

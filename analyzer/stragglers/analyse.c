@@ -41,16 +41,16 @@ struct analysis_worker {
 };
 
 static bool is_wait_shown(const struct analysis_worker *worker, const struct match_communicator *communicator,
-                          uint16_t call) {
+                          uint16_t call, uint64_t bytes) {
     const struct match_directory *directory = worker->analysis->directory;
     return worker->filter && call != CALL_UNKNOWN && filter_op(worker->filter, directory->calls[call].name->name) &&
-           filter_comm(worker->filter, communicator->uid, communicator->name);
+           filter_bytes(worker->filter, bytes) && filter_comm(worker->filter, communicator->uid, communicator->name);
 }
 
 static void take_instance(void *state, const struct match_instance *instance) {
     struct analysis_worker *worker = state;
     waits_add(&worker->waits, instance);
-    if (is_wait_shown(worker, instance->communicator, instance->call))
+    if (is_wait_shown(worker, instance->communicator, instance->call, instance->bytes))
         waits_add(&worker->shown, instance);
     group_links_add(&worker->groups, instance);
     replay_add_instance(worker->replay, worker->number, instance);
@@ -60,8 +60,8 @@ static void take_message(void *state, const struct match_message *message) {
     struct analysis_worker *worker = state;
     waits_add_message(&worker->waits, message);
     const struct match_communicator *communicator = &worker->analysis->directory->communicators[message->communicator];
-    if (is_wait_shown(worker, communicator, message->send.call) ||
-        is_wait_shown(worker, communicator, message->receive.call))
+    if (is_wait_shown(worker, communicator, message->send.call, message->bytes) ||
+        is_wait_shown(worker, communicator, message->receive.call, message->bytes))
         waits_add_message(&worker->shown, message);
     links_add(&worker->links, message);
     replay_add_message(worker->replay, worker->number, message);

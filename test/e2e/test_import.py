@@ -86,6 +86,23 @@ def test_calls_of_imported_traces(tmp_path):
     assert root["gpu_time_us"] == pytest.approx(sum(row["time_total_us"] for row in rows))
 
 
+def test_filter_by_size(tmp_path):
+    """The same calls pass in every command: 8 of the 40 all-to-alls and 24 reductions are of a megabyte and more."""
+    run_import(os.path.join(TRACES, "dlrm_kineto.tar.gz"), "-o", tmp_path)
+    every = [row for row in analyse("summary", tmp_path)["summary"] if row["source"] == "gpu-event"]
+    for given, least, most in (("1M-", 1 << 20, 1 << 62), ("192-24K", 192, 24 << 10), ("-191", 0, 191), ("192", 192, 192)):
+        passing = {(row["op"], row["bytes"]): row["count"] for row in every if least <= row["bytes"] <= most}
+        rows = analyse("summary", tmp_path, "--sizes", given)["summary"]
+        assert {(row["op"], row["bytes"]): row["count"] for row in rows if row["source"] == "gpu-event"} == passing
+        assert analyse("calls", tmp_path, "--sizes", given)["root"]["count"] == sum(passing.values())
+        records = jobs.commtap("export", "--format", "jsonl", "--sizes", given, tmp_path).stdout.splitlines()
+        assert sum(json.loads(line)["kind"] == "gpu" for line in records) == sum(passing.values())
+        steps = analyse("steps", tmp_path, "--sizes", given)["rows"]
+        assert sum(row["operations"] for row in steps) <= sum(passing.values())
+    refused = jobs.commtap("summary", "--sizes", "4K-1K", tmp_path, codes=(2,))
+    assert "--sizes takes a size or a range of sizes" in refused.stderr
+
+
 def kernel(name, at, length, **arguments):
     return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": at, "dur": length, "args": arguments}
 

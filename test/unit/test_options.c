@@ -257,6 +257,35 @@ static void colours_follow_the_option_and_no_color(void **state) {
     }
 }
 
+static void sizes_are_ranges_with_both_bounds(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t least, most;
+    } good[] = {{"8", 8, 8},
+                {"4K-1M", 4096, 1 << 20},
+                {"1m-", 1 << 20, INT64_MAX},
+                {"-64", 0, 64},
+                {"0-0", 0, 0},
+                {"2T-3T", UINT64_C(2) << 40, UINT64_C(3) << 40}};
+    static const char *bad[] = {"", "-", "8-4", "4K-1", "1Q", "1KB", "1-2-3", " 8", "9000000T", "1.5K", "8,9"};
+    struct filter filter = {0};
+    assert_true(filter_bytes(&filter, UINT64_MAX));
+    assert_false(filter_chooses_calls(&filter));
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        assert_int_equal(filter_set_sizes(&filter, good[i].text), 0);
+        assert_true(filter_bytes(&filter, good[i].least));
+        assert_true(filter_bytes(&filter, good[i].most));
+        assert_false(filter_bytes(&filter, good[i].most + 1));
+        assert_true(good[i].least == 0 || !filter_bytes(&filter, good[i].least - 1));
+        assert_false(filter_bytes(&filter, UINT64_MAX)); /* not known */
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        assert_int_equal(filter_set_sizes(&filter, bad[i]), -1);
+    assert_int_equal(filter.most_bytes, UINT64_C(3) << 40); /* what was set stays */
+    assert_true(filter_chooses_calls(&filter));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_come_in_every_form),
@@ -271,6 +300,7 @@ int main(void) {
         cmocka_unit_test(a_full_disk_fails),
         cmocka_unit_test(a_file_that_cannot_be_made_fails),
         cmocka_unit_test(colours_follow_the_option_and_no_color),
+        cmocka_unit_test(sizes_are_ranges_with_both_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
