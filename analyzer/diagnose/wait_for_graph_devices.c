@@ -70,11 +70,12 @@ static void add_device_wait(struct builder *b, struct shared_communicator *commu
     struct stalled *stalled = find_stalled(b, communicator, seq, last, true, NULL);
     if (!wait || !stalled)
         return;
-    if (b->waits->stalled_count > known && mine->enqueued != (uint64_t)seq + 1) {
+    bool is_last = mine->enqueued == (uint64_t)seq + 1;
+    if (b->waits->stalled_count > known && !is_last) {
         struct signature signature = signature_of(b->world, me, seq);
         stalled->call = signature.call ? signature.call : last;
     }
-    wait->call = stalled->call;
+    wait->call = is_last ? last : stalled->call; /* members may have called different ones */
     wait->communicator = communicator;
     wait->collective = wait->device = true;
     wait->seq = seq;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
 #include "analyzer/import/formats.h"
 
 enum { WATCHDOG_NS = 200000000, NAME = 96, RANKS_NAMED = 16384 };
@@ -32,6 +33,7 @@ struct entry {
     struct trace_event event; /* communicator and peer are not yet known */
     char group[NAME];
     int32_t partner; /* of a message, rank in the group; -1 = none */
+    bool seen_started;
 };
 
 struct flight {
@@ -184,6 +186,18 @@ static bool read_frames(struct flight *flight, const json_t *frames, uint32_t *s
     return true;
 }
 
+/* What PyTorch's own analysis compares (torch/distributed/flight_recorder/components/types.py, Op.match), as far as
+ * members must agree: who scatters or gathers has tensors that others have not, and parts of an all-to-all may differ.
+ */
+static uint64_t signature_of(const struct trace_event *event) {
+    const char *name = import_nccl_calls[event->call].name;
+    uint64_t signature = hash_mix(1, event->call);
+    if (strcmp(name, "ncclScatter") == 0 || strcmp(name, "ncclGather") == 0)
+        return signature;
+    signature = hash_mix(signature, event->dtype);
+    return strcmp(name, "ncclAlltoAll") == 0 ? signature : hash_mix(signature, event->bytes);
+}
+
 static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     const char *name = json_string_value(json_object_get(piece, "profiling_name"));
     const json_t *group = json_object_get(piece, "process_group");
@@ -209,16 +223,18 @@ static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     entry->event = (struct trace_event){
         .enter_ns = created,
         .leave_ns = created,
-        .order = (uint64_t)number - 1,
+        .order = (uint64_t)number, /* PyTorch's own, from 1 */
         .bytes = tensor_bytes(json_object_get(piece, output ? "output_sizes" : "input_sizes"),
                               json_object_get(piece, output ? "output_dtypes" : "input_dtypes"), &dtype),
         .peer = PEER_NONE,
         .tag = message ? 0 : TAG_NONE,
         .call = (uint16_t)call};
     entry->event.dtype = (uint8_t)dtype;
+    entry->event.signature = signature_of(&entry->event);
     read_times(&entry->event, piece);
     if (!read_frames(flight, json_object_get(piece, "frames"), &entry->event.stack))
         return false;
+    entry->seen_started = entry->event.state == TRACE_STARTED || integer_or(piece, "time_discovered_started_ns", 0) > 0;
     snprintf(entry->group, sizeof entry->group, "%s", group_name);
     return true;
 }
@@ -307,9 +323,11 @@ static bool add_traced_rank(struct flight *flight, int32_t rank, const char *nam
         return false;
     place->host = (uint32_t)rank; /* nothing says which ranks share a clock */
     snprintf(place->where, sizeof place->where, "%s", name);
-    for (size_t i = 0; i < flight->count; i++)
+    for (size_t i = 0; i < flight->count; i++) {
+        place->tells_start |= flight->entries[i].seen_started;
         if (!place_entry(flight, &flight->entries[i], rank))
             return false;
+    }
     return true;
 }
 

@@ -44,6 +44,7 @@ struct trace_event {
     int64_t enter_ns, leave_ns;
     uint64_t order; /* orders operations of a communicator, or messages of a channel, alike on all members */
     uint64_t bytes;
+    uint64_t signature;    /* of a collective: equal on all members that called the same; 0: not known */
     uint32_t communicator; /* COMM_NONE: own work, of a call of CLASS_OTHER */
     uint32_t seq;          /* set by trace_number */
     int32_t rank;          /* world rank */
@@ -57,9 +58,10 @@ struct trace_event {
 };
 
 struct trace_rank {
-    bool seen;       /* some document is about it */
-    uint32_t host;   /* number of its host, 0, 1, ... */
-    char where[128]; /* "data-parallel rank 0, pipeline rank 3", or the document's name */
+    bool seen;        /* some document is about it */
+    bool tells_start; /* of operations that have not ended, whether they have started */
+    uint32_t host;    /* number of its host, 0, 1, ... */
+    char where[128];  /* "data-parallel rank 0, pipeline rank 3", or the document's name */
 };
 
 /* The beginning of a step, by the trace's own word; at the end of the last one, its end. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "analyzer/base/hash.h"
+#include "analyzer/import/histories.h"
 
 enum { STEP_MARK = 100 /* MPI_Pcontrol marks steps from this level on */ };
 enum { ANCHORS = 2, LEAD_NS = 1000000000, PATH_BYTES = 4096, PART_BYTES = 4096 /* divides every section */ };
@@ -35,6 +36,8 @@ struct plan {
     uint64_t run;
     uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
     struct written_stacks *stacks;
+    const uint32_t *history_first; /* histories_begin */
+    const bool *begun; /* per communicator: something on it was seen to have started, and not to have ended */
 };
 
 struct dump_image {
@@ -255,7 +258,7 @@ static uint8_t *define_communicators(const struct dump_image *image, const struc
 }
 
 /* How far the rank came on each communicator: there all operations count, also those that never ended. */
-static void fill_progress(const struct dump_image *image, const struct plan *plan) {
+static bool fill_progress(const struct dump_image *image, const struct plan *plan) {
     struct progress *rows = contents(image, PART_PROGRESS);
     for (size_t i = 0; i < plan->event_count; i++) {
         const struct trace_event *event = &plan->events[i];
@@ -275,10 +278,13 @@ static void fill_progress(const struct dump_image *image, const struct plan *pla
         if (event->state == TRACE_FINISHED && number > row->completed)
             row->completed = number;
     }
-    /* a recorder that looks now and then sees starts late or never: nothing is before the first that has not ended */
+    /* recorders that never see starts (PyTorch without TORCH_NCCL_ENABLE_TIMING) leave nothing before the first that
+     * has not ended; nor does it matter where nobody's has started */
+    bool tells = plan->trace->ranks[plan->rank].tells_start;
     for (size_t i = 0; plan->trace->running && i < plan->trace->communicator_count; i++)
-        if (rows[i].enqueued > rows[i].completed && rows[i].started <= rows[i].completed)
+        if (!(tells && plan->begun[i]) && rows[i].enqueued > rows[i].completed && rows[i].started <= rows[i].completed)
             rows[i].started = rows[i].completed + 1;
+    return histories_fill(plan->trace, plan->history_first, plan->events, plan->event_count, rows);
 }
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -591,7 +597,7 @@ static int write_rank(struct plan *plan, const char *directory) {
         fill_calls(&image, plan->trace);
         uint8_t *next = define_communicators(&image, plan);
         write_stacks(next, plan->trace, plan->events, plan->event_count, plan->stacks);
-        fill_progress(&image, plan);
+        bool enough_memory = fill_progress(&image, plan);
         struct lane_state *lane = contents(&image, PART_LANES);
         lane->threads = 1;
         put_records(&image, plan);
@@ -601,7 +607,7 @@ static int write_rank(struct plan *plan, const char *directory) {
         qsort(sorted, operations, sizeof *sorted, compare_sites);
         if (plan->site_rows > 1)
             fill_sites(&image, plan, sorted, operations);
-        result = write_file(&image, plan, directory);
+        result = enough_memory ? write_file(&image, plan, directory) : -1;
     }
     int error = errno;
     if (image.base)
@@ -678,15 +684,29 @@ static int write_ranks(const struct trace *trace, struct plan *plan, const char 
     return written;
 }
 
+static bool *find_begun(const struct trace *trace) {
+    bool *begun = calloc(trace->communicator_count + 1, sizeof *begun);
+    for (size_t i = 0; begun && i < trace->event_count; i++)
+        if (trace->events[i].communicator < trace->communicator_count && trace->events[i].state == TRACE_STARTED)
+            begun[trace->events[i].communicator] = true;
+    return begun;
+}
+
 int write_dumps(const struct trace *trace, const char *directory, mode_t mode) {
     struct written_stacks stacks;
     struct plan plan = {.trace = trace, .mode = mode, .run = run_of(trace), .stacks = &stacks};
     int written = -1;
     find_span(trace, &plan);
-    if (written_stacks_init(&stacks, trace))
+    uint32_t *history_first = histories_begin(trace);
+    bool *begun = find_begun(trace);
+    plan.history_first = history_first;
+    plan.begun = begun;
+    if (written_stacks_init(&stacks, trace) && history_first && begun)
         written = write_ranks(trace, &plan, directory);
     int error = errno;
     written_stacks_free(&stacks);
+    free(history_first);
+    free(begun);
     errno = error;
     return written;
 }

@@ -365,7 +365,7 @@ def test_flight_recorder(tmp_path):
     assert abs(rows["gpu-event"]["time_avg_us"] - 1500) < 1
     result = analyse("diagnose", tmp_path / "out")
     assert result["verdict"] != "ok"
-    assert [(c["seq"], c["entered"], c["missing"]) for c in result["collectives"]] == [(4, [0, 2], [1])]
+    assert [(c["seq"], c["entered"], c["missing"]) for c in result["collectives"]] == [(5, [0, 2], [1])]
 
 
 def test_imports_that_differ_in_a_word_are_different_runs(tmp_path):
@@ -374,6 +374,43 @@ def test_imports_that_differ_in_a_word_are_different_runs(tmp_path):
         (tmp_path / "nccl_trace_rank_0").write_text(json.dumps(flight([entry(1, name=name)], ranks="[0]")))
         run_import(tmp_path / "nccl_trace_rank_0", "-o", tmp_path / "out")
     assert len({job["id"] for job in analyse("report", tmp_path / "out")["jobs"]}) == 2
+
+
+SAME = {}
+# What each of three ranks did as collective 5, and what PyTorch's own analysis (fr_trace) finds there.
+DIFFERENCES = {
+    "operation": ([SAME, {"profiling_name": "nccl:all_gather"}, SAME], "desync", {1}),
+    "barrier and broadcast": ([{"profiling_name": "nccl:broadcast"}, {"profiling_name": "nccl:barrier"},
+                               {"profiling_name": "nccl:broadcast"}], "desync", {1}),
+    "size": ([SAME, SAME, {"input_sizes": [[4, 9]], "output_sizes": [[4, 9]]}], "desync", {2}),
+    "type": ([{"input_dtypes": ["Half"], "output_dtypes": ["Half"]}, SAME, SAME], "desync", {0}),
+    "parts of an all-to-all": ([{"profiling_name": "nccl:all_to_all", "input_sizes": [[rank]]} for rank in range(3)],
+                               "hang", set()),
+    "what the root alone has": ([{"profiling_name": "nccl:scatter", "input_sizes": [[12]] if rank == 0 else [[]]}
+                                 for rank in range(3)], "hang", set()),
+    "one has not come": ([SAME, None, SAME], "hang", {1}),
+    "one is only scheduled": ([SAME, {"state": "scheduled"}, SAME], "hang", {1}),
+    "nobody has started": ([{"state": "scheduled"}] * 3, "hang", set()),
+    "one has not ended": ([{"state": "completed"}, SAME, {"state": "completed"}], "hang", set()),
+    "nothing": ([SAME, SAME, SAME], "hang", set()),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENCES)
+@pytest.mark.parametrize("earliest", [(1, 1, 1), (1, 3, 2)])
+def test_what_flight_recorders_disagree_about(what, earliest, tmp_path):
+    """Also where each ring begins elsewhere. Numbers are PyTorch's."""
+    ranks, verdict, guilty = DIFFERENCES[what]
+    for rank, changes in enumerate(ranks):
+        entries = [{**entry(n), "time_discovered_started_ns": 1} for n in range(earliest[rank], 5)]
+        if changes is not None:
+            entries.append({**entry(5, "started"), **changes})
+        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(flight(entries)))
+    run_import(*(tmp_path / f"nccl_trace_rank_{rank}" for rank in range(3)), "-o", tmp_path / "out")
+    result = analyse("diagnose", tmp_path / "out")
+    assert result["verdict"] == verdict
+    assert {culprit["rank"] for culprit in result["culprits"]} == guilty
+    assert "#5 on" in " ".join(result["text"])
 
 
 @pytest.mark.parametrize("protocol", [2, 3, 4, 5])
