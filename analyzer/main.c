@@ -22,6 +22,7 @@ static const struct command *const commands[] = {
     &command_links,
     &command_summary,
     &command_calls,
+    &command_timeline,
     &command_export,
     &command_diff,
     &command_import,

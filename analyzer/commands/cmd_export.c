@@ -33,20 +33,16 @@ static uint64_t bytes_of_row(const struct export_row *row) {
 }
 
 /* Prints a row that passes the filter. Returns false when memory is short. */
-static bool emit(const struct export *export, const struct export_row *row, bool has_call) {
-    const struct call_name *call = has_call ? dump_call(row->dump, row->call) : NULL;
-    if (has_call && !filter_op(export->filter, call ? call->name : ""))
-        return true;
-    if (has_call && !filter_bytes(export->filter, bytes_of_row(row)))
-        return true;
-    const struct dump_communicator *communicator = row->communicator;
-    if (export->filter->comm &&
-        (!communicator || !filter_comm(export->filter, communicator->definition->uid, communicator->name)))
-        return true;
+static bool emit(const struct export *export, const struct export_row *row) {
     if (!export->csv)
         return jsonl_print_row(export->stream, export->columns, row);
     csv_print_row(export->stream, export->columns, row);
     return true;
+}
+
+static bool emit_call(const struct export *export, const struct export_row *row) {
+    return !filter_lets_pass(export->filter, row->dump, row->call, row->communicator, bytes_of_row(row)) ||
+           emit(export, row);
 }
 
 static const struct dump_communicator *communicator_of_row(const struct dump *dump, uint32_t comm_epoch) {
@@ -64,7 +60,7 @@ static bool walk_records(const struct export *export, const struct dump *dump, s
                                        .communicator = dump_communicator(dump, record->comm),
                                        .peer = record->peer,
                                        .record = record};
-        enough_memory = emit(export, &row, true);
+        enough_memory = emit_call(export, &row);
     }
     scope_walk_end(&walk);
     return enough_memory && !walk.no_memory;
@@ -83,7 +79,7 @@ static bool walk_operations(const struct export *export, const struct dump *dump
                                            .peer = PEER_NONE,
                                            .operation = &operation,
                                            .torn = state == ROW_TORN};
-            if ((state == ROW_STABLE || state == ROW_TORN) && !emit(export, &row, true))
+            if ((state == ROW_STABLE || state == ROW_TORN) && !emit_call(export, &row))
                 return false;
         }
     return true;
@@ -101,7 +97,7 @@ static bool walk_peers(const struct export *export, const struct dump *dump, siz
                                            .communicator = communicator_of_row(dump, peer.comm_epoch),
                                            .peer = peer.peer,
                                            .peer_row = &peer};
-            if (used && !emit(export, &row, true))
+            if (used && !emit_call(export, &row))
                 return false;
         }
     return true;
@@ -111,7 +107,9 @@ static bool walk_communicators(const struct export *export, const struct dump *d
     (void)d;
     for (uint32_t i = 0; i < dump->communicator_count; i++) {
         const struct export_row row = {.dump = dump, .communicator = dump_communicator(dump, i), .peer = PEER_NONE};
-        if (row.communicator && !emit(export, &row, false))
+        const struct filter communicators = {.comm = export->filter->comm};
+        if (row.communicator && filter_lets_pass(&communicators, dump, 0, row.communicator, BYTES_UNKNOWN) &&
+            !emit(export, &row))
             return false;
     }
     return true;

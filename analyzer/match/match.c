@@ -298,6 +298,21 @@ static void take_collective(struct match_walk *walk, const struct match_record *
         walk->failed |= !channel_arrive(channel, &walk->owner, &arrival);
 }
 
+static struct match_member half_member(const struct match_walk *walk, const struct match_record *item) {
+    const struct record *record = item->record;
+    struct match_member member = {.enter = record->kind == RECORD_CALL ? item->since
+                                                                       : to_common(walk->clock, item->dump, record->t0),
+                                  .leave = to_common(walk->clock, item->dump, record->t1),
+                                  .stack = record->stack,
+                                  .call = item->call,
+                                  .lane = item->lane,
+                                  .ticket = record->commit - 1};
+    if (member.leave < member.enter) /* damage */
+        member.leave = member.enter;
+    member.wait = record->kind == RECORD_DONE ? member.leave : member.enter;
+    return member;
+}
+
 /* Half of a message, or false where nothing can tell which. */
 static bool make_half(const struct match_walk *walk, const struct match_record *item, struct message_half *half) {
     const struct match_directory *directory = walk->owner.directory;
@@ -328,16 +343,8 @@ static bool make_half(const struct match_walk *walk, const struct match_record *
         .op = record->op,
         .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
         .bytes = record->bytes,
-        .member = {.enter = record->kind == RECORD_CALL ? item->since : to_common(walk->clock, item->dump, record->t0),
-                   .leave = to_common(walk->clock, item->dump, record->t1),
-                   .stack = record->stack,
-                   .call = item->call,
-                   .lane = item->lane,
-                   .ticket = record->commit - 1},
+        .member = half_member(walk, item),
     };
-    if (half->member.leave < half->member.enter) /* damage */
-        half->member.leave = half->member.enter;
-    half->member.wait = record->kind == RECORD_DONE ? half->member.leave : half->member.enter;
     return true;
 }
 

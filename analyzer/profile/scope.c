@@ -136,6 +136,16 @@ void scope_keep_steps(const struct scope *scope, struct steps *steps) {
     }
 }
 
+bool filter_lets_pass(const struct filter *filter, const struct dump *dump, uint16_t call,
+                      const struct dump_communicator *communicator, uint64_t bytes) {
+    const struct call_name *name = filter->op ? dump_call(dump, call) : NULL;
+    if (filter->op && !filter_op(filter, name ? name->name : ""))
+        return false;
+    if (!filter_bytes(filter, bytes))
+        return false;
+    return !filter->comm || (communicator && filter_comm(filter, communicator->definition->uid, communicator->name));
+}
+
 /* ---- walking records ------------------------------------------------------------------------- */
 
 static int compare_launches(const void *a, const void *b) {

@@ -52,6 +52,11 @@ bool scope_is_empty(const struct scope *scope);
 /* Drops the steps of each rank that do not begin in its window; numbers stay. */
 void scope_keep_steps(const struct scope *scope, struct steps *steps);
 
+/* Whether a user who asks for functions, communicators and sizes sees a record of that call on that communicator (NULL:
+ * on none) of so many bytes. */
+bool filter_lets_pass(const struct filter *filter, const struct dump *dump, uint16_t call,
+                      const struct dump_communicator *communicator, uint64_t bytes);
+
 /* ---- walking records ------------------------------------------------------------------------- */
 
 /* When a launch ran. */
