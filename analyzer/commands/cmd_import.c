@@ -97,7 +97,7 @@ static void read_file(struct readers *readers, const char *file) {
         forget_document(readers);
         return;
     }
-    int next;
+    int next = 0;
     while (!readers->limits.exceeded[0] && (next = source_next(source)) > 0)
         read_document(readers, source, file);
     if (!readers->limits.exceeded[0] && next < 0) {
