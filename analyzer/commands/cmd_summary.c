@@ -36,8 +36,9 @@ struct summary_input {
 static const struct {
     const char *name;
     unsigned key;
-} by_names[] = {{"op", SUMMARY_BY_OP},     {"bytes", SUMMARY_BY_BYTES}, {"comm", SUMMARY_BY_COMM},
-                {"rank", SUMMARY_BY_RANK}, {"site", SUMMARY_BY_SITE},   {"epoch", SUMMARY_BY_EPOCH}};
+} by_names[] = {{"op", SUMMARY_BY_OP},        {"bytes", SUMMARY_BY_BYTES}, {"comm", SUMMARY_BY_COMM},
+                {"rank", SUMMARY_BY_RANK},    {"site", SUMMARY_BY_SITE},   {"epoch", SUMMARY_BY_EPOCH},
+                {"caller", SUMMARY_BY_CALLER}};
 enum { BY_NAMES = sizeof by_names / sizeof *by_names };
 
 /* Reads --by. Returns 0 when it cannot. */
@@ -151,7 +152,7 @@ static int print(const struct summary *summary, const struct summary_input *part
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
 
-/* `labels` is NULL unless `by` holds SUMMARY_BY_SITE. */
+/* `labels` is NULL unless `by` holds one of SUMMARY_BY_SITES. */
 static int build_summary(struct summary *summary, const struct summary_input *part, unsigned by,
                          struct site_labels *labels) {
     bool done = part->scope->limited ? summary_build_scope(summary, part->set, part->scope, by, labels)
@@ -184,9 +185,10 @@ static int read_layout(struct layout *layout, const struct options *options) {
     const char *sort = option_text(options, "sort"), *by = option_text(options, "by");
     *layout = (struct layout){parse_by(by), sort ? table_column(summary_columns, sort) : NULL};
     if (layout->by == 0)
-        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank, epoch and site, not '%.64s'\n", by);
-    else if ((layout->by & SUMMARY_BY_SITE) && (layout->by & SUMMARY_BY_BYTES))
-        fputs("commtap summary: call sites are not told apart by bytes: --by site goes with op, comm and rank\n",
+        fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank, epoch, site and caller, not '%.64s'\n", by);
+    else if ((layout->by & SUMMARY_BY_SITES) && (layout->by & SUMMARY_BY_BYTES))
+        fputs("commtap summary: call sites are not told apart by bytes: --by site and --by caller go with op, comm and "
+              "rank\n",
               stderr);
     else if (sort && !layout->sort)
         fprintf(stderr, "commtap summary: no column is called '%.64s' (see commtap summary --help)\n", sort);
@@ -217,8 +219,8 @@ static int summarise(const struct summary_input *part, const struct layout *layo
         fputs("commtap summary: --by epoch is about the whole run: not with --from, --to, --step\n", stderr);
         return EXIT_USAGE;
     }
-    int code = layout->by & SUMMARY_BY_SITE ? build_by_site(&summary, part, layout->by)
-                                            : build_summary(&summary, part, layout->by, NULL);
+    int code = layout->by & SUMMARY_BY_SITES ? build_by_site(&summary, part, layout->by)
+                                             : build_summary(&summary, part, layout->by, NULL);
     if (code != EXIT_FINE)
         return code;
     if (option_given(part->options, "transfers"))
@@ -334,7 +336,7 @@ static const struct option option_rows[] = {
      .argument = "KEYS",
      .fallback = "op,bytes,comm",
      .doc = "what rows are told apart by: any of op, bytes, comm, rank, epoch (MPI_Pcontrol(2) begins one); or site "
-            "(where the call was made) with any of op, comm, rank, epoch"},
+            "(where the call was made) or caller (the function that made it) with any of op, comm, rank, epoch"},
     OPTION_SKIP_FRAMES,
     OPTION_DEBUG_DIR,
     {.name = "sort", .argument = "KEY", .doc = "column to sort by, by its JSON key, as in count or time_max_us"},
@@ -356,6 +358,7 @@ static const struct option option_rows[] = {
 static const struct example examples[] = {
     {"commtap summary DIR", "what each operation cost, by message size and communicator"},
     {"commtap summary --by op,rank --op 'all*' DIR", "collectives that involve all, rank by rank"},
+    {"commtap summary --by caller,op DIR", "which function of the program called what, as DeepSpeed's caller_func"},
     {"commtap summary --compat deepspeed DIR", "the tables of DeepSpeed's comms logger"},
     {NULL, NULL},
 };

@@ -25,9 +25,11 @@ enum summary_key {
     SUMMARY_BY_BYTES = 1u << 1,
     SUMMARY_BY_COMM = 1u << 2,
     SUMMARY_BY_RANK = 1u << 3,
-    SUMMARY_BY_SITE = 1u << 4,  /* of the call; not together with SUMMARY_BY_BYTES */
-    SUMMARY_BY_EPOCH = 1u << 5, /* from tables alone: records do not tell theirs */
+    SUMMARY_BY_SITE = 1u << 4,   /* of the call; not together with SUMMARY_BY_BYTES */
+    SUMMARY_BY_EPOCH = 1u << 5,  /* from tables alone: records do not tell theirs */
+    SUMMARY_BY_CALLER = 1u << 6, /* the function that a call site lies in: as SUMMARY_BY_SITE */
 };
+#define SUMMARY_BY_SITES   (SUMMARY_BY_SITE | SUMMARY_BY_CALLER) /* what needs labels */
 #define EPOCH_SEVERAL      UINT32_MAX
 #define SUMMARY_BY_DEFAULT (SUMMARY_BY_OP | SUMMARY_BY_BYTES | SUMMARY_BY_COMM)
 
@@ -67,6 +69,7 @@ struct summary_entry {
     bool size_class;       /* `bytes` is the lower bound of a class of sizes */
     int32_t rank;          /* RANK_UNKNOWN = several or unknown */
     const char *site;      /* compact label of the call site, NULL = several */
+    const char *caller;    /* function that the call site lies in, NULL = several */
     uint32_t epoch;        /* EPOCH_SEVERAL = several, or unknown */
 
     uint64_t count;           /* calls; operations that were posted and never seen complete included */
@@ -107,12 +110,13 @@ struct summary {
  * not depend on the order of files. Points into `set` nowhere. Returns false when memory is short; otherwise the caller
  * frees with summary_free. */
 bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by);
-/* The same from the tables of call sites: `by` holds SUMMARY_BY_SITE. Percentiles are known only where every record is
- * still there. The symbols of `labels` are those of set->dumps. */
+/* The same from the tables of call sites: `by` holds one of SUMMARY_BY_SITES. Percentiles are known only where every
+ * record is still there. The symbols of `labels` are those of set->dumps. */
 bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
                          struct site_labels *labels);
 /* The same from the records that lie in a scope with limits, for what passes its filter; `set` holds the dumps of the
- * scope's clock, in their order. Only calls on record are counted. `labels` is NULL unless `by` holds SUMMARY_BY_SITE.
+ * scope's clock, in their order. Only calls on record are counted. `labels` is NULL unless `by` holds one of
+ * SUMMARY_BY_SITES.
  */
 bool summary_build_scope(struct summary *summary, const struct dump_set *set, const struct scope *scope, unsigned by,
                          struct site_labels *labels);

@@ -48,12 +48,12 @@ static void free_strings(struct hash_table *texts) {
 
 /* Texts are those of intern(): one text, one address. */
 struct summary_group_key {
-    uint64_t op, site, comm, bytes;
+    uint64_t op, site, caller, comm, bytes;
     uint32_t source, rank;
     uint8_t api, has_comm, size_class, zero;
     uint32_t epoch;
 };
-_Static_assert(sizeof(struct summary_group_key) == 48, "keys have no padding");
+_Static_assert(sizeof(struct summary_group_key) == 56, "keys have no padding");
 
 struct keyed_group {
     struct summary_group_key key;
@@ -65,6 +65,7 @@ HASH_TABLE_OF(keyed_groups, struct keyed_group, struct summary_group_key);
 static struct summary_group_key key_of(const struct summary_entry *entry) {
     return (struct summary_group_key){.op = (uintptr_t)entry->op,
                                       .site = (uintptr_t)entry->site,
+                                      .caller = (uintptr_t)entry->caller,
                                       .comm = entry->comm,
                                       .bytes = entry->bytes,
                                       .source = entry->source,
@@ -140,6 +141,23 @@ static struct summary_subject subject_of(const struct dump *dump, uint16_t call,
     return subject;
 }
 
+/* False when memory is short. */
+static bool name_site(struct summary_build *build, uint32_t stack, struct summary_entry *key) {
+    if (build->by & SUMMARY_BY_SITE) {
+        const char *label = site_label(build->labels, build->d, stack);
+        key->site = label ? intern(build->summary, label) : NULL;
+        if (!key->site)
+            return false;
+    }
+    if (build->by & SUMMARY_BY_CALLER) {
+        const char *caller = site_caller(build->labels, build->d, stack);
+        key->caller = caller ? intern(build->summary, caller) : NULL;
+        if (!key->caller)
+            return false;
+    }
+    return true;
+}
+
 /* Fills the key of a call. Returns 1, 0 when the filter leaves it out, -1 when memory is short. */
 static int make_key(struct summary_build *build, const struct dump *dump, const struct summary_subject *subject,
                     uint16_t call, uint8_t source, uint64_t bytes, uint32_t stack, struct summary_entry *key) {
@@ -168,13 +186,7 @@ static int make_key(struct summary_build *build, const struct dump *dump, const 
     }
     if (build->by & SUMMARY_BY_RANK)
         key->rank = dump->header->rank;
-    if (build->by & SUMMARY_BY_SITE) {
-        const char *label = site_label(build->labels, build->d, stack);
-        key->site = label ? intern(build->summary, label) : NULL;
-        if (!key->site)
-            return -1;
-    }
-    return 1;
+    return name_site(build, stack, key) ? 1 : -1;
 }
 
 /* What is told beside the key comes from the first dump that knows it. */
@@ -457,6 +469,8 @@ static int compare_entries(const void *a, const void *b) {
         order = compare_numbers(left->epoch, right->epoch);
     if (order == 0 && left->site && right->site)
         order = strcmp(left->site, right->site);
+    if (order == 0 && left->caller && right->caller)
+        order = strcmp(left->caller, right->caller);
     return order != 0 ? order : left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
@@ -507,7 +521,7 @@ static bool build_all(struct summary *summary, const struct dump_set *set, const
 }
 
 bool summary_build(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by) {
-    return build_all(summary, set, NULL, filter, by & ~(unsigned)SUMMARY_BY_SITE, NULL);
+    return build_all(summary, set, NULL, filter, by & ~(unsigned)SUMMARY_BY_SITES, NULL);
 }
 
 bool summary_build_sites(struct summary *summary, const struct dump_set *set, const struct filter *filter, unsigned by,
@@ -517,7 +531,7 @@ bool summary_build_sites(struct summary *summary, const struct dump_set *set, co
 
 bool summary_build_scope(struct summary *summary, const struct dump_set *set, const struct scope *scope, unsigned by,
                          struct site_labels *labels) {
-    by &= by & SUMMARY_BY_SITE ? ~(unsigned)SUMMARY_BY_BYTES : ~0u;
+    by &= by & SUMMARY_BY_SITES ? ~(unsigned)SUMMARY_BY_BYTES : ~0u;
     return build_all(summary, set, scope, scope->filter, by, labels);
 }
 

@@ -51,7 +51,7 @@ static struct cell percentile_of(const struct summary_times *times, uint64_t ns)
 
 /* A table of call sites does not hold the shortest call. */
 static bool tells_least(const struct summary_entry *entry, const struct summary_times *times) {
-    return !entry->site || times->percentiles == PERCENTILES_EXACT;
+    return !(entry->site || entry->caller) || times->percentiles == PERCENTILES_EXACT;
 }
 
 VALUE(api, text_or_unknown(api_name(entry->api)))
@@ -63,6 +63,7 @@ VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_unsigned(entry->bytes) : cell_
 VALUE(count, cell_unsigned(entry->count))
 VALUE(bytes_total, cell_unsigned(entry->bytes_total))
 VALUE(site, text_or_unknown(entry->site))
+VALUE(caller, text_or_unknown(entry->caller))
 VALUE(epoch, entry->epoch != EPOCH_SEVERAL ? cell_unsigned(entry->epoch) : cell_unknown())
 VALUE(time_total, total_of(&entry->time))
 VALUE(time_avg, average_of(&entry->time))
@@ -109,6 +110,7 @@ VALUE(posting, entry->posting_total_ns ? MICROSECONDS(entry->posting_total_ns) :
 const struct column summary_columns[] = {
     {"rank", "rank", .value = rank, .optional = true, .doc = "world rank (--by rank)"},
     {"site", "call site", .value = site, .left = true, .optional = true, .doc = "the frame nearest to the call that is no library's and no framework's (--by site)"},
+    {"caller", "caller", .value = caller, .left = true, .optional = true, .doc = "function that the call site lies in (--by caller)"},
     {"epoch", "epoch", .value = epoch, .optional = true, .doc = "number of the epoch, counted by MPI_Pcontrol(2) (--by epoch)"},
     {"api", NULL, .value = api, .doc = "mpi or nccl"},
     {"op", "op", .value = op, .left = true, .optional = true, .doc = "function"},

@@ -20,7 +20,7 @@ struct stack_label {
     struct stack_label *next;
     size_t dump;
     uint32_t stack;
-    const char *text;
+    const char *text, *caller;
 };
 
 struct site_labels {
@@ -73,23 +73,36 @@ static const char *intern(struct site_labels *labels, const char *text) {
     return known->text;
 }
 
-const char *site_label(struct site_labels *labels, size_t dump, uint32_t stack) {
+/* NULL when memory is short. */
+static const struct stack_label *label_of(struct site_labels *labels, size_t dump, uint32_t stack) {
     char text[LABEL];
     struct stack_label **chain = &labels->stacks[(dump * 2654435761u + stack) % CHAINS];
     for (const struct stack_label *known = *chain; known; known = known->next)
         if (known->dump == dump && known->stack == stack)
-            return known->text;
+            return known;
     if (!symbols_want(labels->symbols, dump, stack) || !symbols_resolve(labels->symbols) ||
         !frames_of(&labels->frames, labels->symbols, labels->skip, dump, stack))
         return NULL;
-    frame_label(frames_nearest(&labels->frames), text, sizeof text);
+    const struct frame *nearest = frames_nearest(&labels->frames);
+    frame_label(nearest, text, sizeof text);
     struct stack_label *label = malloc(sizeof *label);
     const char *kept = label ? intern(labels, text) : NULL;
-    if (!kept) {
+    const char *caller = kept ? intern(labels, nearest ? nearest->name : text) : NULL;
+    if (!caller) {
         free(label);
         return NULL;
     }
-    *label = (struct stack_label){*chain, dump, stack, kept};
+    *label = (struct stack_label){*chain, dump, stack, kept, caller};
     *chain = label;
-    return kept;
+    return label;
+}
+
+const char *site_label(struct site_labels *labels, size_t dump, uint32_t stack) {
+    const struct stack_label *label = label_of(labels, dump, stack);
+    return label ? label->text : NULL;
+}
+
+const char *site_caller(struct site_labels *labels, size_t dump, uint32_t stack) {
+    const struct stack_label *label = label_of(labels, dump, stack);
+    return label ? label->caller : NULL;
 }

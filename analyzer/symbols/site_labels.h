@@ -19,5 +19,7 @@ void site_labels_free(struct site_labels *labels);
  * string, which lives as long as the labels. Looks up what was not looked up before; symbols_want and symbols_resolve
  * for many at once is faster. NULL when memory is short. */
 const char *site_label(struct site_labels *labels, size_t dump, uint32_t stack);
+/* The function's name alone: calls of one function are one, wherever in it they stand. */
+const char *site_caller(struct site_labels *labels, size_t dump, uint32_t stack);
 
 #endif

@@ -299,6 +299,10 @@ def test_frames_of_a_profiler_trace(tmp_path):
     assert found == {"Net_0 > Linear_0 > step > forward": {"ncclAllReduce": 2},
                      "Net_0 > step > forward": {"ncclAllGather": 2},
                      "autograd::engine::evaluate_function: AddmmBackward0": {"ncclAllReduce": 2}}
+    rows = analyse("summary", tmp_path / "out", "--by", "caller,op")["summary"]
+    assert {(row["caller"], row["op"]): row["count"] for row in rows if row["source"] == "host"} == {
+        ("forward", "ncclAllReduce"): 2, ("forward", "ncclAllGather"): 2,
+        ("autograd::engine::evaluate_function: AddmmBackward0", "ncclAllReduce"): 2}
     tree = jobs.commtap("calls", tmp_path / "out").stdout
     assert "net.py:21" in tree and "BACKWARD PASS" in tree
     every = {path for path, _ in paths(analyse("calls", tmp_path / "out", "--noise", "2")["root"])}

@@ -632,6 +632,41 @@ static void a_long_list_in_few_bytes_is_not_written_out(void **state) {
     end(&made);
 }
 
+/* Two lines of one function are two call sites and one caller; a function of the same name in another file is the same
+ * caller. */
+static void callers_are_functions(void **state) {
+    struct made made;
+    (void)state;
+    begin(&made);
+    for (int32_t rank = 0; rank < RANKS; rank++) {
+        dump_builder_code(made.builders[rank], 6, "train", "/home/me/other.py");
+        STACK(&made, rank, 1, python(1, 10, true), python(5, 3, true));
+        STACK(&made, rank, 2, python(1, 20, true), python(5, 3, true));
+        STACK(&made, rank, 3, python(6, 10, true));
+        STACK(&made, rank, 4, python(2, 5, true));
+        for (uint32_t stack = 1; stack <= 4; stack++)
+            calls(&made, rank, stack, BUILDER_ALLREDUCE, stack, 8 * stack, 100 * stack);
+    }
+    open_dumps(&made);
+    struct site_labels *labels = site_labels_new(made.symbols, &made.skip);
+    struct dump_set set = {.dumps = made.dumps, .count = RANKS, .duplicate = (bool[RANKS]){false}};
+    struct summary summary;
+    assert_true(summary_build_sites(&summary, &set, NULL, SUMMARY_BY_CALLER | SUMMARY_BY_OP, labels));
+    assert_int_equal(summary.count, 2);
+    assert_string_equal(summary.entries[0].caller, "train");
+    assert_null(summary.entries[0].site);
+    assert_int_equal(summary.entries[0].count, RANKS * (1 + 2 + 3));
+    assert_int_equal(summary.entries[0].time.total_ns, RANKS * 600);
+    assert_string_equal(summary.entries[1].caller, "Model.forward");
+    assert_int_equal(summary.entries[1].count, RANKS * 4);
+    summary_free(&summary);
+    assert_true(summary_build_sites(&summary, &set, NULL, SUMMARY_BY_CALLER | SUMMARY_BY_SITE, labels));
+    assert_int_equal(summary.count, 4);
+    summary_free(&summary);
+    site_labels_free(labels);
+    end(&made);
+}
+
 static void labels_merge_sites_over_ranks(void **state) {
     struct made made;
     struct site_waits waits = {0};
@@ -720,6 +755,7 @@ int main(void) {
         cmocka_unit_test(members_of_both_groups_of_an_intercommunicator_are_listed),
         cmocka_unit_test(types_and_passes_are_counted_in_every_module),
         cmocka_unit_test(a_long_list_in_few_bytes_is_not_written_out),
+        cmocka_unit_test(callers_are_functions),
         cmocka_unit_test(labels_merge_sites_over_ranks),
         cmocka_unit_test(no_stack_is_too_deep),
     };
