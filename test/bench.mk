@@ -1,6 +1,6 @@
 # What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
 #
-#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report] [ROUNDS=15]
+#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,database] [ROUNDS=15]
 #
 # Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
 

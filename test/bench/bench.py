@@ -17,6 +17,7 @@ import time
 MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 SPAWN_ROUNDS = 300
 REPORT_RANKS = 60
+DATABASE_RANKS, DATABASE_RECORDS = 160, 65536  # 10 million records
 REPORT_RECORDS = [65536, 131072, 262144]  # per rank: about 0.25, 0.5 and 1 GB of dumps
 
 
@@ -293,11 +294,10 @@ class Bench:
 
     # ---- the analyzer ----------------------------------------------------------------------------------------------
 
-    def measure_report(self, directory):
-        """(seconds, processor seconds, peak MiB of its own memory, the same with mapped dumps) of one report."""
+    def measure_command(self, *words):
+        """(seconds, processor seconds, peak MiB of its own memory, the same with mapped dumps) of a command."""
         start = time.monotonic()
-        process = subprocess.Popen([os.path.join(self.options.build, "commtap"), "report", directory],
-                                   stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([os.path.join(self.options.build, "commtap"), *words], stdout=subprocess.DEVNULL)
         own = 0
         while True:
             try:
@@ -312,7 +312,7 @@ class Bench:
         seconds = time.monotonic() - start
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode not in (0, 1):
-            print(f"bench: commtap report: status {process.returncode}", file=sys.stderr)
+            print(f"bench: commtap {words[0]}: status {process.returncode}", file=sys.stderr)
             return None
         return seconds, usage.ru_utime + usage.ru_stime, own / 1024, usage.ru_maxrss / 1024
 
@@ -323,7 +323,7 @@ class Bench:
             directory = self.empty_directory("dumps")
             run([self.program("dumps"), directory, str(REPORT_RANKS), str(records)])
             size = sum(entry.stat().st_size for entry in os.scandir(directory))
-            measured = [self.measure_report(directory) for _ in range(4)][1:]  # the first one warms the page cache
+            measured = [self.measure_command("report", directory) for _ in range(4)][1:]  # the first one warms the page cache
             measured = [m for m in measured if m]
             rows.append([f"{size / 1e9:.2f}", f"{REPORT_RANKS * records / 1e6:.1f}",
                          *(show(median([m[i] for m in measured]), 2) for i in (0, 1)),
@@ -332,6 +332,18 @@ class Bench:
         table(["GB of dumps", "million records", "seconds, warm", "processor seconds", "own memory, peak MiB", "with mapped dumps, MiB"], rows)
         print("Goal: at most 2 s for 1 GB on 2 cores; memory does not grow with the number of events. Own memory does "
               "not count the dumps' mapped pages, which the kernel may drop at any time.\n")
+
+    def database(self):
+        print("## commtap export --format sqlite\n")
+        directory, path = self.empty_directory("dumps"), os.path.join(self.scratch, "job.db")
+        run([self.program("dumps"), directory, str(DATABASE_RANKS), str(DATABASE_RECORDS)])
+        measured = self.measure_command("export", "--format", "sqlite", "-o", path, directory)
+        if measured:
+            table(["million records", "seconds", "processor seconds", "own memory, peak MiB", "GB of database"],
+                  [[f"{DATABASE_RANKS * DATABASE_RECORDS / 1e6:.1f}", show(measured[0], 1), show(measured[1], 1),
+                    show(measured[2], 0), f"{os.path.getsize(path) / 1e9:.2f}"]])
+        shutil.rmtree(directory)
+        print("Goal: 10 million records in 40 s, one file.\n")
 
     # ---- everything ------------------------------------------------------------------------------------------------
 
@@ -354,7 +366,7 @@ class Bench:
         parts = {"percall": self.percall, "churn": self.churn, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
                  "plugin": self.plugin,
                  "startup": self.startup, "tail": self.tail,
-                 "report": self.report}
+                 "report": self.report, "database": self.database}
         try:
             self.machine()
             for name, part in parts.items():

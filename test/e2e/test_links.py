@@ -5,6 +5,10 @@
 import csv
 import io
 import json
+import os
+import resource
+import signal
+import subprocess
 
 import pytest
 
@@ -70,6 +74,31 @@ def test_hosts_ranks_and_the_top_are_as_asked(ring):
     assert (top["links_found"], [row["to"] for row in top["links"]]) == (RANKS, [RANKS - 1])
     for wrong in (["--top", "0"], ["--top", "x"], ["--sort", "nothing"]):
         jobs.commtap("links", *wrong, ring, codes=(2,))
+
+
+def limit_files():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, 64))
+
+
+def test_a_file_keeps_what_was_there_until_the_new_one_is_complete(ring, tmp_path):
+    path, link = tmp_path / "links.csv", tmp_path / "link"
+    path.write_text("before")
+    path.chmod(0o640)
+    link.symlink_to(path)
+    done = subprocess.run([jobs.COMMTAP, "links", "--format", "csv", "-o", path, ring], capture_output=True, text=True,
+                          preexec_fn=limit_files)
+    assert done.returncode == 4 and str(path) in done.stderr
+    assert path.read_text() == "before" and sorted(os.listdir(tmp_path)) == ["link", "links.csv"]
+    for name in (path, link):
+        jobs.commtap("links", "--format", "csv", "-o", name, ring)
+        assert path.read_text().startswith("kind,from,to,") and path.stat().st_mode & 0o777 == 0o640
+    assert link.is_symlink() and sorted(os.listdir(tmp_path)) == ["link", "links.csv"]
+    new = tmp_path / "new"
+    subprocess.run(["sh", "-c", f"umask 027; {jobs.COMMTAP} links -o {new} {ring}"], check=True)
+    assert new.stat().st_mode & 0o777 == 0o640
+    jobs.commtap("links", "-o", "/dev/null", ring)
+    jobs.commtap("links", "-o", "/dev/full", ring, codes=(4,))
 
 
 def test_collectives_alone_are_an_estimate_without_times(tmp_path):
