@@ -5,6 +5,9 @@
 # Must not live here: tracks and waits of jobs made by hand (test/unit/test_tracks.c).
 import collections
 import math
+import resource
+import signal
+import subprocess
 
 import jobs
 import pytest
@@ -227,6 +230,21 @@ def test_a_foreign_file_is_left_alone_and_an_own_one_replaced(halo, tmp_path):
 def test_an_output_that_cannot_be_written_exits_with_4(halo, tmp_path):
     assert "/dev/full" in jobs.commtap("timeline", "-o", "/dev/full", halo, codes=(4,)).stderr
     assert jobs.commtap("timeline", "-o", tmp_path / "no" / "such", halo, codes=(4,)).stderr
+
+
+def test_a_full_disk_keeps_the_file_that_was_there(halo, tmp_path):
+    """A limit on the size of files stands for the disk."""
+    path = tmp_path / "file"
+    jobs.commtap("timeline", "--rank", "0", "-o", path, halo)
+    before = path.read_bytes()
+
+    def full():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before), len(before)))
+    done = subprocess.run([jobs.COMMTAP, "timeline", "-o", path, halo], preexec_fn=full, capture_output=True,
+                          timeout=60, check=False)
+    assert done.returncode == 4 and b"file" in done.stderr
+    assert path.read_bytes() == before and [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
 def test_usage_and_empty_selections(halo, tmp_path):

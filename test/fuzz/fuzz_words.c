@@ -47,9 +47,9 @@ static int split(char *text, char **arguments) {
 
 static void parse_line(char *text) {
     static const struct command *const commands[] = {
-        &command_report, &command_stragglers, &command_steps, &command_diagnose, &command_summary,
-        &command_calls,  &command_export,     &command_check, &command_env,      &command_run,
-        &command_import, &command_diff,       &command_links};
+        &command_report, &command_stragglers, &command_steps,    &command_diagnose, &command_summary,
+        &command_calls,  &command_export,     &command_timeline, &command_check,    &command_env,
+        &command_run,    &command_import,     &command_diff,     &command_links};
     char *arguments[ARGUMENTS_MAX + 1];
     struct options options;
     struct filter filter;

@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_report,   &command_summary, &command_stragglers, &command_steps, &command_calls,
-    &command_diagnose, &command_export,  &command_check,      &command_diff,  &command_links,
+    &command_report, &command_summary, &command_stragglers, &command_steps, &command_calls,    &command_diagnose,
+    &command_export, &command_check,   &command_diff,       &command_links, &command_timeline,
 };
 
 /* Values that mean something, per option; "" ends a list. Options with choices bring their own. */
@@ -32,6 +32,7 @@ static const struct {
     {"threshold", {"5", "0", "100", "1e9", "-1", "nan"}},
     {"run", {"testrun", "none", ""}},
     {"skip-frames", {"module:*", "function:*", "file:*.py", "/nowhere", "function:[", "module:lib*"}},
+    {"limit", {"1", "511", "0", "x"}},
     {"debug-dir", {"/nowhere"}},
     {"color", {"always", "never"}},
 };
