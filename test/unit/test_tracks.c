@@ -161,7 +161,8 @@ static void a_gpu_waits_on_the_track_of_its_communicator(void **state) {
         dump_builder_device(job.builders[rank], 0, 2);
         uint32_t other = dump_builder_communicator(job.builders[rank], 0xabc, "other", (int32_t)rank,
                                                    &(struct member_run){0, 2, 1}, 1);
-        for (uint32_t comm = 0; comm <= other; comm += other) {
+        for (unsigned launched = 0; launched < 2; launched++) {
+            uint32_t comm = launched == 0 ? other : 0;
             struct record launch = {.kind = RECORD_KERNEL,
                                     .call = BUILDER_NCCL_ALL_REDUCE,
                                     .flags = FLAG_COLLECTIVE,
@@ -177,17 +178,19 @@ static void a_gpu_waits_on_the_track_of_its_communicator(void **state) {
     }
     hand_job_open(&job, 2);
     struct drawn *drawn = draw(&job, NULL);
-    unsigned waiting = 0;
+    unsigned waiting = 0, all_waiting = 0;
     for (size_t i = 0; i < drawn->slice_count; i++) {
         const struct track *track = track_of(drawn, &drawn->slices[i]);
         assert_int_equal(track->kind, TRACK_DEVICE);
         assert_int_equal(track->comm, drawn->records[i].comm);
         assert_int_equal(track->number, 0);
+        all_waiting += drawn->slices[i].waited;
         waiting += drawn->slices[i].waited && drawn->slices[i].dump == 0 && track->comm == 1 &&
                    drawn->slices[i].wait_to == 5000;
     }
     assert_int_equal(drawn->slice_count, 4);
     assert_int_equal(waiting, 1);
+    assert_int_equal(all_waiting, 1); /* not the other communicator's launch, which runs at the same time */
     free(drawn);
     hand_job_free(&job);
 }
