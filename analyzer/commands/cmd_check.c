@@ -236,6 +236,9 @@ static void print_problems(FILE *stream, const struct check *check) {
 static bool print_text(const struct output *output, const struct check *check) {
     const struct table table = {columns, check->rows, sizeof *check->rows, check->count};
     FILE *stream = output->stream;
+    size_t staged = 0;
+    for (size_t i = 0; i < check->set.count; i++)
+        staged += dump_is_staged(check->set.dumps[i]);
     if (!table_print_text(stream, &table, output->color) || !table_print_legend(stream, &table))
         return false;
     fputc('\n', stream);
@@ -243,6 +246,9 @@ static bool print_text(const struct output *output, const struct check *check) {
     loss_list_print(stream, &check->losses, "");
     for (size_t i = 0; i < check->set.stub_count; i++)
         input_say_stub(stream, "", &check->set.stubs[i]);
+    if (staged > 0)
+        fprintf(stream, "%zu dumps lie where they were staged on this host: commtap collect brings them here\n",
+                staged);
     if (check->missing > 0)
         fprintf(stream, "%zu ranks of the world have no dump here\n", check->missing);
     fprintf(stream, "%zu dumps, %zu unusable, %zu problems\n", check->count, check->set.unusable_count,

@@ -45,28 +45,39 @@ static uint64_t number_in_force(const char *name, uint64_t given) {
     return strcmp(name, "COMMTAP_MODE") == 0 ? knob_mode(given) : given;
 }
 
-static void warn_value(const struct row *row, const char *given) {
+static void warn_value(const struct row *row, const char *given, const char *why) {
     fprintf(stderr, "commtap: %s=", row->knob->name);
     escape_text(stderr, given);
-    fprintf(stderr, " is not understood, or not possible: %s is used\n", row->value);
+    fprintf(stderr, " %s: %s is used\n", why, row->value);
+}
+
+static bool is_understood(const struct knob *knob, const char *text, uint64_t *number) {
+    bool on;
+    const char *words = knob_words(knob->name);
+    if (strcmp(knob->type, "NUMBER") == 0)
+        return knob_number(text, number);
+    if (strcmp(knob->type, "SWITCH") == 0)
+        return knob_switch(text, &on);
+    if (strcmp(knob->name, "COMMTAP_VERBOSE") == 0)
+        return knob_verbose_is_sound(text);
+    return !words || knob_is_one_of(words, text);
 }
 
 /* What is given, but for a number that the library takes for another one, or what it cannot read. */
 static void find_value(struct row *row) {
     const char *text = getenv(row->knob->name);
-    bool is_number = strcmp(row->knob->type, "NUMBER") == 0, is_switch = strcmp(row->knob->type, "SWITCH") == 0, on;
-    uint64_t given;
+    uint64_t given = 0;
     row->value = text && *text ? text : row->knob->fallback;
     if (row->value == row->knob->fallback)
         return;
-    if (is_number ? !knob_number(text, &given) : is_switch && !knob_switch(text, &on)) {
+    if (!is_understood(row->knob, text, &given)) {
         row->value = row->knob->fallback;
-        warn_value(row, text);
-    } else if (is_number && number_in_force(row->knob->name, given) != given) {
+        warn_value(row, text, "is not understood");
+    } else if (strcmp(row->knob->type, "NUMBER") == 0 && number_in_force(row->knob->name, given) != given) {
         snprintf(row->number, sizeof row->number, "%s%" PRIu64, strcmp(row->knob->name, "COMMTAP_MODE") == 0 ? "0" : "",
                  number_in_force(row->knob->name, given));
         row->value = row->number;
-        warn_value(row, text);
+        warn_value(row, text, "is rounded to what is possible");
     }
 }
 

@@ -26,6 +26,7 @@ struct readers {
     struct import_limits limits;
     void *states[FORMATS];
     size_t documents[FORMATS]; /* that had something for the format */
+    uint64_t fingerprint;      /* of those, in whatever order */
     size_t unreadable;
     bool spoiled[FORMATS]; /* by a part of a document that cannot be read */
 };
@@ -84,6 +85,7 @@ static void read_document(struct readers *readers, struct import_source *source,
             readers->documents[i]++;
             known = true;
         }
+    readers->fingerprint += source_fingerprint(source);
     if (known)
         return;
     complain_of_file(file, name, "nothing in it that can be imported");
@@ -166,6 +168,7 @@ static int make_dumps(struct readers *readers, const struct options *options, co
     if (!format)
         return EXIT_UNUSABLE;
     const char *refused = format->finish(readers->states[index], &trace, &dropped);
+    trace.fingerprint = readers->fingerprint;
     if (refused && readers->limits.exceeded[0])
         refused = readers->limits.exceeded;
     if (!refused && trace.event_count == 0)

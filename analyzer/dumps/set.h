@@ -39,6 +39,11 @@ struct dump_set {
     struct dump_set_excess excess;
 };
 
+/* Whether it lies on its node still, where it was staged: opened there by its stub. */
+static inline bool dump_is_staged(const struct dump *dump) {
+    return dump->header->place == PLACE_STAGED && !(dump->header->state & STATE_COPIED);
+}
+
 enum dump_set_result {
     DUMP_SET_OK = 0,
     DUMP_SET_NO_DIRECTORY,

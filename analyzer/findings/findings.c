@@ -70,6 +70,23 @@ static void say_stubs(struct findings *findings, const struct dump_set *set) {
                      lost > 1 ? "s are" : " is", lost > 1 ? "s were" : " was", damaged->path, damaged->damage);
 }
 
+/* Read where they lie, while they last. */
+static void say_staged(struct findings *findings, const struct job *job) {
+    size_t staged = 0;
+    const struct dump *first = NULL;
+    for (size_t d = job->count; d-- > 0;)
+        if (dump_is_staged(job->dumps[d]) && job->ends[d] != END_RUNNING) {
+            first = job->dumps[d];
+            staged++;
+        }
+    if (staged > 0)
+        findings_add(
+            findings, FINDING_UNCOLLECTED,
+            "%zu dump%s where %s staged on this host (first: %.200s), to be lost when it restarts. Collect with "
+            "commtap collect.",
+            staged, staged > 1 ? "s lie" : " lies", staged > 1 ? "they were" : "it was", first->path);
+}
+
 static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {
     char who[LIST_TEXT];
     if (job->missing_count > 0) {
@@ -87,6 +104,7 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
                               : " It may never have called MPI_Init.");
     }
     say_stubs(findings, set);
+    say_staged(findings, job);
     if (set->unusable_count > 0)
         findings_add(findings, FINDING_UNUSABLE_FILES, "%zu file%s cannot be used (first: %.200s: %.160s).",
                      set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
@@ -179,6 +197,10 @@ static void add_kept(struct findings *findings, const struct job *job) {
             without, without > 1 ? "s" : "", without > 1 ? "them" : "it");
 }
 
+static bool calls_are_lost(const struct job *job) {
+    return job->losses.of[LOSS_OPERATIONS] > 0 || job->losses.of[LOSS_TABLES] > 0;
+}
+
 /* Tables of totals that found no room: nothing in the report has those calls. */
 static void add_lost_calls(struct findings *findings, const struct job *job) {
     uint64_t calls = job->losses.of[LOSS_OPERATIONS], tables = job->losses.of[LOSS_TABLES];
@@ -214,9 +236,10 @@ static void add_recording(struct findings *findings, const struct job *job, cons
         findings_add(findings, FINDING_EVENTS_LOST,
                      "%" PRIu64 " of %" PRIu64
                      " events were overwritten: waits and stragglers are judged from the rest "
-                     "(%s); totals do not depend on events.",
+                     "(%s)%s.",
                      job->events_lost, job->events,
-                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA allows no more" : "COMMTAP_RING holds more");
+                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA allows no more" : "COMMTAP_RING holds more",
+                     calls_are_lost(job) ? "" : "; totals do not depend on them");
     const struct match_totals *totals = &analysis->totals;
     if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)
         findings_add(

@@ -29,6 +29,7 @@ struct import_source {
     uint64_t left;    /* of an archive's member */
     uint64_t padding; /* after it */
     uint64_t offset;
+    uint64_t fingerprint;
     const char *error;
     size_t at, have;
     unsigned char buffer[BUFFER];
@@ -63,6 +64,10 @@ void source_close(struct import_source *source) {
 
 const char *source_error(const struct import_source *source) {
     return source->error;
+}
+
+uint64_t source_fingerprint(const struct import_source *source) {
+    return source->fingerprint;
 }
 
 const char *source_document(const struct import_source *source) {
@@ -106,15 +111,18 @@ int source_byte(struct import_source *source) {
     }
     source->left -= source->archive;
     source->offset++;
+    source->fingerprint = (source->fingerprint ^ (uint64_t)byte) * UINT64_C(0x100000001b3); /* as FNV-1a */
     return byte;
 }
 
 int source_peek(struct import_source *source) {
+    uint64_t before = source->fingerprint;
     int byte = source_byte(source);
     if (byte >= 0) {
         source->at--;
         source->left += source->archive;
         source->offset--;
+        source->fingerprint = before;
     }
     return byte;
 }
@@ -189,6 +197,7 @@ static int next_member(struct import_source *source) {
         memcpy(source->name, block + TAR_NAME, TAR_NAME_BYTES);
         source->name[TAR_NAME_BYTES] = '\0';
         source->offset = 0;
+        source->fingerprint = 0;
         return 1;
     }
 }

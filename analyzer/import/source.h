@@ -33,5 +33,7 @@ int source_peek(struct import_source *source);
 /* How many bytes of the document (decompressed) have been read. */
 uint64_t source_offset(const struct import_source *source);
 const char *source_error(const struct import_source *source);
+/* A fingerprint of what was read of the document. */
+uint64_t source_fingerprint(const struct import_source *source);
 
 #endif

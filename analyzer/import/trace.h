@@ -73,6 +73,7 @@ struct trace_mark {
 struct trace {
     struct import_limits *limits;
     const char *format;             /* what it was made from */
+    uint64_t fingerprint;           /* of the documents, in whatever order they came */
     const struct trace_call *calls; /* of the format */
     size_t call_count;
     bool device;           /* events have a GPU's times; else a clock common to all ranks of a host */

@@ -619,24 +619,12 @@ static int write_rank(struct plan *plan, const char *directory) {
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* A fingerprint of the trace: of all that it says, for imports that differ are different runs. */
+/* Imports that differ are different runs, also where they differ in what is not understood. Which rank a document is of
+ * may stand in its name. */
 static uint64_t run_of(const struct trace *trace) {
-    uint64_t hash = (uint64_t)trace->world_size;
-    for (size_t i = 0; i < trace->communicator_count; i++)
-        hash = hash_mix(hash, trace->communicators[i].uid);
-    for (size_t i = 0; i < trace->event_count; i++) {
-        const struct trace_event *event = &trace->events[i];
-        hash = hash_mix(hash, (uint64_t)event->enter_ns);
-        hash = hash_mix(hash, (uint64_t)event->leave_ns);
-        hash = hash_mix(hash, (uint64_t)event->posted_ns);
-        hash = hash_mix(hash, event->bytes);
-        hash = hash_mix(hash, (uint64_t)event->communicator << 32 | (uint32_t)event->rank);
-        hash = hash_mix(hash, (uint64_t)(uint32_t)event->peer << 32 | (uint32_t)event->tag);
-        hash = hash_mix(hash, (uint64_t)event->call << 16 | (uint64_t)event->state << 8 | event->dtype);
-        hash = hash_mix(hash, trace_stack_words(&trace->stacks, event->stack));
-    }
-    for (size_t i = 0; i < trace->mark_count; i++)
-        hash = hash_mix(hash_mix(hash, (uint64_t)trace->marks[i].at_ns), (uint64_t)trace->marks[i].rank);
+    uint64_t hash = hash_mix(trace->fingerprint, (uint64_t)trace->world_size);
+    for (int32_t rank = 0; rank < trace->world_size; rank++)
+        hash = hash_mix(hash, trace->ranks[rank].seen);
     return hash;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Environment variables that are numbers or switches: what the library and `commtap env` must agree about, how they are
- * read and what holds where a number is given that the library cannot take.
- * Must not live here: other kinds of values (knobs.c).
+ * Values of environment variables: what the library and `commtap env` must agree about, how numbers, switches and words
+ * are read and what holds where a number is given that the library cannot take.
+ * Must not live here: what the values mean, patterns (knobs.c).
  * Header only, for the analyzer uses it, too; nothing but libc's string functions.
  */
 #ifndef COMMTAP_SHIM_BASE_KNOB_VALUES_H
@@ -73,6 +73,42 @@ static inline uint64_t knob_stack_depth(uint64_t wanted) {
 
 static inline uint64_t knob_mode(uint64_t wanted) {
     return wanted == KNOBS_MODE_GROUP ? KNOBS_MODE_GROUP : KNOBS_MODE_OWNER;
+}
+
+/* The words that a knob takes; NULL: it takes other values. */
+static inline const char *knob_words(const char *name) {
+    return strcmp(name, "COMMTAP_STACK") == 0        ? "off site native python full"
+           : strcmp(name, "COMMTAP_KEEP") == 0       ? "all summary"
+           : strcmp(name, "COMMTAP_GPU_TIMING") == 0 ? "auto events kernel host off"
+                                                     : NULL;
+}
+
+static inline bool knob_is_one_of(const char *words, const char *text) {
+    size_t length = strlen(text);
+    for (const char *word = words; length > 0 && (word = strstr(word, text)) != NULL; word += length)
+        if ((word == words || word[-1] == ' ') && (word[length] == ' ' || word[length] == '\0'))
+            return true;
+    return false;
+}
+
+/* "0,4-7" */
+static inline bool knob_is_rank_list(const char *text) {
+    const char digits[] = "0123456789";
+    while (*text) {
+        size_t first = strspn(text, digits), last = text[first] == '-' ? strspn(text + first + 1, digits) : 0;
+        if (first == 0 || (text[first] == '-' && last == 0))
+            return false;
+        text += first + (last ? 1 + last : 0);
+        if (*text && *text++ != ',')
+            return false;
+    }
+    return true;
+}
+
+/* Of COMMTAP_VERBOSE. */
+static inline bool knob_verbose_is_sound(const char *text) {
+    return knob_is_one_of("off 0 no false all on 1 yes true", text) ||
+           (strncmp(text, "ranks:", 6) == 0 && text[6] && knob_is_rank_list(text + 6));
 }
 
 #endif

@@ -181,27 +181,8 @@ static const char *doubt_ops(const char *text) {
     return "it leaves no function to record: ";
 }
 
-static bool is_rank_list(const char *text) {
-    const char digits[] = "0123456789";
-    while (*text) {
-        size_t first = strspn(text, digits), last = text[first] == '-' ? strspn(text + first + 1, digits) : 0;
-        if (first == 0 || (text[first] == '-' && last == 0))
-            return false;
-        text += first + (last ? 1 + last : 0);
-        if (*text && *text++ != ',')
-            return false;
-    }
-    return true;
-}
-
 static const char *doubt_verbose(const char *text) {
-    static const char words[][8] = {"off", "0", "no", "false", "all", "on", "1", "yes", "true"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(text, words[i]))
-            return NULL;
-    return !strncmp(text, "ranks:", 6) && text[6] && is_rank_list(text + 6)
-               ? NULL
-               : "value not understood, not one of off, all, ranks:LIST: ";
+    return knob_verbose_is_sound(text) ? NULL : "value not understood, not one of off, all, ranks:LIST: ";
 }
 
 static const char *doubt_ring(const char *text) {
@@ -242,15 +223,11 @@ static const char *doubt_stack_depth(const char *text) {
 }
 
 static const char *doubt_gpu_timing(const char *text) {
-    static const char words[][8] = {"auto", "events", "kernel", "host", "off"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(text, words[i]))
-            return NULL;
-    return "value not understood, auto is used: ";
+    return knob_is_one_of(knob_words("COMMTAP_GPU_TIMING"), text) ? NULL : "value not understood, auto is used: ";
 }
 
 static const char *doubt_keep(const char *text) {
-    return !strcmp(text, "all") || !strcmp(text, "summary") ? NULL : "value not understood, all is kept: ";
+    return knob_is_one_of(knob_words("COMMTAP_KEEP"), text) ? NULL : "value not understood, all is kept: ";
 }
 
 /* What is to be said of the variable `entry`, whose name is known and whose value could be read; NULL = nothing. */

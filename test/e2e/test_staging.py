@@ -80,6 +80,8 @@ def test_commtap_run_says_what_it_could_not_collect(mpi, shared):
     said = process.communicate(timeout=120)[1]
     assert "no process called MPI" not in said
     assert "2 left where they were staged" in said and "next: commtap collect" in said
+    assert [f["code"] for f in jobs.report(where)["findings"]].count("uncollected") == 1
+    assert "2 dumps lie where they were staged" in jobs.commtap("check", where, codes=(1,)).stdout
     assert len(stubs(where)) == 2
 
 

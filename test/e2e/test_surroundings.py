@@ -134,7 +134,7 @@ def test_unknown_variable_is_warned_about_once(mpi, where, tmp_path):
 
 @pytest.mark.parametrize("knob, value, said", [
     ("COMMTAP_RING", "many", "not understood"),
-    ("COMMTAP_RING", "999999999999", "power of two"),
+    ("COMMTAP_RING", "999999999999", "more than 16M"),
     ("COMMTAP_RING", "1000", "power of two"),
     ("COMMTAP_STACK_DEPTH", "0", "from 1 to 1024"),
     ("COMMTAP_OPS", "all*,[[[", "no function"),

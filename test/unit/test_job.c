@@ -428,6 +428,8 @@ static void what_is_in_no_total_is_said(void **state) {
             assert_string_not_equal(told.findings.items[f].code, "totals_incomplete");
         assert_says(&told, "events_lost",
                     cases[i].refusals > 0 ? "(COMMTAP_QUOTA allows no more)" : "(COMMTAP_RING holds more)");
+        bool all = strstr(text_of(&told, "events_lost"), "totals do not depend") != NULL;
+        assert_int_equal(all, cases[i].says == NULL);
         forget(&told);
     }
 }
