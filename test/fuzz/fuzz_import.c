@@ -111,13 +111,14 @@ static void timeline_event(FILE *stream, const struct fuzz_step *step) {
 }
 
 static void kineto_event(FILE *stream, const struct fuzz_step *step) {
-    const char *category =
-        WORD(step->op, "kernel", "kernel", "cuda_runtime", "user_annotation", "cuda_driver", "cpu_op");
-    const char *name = *category == 'k'
-                           ? WORD(step->what, "ncclDevKernel_AllReduce_Sum_f32_RING_LL()", "ncclKernel_SendRecv",
+    const char *category = WORD(step->op, "kernel", "kernel", "cuda_runtime", "user_annotation", "cuda_driver",
+                                "cpu_op", "python_function");
+    const char *name =
+        *category == 'k'   ? WORD(step->what, "ncclDevKernel_AllReduce_Sum_f32_RING_LL()", "ncclKernel_SendRecv",
                                   "ncclDevKernel_AllGather_RING_LL", "gemm", "ncclDevKernel_ReduceScatter")
-                       : *category == 'u' ? "nccl:"
-                                          : "cudaLaunchKernel";
+        : *category == 'u' ? WORD(step->what >> 4, "nccl:", "nccl:", "forward", "ProfilerStep#")
+        : *category == 'p' ? WORD(step->what, "nn.Module: Net_0", "net.py(7): step", "(1): x", "<b(2): y")
+                           : "cudaLaunchKernel";
     fprintf(stream, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s%s\",\"pid\":0,\"tid\":%u,\"ts\":", category, name,
             *category == 'u' ? operation(step->what) : "", step->where & 3u);
     put_number(stream, step->where >> 4, step->value);
