@@ -232,11 +232,9 @@ static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     entry->event.dtype = (uint8_t)dtype;
     entry->event.signature = signature_of(&entry->event);
     read_times(&entry->event, piece);
-    if (!read_frames(flight, json_object_get(piece, "frames"), &entry->event.stack))
-        return false;
     entry->seen_started = entry->event.state == TRACE_STARTED || integer_or(piece, "time_discovered_started_ns", 0) > 0;
     snprintf(entry->group, sizeof entry->group, "%s", group_name);
-    return true;
+    return read_frames(flight, json_object_get(piece, "frames"), &entry->event.stack);
 }
 
 static bool piece(void *state, const char *key, const json_t *value) {
