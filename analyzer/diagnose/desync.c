@@ -374,7 +374,7 @@ static bool look_at_communicator(struct mismatch *mismatch, struct world *world,
     size_t count = 0;
     bool done = histories && sides;
     for (uint32_t i = 0; done && i < communicator->present_count; i++)
-        if (membership_progress(world, &communicator->present[i], &histories[count].progress))
+        if (membership_history(world, &communicator->present[i], &histories[count].progress))
             histories[count++].member = &communicator->present[i];
     done = done && (count < 2 || (compare_histories(mismatch, world, communicator, histories, count, sides) &&
                                   compare_current(mismatch, world, communicator, histories, count, sides)));

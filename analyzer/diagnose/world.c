@@ -264,6 +264,18 @@ uint64_t membership_enqueued(const struct world *world, const struct membership 
     return local->progress ? __atomic_load_n(&local->progress->enqueued, __ATOMIC_ACQUIRE) : 0;
 }
 
+bool membership_history(const struct world *world, const struct membership *member, struct progress *copy) {
+    const struct dump_communicator *local = local_of(world, member);
+    if (!local->freed)
+        return membership_progress(world, member, copy);
+    *copy = (struct progress){.comm = member->local,
+                              .enqueued = local->freed_enqueued,
+                              .completed = local->freed_completed,
+                              .hashed = local->freed_enqueued,
+                              .prefix_hash = local->freed_hash};
+    return local->freed_completed == local->freed_enqueued;
+}
+
 bool membership_progress(const struct world *world, const struct membership *member, struct progress *copy) {
     const struct dump_communicator *local = local_of(world, member);
     for (int i = 0; i < READ_TRIES && local->progress && !local->freed; i++) {

@@ -69,5 +69,8 @@ uint32_t world_peer(struct world *world, uint32_t party, uint32_t local, int32_t
 uint64_t membership_enqueued(const struct world *world, const struct membership *member);
 /* The member's progress row read whole. False where it has none. */
 bool membership_progress(const struct world *world, const struct membership *member, struct progress *copy);
+/* The same of a freed communicator, too, whose row is gone: of its history the length and the last hash are left. False
+ * where they are not known, as of one that was freed with operations in flight. */
+bool membership_history(const struct world *world, const struct membership *member, struct progress *copy);
 
 #endif

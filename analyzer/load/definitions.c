@@ -147,6 +147,7 @@ static void add_freed(struct definition_walk *walk, const struct communicator_fr
     slot->lives = definition->lives;
     slot->freed_enqueued = definition->enqueued;
     slot->freed_completed = definition->completed;
+    slot->freed_hash = definition->prefix_hash;
 }
 
 static void add_epoch(struct definition_walk *walk, const struct epoch_definition *definition, uint64_t offset) {

@@ -49,6 +49,7 @@ struct dump_communicator {
     uint32_t lives;                  /* that ended when it was freed, see format.h; 0 = not known */
     uint64_t freed_enqueued;         /* collectives on it until then */
     uint64_t freed_completed;        /* of these: known then to have ended */
+    uint64_t freed_hash;             /* prefix hash of all of them */
     const struct progress *progress; /* NULL when it has none (freed, or table full) */
 };
 

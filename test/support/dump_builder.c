@@ -385,13 +385,15 @@ void dump_builder_name(struct dump_builder *builder, uint32_t index, const char 
     memcpy(definition->name, name, length);
 }
 
-void dump_builder_freed(struct dump_builder *builder, uint32_t index, uint64_t ticks, uint64_t completed) {
+struct communicator_freed_definition *dump_builder_freed(struct dump_builder *builder, uint32_t index, uint64_t ticks,
+                                                         uint64_t completed) {
     struct communicator_freed_definition *definition =
         dump_builder_define(builder, DEFINITION_COMMUNICATOR_FREED, sizeof(*definition));
     definition->index = index;
     definition->freed_ticks = ticks;
     definition->enqueued = completed;
     definition->completed = completed;
+    return definition;
 }
 
 void dump_builder_epoch(struct dump_builder *builder, uint32_t epoch, uint64_t ticks) {

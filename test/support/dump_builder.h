@@ -104,7 +104,8 @@ uint32_t dump_builder_world(struct dump_builder *builder);
 /* The definition made for a local index, to be changed at will. */
 struct communicator_definition *dump_builder_definition(struct dump_builder *builder, uint32_t index);
 void dump_builder_name(struct dump_builder *builder, uint32_t index, const char *name);
-void dump_builder_freed(struct dump_builder *builder, uint32_t index, uint64_t ticks, uint64_t completed);
+struct communicator_freed_definition *dump_builder_freed(struct dump_builder *builder, uint32_t index, uint64_t ticks,
+                                                         uint64_t completed);
 void dump_builder_epoch(struct dump_builder *builder, uint32_t epoch, uint64_t ticks);
 /* Room for a definition of `bytes` (rounded up to 16), committed as `kind`; the rest is zero and the caller's. */
 void *dump_builder_define(struct dump_builder *builder, enum definition_kind kind, size_t bytes);

@@ -18,7 +18,8 @@
 #include "test/scenes/hang.h"
 #include "test/scenes/scene.h"
 
-enum { SEEDS = 40, RING = 16 };
+enum { SEEDS = 40, RING = 16, HUNG_AT = 1000 /* ms */, CALL_MS = 20 };
+#define MS UINT64_C(1000000)
 
 /* ---- judging --------------------------------------------------------------------------------- */
 
@@ -589,10 +590,37 @@ static void a_collective_that_all_are_in_names_nobody(void **state) {
     hand_free(&hand);
 }
 
-/* ---- killed, and nobody saw it stand --------------------------------------------------------- */
+/* A communicator was freed, and the job came to its end: of its history the length and the last hash are left, which
+ * tell where the lengths are equal and nothing was in flight. */
+static void ranks_may_have_disagreed_on_a_freed_communicator(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t enqueued, completed, hash; /* of rank 2; the others: 6, 6, 111 */
+        enum verdict verdict;
+    } freed[] = {
+        {6, 6, 222, VERDICT_DESYNC}, {6, 6, 111, VERDICT_OK}, {5, 5, 222, VERDICT_OK}, {6, 5, 222, VERDICT_OK}};
+    for (size_t i = 0; i < sizeof freed / sizeof *freed; i++) {
+        struct hand hand;
+        const struct member_run all = {0, 3, 1};
+        hand_make(&hand, 3);
+        for (unsigned r = 0; r < 3; r++) {
+            dump_builder_communicator(hand.builders[r], 77, "second", (int32_t)r, &all, 1);
+            struct communicator_freed_definition *end = dump_builder_freed(hand.builders[r], 1, HUNG_AT, 6);
+            end->prefix_hash = r < 2 ? 111 : freed[i].hash;
+            end->enqueued = r < 2 ? 6 : freed[i].enqueued;
+            end->completed = r < 2 ? 6 : freed[i].completed;
+            dump_builder_header(hand.builders[r])->state |= STATE_FINALISING | STATE_FINALISED;
+            hand.states[r] = PROCESS_GONE;
+        }
+        const struct diagnosis *diagnosis = hand_judge(&hand, false);
+        assert_int_equal(diagnosis->verdict, freed[i].verdict);
+        assert_int_equal(diagnosis->culprit_count, freed[i].verdict == VERDICT_DESYNC);
+        assert_true(diagnosis->culprit_count == 0 || diagnosis->culprits[0].party == 2);
+        hand_free(&hand);
+    }
+}
 
-#define MS UINT64_C(1000000)
-enum { HUNG_AT = 1000 /* ms */, CALL_MS = 20 };
+/* ---- killed, and nobody saw it stand --------------------------------------------------------- */
 
 /* Ranks 0 and 1 wait in an Allreduce since HUNG_AT; 2 was last seen in a call `after_ms` later. A process needed up to
  * `call_ms` (0: it made none) for ten such calls before, and once a second. */
@@ -1186,6 +1214,7 @@ int main(void) {
         cmocka_unit_test(the_first_that_died_is_to_blame),
         cmocka_unit_test(who_is_left_behind_is_named),
         cmocka_unit_test(a_collective_that_all_are_in_names_nobody),
+        cmocka_unit_test(ranks_may_have_disagreed_on_a_freed_communicator),
         cmocka_unit_test(a_job_killed_at_work),
         cmocka_unit_test(a_job_that_stood_before_it_was_killed),
         cmocka_unit_test(a_job_whose_end_is_not_known),
