@@ -21,7 +21,7 @@ enum {
 #define IN_FEW   0.34 /* ... and that it may have when it is not */
 #define BETWEEN  0.5  /* share of the symbols that may lie between the two */
 #define SPANNED  0.5  /* share of the sequence that the loop lasts */
-#define SCATTER  0.75 /* of the distances of an anchor, a share of their mean; 1 where they are up to chance */
+#define SCATTER  0.75 /* of the distances of an anchor, as a share of what it is where they are up to chance */
 #define CONSTANT 0.8  /* share of the stretches with the most frequent number of inner iterations */
 #define BESIDE   0.8  /* share of the anchor's occurrences with the same symbol before them, or behind */
 #define MOST     0.5  /* share of the symbols that an inner loop has where the outer is an interval */
@@ -95,7 +95,8 @@ static bool is_spread(const struct search *s, uint32_t anchor) {
         last = i;
     }
     double mean = sum / stretches, scatter = sqrt(fmax(squares / stretches - mean * mean, 0)) / mean;
-    return sum >= SPANNED * (double)s->count && scatter * (1 + 1 / sqrt(stretches)) <= SCATTER;
+    double by_chance = sqrt(1 - 1 / mean); /* of a geometric distribution: what comes often scatters less */
+    return sum >= SPANNED * (double)s->count && scatter * (1 + 1 / sqrt(stretches)) <= SCATTER * by_chance;
 }
 
 /* Counts in how many stretches each symbol is. */

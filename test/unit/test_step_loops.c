@@ -84,6 +84,36 @@ static void few_inner_solves(struct job *job, unsigned size) {
     solver(job, size, 2, 6);
 }
 
+/* The solve gets harder from step to step: 1, 2, 3 ... iterations. */
+static void growing_solves(struct job *job, unsigned size) {
+    unsigned neighbours = 1 + size % 4;
+    for (unsigned k = 0; k < 40 + size; k++) {
+        begin_step(job);
+        exchange(job, 700, neighbours, 4096);
+        for (unsigned i = 0; i <= k; i++) {
+            exchange(job, 710, neighbours, 4096);
+            reduce(job, 720, 8);
+            reduce(job, 721, 8);
+        }
+        reduce(job, 722, 8);
+    }
+}
+
+/* GMRES with modified Gram-Schmidt: the i-th iteration has i scalar products. */
+static void orthogonalization(struct job *job, unsigned size) {
+    for (unsigned k = 0; k < 60; k++) {
+        begin_step(job);
+        exchange(job, 730, 2, 4096);
+        for (unsigned i = 1; i <= 10 + size % 20; i++) {
+            exchange(job, 740, 2, 4096);
+            for (unsigned q = 0; q < i; q++)
+                reduce(job, 750, 8);
+            reduce(job, 751, 8);
+        }
+        reduce(job, 752, 8);
+    }
+}
+
 /* Newton's iterations around linear solves. */
 static void nested_solvers(struct job *job, unsigned size) {
     for (unsigned k = 0; k < 60; k++) {
@@ -185,6 +215,8 @@ static const struct kind {
 } kinds[] = {
     {"conjugate gradients", conjugate_gradients},
     {"few inner solves", few_inner_solves},
+    {"growing solves", growing_solves},
+    {"orthogonalization", orthogonalization},
     {"nested solvers", nested_solvers},
     {"particles", particles},
     {"evaluation", evaluation},
@@ -234,9 +266,25 @@ static void steps_are_found_as_planted(void **state) {
     assert_true(right_in_all * 100 >= 97 * jobs);
 }
 
+/* Calls in an order that is up to chance, of 2 to 13 kinds: there are no steps. */
+static void calls_by_chance_have_no_steps(void **state) {
+    (void)state;
+    static struct job job;
+    for (unsigned seed = 0; seed < 100; seed++) {
+        struct step_periods periods;
+        job.count = job.steps = job.collectives = 0;
+        job.random = 5000 + seed;
+        for (unsigned k = 0; k < 400 + 20 * seed; k++)
+            reduce(&job, 800 + between(&job, 0, 1 + seed % 12), 8);
+        assert_true(step_periods_find(&periods, job.symbols, job.order, job.numbers, job.count));
+        assert_int_equal(periods.step, periods.count);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steps_are_found_as_planted),
+        cmocka_unit_test(calls_by_chance_have_no_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
