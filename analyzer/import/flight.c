@@ -198,6 +198,25 @@ static uint64_t signature_of(const struct trace_event *event) {
     return strcmp(name, "ncclAlltoAll") == 0 ? signature : hash_mix(signature, event->bytes);
 }
 
+/* Everything about an operation but where it belongs. */
+static struct trace_event read_event(const json_t *piece, int call, bool message, int64_t created, int64_t number) {
+    enum datatype_code dtype = DATATYPE_OTHER;
+    bool output = strcmp(import_nccl_calls[call].name, "ncclAllGather") == 0;
+    struct trace_event event = {.enter_ns = created,
+                                .leave_ns = created,
+                                .order = (uint64_t)number, /* PyTorch's own, from 1 */
+                                .bytes = tensor_bytes(json_object_get(piece, output ? "output_sizes" : "input_sizes"),
+                                                      json_object_get(piece, output ? "output_dtypes" : "input_dtypes"),
+                                                      &dtype),
+                                .peer = PEER_NONE,
+                                .tag = message ? 0 : TAG_NONE,
+                                .call = (uint16_t)call};
+    event.dtype = (uint8_t)dtype;
+    event.signature = signature_of(&event);
+    read_times(&event, piece);
+    return event;
+}
+
 static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     const char *name = json_string_value(json_object_get(piece, "profiling_name"));
     const json_t *group = json_object_get(piece, "process_group");
@@ -217,21 +236,8 @@ static bool add_trace_entry(struct flight *flight, const json_t *piece) {
     if (!grow_list(flight->entries, flight->count))
         return false;
     struct entry *entry = &flight->entries[flight->count++];
-    enum datatype_code dtype = DATATYPE_OTHER;
-    bool output = strcmp(import_nccl_calls[call].name, "ncclAllGather") == 0;
-    *entry = (struct entry){.partner = message ? partner_of(name) : -1};
-    entry->event = (struct trace_event){
-        .enter_ns = created,
-        .leave_ns = created,
-        .order = (uint64_t)number, /* PyTorch's own, from 1 */
-        .bytes = tensor_bytes(json_object_get(piece, output ? "output_sizes" : "input_sizes"),
-                              json_object_get(piece, output ? "output_dtypes" : "input_dtypes"), &dtype),
-        .peer = PEER_NONE,
-        .tag = message ? 0 : TAG_NONE,
-        .call = (uint16_t)call};
-    entry->event.dtype = (uint8_t)dtype;
-    entry->event.signature = signature_of(&entry->event);
-    read_times(&entry->event, piece);
+    *entry = (struct entry){.event = read_event(piece, call, message, created, number),
+                            .partner = message ? partner_of(name) : -1};
     entry->seen_started = entry->event.state == TRACE_STARTED || integer_or(piece, "time_discovered_started_ns", 0) > 0;
     snprintf(entry->group, sizeof entry->group, "%s", group_name);
     return read_frames(flight, json_object_get(piece, "frames"), &entry->event.stack);

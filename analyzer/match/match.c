@@ -313,15 +313,19 @@ static struct match_member half_member(const struct match_walk *walk, const stru
     return member;
 }
 
+static uint32_t ordinal_of(const struct match_walk *walk, const struct match_record *item) {
+    const struct record *record = item->record;
+    return record->flags & FLAG_ORDINAL_UNKNOWN ? wildcards_ordinal(&walk->wildcards[item->dump], record->op)
+                                                : record->seq;
+}
+
 /* Half of a message, or false where nothing can tell which. */
 static bool make_half(const struct match_walk *walk, const struct match_record *item, struct message_half *half) {
     const struct match_directory *directory = walk->owner.directory;
     const struct record *record = item->record;
     struct match_place place = match_place_of(directory, item->dump, record->comm);
     bool send = (record->flags & FLAG_SEND) != 0;
-    uint32_t ordinal = record->flags & FLAG_ORDINAL_UNKNOWN
-                           ? wildcards_ordinal(&walk->wildcards[item->dump], record->op)
-                           : record->seq;
+    uint32_t ordinal = ordinal_of(walk, item);
     if (place.communicator == NOWHERE || record->peer < 0 || ordinal == SEQ_NONE ||
         (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_PARTITIONED)))
         return false;
