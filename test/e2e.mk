@@ -93,8 +93,8 @@ $(PROGRAMS)/mpi/train: test/programs/train.c test/programs/network.h
 E2E_SIDE_BY_SIDE = $(if $(shell $(PYTHON) -c 'import xdist' 2>&1),,-n $(shell nproc) --dist loadfile)
 check-e2e: all programs
 	@failed=; \
-	$(PYTHON) -m pytest -q -rs -p no:cacheprovider $(E2E_SIDE_BY_SIDE) -m 'not alone' test/e2e || failed=yes; \
-	$(PYTHON) -m pytest -q -rs -p no:cacheprovider -m alone test/e2e && [ -z "$$failed" ]
+	$(PYTHON) -m pytest -q -rs -p no:cacheprovider --durations=12 $(E2E_SIDE_BY_SIDE) -m 'not alone' test/e2e || failed=yes; \
+	$(PYTHON) -m pytest -q -rs -p no:cacheprovider --durations=12 -m alone test/e2e && [ -z "$$failed" ]
 
 # the second compiler finds nothing to say either
 check-clang:
