@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "analyzer/base/new_file.h"
 #include "analyzer/cli/options.h"
 
 enum format { OUTPUT_TEXT = 0, OUTPUT_JSON, OUTPUT_CSV, OUTPUT_JSONL };
@@ -15,18 +16,21 @@ enum format { OUTPUT_TEXT = 0, OUTPUT_JSON, OUTPUT_CSV, OUTPUT_JSONL };
 /* Where a command writes. */
 struct output {
     FILE *stream;
-    const char *path; /* NULL = standard output */
-    char *beside;     /* private: what will be called so once it is complete; NULL = it is written in place */
+    const char *path;     /* NULL = standard output */
+    struct new_file file; /* private */
     enum format format;
     bool color;
 };
 
-/* A plain file is written under another name beside it and renamed when it is complete, so that a full disk leaves what
- * was there; devices, pipes and symbolic links are written in place.
- * Opens --output (or standard output) and notes --format and --color. Returns EXIT_FINE, EXIT_OUTPUT after one message
- * on stderr, or EXIT_AGAIN where dumps changed while they were read: the command ends with that, having freed all. */
+/* Opens --output (or standard output) and notes --format and --color. A file takes its name when it is complete
+ * (base/new_file.h). Returns EXIT_FINE, EXIT_OUTPUT after one message on stderr, or EXIT_AGAIN where dumps changed
+ * while they were read: the command ends with that, having freed all. */
 int output_open(struct output *output, const struct options *options);
-/* Flushes and closes; a full disk shows here. Returns `code`, or EXIT_OUTPUT after one message on stderr. */
+/* The same for a file that a command is about to take long for: what is_ours does not know stays unless --force is
+ * given, and whether dumps changed is for the command to ask before it closes. */
+int output_open_first(struct output *output, const struct options *options, new_file_is_ours is_ours);
+/* Flushes and closes; a full disk shows here. A file gets its name unless `code` is EXIT_OUTPUT or EXIT_AGAIN. Returns
+ * `code`, or EXIT_OUTPUT after one message on stderr. */
 int output_close(struct output *output, int code);
 
 #endif

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzer/cli/changes.h"
 #include "analyzer/cli/command.h"
 #include "analyzer/job/deaths.h"
 #include "analyzer/cli/input.h"
@@ -268,5 +269,7 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
     done = done && (over || judge_open_job(diagnosis, text, job, &request, twice, moving, labels));
     free(states);
     free(moving);
+    if (over)
+        changes_check(); /* it may not have been its writer: such a file is counted, and left out in the end */
     return !done ? input_no_memory() : over ? EXIT_AGAIN : EXIT_FINE;
 }

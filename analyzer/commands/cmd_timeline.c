@@ -15,7 +15,7 @@
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/changes.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/new_file.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/session.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/traces/trace_events.h"
@@ -92,14 +92,14 @@ static int draw(struct timeline_job *of, const struct options *options, FILE *st
 }
 
 static int write_file(struct timeline_job *of, const struct options *options) {
-    struct new_file file;
-    int code = new_file_open(&file, option_text(options, "output"), trace_file_is_ours, option_given(options, "force"));
+    struct output output;
+    int code = output_open_first(&output, options, trace_file_is_ours);
     if (code != EXIT_FINE)
         return code;
-    code = draw(of, options, file.stream);
+    code = draw(of, options, output.stream);
     if (code == EXIT_FINE)
         code = changes_check();
-    return new_file_close(&file, code);
+    return output_close(&output, code);
 }
 
 static int prepare(struct timeline_job *of, const struct options *options) {

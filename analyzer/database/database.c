@@ -2,13 +2,9 @@
 #include "analyzer/database/database.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include "analyzer/base/output_mode.h"
 #include "analyzer/render/escape.h"
 
 #if defined(__has_include)
@@ -103,43 +99,10 @@ static bool fail_as_sqlite(struct database *database) {
 /* What SQLite keeps at the beginning of each file. */
 enum { HEADER_BYTES = 100, APPLICATION_AT = 68 };
 
-static bool is_ours(int file) {
-    unsigned char header[HEADER_BYTES];
-    if (read(file, header, sizeof header) != sizeof header || memcmp(header, "SQLite format 3", 16) != 0)
-        return false;
-    const unsigned char *id = header + APPLICATION_AT;
-    return ((uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3]) == DATABASE_APPLICATION;
-}
-
-/* Only a plain file is ever replaced, and one of somebody else's only on demand. */
-static bool may_replace(struct database *database, bool force) {
-    struct stat status;
-    if (stat(database->path, &status) != 0)
-        return errno == ENOENT ? true : fail(database, strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return fail(database, "is there and no plain file");
-    int file = open(database->path, O_RDONLY | O_CLOEXEC);
-    bool ours = status.st_size == 0 || (file >= 0 && is_ours(file));
-    if (file >= 0)
-        close(file);
-    return ours || force ? true : fail(database, "is there and no database of commtap's (--force overwrites it)");
-}
-
-static bool make_beside(struct database *database) {
-    if (asprintf(&database->beside, "%s.XXXXXX", database->path) < 0) {
-        database->beside = NULL;
-        return fail(database, strerror(ENOMEM));
-    }
-    int file = mkstemp(database->beside);
-    if (file < 0) {
-        fail(database, strerror(errno));
-        free(database->beside);
-        database->beside = NULL;
-        return false;
-    }
-    output_give_mode(file, output_file_mode(getenv("COMMTAP_MODE")));
-    close(file);
-    return true;
+static bool is_ours(const char *first, size_t count) {
+    const unsigned char *id = (const unsigned char *)first + APPLICATION_AT;
+    return count >= HEADER_BYTES && memcmp(first, "SQLite format 3", 16) == 0 &&
+           ((uint32_t)id[0] << 24 | (uint32_t)id[1] << 16 | (uint32_t)id[2] << 8 | id[3]) == DATABASE_APPLICATION;
 }
 
 bool database_execute(struct database *database, const char *statement) {
@@ -160,12 +123,13 @@ static bool begin(struct database *database) {
 
 bool database_create(struct database *database, const char *path, bool force) {
     sqlite3 *handle = NULL;
-    *database = (struct database){.path = strdup(path)};
-    if (!database->path)
-        return fail(database, strerror(ENOMEM));
-    if (!may_replace(database, force) || !make_beside(database))
-        return false;
-    int code = sqlite3_open_v2(database->beside, &handle, SQLITE_OPEN_READWRITE, NULL);
+    *database = (struct database){.handle = NULL};
+    const char *reason = new_file_begin(&database->file, path, is_ours, force);
+    if (!reason && !database->file.beside)
+        reason = "is no plain file that another one can take the place of";
+    if (reason)
+        return fail(database, reason);
+    int code = sqlite3_open_v2(database->file.beside, &handle, SQLITE_OPEN_READWRITE, NULL);
     database->handle = handle;
     return code == SQLITE_OK ? begin(database) : fail(database, sqlite3_errstr(code));
 }
@@ -176,21 +140,14 @@ bool database_finish(struct database *database) {
     if (sqlite3_close(database->handle) != SQLITE_OK)
         return fail_as_sqlite(database);
     database->handle = NULL;
-    if (rename(database->beside, database->path) != 0)
-        return fail(database, strerror(errno));
-    free(database->beside);
-    database->beside = NULL;
-    return true;
+    const char *reason = new_file_place(&database->file);
+    return reason ? fail(database, reason) : true;
 }
 
 void database_close(struct database *database) {
     sqlite3_close(database->handle);
-    if (database->beside)
-        unlink(database->beside);
-    free(database->beside);
-    free(database->path);
     database->handle = NULL;
-    database->beside = database->path = NULL;
+    new_file_end(&database->file);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------------------------ */

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/new_file.h"
 #include "analyzer/render/table.h"
 
 enum {
@@ -24,9 +25,9 @@ enum {
 };
 
 struct database {
-    void *handle;        /* private: sqlite3 */
-    char *path, *beside; /* private */
-    char reason[256];    /* why it failed; "" = it did not */
+    void *handle;         /* private: sqlite3 */
+    struct new_file file; /* private */
+    char reason[256];     /* why it failed; "" = it did not */
 };
 
 struct database_table {

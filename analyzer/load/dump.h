@@ -154,7 +154,7 @@ struct dump {
     uint32_t launch;   /* of several with the same run, world and generation */
     bool is_duplicate; /* of another dump of the same launch and rank */
 
-    uint64_t look; /* dump_look when it was opened, before its definitions were read */
+    uint64_t look; /* dump_look since before its definitions were read; no look at all where they changed meanwhile */
 
     struct problems problems;
 };

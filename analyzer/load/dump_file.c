@@ -424,11 +424,8 @@ static bool scan_rings(struct loaded *loaded, const struct views *views) {
     return true;
 }
 
-/* What changes all the time is looked at before the definitions are copied, which are never read again: whose look is
- * the same later has the definitions that its rows speak of. */
 static bool take_definitions(struct loaded *loaded, const struct views *views) {
     struct dump *dump = &loaded->dump;
-    dump->look = dump_look(dump);
     if (loaded->mapping.way == MAPPING_COPIED && !(dump->header->state & (STATE_FINALISED | STATE_EXITED))) {
         mapping_reread(&loaded->mapping, dump->path);
         sections_refresh(loaded);
@@ -437,6 +434,33 @@ static bool take_definitions(struct loaded *loaded, const struct views *views) {
         if (views->items[i].section.kind == SECTION_DEFINITIONS && !add_area(loaded, &views->items[i]))
             return false;
     return definitions_load(loaded);
+}
+
+static bool complete_sections(struct loaded *loaded, const struct views *views) {
+    if (!take_definitions(loaded, views))
+        return false;
+    attach_progress(&loaded->dump);
+    if (!scan_rings(loaded, views))
+        return false;
+    check_rows(&loaded->dump);
+    plausible_check(loaded, views);
+    return true;
+}
+
+/* Definitions are copied and never read again. So what changes all the time is looked at before and after, with all
+ * that may turn out to be damaged: where it is the same, no row speaks of what was defined since, and the dump's look
+ * is that of what is sound. Else its look is none that it will ever have. */
+static bool complete_between_looks(struct loaded *loaded, const struct views *views) {
+    struct dump *dump = &loaded->dump, all = *dump;
+    struct dump_lane lanes[DUMP_LANES_MAX];
+    memcpy(lanes, dump->lanes, sizeof lanes);
+    all.lanes = lanes;
+    uint64_t before = dump_look(&all);
+    if (!complete_sections(loaded, views))
+        return false;
+    dump->look = dump_look(dump);
+    dump->look = dump_look(&all) == before ? dump->look : ~dump->look;
+    return true;
 }
 
 static bool load_sections(struct loaded *loaded) {
@@ -449,14 +473,7 @@ static bool load_sections(struct loaded *loaded) {
             return false;
     if (!loaded->clock.segments && !clock_load(loaded, NULL, 0, 0))
         return false;
-    if (!take_definitions(loaded, &views))
-        return false;
-    attach_progress(dump);
-    if (!scan_rings(loaded, &views))
-        return false;
-    check_rows(dump);
-    plausible_check(loaded, &views);
-    return true;
+    return complete_between_looks(loaded, &views);
 }
 
 /* ---- opening and closing -------------------------------------------------------------------------------------- */

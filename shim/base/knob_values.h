@@ -85,7 +85,7 @@ static inline const char *knob_words(const char *name) {
 
 static inline bool knob_is_one_of(const char *words, const char *text) {
     size_t length = strlen(text);
-    for (const char *word = words; length > 0 && (word = strstr(word, text)) != NULL; word += length)
+    for (const char *word = words; word && length > 0 && (word = strstr(word, text)) != NULL; word += length)
         if ((word == words || word[-1] == ' ') && (word[length] == ' ' || word[length] == '\0'))
             return true;
     return false;

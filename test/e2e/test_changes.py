@@ -20,7 +20,7 @@ COMMANDS = [["report"], ["summary"], ["summary", "--by", "site,op"], ["straggler
 @pytest.fixture(scope="module")
 def dumps(tmp_path_factory):
     where = tmp_path_factory.mktemp("changes") / "dumps"
-    jobs.run("openmpi", 3, [jobs.program("openmpi", "ibsends")], where)
+    jobs.run("mpich", 3, [jobs.program("mpich", "ibsends")], where)
     return where
 
 

@@ -217,7 +217,7 @@ def test_a_file_that_reached_its_limit_is_sound_and_says_so(form, halo, tmp_path
 def test_a_foreign_file_is_left_alone_and_an_own_one_replaced(halo, tmp_path):
     path = tmp_path / "file"
     path.write_text("dear diary")
-    refused = jobs.commtap("timeline", "-o", path, halo, codes=(2,))
+    refused = jobs.commtap("timeline", "-o", path, halo, codes=(4,))
     assert path.read_text() == "dear diary" and "--force" in refused.stderr
     jobs.commtap("timeline", "--force", "-o", path, halo)
     first = path.read_bytes()

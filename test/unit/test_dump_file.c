@@ -160,7 +160,7 @@ static void test_a_quota_holds_for_the_file_as_it_lies_on_the_disk(void **state)
     unsigned made = 0;
     for (uint32_t i = 0; i < 10; i++)
         made += dumpfile_further_section(&place->file, SECTION_OPERATIONS, i, SECTION_ALIGN, 1) != NULL;
-    assert_in_range(made, 1, pages);
+    assert_in_range(made, 1, 9);
     assert_true(allocated(place->file.path) - before <= pages * page);
     assert_int_equal(place->file.header->losses.tables_in_memory, 0);
     assert_true(place->file.header->losses.quota_refusals > 0);
