@@ -99,10 +99,13 @@ static void read_file(struct readers *readers, const char *file) {
         forget_document(readers);
         return;
     }
-    int next = 0;
-    while (!readers->limits.exceeded[0] && (next = source_next(source)) > 0)
+    int next;
+    while ((next = source_next(source)) > 0) {
         read_document(readers, source, file);
-    if (!readers->limits.exceeded[0] && next < 0) {
+        if (readers->limits.exceeded[0])
+            break;
+    }
+    if (next < 0) {
         complain_of_file(file, source_document(source), source_error(source));
         forget_document(readers);
     }

@@ -47,9 +47,13 @@ def test_planted_rank_is_named(mpi, way, position, where):
     assert waits[slow] == min(waits.values())
     assert f"rank {slow}" in jobs.commtap("stragglers", where).stdout
     page = " ".join(jobs.commtap("report", where).stdout.split())
-    work, others, factor = re.search(rf"rank {slow} on .*? takes ([\d.]+ \w+) on average against ([\d.]+ \w+) of the others "
-                                     r"\(median over the run: ([\d.]+) times", page).groups()
-    assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
+    if straggler["when"] is None:
+        work, others, factor = re.search(rf"rank {slow} on .*? takes ([\d.]+ \w+) on average against ([\d.]+ \w+) of the "
+                                         r"others \(median over the run: ([\d.]+) times", page).groups()
+        assert seconds(work) > 1.1 * seconds(others) and float(factor) > 1.1
+    else:  # on a busy machine not all of its steps stand out
+        assert straggler["when"]["slow_steps"] > straggler["when"]["steps"] / 2
+        assert re.search(rf"rank {slow} on .*? in \d+ of \d+ steps", page)
     pop = result["efficiencies"]
     assert pop["unknown_because"] is None and pop["load_balance"] < 0.9
     assert 0 < pop["parallel_efficiency"] < pop["communication_efficiency"] <= 1
