@@ -142,7 +142,9 @@ def test_a_death_is_said_of_the_launch_that_it_was_in(mpi, where):
     for killed in (verdicts[0], verdicts[2]):
         said = " ".join(killed["text"])
         assert "nobody is to blame" not in said  # of a job of which it is known who went first
-        assert re.search("rank 1 on .*was the first to die|first process to end was that of rank 1", said), said
+        # under a launcher that kills by SIGKILL, too, whose end came first may be no more than a guess, which is said
+        assert re.search("rank 1 on .*was the first to die|first process to end was that of rank 1"
+                         "|first process to end was .*, the others followed at once", said), said
 
 
 # ---- several directories ----------------------------------------------------------------------------------------------
