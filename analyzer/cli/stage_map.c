@@ -189,6 +189,10 @@ int stage_map_take(const struct options *options, struct session *session) {
     int32_t ranks = session->job.ranks_expected;
     if (!given)
         return EXIT_FINE;
+    if (ranks < 1) {
+        fprintf(stderr, "commtap %s: --stages: how many ranks the job has is not known\n", options->command->name);
+        return EXIT_USAGE;
+    }
     uint32_t *stage_of = calloc((size_t)ranks + 1, sizeof *stage_of);
     if (!stage_of)
         return input_no_memory();

@@ -84,7 +84,9 @@ static inline const char *knob_words(const char *name) {
 }
 
 static inline bool knob_is_one_of(const char *words, const char *text) {
-    size_t length = strlen(text);
+    size_t length = strcspn(text, " ");
+    if (text[length] != '\0') /* two of them are none */
+        return false;
     for (const char *word = words; word && length > 0 && (word = strstr(word, text)) != NULL; word += length)
         if ((word == words || word[-1] == ' ') && (word[length] == ' ' || word[length] == '\0'))
             return true;

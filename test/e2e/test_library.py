@@ -187,6 +187,7 @@ def test_readme_has_every_knob():
                                                 ("COMMTAP_GPU_TIMING", "kern", "auto"),
                                                 ("COMMTAP_GPU_TIMING", "kernel", "kernel"),
                                                 ("COMMTAP_VERBOSE", "ranks:a", "off"),
+                                                ("COMMTAP_VERBOSE", "all on", "off"),
                                                 ("COMMTAP_VERBOSE", "ranks:0,4-7", "ranks:0,4-7"),
                                                 ("COMMTAP_RUN_ID", "ten", "ten")])
 def test_env_shows_what_holds(name, given, holds):
