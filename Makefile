@@ -28,15 +28,19 @@ SHIM_LDFLAGS := -shared -Wl,--version-script=shim/exports.map -Wl,-z,nodelete -W
 
 ANALYZER_SOURCES := $(wildcard analyzer/*.c analyzer/*/*.c)
 ANALYZER_OBJECTS := $(ANALYZER_SOURCES:%.c=$(BUILD)/%.o)
+include analyzer/page/page.mk
 ANALYZER_CFLAGS := $(COMMON_CFLAGS) -pthread
 # libdw reads source lines. libiberty demangles C++ and Rust: a static C library whose output can be cut off, where
 # __cxa_demangle would need C++'s runtime and memory without bound for a hostile name. zlib reads compressed traces and
 # makes checksums.
 ANALYZER_LIBS := -ljansson -lz -ldw -liberty -ldl -lm
+# Zstandard where it is here: without it dumps can neither be packed nor unpacked, and that is said.
+HAS_ZSTD := $(shell printf '\043include <zstd.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
 # SQLite where it is here: without it everything else is built, and commtap export says what it lacks.
 HAS_SQLITE := $(shell printf '\043include <sqlite3.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
-ANALYZER_LIBS += $(if $(HAS_SQLITE),-lsqlite3)
+ANALYZER_LIBS += $(if $(HAS_SQLITE),-lsqlite3) $(if $(HAS_ZSTD),-lzstd)
 
+.DEFAULT_GOAL := all
 .PHONY: all shim analyzer check clean fmt fmt-check install help
 all: shim analyzer
 shim: $(BUILD)/libcommtap.so
@@ -53,8 +57,9 @@ $(BUILD)/analyzer/%.o: analyzer/%.c
 	@mkdir -p $(@D)
 	$(CC) $(ANALYZER_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(BUILD)/commtap: $(ANALYZER_OBJECTS)
-	$(CC) $(CFLAGS) -pthread $(ANALYZER_OBJECTS) $(ANALYZER_LIBS) -o $@
+$(BUILD)/commtap: $(ANALYZER_OBJECTS) $(PAGE_OBJECT)
+	$(CC) $(CFLAGS) -pthread $(ANALYZER_OBJECTS) $(PAGE_OBJECT) $(ANALYZER_LIBS) -o $@
+	$(PAGE_LACKS)
 
 # Programs are built for the MPIs that are here; tests that need another one say so.
 MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
@@ -82,7 +87,7 @@ if_here = +@if absent=$$(scripts/install-deps --has $(1)); then $(MAKE) $(SIDE_B
     else echo "$(2) is skipped, $$absent"; fi
 
 # None builds what another one builds; the replays of check-fuzz are linked to what check-unit has built.
-CHECKS_SIDE_BY_SIDE := check-unit check-fuzz check-tsan check-tidy check-fanalyzer check-clang check-house check-calls fmt-check fuzz-build
+CHECKS_SIDE_BY_SIDE := check-unit check-fuzz check-tsan check-tidy check-fanalyzer check-clang check-house check-calls check-page fmt-check fuzz-build
 .PHONY: $(CHECKS_SIDE_BY_SIDE:%=if-here/%)
 if-here/check-unit:
 	$(call if_here,libcmocka-dev,check-unit)
@@ -100,6 +105,8 @@ if-here/check-house:
 	$(call if_here,python3-pytest binutils,check-house)
 if-here/check-calls:
 	$(call if_here,python3,check-calls)
+if-here/check-page:
+	$(call if_here,eslint node-v8-compile-cache,check-page)
 if-here/fmt-check:
 	$(call if_here,clang-format,fmt-check)
 if-here/fuzz-build:
@@ -108,9 +115,10 @@ if-here/fuzz-build:
 FORMATTED := $(shell git ls-files '*.c' '*.h' 2>/dev/null)
 fmt:
 	clang-format -i $(FORMATTED)
+	-$(call eslint,--fix)
 
 # The documents, and the files that they point to.
-PAPERS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard doc/*.md) doc/commtap.schema.json shim/format.h \
+PAPERS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard doc/*.md doc/pictures/*.png) doc/commtap.schema.json doc/grafana-dashboard.json shim/format.h analyzer/archive/archive.h \
     shim/CALLS.md test/bench/RESULTS.md
 install: all
 	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
@@ -137,6 +145,7 @@ help:
 	@echo 'check-e2e    end-to-end tests: real jobs, every command; make programs builds what they run'
 	@echo 'check-house  what includes what, the stages, the papers; check-figures is part of it'
 	@echo 'check-calls  the table of calls against the MPI and NCCL headers here; calls-doc writes shim/CALLS.md'
+	@echo 'check-page   the scripts of commtap html, by eslint: mistakes and format; fmt mends the format'
 	@echo 'check-figures functions of the shim and the analyzer over the limits of size and branching, and repetitions'
 	@echo 'check-tsan   what threads of the shim share, under the thread sanitizer'
 	@echo 'check-fuzzers a minute of every fuzzer, side by side (FUZZ_SECONDS)'
@@ -144,9 +153,14 @@ help:
 	@echo 'check-fanalyzer the analyzer of GCC, over the shim'
 	@echo 'check-gpu    what only a real GPU can show, on the one here'
 	@echo 'check-mpi4py the test suites of mpi4py 3.1 and 4.1 on five MPIs, with and without commtap; hours'
+	@echo 'check-fr-trace findings about flight recorders beside those of PyTorch'"'"'s own fr_trace'
+	@echo 'check-nccl-wheels functions that the NCCL wheels on the package index export beside the table of calls'
+	@echo 'check-elastic elastic batch sizes beside those of DeepSpeed'"'"'s own code'
+	@echo 'check-hta    GPU figures of PyTorch traces beside those of Holistic Trace Analysis (HTA_DATA)'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
 	@echo 'bench        what commtap costs, measured here'
 	@echo 'bench-analysis how good and how fast the analysis is, beside the figures to reach'
+	@echo 'campaign     whom reports name in hundreds of real MPI jobs whose truth their own clocks tell (CAMPAIGN_FLAGS)'
 	@echo 'check-python the Python frames of a stack against traceback, in every CPython found here'
 	@echo 'check-filesystems jobs on full file systems of all kinds, RUNS=100 times each'
 	@echo 'fuzz         commands and importers against damaged jobs and traces, for a minute (FUZZ_SECONDS)'

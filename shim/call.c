@@ -11,6 +11,8 @@ enum id_taken {
 #define CALL(id, name, arity, kind, ...) ID_TAKEN_##id = (id),
 #include "shim/calls.def"
 #undef CALL
+    ID_TAKEN_2072 = 2072,
+    ID_TAKEN_2073 = 2073,
 };
 
 const struct call commtap_calls[] = {
@@ -22,6 +24,18 @@ const struct call commtap_calls[] = {
 const unsigned commtap_call_count = CALL_INDEX_COUNT;
 
 _Static_assert(sizeof(commtap_calls) / sizeof(commtap_calls[0]) == CALL_INDEX_COUNT, "one index per row");
+
+/* Ids beside those of calls.def, which leaves them free. busbw as nccl-tests tells it: sendrecv_perf, alltoall_perf. */
+const struct call commtap_patterns[PATTERN_COUNT] = {
+    [PATTERN_EXCHANGE] =
+        {.id = 2072, .api = API_NCCL, .kind = KIND_NCCL_GROUP_END, .busbw = BUSBW_ONE, .name = "ncclSend+ncclRecv"},
+    [PATTERN_ALL_TO_ALL] = {.id = 2073,
+                            .api = API_NCCL,
+                            .kind = KIND_NCCL_GROUP_END,
+                            .busbw = BUSBW_SHARE,
+                            .name = "ncclSend+ncclRecv (all-to-all)",
+                            .torch = "all_to_all_single"},
+};
 
 struct kind_properties {
     uint8_t call_class; /* enum call_class */
@@ -86,6 +100,8 @@ static const struct kind_properties kinds[KIND_COUNT] = {
     [KIND_FILE_IO] = {CLASS_FILE, 0},
     [KIND_FILE_IO_REQUEST] = {CLASS_FILE, 1},
     [KIND_NCCL_PLAIN] = {CLASS_OTHER, 0},
+    [KIND_NCCL_WINDOW] = {CLASS_OTHER, 0},
+    [KIND_NCCL_WINDOW_GONE] = {CLASS_OTHER, 0},
     [KIND_NCCL_UNIQUE_ID] = {CLASS_SETUP, 0},
     [KIND_NCCL_COLLECTIVE] = {CLASS_COLLECTIVE, 1},
     [KIND_NCCL_SEND] = {CLASS_SEND, 1},

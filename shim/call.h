@@ -74,7 +74,9 @@ enum call_kind {
     KIND_FILE_IO_REQUEST, /* ... with request; collective when `flow` says so */
 
     /* NCCL (wrap_nccl.c). Operations are enqueued: the call returns before they ran. */
-    KIND_NCCL_PLAIN,          /* counted and timed; `comm` where it has one */
+    KIND_NCCL_PLAIN,  /* counted and timed; `comm` where it has one */
+    KIND_NCCL_WINDOW, /* comm: symmetric memory */
+    KIND_NCCL_WINDOW_GONE,
     KIND_NCCL_UNIQUE_ID,      /* the first thing that a job without MPI does */
     KIND_NCCL_COLLECTIVE,     /* comm, stream */
     KIND_NCCL_SEND,           /* comm, peer, stream */
@@ -116,6 +118,7 @@ enum byte_formula {
 };
 
 #define LARGE_COUNT_IDS 1000 /* id of a CALL_LARGE function minus that of its twin; ranks may mix the two */
+#define NCCL_CONFIG_IDS 10   /* the same of a CALL_CONFIG function */
 
 enum call_bits {
     CALL_LARGE = 1u << 0,       /* counts are MPI_Count (64 bit), an `_c` function */
@@ -123,6 +126,7 @@ enum call_bits {
     CALL_UNORDERED = 1u << 2,   /* communicator creation that is not collective over all of `comm` */
     CALL_COPIES_TOPOLOGY = 1u << 3,
     CALL_COUNT_SENT = 1u << 4, /* documentation only: the size is what this rank sends */
+    CALL_CONFIG = 1u << 5,     /* its last argument configures this one call, otherwise as its twin without */
 };
 
 /* Virtual topology that a communicator creation attaches: decides how neighbours are counted. */
@@ -175,6 +179,11 @@ struct call {
 /* THE table, ordered as in calls.def. */
 extern const struct call commtap_calls[];
 extern const unsigned commtap_call_count;
+
+/* What a launch of several calls is counted under that are one operation together. No function: nothing is intercepted.
+ * Dumps list them behind the table. */
+enum launch_pattern { PATTERN_EXCHANGE, PATTERN_ALL_TO_ALL, PATTERN_COUNT };
+extern const struct call commtap_patterns[PATTERN_COUNT];
 
 /* Index of each row in commtap_calls, so that wrappers reach their row without a search. */
 enum call_index {

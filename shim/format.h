@@ -22,9 +22,9 @@
  *   - the section table: `kind` is released after the other fields of the entry.
  *
  * Times are raw ticks of the clock named in the header; clock anchors map them to CLOCK_MONOTONIC and
- * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, PROXY, EXPOSED, MEMORY) hold device nanoseconds:
- * CLOCK_MONOTONIC nanoseconds of this host as the device's own clock tells them through its nearest device anchor.
- * Their length is exact to the device's clock, their place is off by up to that anchor's width.
+ * CLOCK_REALTIME nanoseconds. Device records (kinds GPU, KERNEL, PROXY, EXPOSED, MEMORY, REPLAY) hold device
+ * nanoseconds: CLOCK_MONOTONIC nanoseconds of this host as the device's own clock tells them through its nearest device
+ * anchor. Their length is exact to the device's clock, their place is off by up to that anchor's width.
  */
 #ifndef COMMTAP_FORMAT_H
 #define COMMTAP_FORMAT_H
@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             2u
+#define FORMAT_MINOR             4u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -123,7 +123,8 @@ struct losses {
     uint64_t providers_handed_raw;    /* look-ups answered with the raw pointer of a further library copy */
     uint64_t definitions_full;        /* definitions that found no room */
     uint64_t epochs_merged;           /* epochs beyond the last number */
-    uint64_t nested_calls_unseen;     /* reserved for a count of calls made inside the library: kept 0 */
+    uint64_t gpu_overlapping;         /* since 2.3: launches that may overlap with the kernel in front of them, which an
+                                         event between the two would forbid: not timed */
     uint64_t gpu_no_event;            /* launches that found no free event or queue entry: not timed */
     uint64_t gpu_unfinished;          /* launches still running when the process ended, or aborted */
     uint64_t gpu_failed;              /* launches whose events returned an error: not timed */
@@ -191,13 +192,14 @@ struct dump_header {
     uint64_t tick_hz_hint; /* estimate at activation; anchors are better */
 
     struct losses losses;
-    uint32_t gpu_timing;     /* enum gpu_timing: what is in force */
-    uint32_t nccl_version;   /* as ncclGetVersion tells it (23007), 0 = no NCCL */
-    char gpu_timing_why[88]; /* why it is that and not what was asked for, empty otherwise */
-    char nccl_library[128];  /* path of the library that provides NCCL or RCCL */
-    uint64_t quota_bytes;    /* what this dump may take of COMMTAP_QUOTA; 0: as much as it needs */
-    uint64_t children;       /* processes forked from this one, and from those, that were about to leave a dump */
-    uint64_t reserved1;
+    uint32_t gpu_timing;          /* enum gpu_timing: what is in force */
+    uint32_t nccl_version;        /* as ncclGetVersion tells it (23007), 0 = no NCCL */
+    char gpu_timing_why[88];      /* why it is that and not what was asked for, empty otherwise */
+    char nccl_library[128];       /* path of the library that provides NCCL or RCCL */
+    uint64_t quota_bytes;         /* what this dump may take of COMMTAP_QUOTA; 0: as much as it needs */
+    uint64_t children;            /* processes forked from this one, and from those, that were about to leave a dump */
+    uint64_t captured_unfollowed; /* since 2.3: launches captured into CUDA graphs that were not seen to be made
+                                     executable: how often they ran is not known */
 
     uint32_t section_limit; /* SECTIONS_MAX of the writer */
     uint32_t keep;          /* enum keep */
@@ -213,6 +215,9 @@ struct dump_header {
     uint64_t unseen_calls;         /* of PMPI_X by others than a Fortran binding, outside of any MPI_X: not recorded */
     uint32_t unseen_call;          /* id of X in the first of them */
     uint32_t pauses;               /* how often MPI_Pcontrol(0) stopped recording: what came until 1 is in no total */
+
+    /* since 2.3 */
+    char region[128]; /* COMMTAP_REGION where it is in force, cut to size: what was called outside is in no total */
 };
 
 enum gpu_timing {
@@ -275,6 +280,12 @@ struct call_name {
     char torch[24]; /* torch.distributed's name for the operation, empty where there is none */
 };
 
+/* Names of what an imported trace's GPU did beside operations with known partners: API_TRACE, CLASS_OTHER. Any other
+ * name of such a call is work of the job's own, as GPU_WORK_KERNELS is. */
+#define GPU_WORK_KERNELS "GPU kernels"  /* computation */
+#define GPU_WORK_COPIES  "GPU copies"   /* copies and fills that no computation covers */
+#define GPU_WORK_NCCL    "NCCL kernels" /* communication that does not say with whom */
+
 /* ---- clock ----------------------------------------------------------------------------------- */
 
 /* Not sorted: when the table is full every second anchor is dropped. Readers sort by ticks. */
@@ -290,12 +301,14 @@ struct clock_anchor {
 /* ---- records --------------------------------------------------------------------------------- */
 
 enum record_kind {
-    RECORD_CALL = 1,   /* a blocking call: t0 enter, t1 leave */
+    RECORD_CALL = 1,   /* a blocking call: t0 enter, t1 leave; or work of a trace (GPU_WORK_KERNELS): t0 begin, t1 end,
+                          seq = microseconds from its launch to its begin, SEQ_NONE = launch unknown */
     RECORD_POST = 2,   /* a non-blocking operation was posted: t0 enter, t1 leave of the posting call */
     RECORD_DONE = 3,   /* ... was seen complete: t0 = enter of the posting call, t1 = completion seen; `call` is the
                           posting call's; bytes are the actual ones where known */
     RECORD_GPU = 4,    /* one launch on a stream, by events: t0, t1 device ns, `op` that of its POST or GROUP record,
-                          tag = index of the device */
+                          tag = index of the device. Of a group of result + 1 alike operations: the call is theirs,
+                          or one that says what they are together; bytes and time are those of all of them */
     RECORD_KERNEL = 5, /* the same by the stamps of NCCL's kernels: first channel's start to last channel's stop */
     RECORD_PROXY = 6,  /* a network proxy operation of `op`: peer, bytes, t0 to t1 (CLOCK_MONOTONIC ns), tag = channel;
                           comm COMM_NONE: for another process of this host */
@@ -306,11 +319,16 @@ enum record_kind {
     RECORD_EXPOSED = 10, /* a stream was made to wait for `op`: t0 = that stream had reached the wait, t1 = `op` had
                             ended, device ns; t1 - t0 > 0 was exposed. tag = index of the device */
     RECORD_MEMORY = 11,  /* device memory in use: bytes, t0 = t1 = when (CLOCK_MONOTONIC ns), tag = index of the
-                            device */
+                            device, call: a name that says which part of it (imported traces), 0 = all of it */
     RECORD_POLL = 12, /* since 2.2: polls in a row that found nothing (Test*, Iprobe, Improbe, Request_get_status), with
                          no other record of this thread between them: t0 enter of the first, t1 leave of the last so
                          far, seq = ticks of that which passed outside of them in gaps longer than POLL_GAP_NS, as own
                          work. Its other fields are the first one's. Lanes of plain records have none */
+    RECORD_REPLAY = 13, /* since 2.4: the captured launches right behind it on its lane, up to any other record or a
+                           ticket that is missing, belong to that replay (seq) of what they were captured in, counted
+                           from 1; SEQ_NONE = not known. Equal on all ranks that launch their graphs alike. t0 = when
+                           the graph was launched (CLOCK_MONOTONIC ns), t1 where that is not known; t1 = begin of the
+                           first of them (device ns), tag = index of the device */
 };
 
 /* The loop around two polls takes less; what takes longer is work of the program's own. */
@@ -660,11 +678,11 @@ struct peer_row {
 
 /* One GPU of this process. Single writer: the harvester. */
 struct device_state {
-    uint64_t version; /* odd = being written, 0 = unused */
-    uint32_t ordinal; /* as the driver counts them in this process */
-    uint32_t backend; /* 1 CUDA, 2 HIP */
-    char bus[24];     /* "0000:3b:00.0" */
-    char name[64];
+    uint64_t version;     /* odd = being written, 0 = unused */
+    uint32_t ordinal;     /* as the driver counts them in this process */
+    uint32_t backend;     /* 1 CUDA, 2 HIP */
+    char bus[24];         /* "0000:3b:00.0" */
+    char name[64];        /* empty: an imported trace that does not tell which GPU */
     uint64_t capacity;    /* bytes of device memory */
     uint64_t memory_used; /* of the whole device, at the last sample; BYTES_UNKNOWN = never sampled */
     uint64_t memory_peak; /* largest sample */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few functions of CUDA that are intercepted: what tells a graph's replays, what makes streams wait for events, and
- * what takes contexts away.
+ * The few functions of CUDA that are intercepted: what tells a graph's replays, what makes streams wait for events,
+ * what takes contexts away, and what tells a profiler when to look.
  * Must not live here: what is done about it (graphs.c, waits.c, harvester.c).
  *
  * A program whose CUDA runtime is linked statically calls none of these by name; and cuGetProcAddress is not
@@ -15,6 +15,7 @@
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/waits.h"
+#include "shim/intercept/region.h"
 #include "shim/intercept/resolve.h"
 
 #define EXPORTED    __attribute__((visibility("default")))
@@ -22,7 +23,7 @@
 
 /* Integers and pointers all; a function with fewer never looks at the others. */
 struct arguments {
-    uintptr_t a[5];
+    uintptr_t a[6];
     bool per_thread; /* a function for programs built with a default stream per thread: that is what their 0 means */
 };
 
@@ -33,7 +34,7 @@ static void *stream_at(const struct arguments *x, unsigned i) {
 }
 
 static int pass_on(any_function real, const struct arguments *x) {
-    return (int)real(x->a[0], x->a[1], x->a[2], x->a[3], x->a[4]);
+    return (int)real(x->a[0], x->a[1], x->a[2], x->a[3], x->a[4], x->a[5]);
 }
 
 /* The runtime may come back to us with the driver's function, and a communication library with what is its own. */
@@ -60,10 +61,32 @@ static int update(any_function real, const struct arguments *x) { /* executable,
 }
 
 static int launch(any_function real, const struct arguments *x) { /* executable, stream */
-    struct gpu_span *span = graphs_before_launch((void *)x->a[0], stream_at(x, 1));
+    struct graph_launch launch;
+    bool ours = graphs_before_launch(&launch, (void *)x->a[0], stream_at(x, 1));
     int result = pass_on(real, x);
-    if (span)
-        graphs_launched(span, result == GPU_SUCCESS);
+    if (ours)
+        graphs_launched(&launch, result == GPU_SUCCESS);
+    return result;
+}
+
+static int capture_into(any_function real, const struct arguments *x) { /* stream, graph, ... */
+    int result = pass_on(real, x);
+    if (result == GPU_SUCCESS)
+        graphs_captured_into((void *)x->a[1]);
+    return result;
+}
+
+static int clone(any_function real, const struct arguments *x) { /* graph *, graph */
+    int result = pass_on(real, x);
+    if (result == GPU_SUCCESS)
+        graphs_cloned(*(void **)x->a[0], (void *)x->a[1]);
+    return result;
+}
+
+static int add_child(any_function real, const struct arguments *x) { /* node *, graph, nodes, count, child */
+    int result = pass_on(real, x);
+    if (result == GPU_SUCCESS)
+        graphs_child_added((void *)x->a[1], (void *)x->a[4]);
     return result;
 }
 
@@ -127,14 +150,14 @@ static uintptr_t no_provider(void) {
 #define CUDA(name, handler)      CUDA_FUNCTION(name, handler, false)
 #define CUDA_PTSZ(name, handler) CUDA_FUNCTION(name##_ptsz, handler, true)
 #define CUDA_FUNCTION(name, handler, per_thread)                                                                       \
-    EXPORTED int name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);                                          \
+    EXPORTED int name(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);                               \
     HOOK(name, real_##name);                                                                                           \
-    int name(uintptr_t a1, uintptr_t a2, uintptr_t a3, uintptr_t a4, uintptr_t a5) {                                   \
+    int name(uintptr_t a1, uintptr_t a2, uintptr_t a3, uintptr_t a4, uintptr_t a5, uintptr_t a6) {                     \
         const void *caller = __builtin_return_address(0);                                                              \
         any_function real = resolve_hook(&hook_##name, caller);                                                        \
         if (unlikely(!real))                                                                                           \
             real = resolve_absent(#name, caller, (any_function)no_provider);                                           \
-        return dispatch(real, handler, &(struct arguments){{a1, a2, a3, a4, a5}, per_thread});                         \
+        return dispatch(real, handler, &(struct arguments){{a1, a2, a3, a4, a5, a6}, per_thread});                     \
     }
 
 static inline int dispatch(any_function real, int (*handler)(any_function, const struct arguments *),
@@ -165,6 +188,14 @@ CUDA(cuGraphLaunch, launch)
 CUDA_PTSZ(cuGraphLaunch, launch)
 CUDA(cudaGraphExecDestroy, destroy_executable)
 CUDA(cuGraphExecDestroy, destroy_executable)
+CUDA(cudaStreamBeginCaptureToGraph, capture_into)
+CUDA_PTSZ(cudaStreamBeginCaptureToGraph, capture_into)
+CUDA(cuStreamBeginCaptureToGraph, capture_into)
+CUDA_PTSZ(cuStreamBeginCaptureToGraph, capture_into)
+CUDA(cudaGraphClone, clone)
+CUDA(cuGraphClone, clone)
+CUDA(cudaGraphAddChildGraphNode, add_child)
+CUDA(cuGraphAddChildGraphNode, add_child)
 CUDA(cudaGraphDestroy, destroy_graph)
 CUDA(cuGraphDestroy, destroy_graph)
 
@@ -186,3 +217,24 @@ CUDA(cuDevicePrimaryCtxReset, reset_primary)
 CUDA(cuDevicePrimaryCtxReset_v2, reset_primary)
 CUDA(cuCtxDestroy, destroy_context)
 CUDA(cuCtxDestroy_v2, destroy_context)
+
+/* ---- regions --------------------------------------------------------------------------------- */
+
+/* With or without a GPU that is recorded: the first region may begin before the first communicator. */
+#define PROFILER(name, inside)                                                                                         \
+    EXPORTED int name(void);                                                                                           \
+    HOOK(name, real_##name);                                                                                           \
+    int name(void) {                                                                                                   \
+        const void *caller = __builtin_return_address(0);                                                              \
+        any_function real = resolve_hook(&hook_##name, caller);                                                        \
+        if (unlikely(!real))                                                                                           \
+            real = resolve_absent(#name, caller, (any_function)no_provider);                                           \
+        if (region_marked_by(&recorder.knobs) == REGION_PROFILER)                                                      \
+            region_set(inside);                                                                                        \
+        return (int)real();                                                                                            \
+    }
+
+PROFILER(cudaProfilerStart, true)
+PROFILER(cudaProfilerStop, false)
+PROFILER(cuProfilerStart, true)
+PROFILER(cuProfilerStop, false)

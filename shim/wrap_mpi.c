@@ -9,6 +9,7 @@
 #include "shim/base/tail_jump.h"
 #include "shim/comm/ordinals.h"
 #include "shim/intercept/activate.h"
+#include "shim/intercept/region.h"
 #include "shim/intercept/resolve.h"
 #include "shim/intercept/threads.h"
 #include "shim/mpi/mpi_collectives.h"
@@ -261,7 +262,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     begin_frame_like(f, call, a, self, cached);
     f->pc = frame[1];
     f->stack = stack;
-    f->quiet = recorder.paused || !recorder.enabled[index];
+    f->quiet = recorder_quiet(index);
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
     before(f);
     publish_in_flight(f);
@@ -322,7 +323,7 @@ MPI_HANDLERS(X)
 static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved_caller caller, const uintptr_t *frame,
                                                    uintptr_t sp, struct thread **owner) {
     struct thread *self = current_thread();
-    if (!self || !recorder.ready || caller != CALLER_OTHER || recorder.paused ||
+    if (!self || !recorder.ready || caller != CALLER_OTHER || __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) ||
         (sp < self->outer && thread_is_within_call(self, sp)))
         return;
     if (__atomic_fetch_add(&recorder.header->unseen_calls, 1, __ATOMIC_RELAXED) == 0)
@@ -374,18 +375,26 @@ static void begin_epoch(void) {
     definitions_commit(d, DEFINITION_EPOCH);
 }
 
+static void pause_or_resume(bool resume) {
+    if (region_marked_by(&recorder.knobs) == REGION_PCONTROL) {
+        region_set(resume);
+    } else if (resume) {
+        __atomic_fetch_and(&recorder.paused, (uint8_t)~QUIET_PAUSED, __ATOMIC_RELAXED);
+    } else {
+        uint8_t before = __atomic_fetch_or(&recorder.paused, QUIET_PAUSED, __ATOMIC_RELAXED);
+        recorder.header->pauses += !(before & QUIET_PAUSED);
+    }
+}
+
 static void control(int level) {
     struct thread *self = current_thread();
     if (!self || self->outer)
         return;
-    if (level == 0 && !recorder.paused)
-        recorder.header->pauses++;
     if (level == 0 || level == 1)
-        recorder.paused = level == 0;
+        pause_or_resume(level == 1);
     else if (level == 2)
         begin_epoch();
-    if (level != 1 || !recorder.paused)
-        record_mark(self, level);
+    record_mark(self, level);
 }
 
 /* As dlsym told the job, which may be the only one to know. */

@@ -19,12 +19,14 @@
 #include "shim/nccl/nccl_frame.h"
 #include "shim/nccl/nccl_group_calls.h"
 #include "shim/nccl/nccl_operations.h"
+#include "shim/nccl/nccl_windows.h"
 
 /* ---- coming up ------------------------------------------------------------------------------- */
 
 /* What a job does before it uses a communicator: it makes one. Anything else is not worth a dump. */
 static bool wakes(const struct call *call) {
-    return call->kind != KIND_NCCL_PLAIN && call->kind != KIND_NCCL_ASYNC_ERROR;
+    return call->kind != KIND_NCCL_PLAIN && call->kind != KIND_NCCL_WINDOW && call->kind != KIND_NCCL_WINDOW_GONE &&
+           call->kind != KIND_NCCL_ASYNC_ERROR;
 }
 
 /* Another thread's activation is waited for: what this one is about to do takes longer. */
@@ -61,6 +63,8 @@ static void plain_after(struct call_frame *f) {
  * be a relocation in every process below a preload. */
 #define NCCL_HANDLERS(X)                                                                                               \
     X(KIND_NCCL_PLAIN, plain_before, plain_after)                                                                      \
+    X(KIND_NCCL_WINDOW, plain_before, nccl_window_after)                                                               \
+    X(KIND_NCCL_WINDOW_GONE, nccl_window_gone_before, plain_after)                                                     \
     X(KIND_NCCL_UNIQUE_ID, nothing, plain_after)                                                                       \
     X(KIND_NCCL_COLLECTIVE, nccl_collective_before, nccl_collective_after)                                             \
     X(KIND_NCCL_SEND, nccl_p2p_before, nccl_p2p_after)                                                                 \
@@ -115,7 +119,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     begin_frame_like(f, call, a, self, cached);
     f->pc = frame[1];
     f->stack = stack;
-    f->quiet = recorder.paused || !recorder.enabled[index];
+    f->quiet = recorder_quiet(index);
     nccl_tail(f)->function = (void *)real;
     before(f);
     self->frame = f;

@@ -1,6 +1,6 @@
 # What commtap costs, beside the floor of two bare clock reads and, where they are given, mpiP and IPM.
 #
-#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,database] [ROUNDS=15]
+#   make bench [MPIP_LIB=libmpiP.so] [IPM_LIB=libipm.so] [BENCH_ONLY=percall,churn,recorder,gpu,nccl,startup,tail,report,top,database] [ROUNDS=15]
 #
 # Prints a markdown document; test/bench/RESULTS.md holds one with the machine it was measured on.
 
@@ -10,7 +10,7 @@ BENCH := $(BUILD)/test/bench
 BENCH_MPIS := $(foreach m,openmpi mpich,$(if $(shell command -v mpicc.$(m)),$(m)))
 BENCH_PROGRAMS := $(foreach m,$(BENCH_MPIS),$(BENCH)/percall.$(m) $(BENCH)/churn.$(m) $(BENCH)/floor.$(m).so) \
     $(BENCH)/spawn $(BENCH)/empty.so $(BENCH)/ring $(BENCH)/stack $(BENCH)/dumps $(BENCH)/gpu \
-    $(BENCH)/ncclcall $(BENCH)/ncclfloor.so $(BENCH)/plugin \
+    $(BENCH)/ncclcall $(BENCH)/launches $(BENCH)/ncclfloor.so $(BENCH)/plugin \
     $(BENCH)/symbols $(BENCH)/large.so
 
 .PHONY: bench
@@ -55,13 +55,13 @@ $(BENCH)/gpu: test/bench/gpu.c $(BENCH)/librecorder.a
 $(BENCH)/plugin: test/bench/plugin.c $(BENCH)/librecorder.a
 	$(CC) $(SHIM_CFLAGS) $(CFLAGS) -Wl,-u,cudaGraphLaunch -MMD -MP $(filter %.c %.a,$^) -pthread -ldl -o $@
 
-$(BENCH)/ncclcall: test/bench/ncclcall.c | standin
+$(BENCH)/ncclcall $(BENCH)/launches: $(BENCH)/%: test/bench/%.c | standin
 	@mkdir -p $(@D)
 	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP $< -o $@ -L$(BUILD)/standin -lnccl -lcudart
 
 $(BENCH)/ncclfloor.so: test/bench/ncclfloor.c | standin
 	@mkdir -p $(@D)
-	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -fPIC -shared $< -o $@ -L$(BUILD)/standin -lnccl
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -fPIC -shared $< -o $@ -L$(BUILD)/standin -lnccl -ldl
 
 $(BENCH)/stack: test/bench/stack.c $(BENCH)/librecorder.a
 	$(CC) -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -fomit-frame-pointer $(CFLAGS) -MMD -MP $(filter %.c %.a,$^) -pthread -o $@
@@ -83,3 +83,13 @@ $(BENCH)/large.so: test/bench.mk
 	    $(CC) -g -O1 -fPIC -c $@.$$part.c -o $@.$$part.o || exit 1; done
 	$(CC) -shared -Wl,--build-id $@.?.o -o $@
 	@rm -f $@.?.c $@.?.o
+
+# Whom the analysis names in grids of ranks on stand-in GPUs, and what mending is said to give beside the truth. An hour
+# on two processors, and only of use where nothing else runs.
+#
+#   make bench-grids [GRID_RUNS=20] [GRID_FIRST=0]
+GRID_RUNS ?= 20
+GRID_FIRST ?= 0
+.PHONY: bench-grids
+bench-grids: all standin $(BUILD)/test/programs/nccl/grid
+	@$(PYTHON) test/bench/grids.py $(BUILD) --runs $(GRID_RUNS) --first $(GRID_FIRST)

@@ -79,6 +79,8 @@ static const struct kind_words kinds[KIND_COUNT] = {
     [KIND_FILE_IO_REQUEST] = {"FILE_IO_REQUEST", "file access, non-blocking",
                               "only collective ones, by the file's sequence"},
     [KIND_NCCL_PLAIN] = {"NCCL_PLAIN", "counted and timed", "no"},
+    [KIND_NCCL_WINDOW] = {"NCCL_WINDOW", "counted and timed", "no"},
+    [KIND_NCCL_WINDOW_GONE] = {"NCCL_WINDOW_GONE", "counted and timed", "no"},
     [KIND_NCCL_UNIQUE_ID] = {"NCCL_UNIQUE_ID", "setup", "no"},
     [KIND_NCCL_COLLECTIVE] = {"NCCL_COLLECTIVE", "collective, enqueued on a stream", BY_SEQUENCE},
     [KIND_NCCL_SEND] = {"NCCL_SEND", "send, enqueued on a stream", BY_CHANNEL},

@@ -10,8 +10,9 @@ set -eu
 
 copy=$(mktemp -d "${TMPDIR:-/tmp}/commtap-onerow.XXXXXX")
 trap 'rm -rf "$copy"' EXIT INT TERM
-mkdir "$copy/test"
+mkdir -p "$copy/test" "$copy/analyzer/page"
 cp -R Makefile shim "$copy"
+cp analyzer/page/page.mk "$copy/analyzer/page"
 cp test/calls.mk test/calls_doc.c "$copy/test"
 
 cat >>"$copy/shim/calls.def" <<'ROW'

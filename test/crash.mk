@@ -23,6 +23,6 @@ $(CRASH)/hammer: test/crash/hammer.c test/crash/hammer.h
 	@mkdir -p $(@D)
 	$(CRASH_MPICC) $(COMMON_CFLAGS) -Wno-stringop-overflow $(CFLAGS) -pthread $< -o $@
 
-$(CRASH)/crash: test/crash/crash.c test/crash/check.c test/crash/steps.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
+$(CRASH)/crash: test/crash/crash.c test/crash/check.c test/crash/steps.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/archive/*.c analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
 	@mkdir -p $(@D)
-	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm -o $@
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm $(if $(HAS_ZSTD),-lzstd) -o $@

@@ -5,8 +5,8 @@
 #   make demo-nccl
 
 .PHONY: demo-nccl demo-nccl-run
-$(BUILD)/test/programs/nccl/train: test/programs/nccl/train.c test/programs/network.h test/standin/nccl_api.h \
-    test/standin/cudart_api.h | standin
+$(BUILD)/test/programs/nccl/train: test/programs/nccl/train.c test/programs/network.h test/programs/nccl/unique_id.h \
+    test/standin/nccl_api.h test/standin/cudart_api.h | standin
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread $< -o $@ -L$(STANDIN) -lnccl -lcudart -lm
 programs: $(BUILD)/test/programs/nccl/train

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# libFuzzer over everything that reads what others wrote: the commands over whole jobs of dumps, the importers, and the
-# small readers of text. Inputs that once were findings lie in test/corpus/fuzz and are replayed in check.
+# libFuzzer over everything that reads what others wrote: the commands over whole jobs of dumps, the importers, the
+# small readers of text, and packed dumps. Inputs that once were findings lie in test/corpus/fuzz and are replayed in check.
 #
 #   make fuzz                  a minute, shared by the targets; it stops at the first finding
 #   make fuzz FUZZ_SECONDS=n   FUZZ_ONLY=fuzz_job for one target; what it learns stays in build/fuzz/found
@@ -15,9 +15,10 @@
 FUZZ_CC ?= clang-14
 FUZZ_SECONDS ?= 60
 FUZZ_DIR := $(BUILD)/fuzz
-FUZZ_TARGETS := fuzz_job fuzz_import fuzz_words
+FUZZ_TARGETS := fuzz_job fuzz_import fuzz_words fuzz_pack
 FUZZ_ONLY ?= $(FUZZ_TARGETS)
 FUZZ_KEPT := test/corpus/fuzz
+FUZZ_COVERAGE := $(BUILD)/fuzz-coverage
 
 # What both libFuzzer and the replay need.
 FUZZ_HELPERS := $(filter-out $(FUZZ_TARGETS:%=test/fuzz/%.c) test/fuzz/replay.c test/fuzz/mutate.c,$(wildcard test/fuzz/*.c)) \
@@ -69,8 +70,9 @@ $(FUZZ_DIR)/%.o: %.c
 	@mkdir -p $(@D)
 	$(FUZZ_CC) $(ANALYZER_CFLAGS) $(FUZZ_CFLAGS) -MMD -MP -c $< -o $@
 
-# Lists of steps have a mutator of their own.
+# Lists of steps have a mutator of their own; commtap html has its page.
 $(FUZZ_DIR)/fuzz_job $(FUZZ_DIR)/fuzz_import: $(FUZZ_DIR)/test/fuzz/mutate.o
+$(FUZZ_DIR)/fuzz_job $(BUILD)/san/test/fuzz/replay_fuzz_job $(FUZZ_COVERAGE)/fuzz_job: $(PAGE_OBJECT)
 $(FUZZ_TARGETS:%=$(FUZZ_DIR)/%): $(FUZZ_DIR)/%: $(FUZZ_DIR)/test/fuzz/%.o $(FUZZ_SOURCES:%.c=$(FUZZ_DIR)/%.o)
 	$(FUZZ_CC) $(FUZZ_SANITIZERS) -fsanitize=fuzzer $(FUZZ_WRAP) -pthread $^ $(ANALYZER_LIBS) -o $@
 
@@ -91,7 +93,6 @@ $(FUZZ_REPLAYS): $(BUILD)/san/test/fuzz/replay_%: $(BUILD)/san/test/fuzz/%.o $(B
 
 # ---- coverage ----------------------------------------------------------------------------------------------------
 
-FUZZ_COVERAGE := $(BUILD)/fuzz-coverage
 FUZZ_COVERAGE_FLAGS := -O1 -g -fprofile-instr-generate -fcoverage-mapping
 FUZZ_LLVM := $(patsubst clang%,%,$(notdir $(FUZZ_CC)))
 

@@ -16,7 +16,7 @@ $(HANGS): $(BUILD)/test/bench/hangs.o $(patsubst %.c,$(BUILD)/%.o,test/scenes/ha
 	$(CC) $(CFLAGS) -pthread $^ $(ANALYZER_LIBS) -o $@
 
 # The hangs of jobs that use NCCL alone, on the stand-in.
-$(BUILD)/test/programs/nccl/hang: test/programs/nccl/hang.c test/standin/nccl_api.h test/standin/cudart_api.h | standin
+$(BUILD)/test/programs/nccl/hang: test/programs/nccl/hang.c test/programs/nccl/unique_id.h test/standin/nccl_api.h test/standin/cudart_api.h | standin
 	@mkdir -p $(@D)
 	$(CC) -std=c11 -D_GNU_SOURCE -O1 -g $(WARNINGS) -I. -pthread $< -o $@ -L$(STANDIN) -lnccl -lcudart
 programs: $(BUILD)/test/programs/nccl/hang

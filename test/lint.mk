@@ -2,6 +2,7 @@
 #
 # What tools say about the sources without running them.
 #
+#   make check-page   eslint over the scripts of the page (.eslintrc.json there: mistakes, sizes, format)
 #   make fmt-check    are all files as clang-format leaves them
 #   make check-tidy   clang-tidy, with the checks that .clang-tidy lists
 #   make check-fanalyzer   GCC's own analyzer, over the shim: in the analyzer, which hands memory on inside of structs, GCC
@@ -20,13 +21,18 @@ LINT_WITHOUT_PATHS := $(LINT_WRAPPERS:.c=)
 # Nor where following them gives false alarms, because what excludes a path stands in another function: that an array is
 # there whenever its count is not 0, that a place in a table was found, that a weak function is there with its key.
 LINT_WITHOUT_PATHS += shim/intercept/nvtx $(addprefix analyzer/,align/estimate align/fit cli/options cli/watch \
-    commands/cmd_check commands/cmd_run diagnose/desync import/trace_stacks job/job match/channel match/wildcards profile/scope profile/summary_build \
-    profile/summary_deepspeed replay/replay stragglers/rank_classes symbols/elf_file waits/critical_path_sites)
+    commands/cmd_check commands/cmd_run diagnose/desync elastic/batch import/trace_stacks job/job match/channel match/wildcards profile/scope profile/summary_build \
+    profile/summary_deepspeed replay/replay_order stragglers/rank_classes symbols/elf_file waits/critical_path_sites)
 # Ends the recipe where $(1) is another version.
 lint_version = $(1) --version 2>/dev/null | grep -q 'version $(LINT_VERSION)\.' || \
     { echo "$@ is skipped, $(1) $(LINT_VERSION) is not here"; exit 0; }
 
-.PHONY: fmt-check check-tidy check-fanalyzer
+# NODE_PATH: Debian's modules are there, whichever node runs.
+eslint = NODE_PATH=/usr/share/nodejs eslint -f unix --ext .js $(1) $(PAGE)
+
+.PHONY: fmt-check check-tidy check-fanalyzer check-page
+check-page:
+	@$(call eslint)
 fmt-check:
 	@$(call lint_version,clang-format); clang-format --dry-run -Werror $(FORMATTED)
 

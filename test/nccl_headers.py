@@ -19,11 +19,12 @@ PLACES = ["/usr/include", "/usr/local/include", "/usr/local/cuda*/include", "/op
 
 # Functions of the header that are no row, with the reason.
 NOT_ROWS = [
-    (r"ncclGet(Version|ErrorString|LastError)|ncclResetDebugInit", "says something about the library"),
+    (r"ncclGet(Version|ErrorString|LastError)|ncclResetDebugInit(Internal)?", "says something about the library"),
+    (r"ncclSetEncryption", "a setting of the process"),
     (r"ncclComm(Count|CuDevice|UserRank|MemStats|QueryProperties)|ncclWinGetUserPtr", "local questions"),
     (r"ncclRedOp(CreatePreMulSum|Destroy)", "local objects"),
     (r"ncclParam\w+", "the library's parameters"),
-    (r"ncclTeam\w+|ncclLsa\w+|ncclLLA2A\w+|ncclGin\w+|ncclGetLsa\w+|ncclGetPeer\w+|ncclGetMultimem\w+",
+    (r"ncclTeam\w+|ncclLsa\w+|ncclLLA2A\w+|ncclGin\w+|ncclGet(Lsa|Peer|Multimem|Cft)\w+",
      "local helpers of the device interface"),
     (r"mscclLoadAlgo|mscclRunAlgo|mscclUnloadAlgo", "user-written algorithms of RCCL"),
 ]
@@ -173,4 +174,5 @@ def main():
     return 1 if faults else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

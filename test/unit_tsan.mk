@@ -11,7 +11,7 @@ TSAN := $(BUILD)/tsan
 TSAN_FLAGS := -O1 -g -fsanitize=thread -fno-omit-frame-pointer -Wno-tsan
 TSAN_TESTS := test_threads test_fork_page test_nvtx test_gpu_timing test_nccl_plugin
 TSAN_PROGRAMS := $(TSAN_TESTS:%=$(TSAN)/test/unit/%)
-TSAN_HELPERS := $(patsubst %.c,$(TSAN)/%.o,test/unit/fake_gpu.c $(wildcard analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
+TSAN_HELPERS := $(patsubst %.c,$(TSAN)/%.o,test/unit/fake_gpu.c $(wildcard analyzer/archive/*.c analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
 
 .PHONY: check-tsan
 # Where address spaces are too random for the sanitizer, they are made less so, if that is allowed here.
@@ -36,4 +36,4 @@ $(TSAN)/libshim.a: $(UNIT_SHIM_SOURCES:%.c=$(TSAN)/%.o)
 	$(AR) rcs $@ $^
 
 $(TSAN_PROGRAMS): %: %.o $(TSAN_HELPERS) $(TSAN)/libshim.a
-	$(CC) $(TSAN_FLAGS) -pthread $^ -lcmocka -ldl -lm -o $@
+	$(CC) $(TSAN_FLAGS) -pthread $^ -lcmocka -ldl -lm -lz $(if $(HAS_ZSTD),-lzstd) -o $@

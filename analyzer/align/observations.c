@@ -9,6 +9,7 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash.h"
+#include "analyzer/load/replays.h"
 
 enum { PER_DOMAIN_MAX = 8192, PER_DOMAIN_MIN = 512, ALTOGETHER = 1 << 20, FIRST_ROOM = 4096 };
 
@@ -110,12 +111,15 @@ static bool times_of(const struct observation_collector *c, size_t index, const 
     return true;
 }
 
+/* `replay`: of what a graph replayed, which has its number from the capture, the same at every replay. */
 static void add_collective(struct observation_collector *c, struct observation o, const struct record *record,
-                           const struct call_name *call, struct times times) {
+                           const struct call_name *call, struct times times, uint32_t replay) {
     bool root = (record->flags & FLAG_ROOT) != 0;
     o.key = hash_scramble(o.key ^ hash_scramble(record->seq + UINT64_C(1)));
     if (record->flags & FLAG_STARTED)
         o.key = hash_scramble(o.key ^ (uint64_t)(uint32_t)record->tag << 32);
+    if (replay > 0)
+        o.key = hash_scramble(o.key ^ (uint64_t)replay << 32 ^ 2);
     if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && root) || (call->flow == FLOW_TO_ROOT && !root))
         o.cause = times.enter;
     if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && !root) || (call->flow == FLOW_TO_ROOT && root))
@@ -133,9 +137,10 @@ static void add_message(struct observation_collector *c, struct observation o, c
     if (record->peer < 0 || my_rank < 0 ||
         (record->flags & (FLAG_WILDCARD | FLAG_ORDINAL_UNKNOWN | FLAG_PARTITIONED | FLAG_CANCELLED)))
         return;
+    int32_t tag = record_is_device(record) ? 0 : record->tag; /* there it is the device's number */
     uint32_t from = (uint32_t)(send ? my_rank : record->peer), to = (uint32_t)(send ? record->peer : my_rank);
     o.key = hash_scramble(o.key ^ hash_scramble((uint64_t)from << 32 | to));
-    o.key = hash_scramble(o.key ^ hash_scramble((uint64_t)(uint32_t)record->tag << 32 | record->seq) ^ 1);
+    o.key = hash_scramble(o.key ^ hash_scramble((uint64_t)(uint32_t)tag << 32 | record->seq) ^ 1);
     if (send)
         o.cause = times.enter;
     else
@@ -167,12 +172,13 @@ static bool spans_domains(const struct observation_collector *c, const struct du
 }
 
 static void observe_record(struct observation_collector *c, size_t index, const struct record *record,
-                           const bool *wanted) {
+                           const bool *wanted, uint32_t replay) {
     const struct dump *dump = c->clock->dumps[index];
     const struct call_name *call = dump_call(dump, record->call);
     struct times times;
     if (!call || record->comm >= dump->communicator_count || !wanted[record->comm] || record->seq == SEQ_NONE ||
-        (record->flags & FLAG_FAILED) || !times_of(c, index, record, call, &times))
+        (record->flags & FLAG_FAILED) || (record_is_replayed(record) && replay == 0) ||
+        !times_of(c, index, record, call, &times))
         return;
     const struct communicator_definition *definition = dump->communicators[record->comm].definition;
     struct observation o = {.key = definition->uid,
@@ -180,8 +186,8 @@ static void observe_record(struct observation_collector *c, size_t index, const 
                             .cause = OBSERVATION_NONE,
                             .effect = OBSERVATION_NONE};
     if (record->flags & FLAG_COLLECTIVE && (call->call_class == CLASS_COLLECTIVE || call->call_class == CLASS_GROUP))
-        add_collective(c, o, record, call, times);
-    else if (record->flags & (FLAG_SEND | FLAG_RECV))
+        add_collective(c, o, record, call, times, replay);
+    else if (record->flags & (FLAG_SEND | FLAG_RECV) && !record_is_replayed(record))
         add_message(c, o, record, definition->my_rank, times);
 }
 
@@ -202,8 +208,9 @@ static bool collect_dump(struct observation_collector *c, size_t index) {
             c->no_memory = true;
             break;
         }
+        struct replay_reader replays = {0};
         for (const struct record *record; (record = record_cursor_next(&cursor)) != NULL;)
-            observe_record(c, index, record, wanted);
+            observe_record(c, index, record, wanted, replay_of_record(&replays, record).number);
         record_cursor_end(&cursor);
     }
     free(wanted);

@@ -47,6 +47,8 @@ static bool make_beside(struct new_file *file, mode_t mode) {
 static const char *begin(struct new_file *file, new_file_is_ours is_ours, bool force) {
     struct stat there;
     bool exists = stat(file->path, &there) == 0;
+    if (!exists && lstat(file->path, &there) == 0) /* the new file would take the place of the link */
+        return "is a link to a file that is not there";
     if (exists && !S_ISREG(there.st_mode))
         return NULL;
     if (exists && !force && is_ours && !is_known(file->path, is_ours))

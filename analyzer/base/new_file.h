@@ -5,7 +5,8 @@
  * Must not live here: what is written, messages.
  *
  * What is no regular file (a pipe, a device) is written in place; so is a file in a directory that nothing can be made
- * in. Links are followed.
+ * in. Links are followed; one that leads nowhere stays as it is, and
+ * nothing is written.
  */
 #ifndef COMMTAP_BASE_NEW_FILE_H
 #define COMMTAP_BASE_NEW_FILE_H

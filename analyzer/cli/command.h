@@ -66,10 +66,12 @@ struct command {
     {.name = "format", .argument = "FORMAT", .choices = CHOICES, .fallback = "text", \
      .doc = "form of the output; share/commtap/commtap.schema.json declares every key of json"}
 #define OPTION_OUTPUT \
-    {.name = "output", .letter = 'o', .argument = "FILE", .doc = "write there instead of standard output"}
+    {.name = "output", .letter = 'o', .argument = "FILE", .doc = "write there instead of standard output (-)"}
 #define OPTION_COLOR \
     {.name = "color", .argument = "WHEN", .choices = "auto|always|never", .fallback = "auto", \
      .doc = "colours; auto: on a terminal where NO_COLOR is not set"}
+#define OPTION_TOP(DEFAULT) \
+    {.name = "top", .argument = "N", .doc = "so many rows; default: " DEFAULT}
 #define OPTION_RANK \
     {.name = "rank", .argument = "LIST", .doc = "only these world ranks, as in 0,4-7"}
 #define OPTION_COMM \
@@ -97,6 +99,7 @@ struct command {
 
 extern const struct command command_report, command_stragglers, command_steps, command_diagnose, command_summary,
     command_calls, command_export, command_check, command_env, command_run, command_import, command_diff,
-    command_collect, command_links, command_timeline;
+    command_collect, command_links, command_timeline, command_html, command_elastic, command_metrics, command_top,
+    command_doctor, command_pack, command_list, command_prune;
 
 #endif

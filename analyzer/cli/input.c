@@ -80,6 +80,13 @@ static void say_places(char *const *directories, size_t count) {
 
 static int refuse_many(char *const *directories, size_t count, const struct dump_set_excess *excess) {
     say_places(directories, count);
+    if (excess->dumps - excess->packed <= excess->mapped_most) {
+        fprintf(stderr,
+                ": to unpack %zu dumps into memory takes %.1f GB where %.1f GB are free\n"
+                "commtap: commtap pack --unpack writes them to the disk, where they need no memory\n",
+                excess->packed, (double)excess->bytes / 1e9, (double)excess->memory / 1e9);
+        return EXIT_UNUSABLE;
+    }
     fprintf(stderr,
             ": %zu dumps: a process can map %zu of them (half of vm.max_map_count), and to read them into memory takes "
             "%.1f GB where %.1f GB are free\n"
@@ -91,7 +98,7 @@ static int refuse_many(char *const *directories, size_t count, const struct dump
 
 /* What keeps dumps from being there, the likeliest first. */
 static void say_what_to_check(const struct dump_set *set, bool several) {
-    fprintf(stderr, ": hold%s no dumps (commtap.*.ct), nor do%s directories below\n", several ? "" : "s",
+    fprintf(stderr, ": hold%s no dumps (commtap.*.ct, packed: *.ctz), nor do%s directories below\n", several ? "" : "s",
             several ? "" : "es one of the");
     if (set->unfinished > 0)
         fprintf(stderr, "commtap: %zu processes began one there (commtap.*.ct.new) and ended before it could be read\n",
@@ -99,7 +106,8 @@ static void say_what_to_check(const struct dump_set *set, bool several) {
     fputs("commtap: check that the ranks came to MPI_Init or their first NCCL communicator, that LD_PRELOAD and\n"
           "commtap: COMMTAP_DIR reached them (commtap run arranges it; mpirun -x, srun --export), that COMMTAP_ENABLE "
           "is\n"
-          "commtap: not 0, and what rank 0 said on stderr: it names a directory that it cannot write to\n",
+          "commtap: not 0, and what rank 0 said on stderr: it names a directory that it cannot write to\n"
+          "commtap: next: commtap doctor COMMAND..., with the job's command, looks at all of it\n",
           stderr);
 }
 

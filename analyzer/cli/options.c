@@ -6,11 +6,11 @@
  */
 #include "analyzer/cli/options.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/base/text.h"
-#include "analyzer/render/table.h"
 
 const struct option option_help = {.name = "help", .letter = 'h', .doc = "show this"};
 
@@ -188,6 +188,25 @@ const char *option_next(const struct options *options, const char *name, size_t 
             return value->text;
     }
     return NULL;
+}
+
+int options_top(const struct options *options, size_t *most) {
+    const char *text = option_text(options, "top");
+    char *end;
+    *most = text && isdigit((unsigned char)text[0]) ? strtoul(text, &end, 10) : 0;
+    if (!text || (*most > 0 && *end == '\0'))
+        return EXIT_FINE;
+    fprintf(stderr, "commtap %s: --top takes a number from 1 up, not '%.64s'\n", options->command->name, text);
+    return EXIT_USAGE;
+}
+
+int options_sort(const struct options *options, const struct column *columns, const struct column **column) {
+    const char *key = option_text(options, "sort"), *command = options->command->name;
+    *column = key ? table_column(columns, key) : NULL;
+    if (!key || *column)
+        return EXIT_FINE;
+    fprintf(stderr, "commtap %s: no column is called '%.64s' (see commtap %s --help)\n", command, key, command);
+    return EXIT_USAGE;
 }
 
 int options_filter(const struct options *options, struct filter *filter) {

@@ -11,6 +11,7 @@
 
 #include "analyzer/cli/command.h"
 #include "analyzer/load/filter.h"
+#include "analyzer/render/table.h"
 
 struct option_value {
     const struct option *option;
@@ -42,6 +43,12 @@ const char *option_next(const struct options *options, const char *name, size_t 
 /* Builds the filter from --rank, --comm, --op, --from, --to and --step. Returns EXIT_FINE, or EXIT_USAGE (EXIT_OUTPUT
  * when memory is short) after one message on stderr. The caller frees with filter_free. */
 int options_filter(const struct options *options, struct filter *filter);
+
+/* Rows that --top asks for; without it, 0. Returns EXIT_FINE, or EXIT_USAGE after one message on stderr. */
+int options_top(const struct options *options, size_t *most);
+
+/* The column of `columns` that --sort names; without it, NULL. Returns as options_top. */
+int options_sort(const struct options *options, const struct column *columns, const struct column **column);
 
 extern const struct option option_help; /* which all commands have */
 /* By exit code, below EXIT_AGAIN: what it says, in all commands that do not say otherwise. */

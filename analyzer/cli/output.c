@@ -39,7 +39,13 @@ static int open_file(struct output *output, new_file_is_ours is_ours, bool force
 static int open_stream(struct output *output, const struct options *options, new_file_is_ours is_ours, bool force) {
     const char *color = option_text(options, "color"), *no_color = getenv("NO_COLOR");
     *output = (struct output){.stream = stdout, .path = option_text(options, "output")};
+    if (!output->path) /* what metrics calls it, after the collector that reads it */
+        output->path = option_text(options, "textfile");
+    if (output->path && strcmp(output->path, "-") == 0) /* standard output, as with other programs; ./- is a file */
+        output->path = NULL;
     output->format = format_named(option_text(options, "format"));
+    const char *top = option_text(options, "top");
+    output->top = top ? strtoul(top, NULL, 10) : 0;
     int code = output->path ? open_file(output, is_ours, force) : EXIT_FINE;
     if (code != EXIT_FINE)
         return code;

@@ -20,6 +20,7 @@ struct output {
     struct new_file file; /* private */
     enum format format;
     bool color;
+    size_t top; /* rows that --top asks for; 0: it is not given, or no number, which commands look for before */
 };
 
 /* Opens --output (or standard output) and notes --format and --color. A file takes its name when it is complete

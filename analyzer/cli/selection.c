@@ -67,6 +67,8 @@ static void print_jobs(const struct job_list *list, const struct dump_set *set) 
         fputs("  ", stderr);
         escape_text(stderr, job->id);
         fprintf(stderr, "  %zu rank%s", job->ranks, job->ranks == 1 ? "" : "s");
+        if (list->count > 1)
+            fprintf(stderr, ", generation %u", job->generation);
         if (say_date(began, job->start_ns))
             fprintf(stderr, ", from %s", began);
         fputs(": ", stderr);
@@ -75,9 +77,31 @@ static void print_jobs(const struct job_list *list, const struct dump_set *set) 
     }
 }
 
+/* The run's start of that number, in place of the newest. */
+static int choose_generation(struct job *job, const struct dump_set *set, const char *text,
+                             bool (*alive)(const struct dump *)) {
+    char id[JOB_ID], *end = NULL;
+    unsigned long number = strtoul(text, &end, 10);
+    const struct listed_job *wanted = text[0] >= '0' && text[0] <= '9' && !*end && number <= UINT32_MAX
+                                          ? job_list_generation(&job->list, set, job->listed, (unsigned)number)
+                                          : NULL;
+    if (!wanted) {
+        fputs("commtap: there is no generation '", stderr);
+        escape_text(stderr, text);
+        fputs("'; there are these jobs, each with its generation:\n", stderr);
+        print_jobs(&job->list, set);
+        return EXIT_UNUSABLE;
+    }
+    memcpy(id, wanted->id, sizeof id);
+    job_free(job);
+    return selection_choose_run(job, set, id, alive);
+}
+
 int selection_choose_job(struct job *job, const struct dump_set *set, const struct options *options,
                          bool (*alive)(const struct dump *)) {
-    return selection_choose_run(job, set, option_text(options, "run"), alive);
+    const char *generation = option_text(options, "generation");
+    int code = selection_choose_run(job, set, option_text(options, "run"), alive);
+    return code == EXIT_FINE && generation ? choose_generation(job, set, generation, alive) : code;
 }
 
 int selection_choose_run(struct job *job, const struct dump_set *set, const char *run,

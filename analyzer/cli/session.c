@@ -7,26 +7,20 @@
 #include "analyzer/cli/session.h"
 
 #include <ctype.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "analyzer/align/align.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/progress.h"
 #include "analyzer/dumps/process.h"
 #include "analyzer/match/match.h"
 #include "analyzer/render/escape.h"
+#include "analyzer/steps/step_waits.h"
 
 /* ---- the stages ------------------------------------------------------------------------------ */
-
-static void show_progress(void *context, unsigned permille) {
-    unsigned *shown = context;
-    if (permille / 10 == *shown)
-        return;
-    *shown = permille / 10;
-    fprintf(stderr, "\rcommtap: reading %u %%", *shown);
-    fflush(stderr);
-}
 
 unsigned session_workers(const struct options *options) {
     const char *text = option_text(options, "threads");
@@ -34,22 +28,53 @@ unsigned session_workers(const struct options *options) {
     return count < 1 ? 1 : count > MATCH_WORKERS_MAX ? MATCH_WORKERS_MAX : (unsigned)count;
 }
 
-static bool judge_session(struct session *session, const struct options *options) {
-    unsigned shown = 0;
-    bool terminal = isatty(STDERR_FILENO);
+static bool judge(struct session *session, unsigned workers, size_t path_parts) {
+    struct progress_line line = progress_begin("reading");
     const struct scope *scope = &session->scope;
     const struct filter *filter = &session->selection.filter;
-    struct straggler_request request = {.workers = session_workers(options),
+    struct straggler_request request = {.workers = workers,
                                         .limited = scope->limited,
                                         .from_ns = scope->from_ns,
                                         .to_ns = scope->to_ns,
                                         .shown = filter_chooses_calls(filter) ? filter : NULL,
-                                        .progress = terminal ? show_progress : NULL,
-                                        .progress_context = &shown};
+                                        .path_parts = path_parts,
+                                        .progress = progress_show,
+                                        .progress_context = &line};
     bool done = straggler_analyse(&session->analysis, &session->clock, &session->directory, &request);
-    if (terminal && shown > 0)
-        fputs("\r\033[K", stderr);
+    progress_end(&line);
     return done;
+}
+
+struct step_search {
+    struct session *session;
+    unsigned workers;
+    bool done;
+};
+
+static void *find_steps(void *argument) {
+    struct step_search *search = argument;
+    struct session *session = search->session;
+    const struct filter *filter = &session->selection.filter;
+    search->done = steps_find_counting(&session->steps, &session->clock, &session->selection.marker, filter) &&
+                   step_waits_fill(&session->steps, &session->clock, &session->directory, filter, search->workers);
+    return NULL;
+}
+
+/* Judging and looking for steps know nothing of each other, and each has long stretches on one processor: side by side
+ * they take little longer than the longer of the two. */
+static bool judge_session(struct session *session, const struct options *options, const struct session_wish *wish) {
+    unsigned workers = session_workers(options), others = workers / 2;
+    struct step_search search = {session, others > 0 ? others : 1, true};
+    pthread_t thread;
+    if (!wish->steps)
+        return judge(session, workers, wish->path_parts);
+    bool beside = others > 0 && pthread_create(&thread, NULL, find_steps, &search) == 0;
+    bool judged = judge(session, beside ? workers - others : workers, wish->path_parts);
+    if (beside)
+        pthread_join(thread, NULL);
+    else
+        find_steps(&search);
+    return judged && search.done;
 }
 
 /* Names the call sites that the findings speak of. */
@@ -62,8 +87,10 @@ static bool name_sites(struct session *session) {
                                      session->sites.symbols, session->labels);
 }
 
-static int run_stages(struct session *session, const struct options *options) {
+static int run_stages(struct session *session, const struct options *options, const struct session_wish *wish) {
     int code = selection_choose_job(&session->job, &session->set, options, process_is_alive);
+    if (code == EXIT_FINE && !job_split(&session->job))
+        code = input_no_memory();
     if (code == EXIT_FINE)
         code = call_sites_open(&session->sites, options, session->job.dumps, session->job.count);
     if (code != EXIT_FINE)
@@ -74,7 +101,7 @@ static int run_stages(struct session *session, const struct options *options) {
         job_span(&session->job, &session->clock, &session->start_ns, &session->end_ns);
         done = scope_build(&session->scope, &session->job, &session->clock, &session->selection.filter,
                            &session->selection.marker) &&
-               judge_session(session, options);
+               judge_session(session, options, wish);
     }
     done = done && name_sites(session);
     if (done)
@@ -82,7 +109,7 @@ static int run_stages(struct session *session, const struct options *options) {
     return done && !session->findings.no_memory ? EXIT_FINE : input_no_memory();
 }
 
-int session_open(struct session *session, const struct options *options) {
+int session_open_with(struct session *session, const struct options *options, const struct session_wish *wish) {
     *session = (struct session){0};
     int code = session_check_options(options);
     if (code == EXIT_FINE)
@@ -93,13 +120,18 @@ int session_open(struct session *session, const struct options *options) {
         selection_free(&session->selection);
         return code;
     }
-    code = run_stages(session, options);
+    code = run_stages(session, options, wish);
     if (code != EXIT_FINE)
         session_close(session);
     return code;
 }
 
+int session_open(struct session *session, const struct options *options) {
+    return session_open_with(session, options, &(struct session_wish){0});
+}
+
 void session_close(struct session *session) {
+    steps_free(&session->steps);
     findings_free(&session->findings);
     hot_sites_free(&session->hot);
     critical_path_sites_free(&session->path);

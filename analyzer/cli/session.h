@@ -13,6 +13,7 @@
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/selection.h"
+#include "analyzer/steps/steps.h"
 
 struct session {
     struct selection selection;
@@ -27,15 +28,25 @@ struct session {
     struct site_labels *labels;
     struct hot_sites hot;
     struct critical_path_sites path;
+    struct steps steps; /* with their waits, where they were asked for; of the functions and communicators chosen */
     int64_t start_ns, end_ns; /* of the job, common clock */
 };
 
-#define OPTION_RUN                                                                                                     \
-    {                                                                                                                  \
-        .name = "run", .argument = "ID",                                                                               \
-        .doc = "this one of several runs, or of several jobs of a run (RUN/2), which an ID that there is not lists; "  \
-               "default: the newest"                                                                                   \
-    }
+/* What a command wants beside the judgement. */
+struct session_wish {
+    size_t path_parts; /* of the critical path that are kept (analysis.delay_costs.parts) */
+    bool steps;        /* the job's steps: found while it is judged, where there are two workers or more */
+};
+
+/* clang-format off */
+#define OPTION_RUN \
+    {.name = "run", .argument = "ID", \
+     .doc = "this one of several runs, or of several jobs of a run (RUN/2), which an ID that there is not lists; default: the newest"}, \
+    OPTION_GENERATION
+#define OPTION_GENERATION \
+    {.name = "generation", .argument = "N", \
+     .doc = "of a run that was restarted this start, as its launcher counts them or, where it does not, from 0; default: the newest"}
+/* clang-format on */
 #define OPTION_THREADS                                                                                                 \
     { .name = "threads", .argument = "N", .doc = "worker threads; the result does not depend on them" }
 #define OPTION_FAIL_ON                                                                                                 \
@@ -51,6 +62,7 @@ struct session {
  * judged: one window for all ranks, with what reaches into it. --rank, --comm, --op and --sizes take nothing from the
  * judgement: who is to blame does not depend on who is shown. */
 int session_open(struct session *session, const struct options *options);
+int session_open_with(struct session *session, const struct options *options, const struct session_wish *wish);
 void session_close(struct session *session);
 
 /* Worker threads to use: as many as --threads says, where the command has it, else one per processor. */

@@ -123,8 +123,7 @@ static int look_again(struct watch *watch, const struct options *options) {
     return choose_job(watch, options);
 }
 
-/* What was noted of the job's end; false where nothing was. */
-static bool read_end(const struct job *job, struct job_end *end) {
+bool watch_read_end(const struct job *job, struct job_end *end) {
     char note[DEATHS_NOTE_TEXT];
     return job->count > 0 && deaths_note_read(job->dumps[0], note, sizeof note) && deaths_read(note, job, end);
 }
@@ -138,7 +137,7 @@ static int judge_looks(struct watch *watch, const struct options *options, const
                                        .moving = moving,
                                        .moving_count = moving_count};
     struct job_end end;
-    if (read_end(&watch->job, &end))
+    if (watch_read_end(&watch->job, &end))
         request.end = &end;
     if (code == EXIT_FINE)
         code = labels && diagnose(&watch->diagnosis, &watch->job, &request) &&
@@ -264,7 +263,7 @@ int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const st
         find_changed(job, moving, &request.moving_count);
     bool over = done && !may_go_on && request.moving_count > 0;
     request.states = states;
-    if (read_end(job, &end))
+    if (watch_read_end(job, &end))
         request.end = &end;
     done = done && (over || judge_open_job(diagnosis, text, job, &request, twice, moving, labels));
     free(states);

@@ -31,4 +31,7 @@ void watch_close(struct watch *watch);
 int watch_job(struct diagnosis *diagnosis, struct diagnosis_text *text, const struct job *job, double wait,
               struct site_labels *labels);
 
+/* What was noted of the job's end beside its dumps; false where nothing was. */
+bool watch_read_end(const struct job *job, struct job_end *end);
+
 #endif

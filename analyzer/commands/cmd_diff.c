@@ -19,6 +19,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/summary_table.h"
+#include "analyzer/render/wrapped_text.h"
 #include "analyzer/cli/selection.h"
 
 /* ---- one run --------------------------------------------------------------------------------- */
@@ -278,15 +279,17 @@ static void print_verdict(FILE *stream, const struct diff *diff) {
     const struct comparison *comparison = &diff->comparison;
     size_t alone = count_rows(comparison, COMPARED_ONLY_A) + count_rows(comparison, COMPARED_ONLY_B);
     for (size_t i = 0; i < diff->note_count; i++)
-        fprintf(stream, "%s\n", diff->notes[i]);
+        print_wrapped(stream, diff->notes[i], 0, 0);
     if (has_known_noise(diff))
         fprintf(stream, "%zu slower, %zu faster", count_rows(comparison, COMPARED_SLOWER),
                 count_rows(comparison, COMPARED_FASTER));
-    else
-        fprintf(stream,
-                "one run of each side does not tell what runs differ by: give more (--baseline, --again), or say it\n"
-                "(--run-noise); until then nothing is called slower or faster\n%zu moved",
-                count_rows(comparison, COMPARED_MOVED));
+    else {
+        print_wrapped(stream,
+                      "one run of each side does not tell what runs differ by: give more (--baseline, --again), or say "
+                      "it (--run-noise); until then nothing is called slower or faster",
+                      0, 0);
+        fprintf(stream, "%zu moved", count_rows(comparison, COMPARED_MOVED));
+    }
     fprintf(stream, ", %zu on one side only, of %zu compared\n\n", alone, comparison->count);
 }
 
@@ -307,8 +310,10 @@ static bool print_text(const struct output *output, const struct diff *diff, str
     for (size_t i = 0; i < comparison->count; i++)
         if (all || comparison->rows[i].kind == COMPARED_STEP || comparison->rows[i].verdict != COMPARED_SAME)
             shown[table.count++] = comparison->rows[i];
+    size_t had = table_cut(&table, output->top);
     bool done = table.count == 0 ||
                 (table_print_text(output->stream, &table, output->color) && table_print_legend(output->stream, &table));
+    table_print_rest(output->stream, &table, had);
     free(shown);
     if (!all)
         fputs("\nrows that did not change: --all\n", output->stream);
@@ -437,6 +442,9 @@ static int run(const struct options *options) {
     if (!read_percent(options, "threshold", &limits.threshold) ||
         !read_percent(options, "run-noise", &limits.run_noise) || !can_fail_on(options, limits.run_noise))
         return EXIT_USAGE;
+    size_t top;
+    if (options_top(options, &top) != EXIT_FINE)
+        return EXIT_USAGE;
     struct selection selection;
     int code = selection_read(&selection, options);
     if (code == EXIT_FINE)
@@ -446,6 +454,7 @@ static int run(const struct options *options) {
 }
 
 static const struct option diff_options[] = {
+    OPTION_TOP("all"),
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,

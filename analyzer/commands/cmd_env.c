@@ -1,89 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * commtap env: every knob of the library, its value here and its default.
- * Lives here: the list, expanded from the table of knobs; unknown COMMTAP_ names.
+ * Lives here: the list and its messages.
  * Must not live here: what a knob does.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "analyzer/base/text.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/knobs.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
-#include "shim/base/knob_values.h"
 
-extern char **environ;
-
-struct knob {
-    const char *name, *type, *fallback, *doc;
-};
-
-static const struct knob knobs[] = {
-#define KNOB(field, name, type, fallback, doc) {#name, #type, fallback, doc},
-#include "shim/knobs.def"
-#undef KNOB
-};
-enum { KNOBS = sizeof knobs / sizeof *knobs };
-
-struct row {
-    const struct knob *knob;
-    const char *value; /* in force */
-    char number[24];
-};
-
-/* What the library makes of a number. */
-static uint64_t number_in_force(const char *name, uint64_t given) {
-    if (strcmp(name, "COMMTAP_RING") == 0)
-        return knob_ring(given);
-    if (strcmp(name, "COMMTAP_STACK_DEPTH") == 0)
-        return knob_stack_depth(given);
-    return strcmp(name, "COMMTAP_MODE") == 0 ? knob_mode(given) : given;
-}
-
-static void warn_value(const struct row *row, const char *given, const char *why) {
-    fprintf(stderr, "commtap: %s=", row->knob->name);
-    escape_text(stderr, given);
-    fprintf(stderr, " %s: %s is used\n", why, row->value);
-}
-
-static bool is_understood(const struct knob *knob, const char *text, uint64_t *number) {
-    bool on;
-    const char *words = knob_words(knob->name);
-    if (strcmp(knob->type, "NUMBER") == 0)
-        return knob_number(text, number);
-    if (strcmp(knob->type, "SWITCH") == 0)
-        return knob_switch(text, &on);
-    if (strcmp(knob->name, "COMMTAP_VERBOSE") == 0)
-        return knob_verbose_is_sound(text);
-    return !words || knob_is_one_of(words, text);
-}
-
-/* What is given, but for a number that the library takes for another one, or what it cannot read. */
-static void find_value(struct row *row) {
-    const char *text = getenv(row->knob->name);
-    uint64_t given = 0;
-    row->value = text && *text ? text : row->knob->fallback;
-    if (row->value == row->knob->fallback)
+static void complain(void *context, const struct knob_complaint *complaint) {
+    (void)context;
+    if (complaint->given) {
+        fprintf(stderr, "commtap: %s=", complaint->name);
+        escape_text(stderr, complaint->given);
+        fprintf(stderr, " %s: %s is used\n", complaint->why, complaint->used);
         return;
-    if (!is_understood(row->knob, text, &given)) {
-        row->value = row->knob->fallback;
-        warn_value(row, text, "is not understood");
-    } else if (strcmp(row->knob->type, "NUMBER") == 0 && number_in_force(row->knob->name, given) != given) {
-        snprintf(row->number, sizeof row->number, "%s%" PRIu64, strcmp(row->knob->name, "COMMTAP_MODE") == 0 ? "0" : "",
-                 number_in_force(row->knob->name, given));
-        row->value = row->number;
-        warn_value(row, text, "is rounded to what is possible");
     }
+    fputs("commtap: no knob is called ", stderr);
+    escape_text(stderr, complaint->name);
+    fprintf(stderr, "%s%s%s\n", complaint->near ? " (maybe: " : "", complaint->near ? complaint->near : "",
+            complaint->near ? "?)" : "");
 }
 
 #define VALUE(NAME, EXPRESSION)                                                                                        \
     static struct cell NAME(const void *item) {                                                                        \
-        const struct row *row = item;                                                                                  \
+        const struct knob_setting *row = item;                                                                         \
         return EXPRESSION;                                                                                             \
     }
 VALUE(name, cell_text(row->knob->name))
@@ -104,42 +51,16 @@ static const struct column columns[] = {
     {NULL, NULL, .value = NULL},
 };
 
-/* COMMTAP_ variables that no knob has. COMMTAP_LIBRARY tells `commtap run` which library to preload. */
-static void warn_unknown(void) {
-    const char *names[KNOBS];
-    for (size_t i = 0; i < KNOBS; i++)
-        names[i] = knobs[i].name;
-    for (char **entry = environ; *entry; entry++) {
-        char given[128];
-        size_t length = strcspn(*entry, "="), i = 0;
-        if (strncmp(*entry, "COMMTAP_", 8) != 0 || length >= sizeof given)
-            continue;
-        memcpy(given, *entry, length);
-        given[length] = '\0';
-        while (i < KNOBS && strcmp(given, names[i]) != 0)
-            i++;
-        if (i < KNOBS || strcmp(given, "COMMTAP_LIBRARY") == 0)
-            continue;
-        const char *near = nearest_name(given, names, KNOBS);
-        fputs("commtap: no knob is called ", stderr);
-        escape_text(stderr, given);
-        fprintf(stderr, "%s%s%s\n", near ? " (maybe: " : "", near ? near : "", near ? "?)" : "");
-    }
-}
-
 static int run(const struct options *options) {
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
-    struct row rows[KNOBS] = {{.knob = NULL}};
-    for (size_t i = 0; i < KNOBS; i++) {
-        rows[i].knob = &knobs[i];
-        find_value(&rows[i]);
-    }
+    struct knob_setting rows[KNOBS];
+    knobs_in_force(rows, complain, NULL);
     const struct table table = {columns, rows, sizeof *rows, KNOBS};
     bool enough_memory = true;
-    warn_unknown();
+    knobs_unknown(complain, NULL);
     if (output.format == OUTPUT_JSON) {
         json_t *list = table_to_json(&table);
         enough_memory =

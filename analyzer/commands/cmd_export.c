@@ -103,13 +103,31 @@ static bool walk_peers(const struct export *export, const struct dump *dump, siz
     return true;
 }
 
+/* Prints a row that is of no function, where its communicator passes. Returns false when memory is short. */
+static bool emit_of_communicator(const struct export *export, const struct export_row *row) {
+    const struct filter communicators = {.comm = export->filter->comm};
+    return !filter_lets_pass(&communicators, row->dump, 0, row->communicator, BYTES_UNKNOWN) || emit(export, row);
+}
+
+static bool walk_transfers(const struct export *export, const struct dump *dump, size_t d) {
+    (void)d;
+    for (uint32_t i = 0; i < dump->transfer_count; i++) {
+        const struct transfer_row transfer = dump->transfers[i];
+        const struct export_row row = {.dump = dump,
+                                       .communicator = dump_communicator(dump, transfer.comm),
+                                       .peer = transfer.peer,
+                                       .transfer = &transfer};
+        if (transfer.version != 0 && transfer.version % 2 == 0 && !emit_of_communicator(export, &row))
+            return false;
+    }
+    return true;
+}
+
 static bool walk_communicators(const struct export *export, const struct dump *dump, size_t d) {
     (void)d;
     for (uint32_t i = 0; i < dump->communicator_count; i++) {
         const struct export_row row = {.dump = dump, .communicator = dump_communicator(dump, i), .peer = PEER_NONE};
-        const struct filter communicators = {.comm = export->filter->comm};
-        if (row.communicator && filter_lets_pass(&communicators, dump, 0, row.communicator, BYTES_UNKNOWN) &&
-            !emit(export, &row))
+        if (row.communicator && !emit_of_communicator(export, &row))
             return false;
     }
     return true;
@@ -119,10 +137,8 @@ static const struct export_walk {
     const struct export_table *table;
     bool (*walk)(const struct export *export, const struct dump *dump, size_t d);
 } walks[] = {
-    {&export_records, walk_records},
-    {&export_operations, walk_operations},
-    {&export_peers, walk_peers},
-    {&export_communicators, walk_communicators},
+    {&export_records, walk_records},     {&export_operations, walk_operations},       {&export_peers, walk_peers},
+    {&export_transfers, walk_transfers}, {&export_communicators, walk_communicators},
 };
 
 static const struct export_walk *find_walk(const char *name) {
@@ -154,7 +170,7 @@ static int export_selected(const struct options *options, const struct selection
                            const struct dump_set *set) {
     struct job job;
     struct selected_time time = {0};
-    if (!option_given(options, "run") && !filter_is_timed(&selection->filter))
+    if (!option_given(options, "run") && !option_given(options, "generation") && !filter_is_timed(&selection->filter))
         return print(options, set, &selection->filter, NULL);
     int code = selection_choose_job(&job, set, options, NULL);
     if (code == EXIT_FINE)
@@ -194,7 +210,9 @@ static int export_rows(const struct options *options) {
 static int complain(const char *path, const char *reason) {
     fputs("commtap export: ", stderr);
     escape_text(stderr, path);
-    fprintf(stderr, ": %s\n", reason);
+    fputs(": ", stderr);
+    escape_text(stderr, reason); /* it may name files */
+    fputc('\n', stderr);
     return EXIT_OUTPUT;
 }
 
@@ -208,11 +226,12 @@ static int check_database_options(const struct options *options) {
                     refused[i]);
             return EXIT_USAGE;
         }
-    if (!option_text(options, "output")) {
+    const char *path = option_text(options, "output");
+    if (!path || strcmp(path, "-") == 0) {
         fputs("commtap export: --format sqlite writes to a file: name it with -o\n", stderr);
         return EXIT_USAGE;
     }
-    return lacks ? complain(option_text(options, "output"), lacks) : EXIT_FINE;
+    return lacks ? complain(path, lacks) : EXIT_FINE;
 }
 
 static int write_database(const struct options *options, struct session *session) {
@@ -221,7 +240,7 @@ static int write_database(const struct options *options, struct session *session
     enum job_tables_end end = JOB_TABLES_FAILED;
     int code = EXIT_FINE;
     if (database_create(&database, path, option_given(options, "force")))
-        end = job_tables_write(&database, session, session_workers(options));
+        end = job_tables_write(&database, session);
     if (end == JOB_TABLES_DONE)
         code = changes_check(); /* what was read may not fit together: nothing is in its place yet */
     if (code == EXIT_FINE && end == JOB_TABLES_DONE && !database_finish(&database))
@@ -241,7 +260,7 @@ static int export_database(const struct options *options) {
     struct session session;
     int code = check_database_options(options);
     if (code == EXIT_FINE)
-        code = session_open(&session, options);
+        code = session_open_with(&session, options, &(struct session_wish){.steps = true});
     if (code != EXIT_FINE)
         return code;
     code = conclusions_add_advice(&session, &limits);
@@ -263,7 +282,7 @@ static int run(const struct options *options) {
 static const struct option option_rows[] = {
     {.name = "table",
      .argument = "TABLE",
-     .choices = "records|operations|peers|communicators",
+     .choices = "records|operations|peers|transfers|communicators",
      .fallback = "records",
      .doc = "what to write"},
     {.name = "format",
@@ -277,6 +296,7 @@ static const struct option option_rows[] = {
     {.name = "run",
      .argument = "ID",
      .doc = "this one of several runs, or of several jobs of a run (RUN/2); default: all of them; sqlite: the newest"},
+    OPTION_GENERATION,
     OPTIONS_FILTER,
     OPTION_THREADS,
     OPTION_END,
@@ -285,6 +305,8 @@ static const struct option option_rows[] = {
 static const struct example examples[] = {
     {"commtap export --format jsonl -o records.jsonl DIR", "every record, one JSON object per line"},
     {"commtap export --table peers DIR", "who sent how much to whom"},
+    {"commtap export --table transfers DIR",
+     "what NCCL's proxies moved to and from each peer, and what they waited for (with COMMTAP_GPU_TIMING=kernel)"},
     {"commtap export --format sqlite -o job.db DIR", "everything about the newest job as a database"},
     {NULL, NULL},
 };
@@ -300,7 +322,9 @@ const struct command command_export = {
         "records of the newest run (or of --run) that begin there; what a GPU did, and the calls that enqueued it, "
         "where\n"
         "it ran; a step is each rank's own.\n"
-        "The database takes the place of FILE when it is complete. Its table `documentation` says what each column of\n"
+        "The database takes the place of FILE when it is complete, unless FILE-wal or FILE-journal is there: a "
+        "program\n"
+        "has FILE open. Its table `documentation` says what each column of\n"
         "each table means; times are nanoseconds since the job's start on the clock of all ranks; unknown is null.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,

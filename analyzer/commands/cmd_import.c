@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "analyzer/import/formats.h"
+#include "analyzer/import/inputs.h"
 #include "analyzer/import/json_walk.h"
 #include "analyzer/import/pickle.h"
 #include "analyzer/import/write_dump.h"
@@ -187,14 +187,18 @@ static int make_dumps(struct readers *readers, const struct options *options, co
     return code;
 }
 
-/* Of what is there: opening tells what is not. */
-static uint64_t stored_bytes(const struct options *options) {
-    uint64_t sum = 0;
-    struct stat status;
-    for (size_t i = 0; i < options->argument_count; i++)
-        if (stat(options->arguments[i], &status) == 0 && S_ISREG(status.st_mode))
-            sum += (uint64_t)status.st_size;
-    return sum;
+/* A directory without files is said, and takes nothing from the others. */
+static int list_inputs(struct import_inputs *inputs, const struct options *options) {
+    for (size_t i = 0; i < options->argument_count; i++) {
+        size_t before = inputs->count;
+        if (!import_inputs_add(inputs, options->arguments[i])) {
+            complain_of_file(options->arguments[i], NULL, strerror(errno));
+            return EXIT_UNUSABLE;
+        }
+        if (inputs->count == before)
+            complain_of_file(options->arguments[i], NULL, "a directory without a file that could be a trace");
+    }
+    return inputs->count > 0 ? EXIT_FINE : EXIT_UNUSABLE;
 }
 
 static int run(const struct options *options) {
@@ -203,18 +207,20 @@ static int run(const struct options *options) {
         fputs("commtap import: -o DIR is missing: where to write the dumps\n", stderr);
         return EXIT_USAGE;
     }
-    struct readers readers = {.limits.stored = stored_bytes(options)};
-    int code = EXIT_FINE;
-    for (size_t i = 0; i < FORMATS; i++)
+    struct import_inputs inputs = {0};
+    int code = list_inputs(&inputs, options);
+    struct readers readers = {.limits.stored = inputs.stored};
+    for (size_t i = 0; code == EXIT_FINE && i < FORMATS; i++)
         if (!(readers.states[i] = formats[i]->begin(&readers.limits)))
             code = input_no_memory();
-    for (size_t i = 0; code == EXIT_FINE && !readers.limits.exceeded[0] && i < options->argument_count; i++)
-        read_file(&readers, options->arguments[i]);
+    for (size_t i = 0; code == EXIT_FINE && !readers.limits.exceeded[0] && i < inputs.count; i++)
+        read_file(&readers, inputs.paths[i]);
     if (code == EXIT_FINE)
         code = make_dumps(&readers, options, directory);
     for (size_t i = 0; i < FORMATS; i++)
         if (readers.states[i])
             formats[i]->end(readers.states[i]);
+    import_inputs_free(&inputs);
     return code;
 }
 
@@ -224,22 +230,30 @@ static const struct option import_options[] = {
 
 static const struct example examples[] = {
     {"commtap import rank0.json.gz rank1.json.gz -o DIR", "PyTorch profiler traces, one per rank"},
+    {"commtap import log/resnet18 -o DIR", "all traces of a directory, as tensorboard_trace_handler writes it"},
     {NULL, NULL},
 };
 
 const struct command command_import = {
     .name = "import",
     .summary = "traces of other tools as dumps, for every other command",
-    .arguments = "FILE...",
+    .arguments = "FILE|DIR...",
     .details =
-        "Reads PyTorch profiler traces (one per rank), PyTorch's flight-recorder dumps (pickles, of which nothing is\n"
-        "run, or JSON; the rank in the file's name; where one cannot be read the others are imported), and time lines\n"
-        "of pipeline-parallel training whose threads are named 'PP rank N, TP rank N, ...'; plain, compressed with\n"
-        "gzip, or packed with tar. Frames come along: Python functions, modules, operators and annotations around a\n"
-        "launch (profile(with_stack=True); a Python frame then has the line on which its function begins), the frames\n"
-        "of flight-recorder entries, and Chrome's stackFrames of time lines. Regular files only, no pipes. What a few\n"
-        "bytes could make of memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48\n"
-        "times it and 256 MB, one rank per 2 KB, and single values of 16 MB. More is refused.\n",
+        "Reads PyTorch profiler traces (one per rank; also of a process that communicates with nobody), PyTorch's\n"
+        "flight-recorder dumps (pickles, of which nothing is run, or JSON; the rank in the file's name; where one "
+        "cannot\n"
+        "be read the others are imported), and time lines of pipeline-parallel training whose threads are named 'PP "
+        "rank\n"
+        "N, TP rank N, ...'; plain, compressed with gzip, or packed with tar. A directory stands for the regular files "
+        "in\n"
+        "it. Frames come along: Python functions, modules, operators and annotations around a launch\n"
+        "(profile(with_stack=True); a Python frame then has the line on which its function begins, or where only the\n"
+        "operators' argument \"Call stack\" tells it the line that was executed), the frames of\n"
+        "flight-recorder entries, and Chrome's stackFrames of time lines. Regular files only, no pipes. What a few "
+        "bytes\n"
+        "could make of memory and time is bounded: text of 24 times the files' size and 16 MB, memory of 48 times it "
+        "and\n"
+        "256 MB, one rank per 2 KB, and single values of 16 MB. More is refused.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = import_options,

@@ -12,7 +12,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/session.h"
-#include "analyzer/findings/words.h"
+#include "analyzer/documents/links_document.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/link_rows.h"
 
@@ -26,51 +26,16 @@ struct view {
 };
 
 static int read_view(struct view *view, const struct options *options) {
-    const char *top = option_text(options, "top"), *sort = option_text(options, "sort");
     *view = (struct view){.by_host = strcmp(option_text(options, "by"), "host") == 0,
                           .most = strcmp(option_text(options, "format"), "text") == 0 ? LINKS_SHOWN : 0,
-                          .sort = sort ? table_column(link_columns, sort) : NULL,
                           .matrix = table_column(link_columns, option_text(options, "matrix"))};
-    if (sort && !view->sort) {
-        fprintf(stderr, "commtap links: no column is called '%.64s' (see commtap links --help)\n", sort);
-        return EXIT_USAGE;
-    }
-    if (!top)
-        return EXIT_FINE;
-    char *end;
-    unsigned long most = strtoul(top, &end, 10);
-    if (!isdigit((unsigned char)top[0]) || *end || most == 0) {
-        fprintf(stderr, "commtap links: --top takes a number from 1 up, not '%.64s'\n", top);
-        return EXIT_USAGE;
-    }
-    view->most = most;
-    return EXIT_FINE;
-}
-
-static bool build(struct link_table *links, const struct session *session, bool by_host) {
-    return link_table_build(links,
-                            &(struct link_sources){.clock = &session->clock,
-                                                   .links = &session->analysis.links,
-                                                   .waits = &session->analysis.waits.links,
-                                                   .filter = &session->selection.filter},
-                            by_host);
-}
-
-/* Totals of messages have counters of their own that may run full. */
-static bool totals_complete(const struct session *session) {
-    return !totals_lack(&session->job) && session->job.losses.of[LOSS_PEERS] == 0 && session->job.missing_count == 0;
-}
-
-static bool print_json(FILE *stream, const struct session *session, const struct link_table *links,
-                       const struct table *table) {
-    return json_print(
-        stream, json_pack("{s:s, s:o, s:s, s:b, s:I, s:I, s:I, s:o, s:o}", "schema", "commtap.links/1", "run_id",
-                          escape_json(session->job.dumps[0]->run_id), "by", links->by_host ? "host" : "rank",
-                          "totals_complete", totals_complete(session), "messages_matched",
-                          (json_int_t)session->analysis.totals.messages, "with_another_world",
-                          (json_int_t)(links->with_another_world < INT64_MAX ? links->with_another_world : INT64_MAX),
-                          "links_found", (json_int_t)links->count, "links", table_to_json(table), "left_out",
-                          links_left_out_to_json(links)));
+    size_t most = 0;
+    int code = options_sort(options, link_columns, &view->sort);
+    if (code == EXIT_FINE)
+        code = options_top(options, &most);
+    if (most > 0)
+        view->most = most;
+    return code;
 }
 
 /* The ranks', else that of their hosts where there are several. */
@@ -81,7 +46,7 @@ static bool print_matrix(const struct output *output, const struct session *sess
         return false;
     if (!fits && !links->by_host && session->clock.host_count > 1) {
         struct link_table hosts;
-        bool done = build(&hosts, session, true) &&
+        bool done = links_of_session(&hosts, session, true) &&
                     link_matrix_print(output->stream, &hosts, view->matrix, output->color, &fits);
         link_table_free(&hosts);
         if (!done)
@@ -114,8 +79,7 @@ static bool print_rows(const struct output *output, const struct session *sessio
     }
     if (!table_print_text(output->stream, &shown, output->color))
         return false;
-    if (links->count > table->count)
-        fprintf(output->stream, "... and %zu more: --top N, --format csv\n", links->count - table->count);
+    table_print_rest(output->stream, table, links->count);
     return table_print_legend(output->stream, &shown);
 }
 
@@ -131,7 +95,7 @@ static bool print_text(const struct output *output, const struct session *sessio
     if (links->with_another_world > 0)
         fprintf(stream, "%" PRIu64 " messages with processes of another world are in no row\n",
                 links->with_another_world);
-    if (!totals_complete(session))
+    if (!links_totals_complete(session))
         fputs("these totals do not hold every message: see the end of commtap report\n", stream);
     fputs("next: commtap stragglers ", stream);
     escape_text(stream, session->set.directory);
@@ -147,10 +111,9 @@ static int print(const struct options *options, const struct session *session, c
     if (code != EXIT_FINE)
         return code;
     bool done = true;
-    if (view->most > 0 && view->most < table.count)
-        table.count = view->most;
+    table_cut(&table, view->most);
     if (output.format == OUTPUT_JSON)
-        done = print_json(output.stream, session, links, &table);
+        done = json_print(output.stream, links_document(session, links, &table));
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, &table);
     else
@@ -167,7 +130,7 @@ static int run(const struct options *options) {
         code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
-    bool done = build(&links, &session, view.by_host) &&
+    bool done = links_of_session(&links, &session, view.by_host) &&
                 (!view.sort || table_sort(links.rows, sizeof *links.rows, links.count, view.sort));
     code = done ? print(options, &session, &links, &view) : input_no_memory();
     link_table_free(&links);
@@ -181,7 +144,7 @@ static const struct option option_rows[] = {
      .choices = "rank|host",
      .fallback = "rank",
      .doc = "a row per ordered pair of ranks, or of hosts"},
-    {.name = "top", .argument = "N", .doc = "so many rows; default: 20 in text, else all"},
+    OPTION_TOP("20 in text, else all"),
     {.name = "sort",
      .argument = "KEY",
      .doc = "order of the rows by a column's JSON key, largest first; default: by kind, then by bytes"},

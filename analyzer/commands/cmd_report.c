@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * commtap report: the one-page answer.
- * Lives here: the command's options, which figures make the page and the JSON, in which order.
- * Must not live here: figures, sentences (findings/findings), tables (render/).
+ * Lives here: the command's options, which figures make the page, in which order.
+ * Must not live here: the JSON (documents/), figures, sentences (findings/findings), tables (render/).
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,169 +10,40 @@
 
 #include "analyzer/findings/words.h"
 #include "analyzer/job/library.h"
-#include "analyzer/profile/summary.h"
-#include "analyzer/profile/summary_transfers.h"
 #include "analyzer/findings/advice.h"
 #include "analyzer/cli/conclusions.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/documents/report_document.h"
 #include "analyzer/render/efficiencies_table.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/finding_list.h"
 #include "analyzer/render/loss_list.h"
 #include "analyzer/render/critical_path_table.h"
-#include "analyzer/render/diagnosis.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/units.h"
 #include "analyzer/render/what_if.h"
+#include "analyzer/render/wrapped_text.h"
 #include "analyzer/cli/session.h"
 #include "analyzer/cli/stage_map.h"
 #include "analyzer/cli/watch.h"
 
+/* Rows without --top. */
 enum { SITES_SHOWN = 4, OPERATIONS_SHOWN = 6, RANKS_SHOWN = 8 };
-
-struct report {
-    const struct session *session;
-    const struct summary *summary;
-    struct rank_row *ranks; /* of the ranks that are shown */
-    size_t rank_count;
-    const char *directory;
-    struct diagnosis diagnosis;
-    struct diagnosis_text told; /* the same in words */
-};
-
-/* ---- JSON -------------------------------------------------------------------------------------------------------- */
-
-/* From one moment to another, null where they are not known. */
-static json_t *seconds_between(bool known, int64_t from_ns, int64_t to_ns) {
-    return known ? json_real(seconds_of(to_ns - from_ns)) : json_null();
-}
-
-static json_t *text_or_null(const char *text) {
-    return text[0] ? escape_json(text) : json_null();
-}
-
-/* "2026-11-22T17:25:32Z", null where it is not known. */
-static json_t *date_to_json(int64_t realtime_ns) {
-    char text[DATE_TEXT];
-    if (!say_date(text, realtime_ns))
-        return json_null();
-    text[10] = 'T';
-    strcpy(text + 19, "Z");
-    return json_string(text);
-}
-
-static json_t *library_to_json(bool known, const struct library *library) {
-    return known ? json_pack("{s:o, s:o, s:o}", "name", escape_json(library->name), "version",
-                             text_or_null(library->version), "path", text_or_null(library->path))
-                 : json_null();
-}
-
-/* Whose job it was. */
-static void add_origin(json_t *json, const struct job *job) {
-    const struct dump *dump = job->dumps[0];
-    struct library mpi, nccl;
-    bool has_mpi = library_of_mpi(dump, &mpi), has_nccl = library_of_nccl(dump, &nccl);
-    json_object_set_new(json, "id", escape_json(job->listed->id));
-    json_object_set_new(json, "started", date_to_json(job->listed->start_ns));
-    json_object_set_new(json, "job_id", text_or_null(dump->job_id));
-    json_object_set_new(json, "user", text_or_null(dump->user));
-    json_object_set_new(json, "working_directory", text_or_null(dump->working_directory));
-    json_object_set_new(json, "launcher", text_or_null(dump->launcher));
-    json_object_set_new(json, "mpi_library", library_to_json(has_mpi, &mpi));
-    json_object_set_new(json, "nccl_library", library_to_json(has_nccl, &nccl));
-}
-
-/* All jobs of the directory. */
-static json_t *jobs_to_json(const struct session *session) {
-    const struct job_list *list = &session->job.list;
-    json_t *array = json_array();
-    for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(array, json_pack("{s:o, s:I, s:o, s:o}", "id", escape_json(list->items[i].id),
-                                               "ranks_seen", (json_int_t)list->items[i].ranks, "started",
-                                               date_to_json(list->items[i].start_ns), "command",
-                                               escape_json(session->set.dumps[list->items[i].first]->command)));
-    return array;
-}
-
-static json_t *job_to_json(const struct session *session) {
-    const struct job *job = &session->job;
-    int64_t error = common_clock_worst_error(&session->clock);
-    json_t *hosts = hosts_to_json(job->dumps, NULL, job->count);
-    json_t *missing = json_array();
-    for (size_t i = 0; i < job->missing_count; i++)
-        json_array_append_new(missing, json_integer(job->missing[i]));
-    json_t *json = json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:o, s:I, s:I, s:o, s:o, s:o, s:I, s:o}", "run_id",
-        escape_json(job->dumps[0]->run_id), "ranks_expected",
-        job->ranks_expected > 0 ? json_integer(job->ranks_expected) : json_null(), "ranks_seen", (json_int_t)job->count,
-        "hosts", (json_int_t)session->clock.host_count, "generations", (json_int_t)job->generations, "wall_seconds",
-        seconds_between(session->end_ns >= session->start_ns, session->start_ns, session->end_ns), "events",
-        (json_int_t)job->events, "events_lost", (json_int_t)job->events_lost, "clock_error_us",
-        error == CLOCK_ERROR_UNKNOWN ? json_null() : json_real((double)error / 1e3), "host_names", hosts,
-        "missing_ranks", missing, "generation", (json_int_t)job->dumps[0]->header->generation, "command",
-        escape_json(job->dumps[0]->command));
-    add_origin(json, job);
-    return json;
-}
-
-/* Ranks of whose calls none can be compared with others'. */
-static json_t *silent_ranks(const struct session *session) {
-    json_t *ranks = json_array();
-    for (size_t d = 0; d < session->job.count; d++)
-        if (session->analysis.covered.silent[d])
-            json_array_append_new(ranks, json_integer(session->job.dumps[d]->header->rank));
-    return ranks;
-}
-
-static json_t *coverage_to_json(const struct session *session) {
-    const struct straggler_analysis *analysis = &session->analysis;
-    const struct match_totals *totals = &analysis->totals;
-    bool known = analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns;
-    json_t *coverage = json_pack(
-        "{s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "from_seconds",
-        seconds_between(known, session->start_ns, analysis->from_ns), "to_seconds",
-        seconds_between(known, session->start_ns, analysis->to_ns), "covered_seconds",
-        seconds_between(known, 0, analysis->covered_ns), "partial", !analysis->covered.whole, "silent_ranks",
-        silent_ranks(session), "totals_complete", !session->scope.limited && !totals_lack(&session->job),
-        "matched_share",
-        totals->collective > 0 ? json_real((double)totals->matched / (double)totals->collective) : json_null(),
-        "collectives_matched", (json_int_t)totals->instances, "collectives_partial", (json_int_t)totals->partial,
-        "collectives_mismatched", (json_int_t)totals->mismatches, "messages_matched", (json_int_t)totals->messages,
-        "message_halves_alone", (json_int_t)totals->halves_alone, "message_halves_unmatchable",
-        (json_int_t)totals->halves_unmatchable, "with_another_world", (json_int_t)totals->foreign);
-    if (coverage)
-        scope_add_to_json(coverage, &session->scope);
-    return coverage;
-}
 
 static struct table hot_sites_table(const struct session *session, size_t count) {
     return (struct table){hot_site_columns, session->hot.items, sizeof *session->hot.items, count};
 }
 
-static bool print_json(FILE *stream, const struct report *report) {
-    const struct straggler_analysis *analysis = &report->session->analysis;
-    struct table summary = summary_table(report->summary);
-    struct table ranks = {rank_columns, report->ranks, sizeof *report->ranks, report->rank_count};
-    struct table sites = hot_sites_table(report->session, report->session->hot.count);
-    return json_print(
-        stream, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-                          "commtap.report/1", "job", job_to_json(report->session), "jobs",
-                          jobs_to_json(report->session), "coverage", coverage_to_json(report->session), "losses",
-                          loss_list_to_json(&report->session->job.losses), "summary", table_to_json(&summary), "ranks",
-                          table_to_json(&ranks), "stragglers",
-                          stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
-                                             analysis->straggler_count),
-                          "sites", table_to_json(&sites), "critical_path",
-                          critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
-                          what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies),
-                          "diagnosis", diagnosis_brief_to_json(&report->diagnosis), "findings",
-                          findings_to_json(&report->session->findings)));
-}
-
 /* ---- the page -------------------------------------------------------------------------------- */
+
+/* How many of `count` rows are shown, `usual` without --top. */
+static size_t shown_of(const struct output *output, size_t count, size_t usual) {
+    size_t most = output->top > 0 ? output->top : usual;
+    return count < most ? count : most;
+}
 
 static void print_heading(const struct output *output, const char *text) {
     fprintf(output->stream, "\n%s%s%s\n", output->color ? "\033[1m" : "", text, output->color ? "\033[0m" : "");
@@ -211,16 +82,20 @@ static void print_origin(FILE *stream, const struct job *job) {
 
 static void print_job(const struct output *output, const struct session *session) {
     const struct job *job = &session->job;
-    char wall[UNITS_TEXT];
+    char wall[UNITS_TEXT], gpus[40] = "";
+    if (job_gpus(job) > 0)
+        snprintf(gpus, sizeof gpus, " with %zu GPUs", job_gpus(job));
     units_time(wall, session->end_ns > session->start_ns ? (uint64_t)(session->end_ns - session->start_ns) : 0);
     print_heading(output, "Job");
     fputs("  ", output->stream);
-    escape_text(output->stream, job->dumps[0]->command[0] ? job->dumps[0]->command : "(command unknown)");
-    fprintf(output->stream, "\n  %zu", job->count);
-    if (job->ranks_expected > 0 && (size_t)job->ranks_expected != job->count)
+    size_t screen = screen_columns(output->stream);
+    print_shortened(output->stream, job->dumps[0]->command[0] ? job->dumps[0]->command : "(command unknown)",
+                    screen > 0 ? screen - 2 : 0);
+    fprintf(output->stream, "\n  %zu", job->process_count);
+    if (job->ranks_expected > 0 && (size_t)job->ranks_expected != job->process_count)
         fprintf(output->stream, " of %" PRId32, job->ranks_expected);
-    fprintf(output->stream, " rank%s on %zu host%s, %s, %" PRIu64 " events",
-            job->count == 1 && job->ranks_expected <= 1 ? "" : "s", session->clock.host_count,
+    fprintf(output->stream, " rank%s%s on %zu host%s, %s, %" PRIu64 " events",
+            job->process_count == 1 && job->ranks_expected <= 1 ? "" : "s", gpus, session->clock.host_count,
             session->clock.host_count == 1 ? "" : "s", wall, job->events);
     fputs(", run ", output->stream);
     escape_text(output->stream, job->listed->id);
@@ -236,23 +111,25 @@ static bool has_device_times(const struct summary *summary) {
     return false;
 }
 
-static bool print_operations(const struct output *output, const struct report *report) {
-    static const char *const keys[] = {"op",    "source",        "comm_name",   "comm_size",   "bytes",
+static bool print_operations(const struct output *output, const struct report_figures *report) {
+    static const char *const keys[] = {"op",    "source",        "comm_name",   "comm_role",   "comm_size",     "bytes",
                                        "count", "time_total_us", "time_avg_us", "time_max_us", "busbw_gb_per_s"};
     enum { KEYS = sizeof keys / sizeof *keys };
     struct column columns[KEYS + 1] = {0};
     size_t used = 0;
     for (size_t i = 0; i < KEYS; i++)
-        if (strcmp(keys[i], "source") != 0 || has_device_times(report->summary))
+        if (strcmp(keys[i], "source") != 0 || has_device_times(&report->summary))
             columns[used++] = *table_column(summary_columns, keys[i]);
-    size_t shown = report->summary->count < OPERATIONS_SHOWN ? report->summary->count : OPERATIONS_SHOWN;
-    struct table table = {columns, report->summary->entries, sizeof *report->summary->entries, shown};
+    size_t shown = shown_of(output, report->summary.count, OPERATIONS_SHOWN);
+    struct table table = {columns, report->summary.entries, sizeof *report->summary.entries, shown};
     print_heading(output, "Operations that took longest");
     if (!table_print_text(output->stream, &table, output->color))
         return false;
-    if (report->summary->count > shown)
-        fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary->count - shown);
-    return table_print_legend(output->stream, &table);
+    if (report->summary.count > shown)
+        fprintf(output->stream, "... and %zu more rows: commtap summary\n", report->summary.count - shown);
+    bool done = table_print_legend(output->stream, &table);
+    summary_print_posted_sizes(output->stream, &report->summary);
+    return done;
 }
 
 /* One rank alone is balanced whatever it does. */
@@ -265,8 +142,8 @@ static bool print_efficiencies(const struct output *output, const struct session
 }
 
 /* Where the waits are; nothing where there are none. */
-static bool print_sites(const struct output *output, const struct report *report) {
-    size_t count = report->session->hot.count, shown = count < SITES_SHOWN ? count : SITES_SHOWN;
+static bool print_sites(const struct output *output, const struct report_figures *report) {
+    size_t count = report->session->hot.count, shown = shown_of(output, count, SITES_SHOWN);
     if (count == 0)
         return true;
     struct table table = hot_sites_table(report->session, shown);
@@ -279,7 +156,7 @@ static bool print_sites(const struct output *output, const struct report *report
 }
 
 /* Which calls the job's duration hangs on; nothing where ranks cannot be compared. */
-static bool print_path(const struct output *output, const struct report *report) {
+static bool print_path(const struct output *output, const struct report_figures *report) {
     const struct session *session = report->session;
     const struct delay_costs *costs = &session->analysis.delay_costs;
     if (session->job.count < 2 || costs->path_pieces == 0 || session->path.count == 0)
@@ -289,7 +166,8 @@ static bool print_path(const struct output *output, const struct report *report)
     snprintf(heading, sizeof heading, "Critical path by call (%s%s%s)", costs->end_only ? "the last " : "", length,
              costs->partial && !costs->end_only ? " of the run" : "");
     print_heading(output, heading);
-    return critical_path_print(output->stream, &session->analysis, &session->path, SITES_SHOWN, output->color);
+    return critical_path_print(output->stream, &session->analysis, &session->path,
+                               shown_of(output, session->path.count, SITES_SHOWN), output->color);
 }
 
 /* What makes a rank worth a line: the waits that go back to it. Who was late only because it had been kept waiting
@@ -305,8 +183,8 @@ static int compare_rows(const void *a, const void *b) {
     return (left->rank > right->rank) - (left->rank < right->rank);
 }
 
-static bool print_ranks(const struct output *output, const struct report *report) {
-    size_t count = report->rank_count, shown = count < RANKS_SHOWN ? count : RANKS_SHOWN;
+static bool print_ranks(const struct output *output, const struct report_figures *report) {
+    size_t count = report->rank_count, shown = shown_of(output, count, RANKS_SHOWN);
     if (count == 0) {
         fputs("\nnone of the ranks asked for has a dump\n", output->stream);
         return true;
@@ -318,9 +196,16 @@ static bool print_ranks(const struct output *output, const struct report *report
     if (shown < count)
         qsort(rows, count, sizeof *rows, compare_rows);
     print_heading(output, shown < count ? "Ranks that cost the others most" : "Ranks");
-    static const char *const keys[] = {"rank",         "host",           "comm_seconds",
-                                       "wait_seconds", "caused_seconds", "critical_path_seconds",
-                                       "self_ratio",   "window_seconds", "state"};
+    static const char *const keys[] = {"rank",
+                                       "host",
+                                       "gpu",
+                                       "comm_seconds",
+                                       "wait_seconds",
+                                       "caused_seconds",
+                                       "critical_path_seconds",
+                                       "self_ratio",
+                                       "window_seconds",
+                                       "state"};
     enum { KEYS = sizeof keys / sizeof *keys };
     struct column columns[KEYS + 1];
     table_choose_columns(columns, rank_columns, keys, KEYS);
@@ -333,44 +218,72 @@ static bool print_ranks(const struct output *output, const struct report *report
     return done;
 }
 
-static void print_coverage(const struct output *output, const struct session *session) {
+/* The starts of an elastic job side by side; nothing where there was one. */
+static bool print_generations(const struct output *output, const struct report_figures *report) {
+    const struct generations *generations = report->generations;
+    if (generations->count == 0)
+        return true;
+    struct table table = {generation_columns, generations->rows, sizeof *generations->rows, generations->count};
+    print_heading(output, "Generations: the starts of this job");
+    bool done = table_print_text(output->stream, &table, output->color);
+    if (generations->left_out > 0)
+        fprintf(output->stream, "... and %zu before these\n", generations->left_out);
+    return done && table_print_legend(output->stream, &table);
+}
+
+/* What waits rest on, in one sentence. */
+static void say_coverage(FILE *stream, const struct session *session) {
     const struct straggler_analysis *analysis = &session->analysis;
     const struct match_totals *totals = &analysis->totals;
     int64_t error = common_clock_worst_error(&session->clock);
     char from[UNITS_TEXT], to[UNITS_TEXT], of[UNITS_TEXT], within[UNITS_TEXT];
     const char *lack = session->scope.limited ? "are of the records of the time asked for" : totals_lack(&session->job);
-    print_heading(output, "Coverage");
-    fprintf(output->stream, "  totals %s", lack ? lack : "hold every call");
+    fprintf(stream, "totals %s", lack ? lack : "hold every call");
     bool compared = session->job.count > 1;
     if (compared && analysis->from_ns <= analysis->to_ns && session->start_ns <= session->end_ns) {
         int64_t start = analysis->from_ns - session->start_ns, end = analysis->to_ns - session->start_ns;
         units_time(from, start > 0 ? (uint64_t)start : 0);
         units_time(to, end > 0 ? (uint64_t)end : 0);
         units_time(of, (uint64_t)(analysis->covered.whole ? analysis->window_ns : analysis->covered_ns));
-        fprintf(output->stream, "; waits are from %s of events between %s and %s%s", of, from, to,
+        fprintf(stream, "; waits are from %s of events between %s and %s%s", of, from, to,
                 analysis->covered.whole ? "" : ", in which no rank's are missing");
     }
     if (compared && totals->collective > 0)
-        fprintf(output->stream, ", %.1f %% of their collectives matched",
+        fprintf(stream, ", %.1f %% of their collectives matched",
                 100.0 * (double)totals->matched / (double)totals->collective);
     uint64_t halves = totals->halves + totals->halves_unmatchable;
     if (compared && halves > 0)
-        fprintf(output->stream, ", %.1f %% of sends and receives paired",
+        fprintf(stream, ", %.1f %% of sends and receives paired",
                 100.0 * (double)(2 * totals->messages) / (double)halves);
     if (totals->foreign > 0)
-        fprintf(output->stream,
+        fprintf(stream,
                 "; %" PRIu64
                 " calls with processes of another world (spawned or connected) are counted, but not matched",
                 totals->foreign);
     if (session->job.events_lost > 0)
-        fprintf(output->stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
+        fprintf(stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
                 session->job.events);
     if (session->clock.domain_count > 1 && error != CLOCK_ERROR_UNKNOWN) {
         units_time(within, (uint64_t)error);
-        fprintf(output->stream, "; clocks agree within %s", within);
+        fprintf(stream, "; clocks agree within %s", within);
     }
-    fputc('\n', output->stream);
+}
+
+static bool print_coverage(const struct output *output, const struct session *session) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *sentence = open_memstream(&text, &bytes);
+    if (!sentence)
+        return false;
+    say_coverage(sentence, session);
+    bool done = fclose(sentence) == 0;
+    print_heading(output, "Coverage");
+    fputs("  ", output->stream);
+    if (done)
+        print_wrapped(output->stream, text, 2, 2);
+    free(text);
     loss_list_print(output->stream, &session->job.losses, "  ");
+    return done;
 }
 
 static void print_nobody(const struct output *output, const struct session *session) {
@@ -384,7 +297,7 @@ static void print_nobody(const struct output *output, const struct session *sess
         fputs("one rank with a dump: there is no other to compare it with\n", output->stream);
 }
 
-static bool print_text(const struct output *output, const struct report *report) {
+static bool print_text(const struct output *output, const struct report_figures *report) {
     const struct session *session = report->session;
     scope_print(output->stream, &session->scope);
     findings_print(output->stream, &session->findings, output->color);
@@ -393,7 +306,7 @@ static bool print_text(const struct output *output, const struct report *report)
     print_job(output, session);
     if (scope_is_empty(&session->scope))
         return true;
-    if (report->summary->count == 0)
+    if (report->summary.count == 0)
         fputs("\nno operation on record passes the filters\n", output->stream);
     else if (!print_operations(output, report))
         return false;
@@ -404,47 +317,41 @@ static bool print_text(const struct output *output, const struct report *report)
         print_heading(output, "What if: the job would run");
         what_if_print(output->stream, &session->analysis);
     }
-    print_coverage(output, session);
+    if (!print_generations(output, report) || !print_coverage(output, session))
+        return false;
     fprintf(output->stream, "\nnext: commtap %s ", session->analysis.straggler_count > 0 ? "stragglers" : "summary");
-    escape_text(output->stream, report->directory);
+    escape_text(output->stream, session->set.directory);
     fputc('\n', output->stream);
     return true;
 }
 
 /* ---- command --------------------------------------------------------------------------------- */
 
-static int print(const struct options *options, const struct report *report) {
+static int print(const struct options *options, const struct report_figures *report) {
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
-    bool done = output.format == OUTPUT_JSON ? print_json(output.stream, report) : print_text(&output, report);
+    bool done =
+        output.format == OUTPUT_JSON ? json_print(output.stream, report_document(report)) : print_text(&output, report);
     return output_close(&output, done ? session_verdict(report->session, options) : input_no_memory());
 }
 
-static int show(const struct options *options, struct report *report) {
-    const struct session *session = report->session;
-    const struct scope *scope = &session->scope;
-    const struct filter *filter = &session->selection.filter;
-    struct summary summary;
-    bool done = scope->limited ? summary_build_scope(&summary, &session->job.selected, scope, SUMMARY_BY_DEFAULT, NULL)
-                               : summary_build(&summary, &session->job.selected, filter, SUMMARY_BY_DEFAULT);
-    if (!done)
-        return input_no_memory();
-    if (!scope->limited && filter->rank_count == 0) /* they are of all of a collective's ranks, and of the whole run */
-        summary_add_transfers(&summary, &session->analysis.waits.transfers, &session->directory);
-    report->summary = &summary;
-    report->directory = session->set.directory;
-    report->ranks = rank_rows(&session->job, &session->analysis, filter, &report->rank_count);
-    int code = report->ranks ? print(options, report) : input_no_memory();
-    free(report->ranks);
-    summary_free(&summary);
+static int show(const struct options *options, const struct session *session, const struct diagnosis *diagnosis) {
+    struct report_figures figures;
+    struct generations generations;
+    bool done = generations_judge(&generations, session, session_workers(options));
+    done = report_figures_build(&figures, session, diagnosis) && done;
+    figures.generations = &generations;
+    int code = done ? print(options, &figures) : input_no_memory();
+    report_figures_free(&figures);
     return code;
 }
 
 static int run(const struct options *options) {
     struct session session;
-    struct report report = {.session = &session};
+    struct diagnosis diagnosis = {0};
+    struct diagnosis_text told = {0};
     struct advice_limits limits = advice_standard();
     const char *text = option_text(options, "limits");
     if (text && !advice_parse(text, &limits)) {
@@ -453,18 +360,21 @@ static int run(const struct options *options) {
             "commtap report: --limits takes NAME=PERCENT,... of interval, communication, receive, collective, link\n");
         return EXIT_USAGE;
     }
-    int code = session_open(&session, options);
+    size_t top;
+    int code = options_top(options, &top);
+    if (code == EXIT_FINE)
+        code = session_open(&session, options);
     if (code != EXIT_FINE)
         return code;
     code = stage_map_take(options, &session);
     if (code == EXIT_FINE)
         code = conclusions_add_advice(&session, &limits);
     if (code == EXIT_FINE)
-        code = conclusions_add_diagnosis(&session, &report.diagnosis, &report.told);
+        code = conclusions_add_diagnosis(&session, &diagnosis, &told);
     if (code == EXIT_FINE)
-        code = show(options, &report);
-    diagnosis_text_free(&report.told);
-    diagnosis_free(&report.diagnosis);
+        code = show(options, &session, &diagnosis);
+    diagnosis_text_free(&told);
+    diagnosis_free(&diagnosis);
     session_close(&session);
     return code;
 }
@@ -485,6 +395,7 @@ static const struct option report_options[] = {
             "the mean), communication, receive, collective (10); a link's bandwidth: "
             "link (20, below the mean of its type)"},
     OPTION_STAGES,
+    OPTION_TOP("what fits a page"),
     OPTION_END};
 
 static const struct example examples[] = {

@@ -269,15 +269,13 @@ static void say_status(const char *command, int status) {
         fprintf(stderr, " ended with exit status %d, and no process had called MPI or NCCL by then", status);
 }
 
-enum { ROOM_FOR_A_DUMP = 256 << 10 }; /* of an idle rank */
-
 /* Whether the directory that dumps were to go to has no room for one; then `free_bytes` is what it has. */
 static bool is_full(const struct launched_job *job, uint64_t *free_bytes) {
     struct statvfs status;
     if (!job->directory.place || statvfs(job->directory.place, &status) != 0)
         return false;
     *free_bytes = (uint64_t)status.f_bavail * status.f_frsize;
-    return *free_bytes < ROOM_FOR_A_DUMP;
+    return *free_bytes < RUN_ROOM_FOR_A_DUMP;
 }
 
 /* Says what can be established about a command that left no dump, else what may be the case. */
@@ -306,7 +304,7 @@ static void explain_nothing(const struct launched_job *job, char *const *argv, i
               "launcher or container does not hand LD_PRELOAD on. Had a dump found no room, rank 0 would have said so",
               stderr);
     }
-    fputc('\n', stderr);
+    fputs("; next: commtap doctor COMMAND..., with the same command\n", stderr);
     free(program);
 }
 

@@ -13,6 +13,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/steps_table.h"
+#include "analyzer/render/wrapped_text.h"
 #include "analyzer/cli/session.h"
 #include "analyzer/cli/stage_map.h"
 
@@ -58,67 +59,105 @@ static json_t *levels_to_json(const struct rank_steps *rank) {
 }
 
 static bool print_json(FILE *stream, const struct session *session, const struct steps *steps,
-                       const struct table *table) {
+                       const struct table *table, const struct table *gpus) {
     const struct rank_steps *rank = reference_of(steps);
-    return json_print(stream,
-                      json_pack("{s:s, s:o, s:I, s:o, s:o, s:o}", "schema", "commtap.steps/1", "run_id",
-                                escape_json(session->job.dumps[0]->run_id), "steps_found", (json_int_t)steps->count,
-                                "anchor", rank && rank->anchor ? escape_json(rank->anchor->name) : json_null(),
-                                "levels", levels_to_json(rank), "rows", table_to_json(table)));
+    return json_print(
+        stream, json_pack("{s:s, s:o, s:I, s:o, s:o, s:o, s:o}", "schema", "commtap.steps/1", "run_id",
+                          escape_json(session->job.dumps[0]->run_id), "steps_found", (json_int_t)steps->count, "anchor",
+                          rank && rank->anchor ? escape_json(rank->anchor->name) : json_null(), "levels",
+                          levels_to_json(rank), "rows", table_to_json(table), "gpus", table_to_json(gpus)));
 }
 
-static void print_found(FILE *stream, const struct steps *steps, const struct step_marker *marker) {
+/* How many steps, and what tells where they begin. */
+static void say_found(FILE *stream, const struct steps *steps, const struct step_marker *marker) {
     const struct rank_steps *rank = reference_of(steps);
     fprintf(stream, "%" PRIu32 " steps", steps->count);
     if (steps->marked) {
-        fputs(", each from one mark to the next\n\n", stream);
+        fputs(", each from one mark to the next", stream);
     } else if (marker->anchor) {
-        fputs(", each from one ", stream);
-        escape_text(stream, marker->anchor);
-        fputs(" to the next\n\n", stream);
+        fprintf(stream, ", each from one %s to the next", marker->anchor);
     } else {
         const struct step_period *step = &rank->periods.levels[rank->periods.step];
         bool alike = step->regularity >= 0.5;
-        fprintf(stream, alike ? " of %zu operations, found by " : " of %zu operations in the median, found by ",
-                step->length);
-        escape_text(stream, rank->anchor ? rank->anchor->name : "?");
+        fprintf(stream, alike ? " of %zu operations, found by %s" : " of %zu operations in the median, found by %s",
+                step->length, rank->anchor ? rank->anchor->name : "?");
         if (alike)
-            fprintf(stream, ", which comes back at this distance %.0f %% of the time\n", 100 * step->regularity);
+            fprintf(stream, ", which comes back at this distance %.0f %% of the time", 100 * step->regularity);
         else
-            fputs(", which comes once in each\n", stream);
-        for (size_t i = 0; i < rank->periods.count; i++)
-            if (i != rank->periods.step)
-                fprintf(stream, "%s: every %zu operations, about %.3f s\n",
-                        i < rank->periods.step ? "inside a step" : "above steps  ", rank->periods.levels[i].length,
-                        seconds_per(rank, &rank->periods.levels[i]));
-        fputc('\n', stream);
+            fputs(", which comes once in each", stream);
     }
 }
 
+static void print_levels(FILE *stream, const struct rank_steps *rank) {
+    for (size_t i = 0; i < rank->periods.count; i++)
+        if (i != rank->periods.step)
+            fprintf(stream, "%s: every %zu operations, about %.3f s\n",
+                    i < rank->periods.step ? "inside a step" : "above steps  ", rank->periods.levels[i].length,
+                    seconds_per(rank, &rank->periods.levels[i]));
+}
+
+static bool print_found(FILE *stream, const struct steps *steps, const struct step_marker *marker) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *sentence = open_memstream(&text, &bytes);
+    if (!sentence)
+        return false;
+    say_found(sentence, steps, marker);
+    bool done = fclose(sentence) == 0;
+    if (done)
+        print_wrapped(stream, text, 0, 0);
+    free(text);
+    if (!steps->marked && !marker->anchor)
+        print_levels(stream, reference_of(steps));
+    fputc('\n', stream);
+    return done;
+}
+
+static bool print_gpus(FILE *stream, const struct table *gpus, bool color) {
+    if (gpus->count == 0)
+        return true;
+    fputs("\nGPUs, over the steps together\n", stream);
+    return table_print_text(stream, gpus, color) && table_print_legend(stream, gpus);
+}
+
+/* What there is to show: rows of the steps, cut from `had` to those asked for, and of the GPUs. */
+struct shown {
+    struct table rows, gpus;
+    size_t had;
+};
+
+static bool print_rows(FILE *stream, const struct shown *shown, bool color) {
+    if (shown->had == 0)
+        fputs("none of them is of the ranks, steps and time asked for\n", stream);
+    else if (!table_print_text(stream, &shown->rows, color))
+        return false;
+    table_print_rest(stream, &shown->rows, shown->had);
+    return shown->had == 0 || table_print_legend(stream, &shown->rows);
+}
+
 static int print(const struct options *options, const struct session *session, const struct steps *steps,
-                 const struct step_marker *marker, const struct table *table) {
+                 const struct step_marker *marker, const struct shown *shown) {
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
     bool done = true;
     if (output.format == OUTPUT_JSON) {
-        done = print_json(output.stream, session, steps, table);
+        done = print_json(output.stream, session, steps, &shown->rows, &shown->gpus);
     } else if (output.format == OUTPUT_CSV) {
-        table_print_csv(output.stream, table);
+        table_print_csv(output.stream, &shown->rows);
     } else if (steps->count == 0) {
         print_none_found(output.stream, marker);
+        done = print_gpus(output.stream, &shown->gpus, output.color);
     } else {
-        print_found(output.stream, steps, marker);
-        if (table->count == 0)
-            fputs("none of them is of the ranks, steps and time asked for\n", output.stream);
-        else
-            done = table_print_text(output.stream, table, output.color) && table_print_legend(output.stream, table);
+        done = print_found(output.stream, steps, marker) && print_rows(output.stream, shown, output.color) &&
+               print_gpus(output.stream, &shown->gpus, output.color);
     }
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
-static int show(const struct options *options, const struct session *session, const struct column *column) {
+static int show(const struct options *options, const struct session *session, const struct column *column,
+                size_t most) {
     const struct selection *selection = &session->selection;
     const char *by = option_text(options, "by");
     enum step_grouping grouping = strcmp(by, "rank") == 0   ? STEPS_BY_RANK
@@ -126,40 +165,47 @@ static int show(const struct options *options, const struct session *session, co
                                                             : STEPS_BY_BOTH;
     struct steps steps;
     struct step_row *rows = NULL;
-    size_t count = 0;
+    struct gpu_row *gpu = NULL;
+    size_t count = 0, gpu_count = 0;
     bool done = steps_find_counting(&steps, &session->clock, &selection->marker, &selection->filter);
     done = done &&
            step_waits_fill(&steps, &session->clock, &session->directory, &selection->filter, session_workers(options));
     if (done)
         rows = step_rows(&steps, &session->job, session->analysis.stage_of, &selection->filter, grouping,
                          session->start_ns, &count);
-    done = rows && (!column || table_sort(rows, sizeof *rows, count, column));
-    struct table table = {step_columns, rows, sizeof *rows, count};
-    int code = done ? print(options, session, &steps, &selection->marker, &table) : input_no_memory();
+    if (rows)
+        gpu = gpu_rows(&steps, &session->job, &selection->filter, grouping, session->start_ns, &gpu_count);
+    done = gpu && (!column || table_sort(rows, sizeof *rows, count, column));
+    struct shown shown = {.rows = {step_columns, rows, sizeof *rows, count},
+                          .gpus = {gpu_columns, gpu, sizeof *gpu, gpu_count}};
+    shown.had = table_cut(&shown.rows, most);
+    int code = done ? print(options, session, &steps, &selection->marker, &shown) : input_no_memory();
     free(rows);
+    free(gpu);
     steps_free(&steps);
     return code;
 }
 
 static int run(const struct options *options) {
-    const char *sort = option_text(options, "sort");
-    const struct column *column = sort ? table_column(step_columns, sort) : NULL;
+    const struct column *column;
     struct session session;
-    if (sort && !column) {
-        fprintf(stderr, "commtap steps: no column is called '%.64s' (see commtap steps --help)\n", sort);
-        return EXIT_USAGE;
-    }
-    int code = session_open(&session, options);
+    size_t most;
+    int code = options_sort(options, step_columns, &column);
+    if (code == EXIT_FINE)
+        code = options_top(options, &most);
+    if (code == EXIT_FINE)
+        code = session_open(&session, options);
     if (code == EXIT_FINE) {
         code = stage_map_take(options, &session);
         if (code == EXIT_FINE)
-            code = show(options, &session, column);
+            code = show(options, &session, column, most);
         session_close(&session);
     }
     return code;
 }
 
 static const struct option step_options[] = {
+    OPTION_TOP("all"),
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,

@@ -62,7 +62,7 @@ static void print_verdict(const struct output *output, const struct session *ses
 }
 
 /* The columns that fit a screen; JSON and CSV have all. */
-static bool print_ranks(const struct output *output, const struct table *ranks) {
+static bool print_ranks(const struct output *output, const struct table *ranks, size_t had) {
     static const char *const keys[] = {"rank",
                                        "host",
                                        "imposed_wait_seconds",
@@ -80,9 +80,12 @@ static bool print_ranks(const struct output *output, const struct table *ranks) 
     struct column columns[KEYS + 1];
     table_choose_columns(columns, rank_columns, keys, KEYS);
     struct table shown = {columns, ranks->rows, ranks->row_bytes, ranks->count};
-    if (ranks->count == 0)
+    if (had == 0)
         fputs("none of the ranks asked for has a dump\n", output->stream);
-    else if (!table_print_text(output->stream, &shown, output->color) || !table_print_legend(output->stream, &shown))
+    else if (!table_print_text(output->stream, &shown, output->color))
+        return false;
+    table_print_rest(output->stream, ranks, had);
+    if (had > 0 && !table_print_legend(output->stream, &shown))
         return false;
     fputc('\n', output->stream);
     return true;
@@ -106,12 +109,12 @@ static void print_limits(FILE *stream, const struct session *session) {
 }
 
 static bool print_text(const struct output *output, const struct session *session, const struct table *ranks,
-                       const char *directory) {
+                       size_t had) {
     scope_print(output->stream, &session->scope);
     if (scope_is_empty(&session->scope))
         return true;
     print_verdict(output, session);
-    if (!print_ranks(output, ranks))
+    if (!print_ranks(output, ranks, had))
         return false;
     print_limits(output->stream, session);
     if (what_if_matters(&session->analysis.what_if)) {
@@ -119,12 +122,12 @@ static bool print_text(const struct output *output, const struct session *sessio
         what_if_print(output->stream, &session->analysis);
     }
     fputs("next: commtap summary --by rank,op ", output->stream);
-    escape_text(output->stream, directory);
+    escape_text(output->stream, session->set.directory);
     fputc('\n', output->stream);
     return true;
 }
 
-static int print(const struct options *options, const struct session *session, const struct table *ranks) {
+static int print(const struct options *options, const struct session *session, const struct table *ranks, size_t had) {
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
@@ -135,34 +138,36 @@ static int print(const struct options *options, const struct session *session, c
     else if (output.format == OUTPUT_CSV)
         table_print_csv(output.stream, ranks);
     else
-        done = print_text(&output, session, ranks, session->set.directory);
+        done = print_text(&output, session, ranks, had);
     return output_close(&output, done ? session_verdict(session, options) : input_no_memory());
 }
 
 /* Prints the ranks that pass the filter; the verdict is about all of them. */
-static int show(const struct options *options, const struct session *session, const struct column *column) {
+static int show(const struct options *options, const struct session *session, const struct column *column,
+                size_t most) {
     struct table ranks = {.columns = rank_columns, .row_bytes = sizeof(struct rank_row)};
     struct rank_row *rows = rank_rows(&session->job, &session->analysis, &session->selection.filter, &ranks.count);
     if (!rows)
         return input_no_memory();
     ranks.rows = rows;
     bool sorted = !column || table_sort(rows, sizeof *rows, ranks.count, column);
-    int code = sorted ? print(options, session, &ranks) : input_no_memory();
+    size_t had = table_cut(&ranks, most);
+    int code = sorted ? print(options, session, &ranks, had) : input_no_memory();
     free(rows);
     return code;
 }
 
 static int run(const struct options *options) {
-    const char *sort = option_text(options, "sort");
-    const struct column *column = sort ? table_column(rank_columns, sort) : NULL;
+    const struct column *column;
     struct session session;
-    if (sort && !column) {
-        fprintf(stderr, "commtap stragglers: no column is called '%.64s' (see commtap stragglers --help)\n", sort);
-        return EXIT_USAGE;
-    }
-    int code = session_open(&session, options);
+    size_t most;
+    int code = options_sort(options, rank_columns, &column);
+    if (code == EXIT_FINE)
+        code = options_top(options, &most);
+    if (code == EXIT_FINE)
+        code = session_open(&session, options);
     if (code == EXIT_FINE) {
-        code = show(options, &session, column);
+        code = show(options, &session, column, most);
         session_close(&session);
     }
     return code;
@@ -172,6 +177,7 @@ static const struct option straggler_options[] = {
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,
+    OPTION_TOP("all"),
     {.name = "sort",
      .argument = "KEY",
      .doc = "order of the ranks by a column's JSON key, largest first; default: rank"},

@@ -31,6 +31,7 @@ struct summary_input {
     const struct filter *filter;
     const struct scope *scope; /* where it has limits, `set` holds the dumps of its clock */
     const struct job *job;
+    size_t most; /* rows to show, 0: all */
 };
 
 static const struct {
@@ -79,6 +80,7 @@ static json_t *coverage_to_json(const struct summary *summary, const struct summ
 
 static bool print_json(FILE *stream, const struct summary *summary, const struct summary_input *part) {
     struct table table = summary_table(summary);
+    table_cut(&table, part->most);
     json_t *rows = table_to_json(&table);
     if (!rows)
         return false;
@@ -102,17 +104,20 @@ static void print_nothing(FILE *stream, const struct summary *summary, const str
     else if (summary->calls_lost > 0)
         fputs("no operation is on record: none found room\n", stream);
     else
-        fputs("no operation is on record: no function that is intercepted was called, or COMMTAP_OPS names others\n",
+        fputs("no operation is on record: no function that is intercepted was called, or COMMTAP_OPS names others, "
+              "or none was inside a region of COMMTAP_REGION\n",
               stream);
 }
 
 static bool print_text(const struct output *output, const struct summary *summary, const struct summary_input *part) {
     const struct scope *scope = part->scope;
     struct table table = summary_table(summary);
+    size_t had = table_cut(&table, part->most);
     if (summary->count == 0)
         print_nothing(output->stream, summary, part);
     else if (!table_print_text(output->stream, &table, output->color) || !table_print_legend(output->stream, &table))
         return false;
+    table_print_rest(output->stream, &table, had);
     fputc('\n', output->stream);
     scope_print(output->stream, scope);
     const char *lack = scope->limited ? NULL : totals_lack(part->job);
@@ -120,6 +125,7 @@ static bool print_text(const struct output *output, const struct summary *summar
         fprintf(output->stream, "these totals %s: see the end of commtap report\n", lack);
     if (any_approximate(summary))
         fputs("percentiles are approximate: from histograms of 4 buckets per octave\n", output->stream);
+    summary_print_posted_sizes(output->stream, summary);
     if (summary->pending > 0)
         fprintf(output->stream, "%" PRIu64 " operations were posted and never seen complete: counted, without a time\n",
                 summary->pending);
@@ -142,6 +148,7 @@ static int print(const struct summary *summary, const struct summary_input *part
     if (code != EXIT_FINE)
         return code;
     struct table table = summary_table(summary);
+    table_cut(&table, part->most);
     bool enough_memory = true;
     if (output.format == OUTPUT_JSON)
         enough_memory = print_json(output.stream, summary, part);
@@ -179,25 +186,24 @@ static int build_by_site(struct summary *summary, const struct summary_input *pa
 struct layout {
     unsigned by;
     const struct column *sort; /* NULL = as they are */
+    size_t most;               /* to show, 0: all */
 };
 
 static int read_layout(struct layout *layout, const struct options *options) {
-    const char *sort = option_text(options, "sort"), *by = option_text(options, "by");
-    *layout = (struct layout){parse_by(by), sort ? table_column(summary_columns, sort) : NULL};
+    const char *by = option_text(options, "by");
+    *layout = (struct layout){.by = parse_by(by)};
     if (layout->by == 0)
         fprintf(stderr, "commtap summary: --by takes op, bytes, comm, rank, epoch, site and caller, not '%.64s'\n", by);
     else if ((layout->by & SUMMARY_BY_SITES) && (layout->by & SUMMARY_BY_BYTES))
         fputs("commtap summary: call sites are not told apart by bytes: --by site and --by caller go with op, comm and "
               "rank\n",
               stderr);
-    else if (sort && !layout->sort)
-        fprintf(stderr, "commtap summary: no column is called '%.64s' (see commtap summary --help)\n", sort);
     else if (option_given(options, "transfers") && layout->by != SUMMARY_BY_DEFAULT)
         fputs("commtap summary: --transfers goes with --by op,bytes,comm\n", stderr);
     else if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0)
         fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
-    else
-        return EXIT_FINE;
+    else if (options_sort(options, summary_columns, &layout->sort) == EXIT_FINE)
+        return options_top(options, &layout->most);
     return EXIT_USAGE;
 }
 
@@ -214,7 +220,7 @@ static int add_transfers(struct summary *summary, const struct summary_input *pa
 }
 
 static int summarise(const struct summary_input *part, const struct layout *layout) {
-    struct summary summary;
+    struct summary summary = {0};
     if (part->scope->limited && (layout->by & SUMMARY_BY_EPOCH)) {
         fputs("commtap summary: --by epoch is about the whole run: not with --from, --to, --step\n", stderr);
         return EXIT_USAGE;
@@ -283,11 +289,18 @@ static void keep_job(const struct job *job, struct dump_set *set, const char *id
                 job->missing_count, job->ranks_expected);
 }
 
+/* A generation that was asked for stands alone, as a job does that was asked for by its own id. */
+static void keep_chosen_job(const struct job *job, struct dump_set *set, const struct options *options) {
+    char id[JOB_ID];
+    memcpy(id, job->listed->id, sizeof id);
+    keep_job(job, set, option_given(options, "generation") ? id : option_text(options, "run"));
+}
+
 /* A time is one job's: worlds and restarts of its run have clocks and steps of their own. */
 static void say_other_jobs(const struct job *job) {
     if (job->worlds > 1 || job->generations > 1)
-        fprintf(stderr, "commtap: the time asked for is that of generation %" PRIu32 " and its largest world alone\n",
-                job->dumps[0]->header->generation);
+        fprintf(stderr, "commtap: the time asked for is that of generation %u and its largest world alone\n",
+                job->listed->generation);
 }
 
 static int sum_up_dumps(const struct options *options, const struct selection *selection, const struct layout *layout,
@@ -296,7 +309,7 @@ static int sum_up_dumps(const struct options *options, const struct selection *s
     struct selected_time time = {0};
     int code = selection_choose_job(&job, set, options, NULL);
     if (code == EXIT_FINE) {
-        keep_job(&job, set, option_text(options, "run"));
+        keep_chosen_job(&job, set, options);
         code = selected_time_find(&time, &job, selection);
     }
     if (code == EXIT_FINE) {
@@ -304,7 +317,8 @@ static int sum_up_dumps(const struct options *options, const struct selection *s
                                            .set = time.scope.limited ? &job.selected : set,
                                            .filter = &selection->filter,
                                            .scope = &time.scope,
-                                           .job = &job};
+                                           .job = &job,
+                                           .most = layout->most};
         if (time.scope.limited)
             say_other_jobs(&job);
         code = option_given(options, "compat") ? summarise_as_deepspeed(&part) : summarise(&part, layout);
@@ -343,6 +357,7 @@ static const struct option option_rows[] = {
     {.name = "transfers",
      .doc =
          "also what of the collectives was left once everybody had come, and the bandwidth of that: from the events"},
+    OPTION_TOP("all"),
     {.name = "compat",
      .argument = "WHAT",
      .choices = "deepspeed",

@@ -9,13 +9,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/align/align.h"
 #include "analyzer/cli/call_sites.h"
 #include "analyzer/cli/changes.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
+#include "analyzer/cli/progress.h"
 #include "analyzer/cli/session.h"
 #include "analyzer/render/scope_text.h"
 #include "analyzer/traces/trace_events.h"
@@ -30,11 +30,6 @@ struct timeline_job {
     struct scope scope;
     struct call_sites sites;
 };
-
-static void show_progress(void *context, unsigned permille) {
-    (void)context;
-    fprintf(stderr, "\rcommtap: reading %u %%", permille / 10);
-}
 
 /* MiB; 0 where --limit is no number from 1 up. */
 static uint64_t limit_of(const struct options *options) {
@@ -62,7 +57,8 @@ static void say_what_was_left_out(const struct trace_file *file, const struct tr
 }
 
 static int draw(struct timeline_job *of, const struct options *options, FILE *stream) {
-    bool chrome = strcmp(option_text(options, "format"), "chrome") == 0, terminal = isatty(STDERR_FILENO);
+    bool chrome = strcmp(option_text(options, "format"), "chrome") == 0;
+    struct progress_line line = progress_begin("reading");
     struct trace_file file = {.stream = stream,
                               .format = chrome ? &trace_chrome : &trace_perfetto,
                               .run_id = of->job.dumps[0]->run_id,
@@ -75,7 +71,8 @@ static int draw(struct timeline_job *of, const struct options *options, FILE *st
                                     .filter = &of->selection.filter,
                                     .marker = &of->selection.marker,
                                     .sink = trace_events_sink(&events),
-                                    .progress = terminal ? show_progress : NULL};
+                                    .progress = progress_show,
+                                    .progress_context = &line};
     struct track_totals totals;
     int64_t end;
     job_span(&of->job, &of->clock, &request.origin_ns, &end);
@@ -83,8 +80,7 @@ static int draw(struct timeline_job *of, const struct options *options, FILE *st
     bool done = tracks_draw(&request, &totals);
     trace_file_end(&file);
     trace_events_free(&events);
-    if (terminal)
-        fputs("\r\033[K", stderr);
+    progress_end(&line);
     if (!done || file.no_memory || events.no_memory)
         return input_no_memory();
     say_what_was_left_out(&file, &totals);

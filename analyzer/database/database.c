@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "analyzer/render/escape.h"
 
@@ -109,16 +110,40 @@ bool database_execute(struct database *database, const char *statement) {
     return sqlite3_exec(database->handle, statement, NULL, NULL, NULL) == SQLITE_OK || fail_as_sqlite(database);
 }
 
-/* The file is nobody's until it is whole: no journal, and nothing is flushed in between. */
+/* The file is nobody's until it is whole: no journal, and nothing is flushed in between. Indexes are sorted by threads
+ * of SQLite's own. */
 static bool begin(struct database *database) {
     char identity[96];
     snprintf(identity, sizeof identity, "PRAGMA application_id = %d; PRAGMA user_version = %d", DATABASE_APPLICATION,
              DATABASE_VERSION);
-    return database_execute(database, "PRAGMA page_size = 16384; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; "
-                                      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536") &&
+    return database_execute(database,
+                            "PRAGMA page_size = 16384; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; "
+                            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -65536; PRAGMA threads = 4") &&
            database_execute(database, identity) &&
            database_execute(database, "BEGIN; CREATE TABLE documentation (table_name TEXT, column_name TEXT, "
                                       "meaning TEXT, PRIMARY KEY (table_name, column_name)) WITHOUT ROWID");
+}
+
+/* SQLite would apply the journal of the database that was there to the new one. A program that has that database open
+ * keeps one beside it; so does a program that was killed. Links were followed: SQLite follows them, too. */
+static bool has_no_journal(struct database *database) {
+    static const char *const endings[] = {"-wal", "-journal"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        struct stat there;
+        char *journal;
+        if (asprintf(&journal, "%s%s", database->file.path, endings[i]) < 0)
+            return fail(database, strerror(ENOMEM));
+        bool exists = lstat(journal, &there) == 0;
+        if (exists)
+            snprintf(database->reason, sizeof database->reason,
+                     "%s is there: a program has the database open, or had it when it was killed: close it, or read it "
+                     "once with sqlite3, or write elsewhere",
+                     strrchr(journal, '/') ? strrchr(journal, '/') + 1 : journal);
+        free(journal);
+        if (exists)
+            return false;
+    }
+    return true;
 }
 
 bool database_create(struct database *database, const char *path, bool force) {
@@ -129,7 +154,10 @@ bool database_create(struct database *database, const char *path, bool force) {
         reason = "is no plain file that another one can take the place of";
     if (reason)
         return fail(database, reason);
-    int code = sqlite3_open_v2(database->file.beside, &handle, SQLITE_OPEN_READWRITE, NULL);
+    if (!has_no_journal(database))
+        return false;
+    /* one thread at a time uses the handle: without that flag SQLite takes a lock for every value */
+    int code = sqlite3_open_v2(database->file.beside, &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     database->handle = handle;
     return code == SQLITE_OK ? begin(database) : fail(database, sqlite3_errstr(code));
 }
@@ -140,6 +168,8 @@ bool database_finish(struct database *database) {
     if (sqlite3_close(database->handle) != SQLITE_OK)
         return fail_as_sqlite(database);
     database->handle = NULL;
+    if (!has_no_journal(database)) /* it may have been opened since */
+        return false;
     const char *reason = new_file_place(&database->file);
     return reason ? fail(database, reason) : true;
 }

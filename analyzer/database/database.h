@@ -6,7 +6,8 @@
  *
  * Everything goes into one transaction in a file beside the one that was asked for, which then takes its name: who had
  * a database there has it until the new one is complete. The file says in its header that commtap wrote it
- * (application_id); what does not say so is not overwritten unasked.
+ * (application_id); what does not say so is not overwritten unasked. A database beside which SQLite keeps a journal
+ * (-wal, -journal) is in use and stays, whatever is asked.
  */
 #ifndef COMMTAP_DATABASE_DATABASE_H
 #define COMMTAP_DATABASE_DATABASE_H
@@ -27,7 +28,7 @@ enum {
 struct database {
     void *handle;         /* private: sqlite3 */
     struct new_file file; /* private */
-    char reason[256];     /* why it failed; "" = it did not */
+    char reason[512];     /* why it failed; "" = it did not */
 };
 
 struct database_table {

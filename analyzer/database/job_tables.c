@@ -14,7 +14,6 @@
 #include "analyzer/render/straggler_table.h"
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/units.h"
-#include "analyzer/steps/step_waits.h"
 
 static struct cell text_cell(const char *text) {
     return text && text[0] ? cell_text(text) : cell_unknown();
@@ -52,8 +51,8 @@ VALUE(run_directory, text_cell(JOB->dumps[0]->working_directory))
 VALUE(run_launcher, text_cell(JOB->dumps[0]->launcher))
 VALUE(run_library, text_cell(RUN->library))
 VALUE(run_expected, JOB->ranks_expected > 0 ? cell_integer(JOB->ranks_expected) : cell_unknown())
-VALUE(run_seen, cell_unsigned(JOB->count))
-VALUE(run_generation, cell_unsigned(JOB->dumps[0]->header->generation))
+VALUE(run_seen, cell_unsigned(JOB->process_count))
+VALUE(run_generation, cell_unsigned(JOB->listed->generation))
 VALUE(run_events, cell_unsigned(JOB->events))
 VALUE(run_lost, cell_unsigned(JOB->events_lost))
 VALUE(run_error, clock_error_cell(RUN->session))
@@ -113,7 +112,7 @@ static bool add_hosts(struct database *database, const struct common_clock *cloc
     for (size_t h = 0; rows && h < clock->host_count; h++)
         rows[h] = (struct host_row){.id = h, .name = clock->hosts[h].name};
     for (size_t d = 0; rows && d < clock->dump_count; d++)
-        rows[clock->host_of[d]].ranks++;
+        rows[clock->host_of[d]].ranks += dump_stands_for_process(clock->dumps[d]);
     bool done =
         rows && database_add(database, "hosts", &(struct table){host_columns, rows, sizeof *rows, clock->host_count});
     free(rows);
@@ -166,26 +165,20 @@ static bool add_links(struct database *database, const struct session *session) 
     return done;
 }
 
-static bool add_steps(struct database *database, const struct session *session, unsigned workers) {
+static bool add_steps(struct database *database, const struct session *session) {
     const struct filter *filter = &session->selection.filter;
-    struct step_row *rows = NULL;
-    struct steps steps;
     size_t count = 0;
-    bool done = steps_find_counting(&steps, &session->clock, &session->selection.marker, filter) &&
-                step_waits_fill(&steps, &session->clock, &session->directory, filter, workers);
-    if (done)
-        rows = step_rows(&steps, &session->job, session->analysis.stage_of, filter, STEPS_BY_BOTH, session->start_ns,
-                         &count);
-    done = rows && database_add(database, "steps", &(struct table){step_columns, rows, sizeof *rows, count});
+    struct step_row *rows = step_rows(&session->steps, &session->job, session->analysis.stage_of, filter, STEPS_BY_BOTH,
+                                      session->start_ns, &count);
+    bool done = rows && database_add(database, "steps", &(struct table){step_columns, rows, sizeof *rows, count});
     free(rows);
-    steps_free(&steps);
     return done;
 }
 
 /* ---- waits and findings -------------------------------------------------------------------------------------- */
 
 struct wait_row {
-    int32_t rank;
+    const struct dump *dump;
     enum wait_state state;
     int64_t ns;
 };
@@ -195,12 +188,14 @@ static const char *const state_names[] = {
     [WAIT_EARLY_SCAN] = "early scan", [WAIT_LATE_SENDER] = "late sender",       [WAIT_LATE_RECEIVER] = "late receiver"};
 
 #define WAIT ((const struct wait_row *)item)
-VALUE(wait_rank, WAIT->rank == RANK_UNKNOWN ? cell_unknown() : cell_integer(WAIT->rank))
+VALUE(wait_rank, WAIT->dump->header->rank == RANK_UNKNOWN ? cell_unknown() : cell_integer(WAIT->dump->header->rank))
+VALUE(wait_gpu, gpu_cell(WAIT->dump))
 VALUE(wait_state, cell_text(state_names[WAIT->state]))
 VALUE(wait_seconds, cell_real(seconds_of(WAIT->ns)))
 
 static const struct column wait_columns[] = {
     {"rank", NULL, .value = wait_rank, .doc = "world rank that waited"},
+    {"gpu", NULL, .value = wait_gpu, .doc = "its GPU, as its process counts them, where it has several"},
     {"state", NULL, .value = wait_state, .doc = "what for: doc/GLOSSARY.md"},
     {"wait_seconds", NULL, .value = wait_seconds, .doc = "summed over threads and streams"},
     {NULL, NULL, .value = NULL},
@@ -214,8 +209,7 @@ static bool add_waits(struct database *database, const struct session *session) 
     for (size_t d = 0; rows && known && d < session->job.count; d++)
         for (enum wait_state state = 0; state < WAIT_STATES; state++)
             if (waits->ranks[d].states_ns[state] > 0)
-                rows[count++] =
-                    (struct wait_row){session->job.dumps[d]->header->rank, state, waits->ranks[d].states_ns[state]};
+                rows[count++] = (struct wait_row){session->job.dumps[d], state, waits->ranks[d].states_ns[state]};
     bool done = rows && database_add(database, "waits", &(struct table){wait_columns, rows, sizeof *rows, count});
     free(rows);
     return done;
@@ -247,10 +241,10 @@ static const char indexes[] = "CREATE INDEX ranks_by_rank ON ranks (rank);"
                               "CREATE INDEX steps_by_step ON steps (step, rank);"
                               "CREATE INDEX waits_by_rank ON waits (rank);";
 
-enum job_tables_end job_tables_write(struct database *database, struct session *session, unsigned workers) {
+enum job_tables_end job_tables_write(struct database *database, struct session *session) {
     bool done = add_run(database, session) && add_hosts(database, &session->clock) && add_ranks(database, session) &&
                 add_operations(database, session) && add_sites(database, session) && add_links(database, session) &&
-                add_steps(database, session, workers) && add_waits(database, session) &&
+                add_steps(database, session) && add_waits(database, session) &&
                 add_findings(database, &session->findings) && database_execute(database, indexes) &&
                 record_tables_add(database, session);
     return done ? JOB_TABLES_DONE : database->reason[0] ? JOB_TABLES_FAILED : JOB_TABLES_NO_MEMORY;

@@ -12,8 +12,8 @@
 
 enum job_tables_end { JOB_TABLES_DONE, JOB_TABLES_FAILED, JOB_TABLES_NO_MEMORY };
 
-/* Writes everything that is known of the job; the findings are those that the session has by now. JOB_TABLES_FAILED:
- * the database says why. */
-enum job_tables_end job_tables_write(struct database *database, struct session *session, unsigned workers);
+/* Writes everything that is known of the job, which was opened with its steps; the findings are those that the session
+ * has by now. JOB_TABLES_FAILED: the database says why. */
+enum job_tables_end job_tables_write(struct database *database, struct session *session);
 
 #endif

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/cli/progress.h"
 #include "analyzer/match/match.h"
 #include "analyzer/render/export_table.h"
+#include "analyzer/render/steps_table.h"
 #include "analyzer/render/summary_table.h"
 
 struct known_communicator {
@@ -32,6 +34,7 @@ struct writer {
     uint32_t last_stack;
     struct database_table records, stack_rows, collectives, messages;
     int64_t record_count, collective_count, message_count;
+    struct progress_line progress;
     bool failed;
 };
 
@@ -131,6 +134,16 @@ static bool add_functions(struct writer *writer) {
 
 static int64_t function_id_of(uint16_t call) {
     return call == CALL_UNKNOWN ? 0 : (int64_t)call + 1;
+}
+
+/* ---- how far it is ------------------------------------------------------------------------------------------- */
+
+/* Of 1000: the records' rows are there, then those of what was matched; then come the indexes. */
+enum { RECORDS_THERE = 600, MATCHED_THERE = 850 };
+
+static void show_matched(void *context, unsigned permille) {
+    struct writer *writer = context;
+    progress_show(&writer->progress, RECORDS_THERE + permille * (MATCHED_THERE - RECORDS_THERE) / 1000);
 }
 
 /* ---- records ------------------------------------------------------------------------------------------------- */
@@ -273,9 +286,10 @@ static bool add_records(struct writer *writer) {
     for (size_t d = 0; d < job->count; d++) {
         struct scope_walk walk;
         bool done = enter_dump(writer, job->dumps[d]);
+        progress_show(&writer->progress, (unsigned)(d * RECORDS_THERE / job->count));
         scope_walk_begin(&walk, NULL, job->dumps[d], d);
         for (const struct record *record; done && (record = scope_walk_next(&walk));)
-            done = add_record(writer, d, walk.lane - 1, record);
+            done = !dump_shows(job->dumps[d], record) || add_record(writer, d, walk.lane - 1, record);
         scope_walk_end(&walk);
         if (!done || walk.no_memory)
             return false;
@@ -306,6 +320,7 @@ VALUE(collective_first_enter, since_start(OF_ALL, COLLECTIVE->first_enter))
 VALUE(collective_last_enter, since_start(OF_ALL, COLLECTIVE->last_enter))
 VALUE(collective_first_leave, since_start(OF_ALL, COLLECTIVE->first_leave))
 VALUE(collective_last_leave, since_start(OF_ALL, COLLECTIVE->last_leave))
+VALUE(collective_last_gpu, gpu_cell(OF_ALL->job.dumps[COLLECTIVE->instance->communicator->dump_of[COLLECTIVE->last]]))
 VALUE(collective_last,
       cell_integer(OF_ALL->job.dumps[COLLECTIVE->instance->communicator->dump_of[COLLECTIVE->last]]->header->rank))
 
@@ -322,6 +337,7 @@ static const struct column collective_columns[] = {
     {"first_enter_ns", NULL, .value = collective_first_enter, .doc = "when the first rank came, since the job's start"},
     {"last_enter_ns", NULL, .value = collective_last_enter, .doc = "when the last one did"},
     {"last_rank", NULL, .value = collective_last, .doc = "world rank that came last"},
+    {"last_gpu", NULL, .value = collective_last_gpu, .doc = "its GPU, where its process has several"},
     {"first_leave_ns", NULL, .value = collective_first_leave, .doc = "when the first rank left"},
     {"last_leave_ns", NULL, .value = collective_last_leave, .doc = "when the last one did"},
     {NULL, NULL, .value = NULL},
@@ -365,6 +381,8 @@ struct message_row {
 VALUE(message_id, cell_integer(ROW->writer->message_count))
 VALUE(message_from, cell_integer(OF_MESSAGE->job.dumps[MESSAGE->from_dump]->header->rank))
 VALUE(message_to, cell_integer(OF_MESSAGE->job.dumps[MESSAGE->to_dump]->header->rank))
+VALUE(message_from_gpu, gpu_cell(OF_MESSAGE->job.dumps[MESSAGE->from_dump]))
+VALUE(message_to_gpu, gpu_cell(OF_MESSAGE->job.dumps[MESSAGE->to_dump]))
 VALUE(message_comm,
       id_cell(communicator_id(ROW->writer, OF_MESSAGE->directory.communicators[MESSAGE->communicator].uid)))
 VALUE(message_tag, cell_integer(MESSAGE->tag))
@@ -380,9 +398,11 @@ static const struct column message_columns[] = {
     {"id", NULL, .value = message_id, .doc = "number of the row"},
     {"from", NULL, .value = message_from, .doc = "world rank that sends"},
     {"to", NULL, .value = message_to, .doc = "world rank that receives"},
+    {"from_gpu", NULL, .value = message_from_gpu, .doc = "GPU of the sender, where its process has several"},
+    {"to_gpu", NULL, .value = message_to_gpu, .doc = "GPU of the receiver, likewise"},
     {"comm_id", NULL, .value = message_comm, .doc = "communicator: communicators.id"},
     {"tag", NULL, .value = message_tag, .doc = "of the message"},
-    {"bytes", NULL, .value = message_bytes, .doc = "its size"},
+    {"bytes", NULL, .value = message_bytes, .doc = "that were sent"},
     {"synchronous", NULL, .value = message_synchronous, .doc = "1: the send is over only when the receive was posted"},
     {"send_enter_ns", NULL, .value = message_send, .doc = "when it was sent, since the job's start"},
     {"send_leave_ns", NULL, .value = message_sent, .doc = "when the send returned, or was seen complete"},
@@ -403,8 +423,11 @@ static void take_message(void *state, const struct match_message *message) {
 /* One worker: rows come in the same order each time. */
 static bool add_matched(struct writer *writer) {
     const struct session *session = writer->session;
-    const struct match_sink sink = {
-        .instance = take_instance, .message = take_message, .covered = &session->analysis.covered};
+    const struct match_sink sink = {.instance = take_instance,
+                                    .message = take_message,
+                                    .covered = &session->analysis.covered,
+                                    .progress = show_matched,
+                                    .progress_context = writer};
     struct match_totals totals;
     void *states[] = {writer};
     return match_run(&session->clock, &session->directory, &sink, states, 1, &totals) && !writer->failed;
@@ -434,12 +457,14 @@ static bool add_all(struct writer *writer) {
     database_table_close(&writer->stack_rows);
     database_table_close(&writer->collectives);
     database_table_close(&writer->messages);
+    progress_show(&writer->progress, MATCHED_THERE);
     return done && database_execute(database, indexes);
 }
 
 bool record_tables_add(struct database *database, const struct session *session) {
-    struct writer writer = {.database = database, .session = session};
+    struct writer writer = {.database = database, .session = session, .progress = progress_begin("writing")};
     bool done = add_all(&writer);
+    progress_end(&writer.progress);
     hash_table_free(&writer.communicators);
     hash_table_free(&writer.stacks);
     free(writer.comm_ids);

@@ -158,11 +158,19 @@ static bool one_size_rules(const struct call_name *call) {
     return true;
 }
 
-/* Two names of one function, which ranks may mix: large count twins, and what NCCL and RCCL call by two names. */
+/* Of the name without what tells a twin: for large counts, or with a configuration of NCCL's for one call. */
+static size_t length_of_stem(const char *name) {
+    static const char *const twins[] = {"_c", "Config"};
+    size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof twins / sizeof *twins; i++)
+        if (length > strlen(twins[i]) && strcmp(name + length - strlen(twins[i]), twins[i]) == 0)
+            return length - strlen(twins[i]);
+    return length;
+}
+
+/* Two names of one function, which ranks may mix: twins, and what NCCL and RCCL call by two names. */
 static bool same_function(const char *a, const char *b) {
-    size_t left = strlen(a), right = strlen(b);
-    left -= left > 2 && strcmp(a + left - 2, "_c") == 0 ? 2 : 0;
-    right -= right > 2 && strcmp(b + right - 2, "_c") == 0 ? 2 : 0;
+    size_t left = length_of_stem(a), right = length_of_stem(b);
     if (left == right && strncmp(a, b, left) == 0)
         return true;
     return (strcmp(a, "ncclBcast") == 0 && strcmp(b, "ncclBroadcast") == 0) ||

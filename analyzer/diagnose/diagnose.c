@@ -522,6 +522,18 @@ static void weigh_end(struct diagnosis *diagnosis) {
         diagnosis->verdict = VERDICT_UNKNOWN;
 }
 
+/* Whether nobody is missing of those who are waited for, and somebody went on from there: the others were about to as
+ * well. Where a transport fails, those that went on wait in the next call. */
+static bool others_went_on(const struct diagnosis *diagnosis) {
+    const struct wait_for_graph *waits = &diagnosis->wait_for_graph;
+    bool went_on = false;
+    for (uint32_t p = 0; p < diagnosis->world.dump_count; p++) {
+        bool recorded = !(diagnosis->world.parties[p].dump->header->state & STATE_SWITCHED_OFF);
+        went_on |= recorded && (is_at_work(&waits->parties[p]) || waits->parties[p].doing == DOING_GONE);
+    }
+    return went_on && diagnosis->culprit_count == 0 && diagnosis->cycle_count == 0;
+}
+
 /* A job that nobody saw stand: does it look as if it had? */
 static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *request) {
     weigh_end(diagnosis);
@@ -536,6 +548,8 @@ static bool weigh(struct diagnosis *diagnosis, const struct diagnose_request *re
         diagnosis->culprit_count = diagnosis->cycle_count = 0;
     } else if (diagnosis->standing.kind == STANDING_UNTOLD && diagnosis->verdict == VERDICT_DEADLOCK) {
         diagnosis->verdict = VERDICT_HANG;
+    } else if (diagnosis->standing.kind == STANDING_UNTOLD && others_went_on(diagnosis)) {
+        diagnosis->verdict = VERDICT_UNKNOWN;
     }
     return true;
 }
@@ -609,6 +623,14 @@ bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct d
     bool waits = diagnosis->verdict != VERDICT_OK && diagnosis->verdict != VERDICT_UNKNOWN;
     return !diagnosis->no_memory &&
            (!waits || unmatched_messages_find(&diagnosis->unmatched, &diagnosis->wait_for_graph));
+}
+
+bool diagnose_waits(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request) {
+    *diagnosis = (struct diagnosis){.verdict = VERDICT_UNKNOWN};
+    if (!world_build(&diagnosis->world, job, request->states))
+        return false;
+    diagnosis->first_death = first_death_find(&diagnosis->world, request->end);
+    return find_waits(diagnosis, request, false);
 }
 
 void diagnosis_free(struct diagnosis *diagnosis) {

@@ -80,6 +80,8 @@ struct diagnose_request {
 /* Judges a job. Returns false when memory is short; the caller frees with diagnosis_free in every case. The job must
  * outlive it. */
 bool diagnose(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request);
+/* Finds who waits for whom at this very moment, and judges nothing: in a job that works most waits are over at once. */
+bool diagnose_waits(struct diagnosis *diagnosis, const struct job *job, const struct diagnose_request *request);
 void diagnosis_free(struct diagnosis *diagnosis);
 
 const char *verdict_name(enum verdict verdict);

@@ -187,6 +187,8 @@ static void add_party_waits(struct builder *b, uint32_t p) {
         if (call && slot_can_block(call, &slot))
             add_slot_wait(b, p, &slot, call);
     }
+    if (state->doing == DOING_USER_CODE || state->doing == DOING_POLL)
+        add_poll_wait(b, p);
     if (state->doing == DOING_USER_CODE)
         add_device_waits(b, p);
     if (state->doing != DOING_BLOCKED || state->stopped || state->wait_count == 0)

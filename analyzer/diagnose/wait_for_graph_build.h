@@ -63,6 +63,13 @@ bool may_be_buffered(const struct operation *o);
 /* A Wait of any kind. `slot` is its slot; fills in what `wait` is about. */
 uint32_t wait_for_requests(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait);
 
+/* Any of the operations that are pending: of a Test nobody tells which it is about. */
+uint32_t wait_for_any_request(struct builder *b, uint32_t party, struct wait *wait);
+
+/* ---- polls (wait_for_graph_polls.c) */
+/* A process that did nothing but ask in vain between two looks waits, too. */
+void add_poll_wait(struct builder *b, uint32_t party);
+
 /* ---- GPU work (wait_for_graph_devices.c) */
 /* Processes in their own code whose GPU sits in a collective: the host as a rule waits for the GPU. */
 void add_device_waits(struct builder *b, uint32_t party);

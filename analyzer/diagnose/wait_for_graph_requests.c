@@ -96,6 +96,10 @@ static uint32_t wait_for_some(struct builder *b, uint32_t party, const struct in
     return node;
 }
 
+uint32_t wait_for_any_request(struct builder *b, uint32_t party, struct wait *wait) {
+    return wait_for_some(b, party, &(struct in_flight){.seq = SEQ_NONE}, wait);
+}
+
 /* The one operation of a Wait; the wait then is about it. */
 static uint32_t wait_for_one(struct builder *b, uint32_t party, const struct in_flight *slot, struct wait *wait) {
     const struct dump *dump = b->world->parties[party].dump;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "analyzer/archive/archive.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/statistics.h"
 #include "shim/format.h"
@@ -43,6 +44,8 @@ static bool ends_with(const char *text, const char *suffix) {
 static bool is_of_a_dump(const char *name) {
     static const char *const suffixes[] = {FORMAT_FILE_SUFFIX, FORMAT_STUB_SUFFIX, FORMAT_STAGED_SUFFIX,
                                            FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX};
+    if (archive_is_one(name))
+        return true;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(name, suffixes[i]))
             return true;

@@ -106,18 +106,20 @@ bool process_boot_id(char *text, size_t size) {
     return true;
 }
 
-enum process_state process_state(const struct dump *dump) {
+enum process_state process_state_of(const char *boot_id, int64_t pid, uint64_t start_realtime_ns) {
     struct process_look look;
     char text[128];
-    int64_t pid = dump->header->pid;
-    if (!process_boot_id(text, sizeof text) || strcmp(text, dump->boot_id) != 0)
+    if (!process_boot_id(text, sizeof text) || strcmp(text, boot_id) != 0)
         return PROCESS_ELSEWHERE;
     if (pid <= 0 || pid > INT32_MAX || (kill((pid_t)pid, 0) != 0 && errno != EPERM))
         return PROCESS_GONE;
-    if (!process_look(pid, &look) || look.ending ||
-        !started_when(look.started, dump->header->process_start_realtime_ns))
+    if (!process_look(pid, &look) || look.ending || !started_when(look.started, start_realtime_ns))
         return PROCESS_GONE;
     return look.letter == 'T' || look.letter == 't' ? PROCESS_STOPPED : PROCESS_RUNS;
+}
+
+enum process_state process_state(const struct dump *dump) {
+    return process_state_of(dump->boot_id, dump->header->pid, dump->header->process_start_realtime_ns);
 }
 
 bool process_is_alive(const struct dump *dump) {

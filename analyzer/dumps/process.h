@@ -30,6 +30,8 @@ bool process_boot_id(char *text, size_t size);
 /* A process of this boot with the dump's pid that started when the dump says (to 5 s), which may be stopped; gone
  * where there is none or it is about to end; elsewhere where the dump was written under another boot id. */
 enum process_state process_state(const struct dump *dump);
+/* The same of what a dump's header says. */
+enum process_state process_state_of(const char *boot_id, int64_t pid, uint64_t start_realtime_ns);
 
 /* A live process of that pid that started then (to 5 s). */
 bool process_is_that(int64_t pid, uint64_t start_realtime_ns);

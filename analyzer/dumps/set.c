@@ -20,6 +20,7 @@
 #include "analyzer/load/dump.h"
 #include "analyzer/dumps/lifetime.h"
 #include "analyzer/load/mapping.h"
+#include "analyzer/archive/archive.h"
 #include "analyzer/dumps/stub.h"
 #include "analyzer/base/regular_file.h"
 
@@ -35,6 +36,45 @@ static bool ends_with(const char *text, const char *suffix) {
     return length > end && strcmp(text + length - end, suffix) == 0;
 }
 
+/* ---- archives ---------------------------------------------------------------------------------- */
+
+/* Of a dump that is there unpacked as well, the packed one is left out. */
+static enum dump_set_result list_member(struct dump_set *set, const char *directory, const char *archive,
+                                        const struct archive_entry *entry, struct names *dumps) {
+    struct stat status;
+    char *path = join_path(directory, entry->name), *packed = NULL;
+    bool loose = path && lstat(path, &status) == 0;
+    free(path);
+    if (loose || !ends_with(entry->name, FORMAT_FILE_SUFFIX))
+        return DUMP_SET_OK;
+    if (!path || asprintf(&packed, "%s/%s:%s", directory, archive, entry->name) < 0 || !names_add(dumps, packed))
+        return DUMP_SET_NO_MEMORY;
+    set->excess.packed++;
+    set->excess.packed_bytes += entry->data_bytes;
+    return DUMP_SET_OK;
+}
+
+/* An archive that cannot be read stands in the list itself: opening it then tells why. */
+static enum dump_set_result list_archive(struct dump_set *set, const char *directory, const char *name,
+                                         struct names *dumps) {
+    struct archive archive;
+    struct archive_entry entry;
+    enum dump_set_result result = DUMP_SET_OK;
+    char *path = join_path(directory, name);
+    if (!path)
+        return DUMP_SET_NO_MEMORY;
+    bool sound = archive_open(&archive, AT_FDCWD, path, 0) && archive_check_index(&archive);
+    for (uint64_t i = 0; sound && result == DUMP_SET_OK && i < archive.count; i++)
+        if (archive_entry_at(&archive, i, &entry))
+            result = list_member(set, directory, name, &entry, dumps);
+    archive_close(&archive);
+    if (sound)
+        free(path);
+    else if (!names_add(dumps, path))
+        result = DUMP_SET_NO_MEMORY;
+    return result;
+}
+
 static enum dump_set_result list_directory(struct dump_set *set, const char *directory, struct names *dumps,
                                            struct names *stubs) {
     DIR *stream = opendir(directory);
@@ -48,6 +88,8 @@ static enum dump_set_result list_directory(struct dump_set *set, const char *dir
         set->unfinished += ends_with(entry->d_name, FORMAT_FILE_SUFFIX FORMAT_UNFINISHED_SUFFIX);
         if (to && !names_add(to, join_path(directory, entry->d_name)))
             result = DUMP_SET_NO_MEMORY;
+        else if (archive_is_one(entry->d_name))
+            result = list_archive(set, directory, entry->d_name, dumps);
     }
     closedir(stream);
     return result;
@@ -290,15 +332,19 @@ static uint64_t memory_there_is(void) {
     return kb * 1024;
 }
 
-/* More dumps than can be mapped are read into memory, if they fit. */
+/* More dumps than can be mapped are read into memory, if they fit. Packed ones always are. */
 static bool choose_way(struct opening *opening, const struct names *paths, size_t mapped_most,
                        struct dump_set_excess *excess) {
-    *excess = (struct dump_set_excess){.dumps = paths->count, .mapped_most = mapped_most};
+    excess->dumps = paths->count;
+    excess->mapped_most = mapped_most;
     opening->open = dump_open;
-    if (paths->count <= mapped_most)
+    if (paths->count - excess->packed > mapped_most) {
+        opening->open = dump_open_copied;
+        excess->bytes = bytes_of_files(paths);
+    }
+    if (opening->open == dump_open && excess->packed == 0)
         return true;
-    opening->open = dump_open_copied;
-    excess->bytes = bytes_of_files(paths);
+    excess->bytes += excess->packed_bytes;
     excess->memory = memory_there_is();
     return excess->bytes <= excess->memory / 2;
 }

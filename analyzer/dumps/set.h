@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * dumps/: the dumps of directories, and what lies beside them.
- * Lives here: finding and opening them all, stubs, what `commtap run` noted of deaths, who of them lives still,
- * launches. Must not live here: reading one dump (load/), any figure.
+ * Lives here: finding and opening them all, loose or packed, stubs, what `commtap run` noted of deaths, who of them
+ * lives still, launches. Must not live here: reading one dump (load/), any figure.
  */
 #ifndef COMMTAP_DUMPS_SET_H
 #define COMMTAP_DUMPS_SET_H
@@ -19,10 +19,12 @@ struct dump_stub {
     const char *damage; /* why the stub cannot be believed ("is empty"), NULL = it can; the rest is then what it says */
 };
 
-/* How many dumps there are, and what that takes where it is too many to map. */
+/* How many dumps there are, and what that takes where it is too many to map, or where packed ones are unpacked. */
 struct dump_set_excess {
     size_t dumps, mapped_most;
-    uint64_t bytes, memory; /* to read them into memory, and how much of that is free; 0 where they are mapped */
+    size_t packed;          /* of them, packed */
+    uint64_t packed_bytes;  /* these take in memory */
+    uint64_t bytes, memory; /* to read all into memory, and how much of that is free; 0 where they are mapped */
 };
 
 struct dump_set {
@@ -52,10 +54,10 @@ enum dump_set_result {
     DUMP_SET_TOO_MANY, /* neither can they be mapped, nor do they fit into memory: `excess` has the figures */
 };
 
-/* Opens every *.ct in `directory`, or where it has none in the directories below it, and reads stubs. On DUMP_SET_OK at
- * least one dump is usable, or unusable files or stubs exist that the caller must report. Sound stubs (stub.h) whose
- * staged file is on this very host (same boot id) and readable are opened in place. The caller frees with
- * dump_set_close. */
+/* Opens every *.ct in `directory` and in the archives (*.ctz) there, or where it has none in the directories below it,
+ * and reads stubs. On DUMP_SET_OK at least one dump is usable, or unusable files or stubs exist that the caller must
+ * report. Sound stubs (stub.h) whose staged file is on this very host (same boot id) and readable are opened in place.
+ * The caller frees with dump_set_close. */
 enum dump_set_result dump_set_open(const char *directory, struct dump_set *set);
 /* The same of several directories. On any other result set->refused and set->unfinished are still told. */
 enum dump_set_result dump_set_open_all(char *const *directories, size_t count, struct dump_set *set);

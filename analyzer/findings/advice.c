@@ -46,6 +46,7 @@ bool advice_parse(const char *text, struct advice_limits *limits) {
 struct sums {
     uint64_t steps;
     double length, interval, communication, receive, collective;
+    double queued; /* of the interval */
 };
 
 static double ns_of(int64_t ns) {
@@ -59,6 +60,7 @@ static struct sums sum_up_steps(const struct rank_steps *rank) {
         sums.steps++;
         sums.length += (double)(step->end_ns - step->start_ns);
         sums.interval += ns_of(step->first_ns);
+        sums.queued += ns_of(step->queued_ns);
         sums.communication += ns_of(step->communication_alone_ns);
         sums.receive += ns_of(step->receive_alone_ns);
         sums.collective += ns_of(step->collective_alone_ns);
@@ -77,6 +79,16 @@ static double share_of_steps(const struct sums *sums, size_t count, size_t offse
         }
     }
     return length > 0 ? 100 * part / length : 0;
+}
+
+/* Where the operation was in its stream already for most of the time that it came late, its host was not what it waited
+ * for. */
+static const char *cause_of_lateness(const struct rank_steps *rank, const struct sums *sums, double late_ns) {
+    if (rank->device && isnan(sums->queued))
+        return "When it was enqueued is not known: that is its host or its GPU.";
+    if (!isnan(sums->queued) && 2 * sums->queued / (double)sums->steps > late_ns)
+        return "That is work on its GPU: the operation had been enqueued before.";
+    return "That is data loading, its host, or work before the first operation.";
 }
 
 static void add_interval(struct findings *findings, const struct sums *sums, const struct steps *steps,
@@ -104,13 +116,12 @@ static void add_interval(struct findings *findings, const struct sums *sums, con
     double longest = sums[worst].steps ? sums[worst].interval / (double)sums[worst].steps : 0;
     double others = (mean * (double)ranks - longest) / (double)(ranks - 1);
     if (slow > 0)
-        findings_add(
-            findings, FINDING_STEP_INTERVAL,
-            "rank %" PRId32 " is late by %.2f ms per step: its first operation comes %.2f ms after the step's start, "
-            "against %.2f ms of the others (late so: %zu of %zu ranks). That is data loading, its host, or work before "
-            "the first operation.",
-            job->dumps[steps->ranks[worst].dump]->header->rank, (longest - others) / 1e6, longest / 1e6, others / 1e6,
-            slow, ranks);
+        findings_add(findings, FINDING_STEP_INTERVAL,
+                     "%s is late by %.2f ms per step: its first operation comes %.2f ms after the step's start, "
+                     "against %.2f ms of the others (late so: %zu of %zu %s). %s",
+                     dump_text(job->dumps[steps->ranks[worst].dump]).text, (longest - others) / 1e6, longest / 1e6,
+                     others / 1e6, slow, ranks, job_gpus(job) > 0 ? "GPUs" : "ranks",
+                     cause_of_lateness(&steps->ranks[worst], &sums[worst], longest - others));
 }
 
 /* Of the rank's stage; of the rank alone where stages are not known. */
@@ -161,10 +172,10 @@ static void add_shares(struct findings *findings, const struct sums *sums, const
     if (share <= limits->collective || share <= 1.2 * communication)
         return;
     uint32_t stage = stage_of[steps->ranks[worst].dump];
-    int32_t rank = job->dumps[steps->ranks[worst].dump]->header->rank;
-    findings_add(findings, FINDING_STEP_COLLECTIVE,
-                 "%s %" PRId64 " has the most exposed collectives: %.0f %% of its steps.", stage ? "stage" : "rank",
-                 stage ? (int64_t)stage : (int64_t)rank, share);
+    char who[32];
+    snprintf(who, sizeof who, "stage %" PRIu32, stage);
+    findings_add(findings, FINDING_STEP_COLLECTIVE, "%s has the most exposed collectives: %.0f %% of its steps.",
+                 stage ? who : dump_text(job->dumps[steps->ranks[worst].dump]).text, share);
 }
 
 void advice_add(struct findings *findings, const struct steps *steps, const struct job *job, const uint32_t *stage_of,
@@ -200,11 +211,11 @@ void advice_add_links(struct findings *findings, const struct links *links, cons
         findings_add(
             findings, FINDING_LINK_BANDWIDTH,
             "the bandwidth of %zu of %zu links is more than %.0f %% below the mean of links of their type, most "
-            "of all from rank %" PRId32 " to rank %" PRId32 ": %.2f GB/s, %.0f %% below what links %s give "
+            "of all from %s to %s: %.2f GB/s, %.0f %% below what links %s give "
             "%s of these sizes.",
-            slow, count, limits->link, clock->dumps[worst->from]->header->rank, clock->dumps[worst->to]->header->rank,
-            (double)worst->bytes / (double)worst->took_ns, 100 * (1 - worst->share),
-            worst->between_hosts ? "between hosts" : "within a host",
+            slow, count, limits->link, dump_text(clock->dumps[worst->from]).text,
+            dump_text(clock->dumps[worst->to]).text, (double)worst->bytes / (double)worst->took_ns,
+            100 * (1 - worst->share), worst->between_hosts ? "between hosts" : "within a host",
             worst->steps ? "steps of NCCL's proxies" : "messages");
     free(found);
 }

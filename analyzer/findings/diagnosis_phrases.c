@@ -122,6 +122,19 @@ static uint32_t stack_of(const struct diagnosis *diagnosis, const struct wait *w
     return member ? signature_of(&diagnosis->world, member, wait->seq).stack : wait->stack;
 }
 
+static bool party_is_nccl_alone(const struct diagnosis *diagnosis, uint32_t party) {
+    const struct dump *dump = diagnosis->world.parties[party].dump;
+    return dump && is_nccl_alone(dump);
+}
+
+const char *name_of_start(const struct diagnosis *diagnosis, uint32_t party) {
+    return party_is_nccl_alone(diagnosis, party) ? "its start, before its first communicator" : "MPI_Init";
+}
+
+const char *name_of_end(const struct diagnosis *diagnosis, uint32_t party) {
+    return party_is_nccl_alone(diagnosis, party) ? "its end" : "MPI_Finalize";
+}
+
 void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, const struct culprit *culprit, char *text,
                size_t size) {
     uint32_t party = culprit->party;
@@ -143,13 +156,13 @@ void say_where(const struct diagnosis *diagnosis, struct site_labels *labels, co
         append_site(text, size, diagnosis, labels, party, state->stack);
         break;
     case DOING_INIT:
-        snprintf(text, size, "MPI_Init");
+        snprintf(text, size, "%s", name_of_start(diagnosis, party));
         break;
     case DOING_FINALIZE:
         snprintf(text, size, "MPI_Finalize");
         break;
     case DOING_FINISHED:
-        snprintf(text, size, "after MPI_Finalize");
+        snprintf(text, size, "after %s", name_of_end(diagnosis, party));
         break;
     case DOING_USER_CODE:
         snprintf(text, size, "user code");
@@ -194,6 +207,7 @@ static bool say_death(const struct diagnosis *diagnosis, const struct culprit *c
 static void say_awaited(const struct diagnosis *diagnosis, const struct culprit *culprit, char *text, size_t size) {
     const struct party_state *state = &diagnosis->wait_for_graph.parties[culprit->party];
     const struct party *party = &diagnosis->world.parties[culprit->party];
+    bool nccl_alone = party_is_nccl_alone(diagnosis, culprit->party);
     const char *reason = "";
     if (say_death(diagnosis, culprit, text, size))
         return;
@@ -202,12 +216,14 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
         reason = "left no dump: it never started, was not recorded, or its dump was not collected";
         break;
     case CULPRIT_DEAD:
-        reason = state->gone == GONE_ABORTED  ? "called MPI_Abort"
-                 : state->gone == GONE_EXITED ? "exited without MPI_Finalize"
-                                              : "its process is dead: killed or crashed";
+        reason = state->gone == GONE_ABORTED ? "called MPI_Abort"
+                 : state->gone == GONE_EXITED
+                     ? nccl_alone ? "exited without ever having had a communicator" : "exited without MPI_Finalize"
+                     : "its process is dead: killed, crashed or gone by _exit()";
         break;
     case CULPRIT_FINALISED:
-        reason = "had finished: it came to MPI_Finalize without it";
+        reason = nccl_alone ? "had finished: it came to its end without it"
+                            : "had finished: it came to MPI_Finalize without it";
         break;
     case CULPRIT_BLOCKED:
         reason = state->doing == DOING_CALL        ? "called it too, but has not come out of the call"
@@ -217,9 +233,10 @@ static void say_awaited(const struct diagnosis *diagnosis, const struct culprit 
                                                      "its messages do not get through";
         break;
     default:
-        reason = state->doing == DOING_POLL       ? "asks for something again and again"
-                 : state->doing == DOING_CALL     ? "is in another call"
-                 : state->doing == DOING_INIT     ? "has not come out of MPI_Init"
+        reason = state->doing == DOING_POLL   ? "asks for something again and again"
+                 : state->doing == DOING_CALL ? "is in another call"
+                 : state->doing == DOING_INIT
+                     ? nccl_alone ? "has made no communicator yet" : "has not come out of MPI_Init"
                  : party->process == PROCESS_RUNS ? "alive in its own code"
                                                   : "was in its own code when last seen, alive or already dead";
     }

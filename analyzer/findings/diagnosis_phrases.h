@@ -10,6 +10,10 @@
 #include "analyzer/diagnose/diagnose.h"
 #include "analyzer/symbols/site_labels.h"
 
+/* How the process begins and ends: "MPI_Finalize"; without MPI there are no such functions. */
+const char *name_of_start(const struct diagnosis *diagnosis, uint32_t party);
+const char *name_of_end(const struct diagnosis *diagnosis, uint32_t party);
+
 /* These append to `text`, cut to `size`. */
 /* " on MPI_COMM_WORLD"; nothing for NULL. */
 void phrase_communicator(char *text, size_t size, const struct shared_communicator *communicator);

@@ -94,8 +94,9 @@ static void say_cycle(struct diagnosis_text *told, const struct diagnosis *diagn
         /* its culprit's words end in the line of code */
         bool told_where =
             i < diagnosis->culprit_count && told->culprits[i].where[0] && diagnosis->culprits[i].party == wait->party;
-        phrase(text, sizeof text, "%srank %" PRId32 " in %s %s", i ? "; " : "",
-               diagnosis->world.parties[wait->party].rank, told_where ? told->culprits[i].where : what, reason);
+        phrase(text, sizeof text, "%s%s in %s %s", i ? "; " : "",
+               rank_text(diagnosis->world.parties[wait->party].rank).text, told_where ? told->culprits[i].where : what,
+               reason);
     }
     if (diagnosis->verdict == VERDICT_DEADLOCK)
         say(told, "deadlock: %zu rank%s in a circle, none of which can go on: %s.", diagnosis->cycle_count,
@@ -204,9 +205,9 @@ static void say_unmatched(struct diagnosis_text *told, const struct diagnosis *d
         char wanted[LIST] = "", sent[LIST] = "";
         phrase_message_call(wanted, sizeof wanted, diagnosis, &message->wanted, false);
         phrase_message_call(sent, sizeof sent, diagnosis, &message->sent, true);
-        say(told, "not received: rank %" PRId32 " called %s%s; rank %" PRId32 " waits in %s%s: %s.",
-            world->parties[message->sent.party].rank, sent, told->unmatched[i].sent_site,
-            world->parties[message->wanted.party].rank, wanted, told->unmatched[i].wanted_site,
+        say(told, "not received: %s called %s%s; %s waits in %s%s: %s.",
+            rank_text(world->parties[message->sent.party].rank).text, sent, told->unmatched[i].sent_site,
+            rank_text(world->parties[message->wanted.party].rank).text, wanted, told->unmatched[i].wanted_site,
             differ[message->difference]);
     }
     if (count > UNMATCHED_SAID)
@@ -228,7 +229,7 @@ static void say_other_waits(struct diagnosis_text *told, const struct diagnosis 
         said++;
         phrase_wait(diagnosis, wait, what, sizeof what);
         say_wait_of(diagnosis, wait, reason, sizeof reason);
-        say(told, "rank %" PRId32 " in %s %s.", diagnosis->world.parties[wait->party].rank, what, reason);
+        say(told, "%s in %s %s.", rank_text(diagnosis->world.parties[wait->party].rank).text, what, reason);
     }
     if (more > 0)
         say(told, "%zu more ranks wait for messages.", more);
@@ -248,8 +249,8 @@ static void say_culprits(struct diagnosis_text *told, const struct diagnosis *di
             say(told, "%zu more ranks like these.", diagnosis->culprit_count - i);
             return;
         }
-        say(told, "rank %" PRId32 "%s%s%s%s: %s.", diagnosis->world.parties[culprit->party].rank, host[0] ? " on " : "",
-            host, words->where[0] ? ", in " : "", words->where, words->reason);
+        say(told, "%s%s%s%s%s: %s.", rank_text(diagnosis->world.parties[culprit->party].rank).text,
+            host[0] ? " on " : "", host, words->where[0] ? ", in " : "", words->where, words->reason);
     }
 }
 
@@ -261,7 +262,7 @@ static void say_mismatch_places(struct diagnosis_text *told, const struct diagno
         if (!told->culprits[i].where[0] || diagnosis->wait_for_graph.parties[party].doing == DOING_FINISHED)
             continue;
         said++;
-        say(told, "rank %" PRId32 " on %s is in %s.", diagnosis->world.parties[party].rank, host_of(diagnosis, party),
+        say(told, "%s on %s is in %s.", rank_text(diagnosis->world.parties[party].rank).text, host_of(diagnosis, party),
             told->culprits[i].where);
     }
 }
@@ -296,11 +297,11 @@ static void append_oldest(char *text, size_t size, const struct diagnosis *diagn
     const struct standing *standing = &diagnosis->standing;
     enum doing doing = diagnosis->wait_for_graph.parties[standing->party].doing;
     bool ends = doing == DOING_FINALIZE || doing == DOING_FINISHED;
-    phrase(text, size, "the oldest wait, %.40s on rank %" PRId32 ", was ",
+    phrase(text, size, "the oldest wait, %.48s on %s, was ",
            standing->call ? standing->call->name
-           : ends         ? "MPI_Finalize"
-                          : "MPI_Init",
-           diagnosis->world.parties[standing->party].rank);
+           : ends         ? name_of_end(diagnosis, standing->party)
+                          : name_of_start(diagnosis, standing->party),
+           rank_text(diagnosis->world.parties[standing->party].rank).text);
     phrase_seconds(text, size, standing->age_ns);
     phrase(text, size, " old%s; ", standing->end_known ? "" : " at the last sign of life");
     if (standing->usual_ns < 0) {
@@ -353,18 +354,17 @@ static void say_first_gone(struct diagnosis_text *told, const struct diagnosis *
     char how[LIST] = "";
     if (diagnosis->stood_before_death) {
         phrase_first_end(how, sizeof how, diagnosis);
-        say(told,
-            "The first process to end was that of rank %" PRId32 "%s: the job stood already, so that is not the cause.",
-            diagnosis->world.parties[diagnosis->first_death.party].rank, how);
+        say(told, "The first process to end was that of %s%s: the job stood already, so that is not the cause.",
+            rank_text(diagnosis->world.parties[diagnosis->first_death.party].rank).text, how);
         return;
     }
     if (!end->dead_known || end->sure)
         return;
     phrase_death(how, sizeof how, end);
     say(told,
-        "The first process to end was that of rank %" PRId32 "%s, the others followed at once: either it is why they "
+        "The first process to end was that of %s%s, the others followed at once: either it is why they "
         "were ended, or all were killed together.",
-        diagnosis->world.parties[end->dead].rank, how);
+        rank_text(diagnosis->world.parties[end->dead].rank).text, how);
 }
 
 static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagnosis,
@@ -380,6 +380,10 @@ static void say_fine(struct diagnosis_text *told, const struct diagnosis *diagno
         char oldest[SENTENCE] = "";
         append_oldest(oldest, sizeof oldest, diagnosis);
         say(told, "%s: the job ended at work: %s.", verdict_name(diagnosis->verdict), oldest);
+    } else if (diagnosis->verdict == VERDICT_UNKNOWN && diagnosis->standing.kind == STANDING_UNTOLD) {
+        say(told,
+            "unknown: ranks were blocked when last seen, but nobody they wait for is missing, and others had gone "
+            "on. They were ended at work, or left by exit() or _exit().");
     } else if (diagnosis->verdict == VERDICT_UNKNOWN) {
         say(told, "unknown: no rank was blocked when last seen, yet not all of them came to the end of their work.");
         say(told, "%s",
@@ -407,6 +411,10 @@ static void say_all(struct diagnosis_text *told, struct diagnosis *diagnosis, co
     case VERDICT_OK:
     case VERDICT_UNKNOWN:
         say_fine(told, diagnosis, request);
+        if (diagnosis->standing.kind == STANDING_UNTOLD) {
+            say_collectives(told, diagnosis);
+            say_end(told, diagnosis);
+        }
         say_first_gone(told, diagnosis);
         return;
     case VERDICT_DESYNC:

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyzer/findings/findings_endings.h"
+#include "analyzer/findings/findings_generations.h"
 #include "analyzer/findings/findings_gpu.h"
 #include "analyzer/findings/findings_left_out.h"
 #include "analyzer/findings/findings_nccl.h"
@@ -27,9 +28,9 @@ static void add_desync(struct findings *findings, const struct straggler_analysi
         say_site(there, sizeof there, analysis->labels, first->dump, first->stack);
     say_communicator(name, sizeof name, first->communicator->name, first->communicator->uid);
     findings_add(findings, FINDING_DESYNC,
-                 "the ranks disagree about collective #%" PRIu32 " on %s: rank %" PRId32 " called %s%s, %" PRIu32
-                 " of %" PRIu32 " members called %s%s (%" PRIu64 " such collectives).",
-                 first->seq, name, analysis->clock->dumps[first->other_dump]->header->rank, other, here,
+                 "the ranks disagree about collective #%" PRIu32 " on %s: %s called %s%s, %" PRIu32 " of %" PRIu32
+                 " members called %s%s (%" PRIu64 " such collectives).",
+                 first->seq, name, dump_text(analysis->clock->dumps[first->other_dump]).text, other, here,
                  first->seen - first->others, first->seen, call, there, analysis->totals.mismatches);
 }
 
@@ -42,9 +43,9 @@ static void add_refused(struct findings *findings, const struct straggler_analys
     const struct match_communicator *on = &analysis->directory->communicators[slip->communicator.communicator];
     say_communicator(name, sizeof name, on->name, on->uid);
     findings_add(findings, FINDING_REFUSED,
-                 "on rank %" PRId32 " %s returned an error where others took part in it as collective #%" PRIu32
+                 "on %s %s returned an error where others took part in it as collective #%" PRIu32
                  " on %s: from there on that rank's collectives are counted one further (%" PRIu64 " such calls).",
-                 analysis->clock->dumps[slip->dump]->header->rank, analysis->directory->calls[slip->call].name->name,
+                 dump_text(analysis->clock->dumps[slip->dump]).text, analysis->directory->calls[slip->call].name->name,
                  slip->seq, name, analysis->totals.slips);
 }
 
@@ -74,9 +75,9 @@ static void say_stubs(struct findings *findings, const struct dump_set *set) {
 static void say_staged(struct findings *findings, const struct job *job) {
     size_t staged = 0;
     const struct dump *first = NULL;
-    for (size_t d = job->count; d-- > 0;)
-        if (dump_is_staged(job->dumps[d]) && job->ends[d] != END_RUNNING) {
-            first = job->dumps[d];
+    for (size_t d = job->process_count; d-- > 0;)
+        if (dump_is_staged(job->processes[d]) && job->ends[d] != END_RUNNING) {
+            first = job->processes[d];
             staged++;
         }
     if (staged > 0)
@@ -90,18 +91,24 @@ static void say_staged(struct findings *findings, const struct job *job) {
 static void add_absent(struct findings *findings, const struct dump_set *set, const struct job *job) {
     char who[LIST_TEXT];
     if (job->missing_count > 0) {
-        bool many = job->missing_count > 1, in_init = false;
-        for (size_t d = 0; d < job->count; d++)
+        bool many = job->missing_count > 1, in_init = false, nccl_alone = true;
+        for (size_t d = 0; d < job->process_count; d++) {
             in_init |= job->ends[d] == END_IN_INIT;
+            nccl_alone &= is_nccl_alone(job->processes[d]);
+        }
         say_ranks(who, sizeof who, job->missing, job->missing_count);
         findings_add(findings, FINDING_MISSING_RANKS,
                      "%s left no dump here (%" PRId32
                      " expected, %zu seen): what %s did, and what the others waited for %s, is "
-                     "not known.%s",
-                     who, job->ranks_expected, job->count, many ? "they" : "it", many ? "them" : "it",
+                     "not known.%s%s%s",
+                     who, job->ranks_expected, job->process_count, many ? "they" : "it", many ? "them" : "it",
                      !in_init ? ""
-                     : many   ? " They may never have called MPI_Init."
-                              : " It may never have called MPI_Init.");
+                     : many   ? " They may never have "
+                              : " It may never have ",
+                     !in_init     ? ""
+                     : nccl_alone ? "made a communicator"
+                                  : "called MPI_Init",
+                     in_init ? "." : "");
     }
     say_stubs(findings, set);
     say_staged(findings, job);
@@ -110,8 +117,8 @@ static void add_absent(struct findings *findings, const struct dump_set *set, co
                      set->unusable_count, set->unusable_count > 1 ? "s" : "", set->unusable[0]->path,
                      set->unusable[0]->problems.count ? set->unusable[0]->problems.items[0].text : "damaged");
     size_t damaged = 0;
-    for (size_t d = 0; d < job->count; d++)
-        damaged += job->dumps[d]->problems.count > 0;
+    for (size_t d = 0; d < job->process_count; d++)
+        damaged += job->processes[d]->problems.count > 0;
     if (damaged > 0)
         findings_add(findings, FINDING_DAMAGED_FILES,
                      "%zu dump%s damage; what is sound in them is used (commtap check says what).", damaged,
@@ -127,7 +134,7 @@ enum { IDS_SAID = 6 };
 /* The ids of other jobs, the newest first: those of this run where `of_run`, else one of each other run's. */
 static void say_other_ids(char *text, size_t size, const struct job *job, const struct dump_set *set, bool of_run) {
     size_t said = 0;
-    const char *run = job->dumps[0]->run_id;
+    const char *run = job->processes[0]->run_id;
     for (size_t i = job->list.count; i-- > 0;) {
         const struct listed_job *other = &job->list.items[i];
         const char *its_run = set->dumps[other->first]->run_id;
@@ -143,7 +150,7 @@ static void say_other_ids(char *text, size_t size, const struct job *job, const 
 }
 
 static void add_choice(struct findings *findings, const struct dump_set *set, const struct job *job) {
-    const struct dump *dump = job->dumps[0];
+    const struct dump *dump = job->processes[0];
     const char *id = job->listed->id;
     char runs[FINDING_IDS] = "", jobs[FINDING_IDS] = "";
     say_other_ids(runs, sizeof runs, job, set, false);
@@ -171,8 +178,8 @@ static void add_choice(struct findings *findings, const struct dump_set *set, co
 
 static void add_places(struct findings *findings, const struct job *job) {
     size_t in_memory = 0;
-    for (size_t d = 0; d < job->count; d++)
-        in_memory += job->dumps[d]->header->place == PLACE_MEMORY;
+    for (size_t d = 0; d < job->process_count; d++)
+        in_memory += job->processes[d]->header->place == PLACE_MEMORY;
     if (in_memory > 0)
         findings_add(findings, FINDING_KEPT_IN_MEMORY,
                      "%zu rank%s found no room for a mapped dump and kept it in memory until the end: had %s been "
@@ -182,8 +189,8 @@ static void add_places(struct findings *findings, const struct job *job) {
 
 static size_t without_records(const struct job *job) {
     size_t without = 0;
-    for (size_t d = 0; d < job->count; d++)
-        without += job->dumps[d]->header->keep == KEEP_SUMMARY;
+    for (size_t d = 0; d < job->process_count; d++)
+        without += job->processes[d]->header->keep == KEEP_SUMMARY;
     return without;
 }
 
@@ -220,15 +227,15 @@ static void add_lost_calls(struct findings *findings, const struct job *job) {
 static void add_recording(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {
     const struct dump *first_off = NULL;
     size_t off = 0;
-    for (size_t d = 0; d < job->count; d++)
-        if (job->dumps[d]->header->state & STATE_SWITCHED_OFF) {
-            first_off = first_off ? first_off : job->dumps[d];
+    for (size_t d = 0; d < job->process_count; d++)
+        if (job->processes[d]->header->state & STATE_SWITCHED_OFF) {
+            first_off = first_off ? first_off : job->processes[d];
             off++;
         }
     if (off > 0)
         findings_add(findings, FINDING_SWITCHED_OFF,
-                     "recording switched itself off on %zu rank%s (rank %" PRId32 ": %s): figures end there.", off,
-                     off > 1 ? "s" : "", first_off->header->rank, first_off->trouble);
+                     "recording switched itself off on %zu rank%s (%s: %s): figures end there.", off,
+                     off > 1 ? "s" : "", rank_text(first_off->header->rank).text, first_off->trouble);
     add_places(findings, job);
     add_kept(findings, job);
     add_lost_calls(findings, job);
@@ -261,9 +268,10 @@ void findings_collect(struct findings *findings, const struct dump_set *set, con
     add_desync(findings, analysis);
     add_refused(findings, analysis);
     findings_add_endings(findings, job, analysis, start_ns);
-    findings_add_stragglers(findings, analysis, without_records(job) < job->count);
+    findings_add_stragglers(findings, analysis, without_records(job) < job->process_count);
     add_absent(findings, set, job);
     add_recording(findings, job, analysis);
+    findings_add_generations(findings, set, job);
     findings_add_left_out(findings, job);
     findings_add_nccl(findings, job);
     findings_add_gpu(findings, job, analysis);

@@ -147,7 +147,7 @@ static void say_all_doing(char *text, size_t size, struct group_of_ranks *group,
                 doing.since_ns = other.since_ns;
         }
         char who[LIST_TEXT], what[512 + LIST_TEXT];
-        say_dumps(who, sizeof who, group->analysis->clock, group->dumps, same);
+        say_processes(who, sizeof who, group->analysis->clock, group->dumps, same);
         if (same == count)
             snprintf(who, sizeof who, same > 1 ? "they" : "it");
         say_doing(what, sizeof what, group->analysis, &doing, same > 1, group->start_ns);
@@ -160,32 +160,42 @@ static const struct {
     enum rank_end end;
     enum finding_code code;
     const char *one, *many;
+    const char *nccl_one, *nccl_many; /* of processes that know no MPI; NULL: as the others */
 } endings[] = {
-    {END_ABORTED, FINDING_ABORTED, "called MPI_Abort", "called MPI_Abort"},
-    {END_IN_INIT, FINDING_HANG_INIT, "never returned from MPI_Init", "never returned from MPI_Init"},
-    {END_KILLED, FINDING_KILLED, "was killed or crashed before MPI_Finalize",
-     "were killed or crashed before MPI_Finalize"},
-    {END_IN_FINALIZE, FINDING_KILLED, "was killed or crashed inside MPI_Finalize",
-     "were killed or crashed inside MPI_Finalize"},
-    {END_EXITED, FINDING_NO_FINALIZE, "exited without MPI_Finalize", "exited without MPI_Finalize"},
+    {END_ABORTED, FINDING_ABORTED, "called MPI_Abort", "called MPI_Abort", NULL, NULL},
+    {END_IN_INIT, FINDING_HANG_INIT, "never returned from MPI_Init", "never returned from MPI_Init",
+     "never came to have a communicator of NCCL's", "never came to have a communicator of NCCL's"},
+    {END_KILLED, FINDING_KILLED, "was killed, crashed or left by _exit() before MPI_Finalize",
+     "were killed, crashed or left by _exit() before MPI_Finalize", "was killed or crashed", "were killed or crashed"},
+    {END_IN_FINALIZE, FINDING_KILLED, "was killed, crashed or left by _exit() inside MPI_Finalize",
+     "were killed, crashed or left by _exit() inside MPI_Finalize", NULL, NULL},
+    {END_EXITED, FINDING_NO_FINALIZE, "exited without MPI_Finalize", "exited without MPI_Finalize", NULL, NULL},
     {END_RUNNING, FINDING_RUNNING, "is still running: these are the figures so far",
-     "are still running: these are the figures so far"},
+     "are still running: these are the figures so far", NULL, NULL},
 };
 
-static void add_ends(struct findings *findings, struct group_of_ranks *group, size_t e) {
+static bool is_of_ending(const struct job *job, size_t d, size_t e, bool nccl_alone) {
+    bool told_apart = endings[e].nccl_one != NULL;
+    return dump_stands_for_process(job->dumps[d]) && job->ends[job->process_of[d]] == endings[e].end &&
+           (told_apart ? is_nccl_alone(job->dumps[d]) == nccl_alone : !nccl_alone);
+}
+
+static void add_ends(struct findings *findings, struct group_of_ranks *group, size_t e, bool nccl_alone) {
+    const char *one = nccl_alone ? endings[e].nccl_one : endings[e].one;
+    const char *many = nccl_alone ? endings[e].nccl_many : endings[e].many;
     size_t count = 0;
     for (size_t d = 0; d < group->job->count; d++)
-        if (group->job->ends[d] == endings[e].end)
+        if (is_of_ending(group->job, d, e, nccl_alone))
             group->of[count++] = d;
     if (count == 0)
         return;
     char who[LIST_TEXT], what[SENTENCE] = "";
-    say_dumps(who, sizeof who, group->analysis->clock, group->of, count);
+    say_processes(who, sizeof who, group->analysis->clock, group->of, count);
     if (endings[e].end != END_EXITED)
         say_all_doing(what, sizeof what, group, group->of, count, 4);
     findings_add(findings, endings[e].code, "%s%s %s%s%s.", who,
-                 count == group->job->count && count > 1 ? " (all on record)" : "",
-                 count > 1 ? endings[e].many : endings[e].one, what[0] ? "; when last seen, " : "", what);
+                 count == group->job->process_count && count > 1 ? " (all on record)" : "", count > 1 ? many : one,
+                 what[0] ? "; when last seen, " : "", what);
 }
 
 void findings_add_endings(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis,
@@ -198,7 +208,8 @@ void findings_add_endings(struct findings *findings, const struct job *job, cons
                                    .said = calloc(job->count, sizeof *group.said)};
     findings->no_memory |= !group.of || !group.dumps || !group.said;
     for (size_t e = 0; !findings->no_memory && e < sizeof endings / sizeof endings[0]; e++)
-        add_ends(findings, &group, e);
+        for (int nccl_alone = 0; nccl_alone < 2; nccl_alone++)
+            add_ends(findings, &group, e, nccl_alone);
     free(group.of);
     free(group.dumps);
     free(group.said);

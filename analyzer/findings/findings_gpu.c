@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzer/base/statistics.h"
+#include "analyzer/findings/words.h"
 
 enum { LAUNCHES_MIN = 8, SHARE_PERCENT = 50, MEMORY_PERCENT = 90, UNSEEN_PERMILLE = 5 };
 
@@ -16,14 +17,20 @@ static bool uses_nccl(const struct dump *dump) {
 
 /* ---- how operations were timed --------------------------------------------------------------- */
 
+/* Where the library says nothing: nobody had asked it to leave times out. */
+static const char *why_untimed(const struct dump_header *header) {
+    bool wanted = header->gpu_timing == GPU_TIMING_EVENTS || header->gpu_timing == GPU_TIMING_KERNEL;
+    return wanted ? "none of them came back with a time" : "no communicator was seen being made";
+}
+
 static void add_untimed(struct findings *findings, const struct job *job) {
     const struct dump *first = NULL;
     size_t untimed = 0, users = 0;
-    for (size_t d = 0; d < job->count; d++) {
-        users += uses_nccl(job->dumps[d]);
-        if (!uses_nccl(job->dumps[d]) || dump_has_device_times(job->dumps[d]))
+    for (size_t d = 0; d < job->process_count; d++) {
+        users += uses_nccl(job->processes[d]);
+        if (!uses_nccl(job->processes[d]) || dump_has_device_times(job->processes[d]))
             continue;
-        first = first ? first : job->dumps[d];
+        first = first ? first : job->processes[d];
         untimed++;
     }
     if (untimed == 0)
@@ -34,7 +41,7 @@ static void add_untimed(struct findings *findings, const struct job *job) {
     findings_add(
         findings, FINDING_GPU_UNTIMED,
         "GPU operations were not timed on %zu of %zu ranks (%s): their calls only tell when they were enqueued.",
-        untimed, users, why[0] ? why : "COMMTAP_GPU_TIMING");
+        untimed, users, why[0] ? why : why_untimed(first->header));
 }
 
 static void add_host_bound(struct findings *findings, const struct straggler_analysis *analysis) {
@@ -62,10 +69,10 @@ static void add_exposed(struct findings *findings, const struct straggler_analys
     if (waits == 0 || window <= 0)
         return;
     findings_add(findings, FINDING_EXPOSED,
-                 "exposed communication: GPU streams waited for it %.1f %% of the time on rank %" PRId32
+                 "exposed communication: GPU streams waited for it %.1f %% of the time on %s"
                  ", the most of all.",
                  100.0 * (double)analysis->launches[most].exposed_ns / (double)window,
-                 analysis->clock->dumps[most]->header->rank);
+                 dump_text(analysis->clock->dumps[most]).text);
 }
 
 /* ---- what wrappers and plugin saw ------------------------------------------------------------ */
@@ -75,8 +82,8 @@ static void add_unseen(struct findings *findings, const struct job *job) {
     uint64_t wrapped = 0, plugged = 0, only_plugged = 0, only_wrapped = 0;
     const char *example = NULL;
     uint64_t example_calls = 0;
-    for (size_t d = 0; d < job->count; d++) {
-        const struct dump *dump = job->dumps[d];
+    for (size_t d = 0; d < job->process_count; d++) {
+        const struct dump *dump = job->processes[d];
         uint64_t of_dump = 0;
         for (uint32_t i = 0; i < dump->sensor_count; i++)
             of_dump |= dump->sensors[i].plugged;
@@ -114,21 +121,21 @@ static void add_unseen(struct findings *findings, const struct job *job) {
 static void add_memory(struct findings *findings, const struct job *job) {
     double worst = 0;
     const struct dump *where = NULL;
-    for (size_t d = 0; d < job->count; d++)
-        for (uint32_t i = 0; i < job->dumps[d]->device_count; i++) {
-            const struct device_state *device = &job->dumps[d]->devices[i];
+    for (size_t d = 0; d < job->process_count; d++)
+        for (uint32_t i = 0; i < job->processes[d]->device_count; i++) {
+            const struct device_state *device = &job->processes[d]->devices[i];
             if (device->version == 0 || device->capacity == 0 || device->memory_samples == 0 ||
                 device->memory_peak > device->capacity)
                 continue;
             double share = (double)device->memory_peak / (double)device->capacity;
             if (share > worst) {
                 worst = share;
-                where = job->dumps[d];
+                where = job->processes[d];
             }
         }
     if (where && worst * 100 >= MEMORY_PERCENT)
-        findings_add(findings, FINDING_DEVICE_MEMORY, "device memory was %.0f %% full at its peak on rank %" PRId32 ".",
-                     100 * worst, where->header->rank);
+        findings_add(findings, FINDING_DEVICE_MEMORY, "device memory was %.0f %% full at its peak on %s.", 100 * worst,
+                     rank_text(where->header->rank).text);
 }
 
 void findings_add_gpu(struct findings *findings, const struct job *job, const struct straggler_analysis *analysis) {

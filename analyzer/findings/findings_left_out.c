@@ -2,13 +2,16 @@
 #include "analyzer/findings/findings_left_out.h"
 
 #include <inttypes.h>
+#include <string.h>
+
+#include "analyzer/load/rows.h"
 
 static void add_filter(struct findings *findings, const struct job *job) {
     const struct dump *first = NULL;
     size_t filtered = 0;
-    for (size_t d = 0; d < job->count; d++) {
-        bool has = job->dumps[d]->operations[0];
-        first = has && !first ? job->dumps[d] : first;
+    for (size_t d = 0; d < job->process_count; d++) {
+        bool has = job->processes[d]->operations[0];
+        first = has && !first ? job->processes[d] : first;
         filtered += has;
     }
     if (filtered > 0)
@@ -18,12 +21,28 @@ static void add_filter(struct findings *findings, const struct job *job) {
                      filtered, filtered > 1 ? "s" : "", first->operations);
 }
 
+static void add_region(struct findings *findings, const struct job *job) {
+    const struct dump *first = NULL;
+    size_t ranks = 0;
+    for (size_t d = 0; d < job->process_count; d++) {
+        bool has = job->processes[d]->region[0];
+        first = has && !first ? job->processes[d] : first;
+        ranks += has;
+    }
+    if (ranks > 0)
+        findings_add(
+            findings, FINDING_REGION,
+            "%zu rank%s recorded only inside the regions of COMMTAP_REGION=%.128s: what was called outside is in "
+            "no total, and time spent there counts as the rank's own work.",
+            ranks, ranks > 1 ? "s" : "", first->region);
+}
+
 static void add_pauses(struct findings *findings, const struct job *job) {
     uint64_t pauses = 0;
     size_t ranks = 0;
-    for (size_t d = 0; d < job->count; d++) {
-        pauses += job->dumps[d]->pauses;
-        ranks += job->dumps[d]->pauses > 0;
+    for (size_t d = 0; d < job->process_count; d++) {
+        pauses += job->processes[d]->pauses;
+        ranks += job->processes[d]->pauses > 0;
     }
     if (pauses > 0)
         findings_add(findings, FINDING_PAUSED,
@@ -37,8 +56,8 @@ static void add_unseen(struct findings *findings, const struct job *job) {
     const struct dump *first = NULL;
     uint64_t calls = 0;
     size_t ranks = 0;
-    for (size_t d = 0; d < job->count; d++) {
-        const struct dump *dump = job->dumps[d];
+    for (size_t d = 0; d < job->process_count; d++) {
+        const struct dump *dump = job->processes[d];
         if (dump->unseen_calls == 0)
             continue;
         calls += dump->unseen_calls;
@@ -57,8 +76,47 @@ static void add_unseen(struct findings *findings, const struct job *job) {
                  calls, ranks, ranks > 1 ? "s" : "", name, name);
 }
 
+/* Calls by which a process begins and ends, whatever it does in between. */
+static bool is_frame(const struct call_name *call) {
+    static const char *const starts[] = {"MPI_Init", "MPI_Finalize", "MPI_Session_", "ncclGetUniqueId", "ncclComm"};
+    for (size_t i = 0; call && i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(call->name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Counts the rows of calls, and those of them that frame the others. */
+static void count_calls(const struct dump *dump, size_t *rows, size_t *frames) {
+    for (uint32_t l = 0; l < dump->lane_count; l++)
+        for (uint32_t i = 0; i < dump->lanes[l].operation_count; i++) {
+            struct operation_row row;
+            enum row_state state = operation_row_read(dump, &dump->lanes[l].operations[i], &row);
+            bool is_call = state == ROW_STABLE || state == ROW_TORN;
+            *rows += is_call;
+            *frames += is_call && is_frame(dump_call(dump, row.call));
+        }
+}
+
+/* It did not communicate, or by functions that the library did not come in front of. */
+static void add_no_calls(struct findings *findings, const struct job *job) {
+    size_t rows = 0, frames = 0;
+    for (size_t d = 0; d < job->count; d++) {
+        count_calls(job->dumps[d], &rows, &frames);
+        if (job->dumps[d]->operations[0] || job->dumps[d]->region[0] || job->dumps[d]->unseen_calls > 0)
+            return; /* that is why, and is said */
+    }
+    if (rows == 0 || frames < rows)
+        return;
+    findings_drop(findings, FINDING_NO_COLLECTIVES);
+    findings_add(findings, FINDING_NO_CALLS,
+                 "no rank made a call that commtap saw between its beginning and its end: commtap doctor COMMAND, with "
+                 "the job's command, says what would be seen of it here and what not.");
+}
+
 void findings_add_left_out(struct findings *findings, const struct job *job) {
+    add_no_calls(findings, job);
     add_filter(findings, job);
+    add_region(findings, job);
     add_pauses(findings, job);
     add_unseen(findings, job);
 }

@@ -20,9 +20,8 @@ static void say_link_ends(char *text, size_t size, const struct straggler_analys
                           const struct slow_link *link) {
     const struct common_clock *clock = analysis->clock;
     if (link->scope == LINK_RANKS)
-        snprintf(text, size, "messages from rank %" PRId32 " (%.64s) to rank %" PRId32 " (%.64s)",
-                 clock->dumps[link->from]->header->rank, clock->dumps[link->from]->host,
-                 clock->dumps[link->to]->header->rank, clock->dumps[link->to]->host);
+        snprintf(text, size, "messages from %s (%.64s) to %s (%.64s)", dump_text(clock->dumps[link->from]).text,
+                 clock->dumps[link->from]->host, dump_text(clock->dumps[link->to]).text, clock->dumps[link->to]->host);
     else if (link->scope == LINK_HOSTS)
         snprintf(text, size, "messages %s host %.64s %s host %.64s", link->both ? "between" : "from",
                  clock->hosts[link->from].name, link->both ? "and" : "to", clock->hosts[link->to].name);
@@ -33,7 +32,7 @@ static void say_link_ends(char *text, size_t size, const struct straggler_analys
 void findings_say_link(char *text, size_t size, const struct straggler_analysis *analysis,
                        const struct straggler *straggler) {
     const struct slow_link *link = &straggler->link;
-    char longer[32], ends[256], pairs[64] = "";
+    char longer[32], ends[320], pairs[64] = "";
     say_seconds(longer, sizeof longer, link->extra_ns);
     say_link_ends(ends, sizeof ends, analysis, link);
     if (link->scope != LINK_RANKS)
@@ -66,9 +65,6 @@ void findings_add_link(struct findings *findings, const struct straggler *stragg
 static void say_suspect(char *text, size_t size, const struct straggler_analysis *analysis,
                         const struct group_suspect *suspect) {
     const struct common_clock *clock = analysis->clock;
-    int32_t rank = suspect->kind == SUSPECT_RANK || suspect->kind == SUSPECT_NEIGHBOUR
-                       ? clock->dumps[suspect->a]->header->rank
-                       : RANK_UNKNOWN;
     switch (suspect->kind) {
     case SUSPECT_PAIR:
         snprintf(text, size, "what lies between hosts %.64s and %.64s", clock->hosts[suspect->a].name,
@@ -81,10 +77,10 @@ static void say_suspect(char *text, size_t size, const struct straggler_analysis
         snprintf(text, size, "the ways inside host %.64s", clock->hosts[suspect->a].name);
         break;
     case SUSPECT_RANK:
-        snprintf(text, size, "rank %" PRId32 "'s way to other hosts", rank);
+        snprintf(text, size, "%s's way to other hosts", dump_text(clock->dumps[suspect->a]).text);
         break;
     case SUSPECT_NEIGHBOUR:
-        snprintf(text, size, "rank %" PRId32 "'s way to the others on its host", rank);
+        snprintf(text, size, "%s's way to the others on its host", dump_text(clock->dumps[suspect->a]).text);
         break;
     case SUSPECT_MEMBERS:
         snprintf(text, size, "what lies between its members, for each of them is fast with others");

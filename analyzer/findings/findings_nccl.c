@@ -17,13 +17,14 @@ enum { LIST = 160, NAMES_MAX = 16 };
 static void walk_rows(const struct job *job,
                       void (*each)(void *state, size_t d, const struct call_name *call, const struct operation_row *),
                       void *state) {
-    for (size_t d = 0; d < job->count; d++)
-        for (uint32_t l = 0; l < job->dumps[d]->lane_count; l++)
-            for (uint32_t i = 0; i < job->dumps[d]->lanes[l].operation_count; i++) {
+    for (size_t d = 0; d < job->process_count; d++)
+        for (uint32_t l = 0; l < job->processes[d]->lane_count; l++)
+            for (uint32_t i = 0; i < job->processes[d]->lanes[l].operation_count; i++) {
                 struct operation_row row;
-                enum row_state read = operation_row_read(job->dumps[d], &job->dumps[d]->lanes[l].operations[i], &row);
+                enum row_state read =
+                    operation_row_read(job->processes[d], &job->processes[d]->lanes[l].operations[i], &row);
                 const struct call_name *call =
-                    read == ROW_STABLE || read == ROW_TORN ? dump_call(job->dumps[d], row.call) : NULL;
+                    read == ROW_STABLE || read == ROW_TORN ? dump_call(job->processes[d], row.call) : NULL;
                 if (call && call->api == API_NCCL && row.count > 0)
                     each(state, d, call, &row);
             }
@@ -58,7 +59,7 @@ static void find_ranks(void *state, size_t d, const struct call_name *call, cons
     if (row->failed == 0 || strcmp(call->name, errors->name) != 0)
         return;
     errors->failed += row->failed;
-    int32_t rank = errors->job->dumps[d]->header->rank;
+    int32_t rank = errors->job->processes[d]->header->rank;
     if (errors->rank_count == 0 || errors->ranks[errors->rank_count - 1] != rank)
         errors->ranks[errors->rank_count++] = rank;
 }
@@ -102,7 +103,7 @@ struct all_given_up {
 
 static void find_given_up(void *state, size_t d, const struct call_name *call, const struct operation_row *row) {
     struct all_given_up *all = state;
-    const struct dump *dump = all->job->dumps[d];
+    const struct dump *dump = all->job->processes[d];
     uint32_t index = row->comm_epoch & ROW_COMM_NONE;
     if ((strcmp(call->name, "ncclCommAbort") != 0 && strcmp(call->name, "ncclCommRevoke") != 0) ||
         index >= dump->communicator_count)
@@ -128,16 +129,16 @@ static int by_communicator(const void *a, const void *b) {
 /* Ranks of members of the communicator that never called collective number `seq`. */
 static size_t never_called(const struct job *job, uint64_t uid, uint64_t seq, int32_t *ranks) {
     size_t count = 0;
-    for (size_t d = 0; d < job->count; d++)
-        for (uint32_t c = 0; c < job->dumps[d]->communicator_count; c++) {
-            const struct dump_communicator *local = &job->dumps[d]->communicators[c];
+    for (size_t d = 0; d < job->process_count; d++)
+        for (uint32_t c = 0; c < job->processes[d]->communicator_count; c++) {
+            const struct dump_communicator *local = &job->processes[d]->communicators[c];
             if (!local->definition || local->definition->uid != uid)
                 continue;
             uint64_t came = local->freed      ? local->freed_enqueued
                             : local->progress ? local->progress->enqueued
                                               : UINT64_MAX; /* unknown */
             if (came <= seq) {
-                ranks[count++] = job->dumps[d]->header->rank;
+                ranks[count++] = job->processes[d]->header->rank;
                 break;
             }
         }
@@ -183,7 +184,7 @@ static void add_given_up(struct findings *findings, const struct job *job, int32
 }
 
 void findings_add_nccl(struct findings *findings, const struct job *job) {
-    int32_t *ranks = malloc((job->count + 1) * sizeof *ranks);
+    int32_t *ranks = malloc((job->process_count + 1) * sizeof *ranks);
     if (!ranks) {
         findings->no_memory = true;
         return;

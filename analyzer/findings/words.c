@@ -8,12 +8,40 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzer/load/gpu_view.h"
+
 void phrase(char *text, size_t size, const char *format, ...) {
     size_t used = strlen(text);
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text + used, size - used, format, arguments);
     va_end(arguments);
+}
+
+struct rank_text rank_text(int32_t rank) {
+    struct rank_text words;
+    if (rank < 0)
+        snprintf(words.text, sizeof words.text, "rank ?");
+    else
+        snprintf(words.text, sizeof words.text, "rank %" PRId32, rank);
+    return words;
+}
+
+struct dump_text dump_text(const struct dump *dump) {
+    const struct device_state *gpu = dump_gpu(dump);
+    struct dump_text words;
+    snprintf(words.text, sizeof words.text, "%s", rank_text(dump->header->rank).text);
+    if (!gpu)
+        return words;
+    phrase(words.text, sizeof words.text, " GPU %" PRIu32, gpu->ordinal);
+    if (gpu->bus[0])
+        phrase(words.text, sizeof words.text, " (%.*s)", (int)strnlen(gpu->bus, sizeof gpu->bus), gpu->bus);
+    return words;
+}
+
+bool is_nccl_alone(const struct dump *dump) {
+    const struct dump_header *header = dump->header;
+    return header->mpi_family == 0 && (header->nccl_version != 0 || header->nccl_library[0] != '\0');
 }
 
 void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count) {
@@ -39,7 +67,7 @@ void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count) {
     }
 }
 
-void say_dumps(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count) {
+void say_processes(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count) {
     int32_t *ranks = malloc((count ? count : 1) * sizeof *ranks);
     if (!ranks) {
         snprintf(text, size, "%zu ranks", count);
@@ -49,6 +77,45 @@ void say_dumps(char *text, size_t size, const struct common_clock *clock, const 
         ranks[i] = clock->dumps[dumps[i]]->header->rank;
     say_ranks(text, size, ranks, count);
     free(ranks);
+}
+
+/* One process's GPUs, whose places in `dumps` follow each other: " GPUs 0-3, 5". Returns how many there are. */
+static size_t say_gpus(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count) {
+    const struct dump *first = clock->dumps[dumps[0]];
+    size_t end = 1;
+    while (end < count && clock->dumps[dumps[end]]->header == first->header && dump_gpu(clock->dumps[dumps[end]]))
+        end++;
+    phrase(text, size, "%s GPU%s ", rank_text(first->header->rank).text, end > 1 ? "s" : "");
+    for (size_t i = 0; i < end;) {
+        uint32_t from = dump_gpu(clock->dumps[dumps[i]])->ordinal, to = from;
+        for (phrase(text, size, i ? ", " : ""); ++i < end && dump_gpu(clock->dumps[dumps[i]])->ordinal == to + 1;)
+            to++;
+        phrase(text, size, to > from ? "%" PRIu32 "-%" PRIu32 : "%" PRIu32, from, to);
+    }
+    return end;
+}
+
+void say_dumps(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count) {
+    bool gpus = false;
+    for (size_t i = 0; i < count; i++)
+        gpus |= clock->dumps[dumps[i]]->view != NULL;
+    if (!gpus || count == 0) {
+        say_processes(text, size, clock, dumps, count);
+        return;
+    }
+    snprintf(text, size, "%s", count == 1 ? dump_text(clock->dumps[dumps[0]]).text : "");
+    for (size_t i = 0; count > 1 && i < count;) {
+        const struct dump *dump = clock->dumps[dumps[i]];
+        if (strlen(text) + 64 > size) {
+            phrase(text, size, " and %zu more", count - i);
+            return;
+        }
+        phrase(text, size, i ? ", " : "");
+        if (dump_gpu(dump))
+            i += say_gpus(text, size, clock, &dumps[i], count - i);
+        else
+            phrase(text, size, "%s", dump_text(clock->dumps[dumps[i++]]).text);
+    }
 }
 
 void say_seconds(char *text, size_t size, int64_t ns) {
@@ -107,12 +174,13 @@ void coverage_say(char *text, size_t size, const struct coverage *coverage, enum
 const char *totals_lack(const struct job *job) {
     uint32_t states = 0;
     uint64_t unseen = 0, pauses = 0;
-    bool damaged = false, filtered = false;
+    bool damaged = false, filtered = false, regions = false;
     for (size_t d = 0; d < job->count; d++) {
         states |= job->dumps[d]->header->state;
         unseen += job->dumps[d]->unseen_calls;
         pauses += job->dumps[d]->pauses;
         filtered |= job->dumps[d]->operations[0];
+        regions |= job->dumps[d]->region[0];
         damaged |= job->dumps[d]->problems.count > 0;
     }
     if (states & STATE_SWITCHED_OFF)
@@ -123,6 +191,8 @@ const char *totals_lack(const struct job *job) {
         return "do not hold the calls that went past commtap, to PMPI functions";
     if (filtered)
         return "hold the functions that COMMTAP_OPS names, and no other call";
+    if (regions)
+        return "hold what was called inside the regions that COMMTAP_REGION names, and nothing else";
     if (pauses > 0)
         return "do not hold what was called while MPI_Pcontrol(0) paused recording";
     if (damaged)

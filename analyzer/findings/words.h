@@ -15,9 +15,28 @@
 /* Appends to `text`. */
 __attribute__((format(printf, 3, 4))) void phrase(char *text, size_t size, const char *format, ...);
 
+/* "rank 3"; "rank ?" where it is not known. For an argument: rank_text(rank).text */
+struct rank_text {
+    char text[20];
+};
+struct rank_text rank_text(int32_t rank);
+
+/* Who a dump is of: "rank 3", or "rank 0 GPU 3 (0000:41:00.0)" where it is one GPU of a process that has several. For
+ * an argument: dump_text(dump).text */
+struct dump_text {
+    char text[64];
+};
+struct dump_text dump_text(const struct dump *dump);
+
+/* A process that used NCCL and never MPI: MPI's functions are no words for how it began and ended. */
+bool is_nccl_alone(const struct dump *dump);
+
 /* "rank 3", "ranks 0-2, 5", "ranks 0-4, 9, 11 and 20 more"; ranks ascend, an unknown rank is "?". */
 void say_ranks(char *text, size_t size, const int32_t *ranks, size_t count);
-/* The same of dumps of the clock. */
+/* The same of the processes that dumps of the clock are of. */
+void say_processes(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count);
+/* The same of dumps of the clock, of which some may be one GPU of a process: "rank 0 GPU 3 (0000:41:00.0)", "rank 0 GPU
+ * 1, rank 1 GPUs 0-3". */
 void say_dumps(char *text, size_t size, const struct common_clock *clock, const size_t *dumps, size_t count);
 
 /* "12.3 ms", "4.0 s". */

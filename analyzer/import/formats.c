@@ -112,11 +112,19 @@ const struct trace_call import_nccl_calls[] = {
     {"ncclScatter", "scatter", API_NCCL, CLASS_COLLECTIVE, FLOW_FROM_ROOT, BUSBW_SHARE},
     {"ncclSend", "send", API_NCCL, CLASS_SEND, FLOW_NONE, BUSBW_ONE},
     {"ncclRecv", "recv", API_NCCL, CLASS_RECV, FLOW_NONE, BUSBW_ONE},
-    {"GPU kernels", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE}, /* of the job's own: import_gpu_work */
+    {"memory allocated by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {"memory reserved by PyTorch", NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {GPU_WORK_KERNELS, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {GPU_WORK_COPIES, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
+    {GPU_WORK_NCCL, NULL, API_TRACE, CLASS_OTHER, FLOW_NONE, BUSBW_NONE},
 };
 /* clang-format on */
 const size_t import_nccl_call_count = sizeof import_nccl_calls / sizeof *import_nccl_calls;
-const uint16_t import_gpu_work = sizeof import_nccl_calls / sizeof *import_nccl_calls - 1;
+const uint16_t import_memory_allocated = sizeof import_nccl_calls / sizeof *import_nccl_calls - 5;
+const uint16_t import_memory_reserved = sizeof import_nccl_calls / sizeof *import_nccl_calls - 4;
+const uint16_t import_gpu_work = sizeof import_nccl_calls / sizeof *import_nccl_calls - 3;
+const uint16_t import_gpu_copies = sizeof import_nccl_calls / sizeof *import_nccl_calls - 2;
+const uint16_t import_gpu_nccl = sizeof import_nccl_calls / sizeof *import_nccl_calls - 1;
 
 /* Letters only, small: "nccl:all_reduce" and "AllReduce" become alike. */
 static void squeeze(const char *text, char *out, size_t size) {

@@ -45,6 +45,9 @@ enum datatype_code import_dtype(const char *name, uint32_t *bytes);
 int import_nccl_call(const char *name);
 extern const struct trace_call import_nccl_calls[];
 extern const size_t import_nccl_call_count;
-extern const uint16_t import_gpu_work; /* of these: what a GPU does beside them */
+/* Of these, what a GPU does beside operations: computation, copies, communication that does not say with whom. */
+extern const uint16_t import_gpu_work, import_gpu_copies, import_gpu_nccl;
+/* ... and what samples of its memory are of. */
+extern const uint16_t import_memory_allocated, import_memory_reserved;
 
 #endif

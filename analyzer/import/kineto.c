@@ -7,12 +7,13 @@
  * An operation is a kernel of NCCL: its GPU time. What it is stands in the kernel's arguments (PyTorch 2.2 on:
  * Collective name, Group size, Process Group Name and Ranks, In msg nelems, dtype) or in the annotation "nccl:..."
  * around the launch, found by the kernel's correlation number and the time and thread of that launch; else in the
- * kernel's name. Kernels that move messages between two ranks name no partner: they are counted, but not imported.
+ * kernel's name. Kernels that move messages between two ranks name no partner: they are counted, and are communication
+ * that cannot be matched.
  * Who called is told by what encloses the launch on its thread: Python's functions and modules (with_stack=True),
- * operators of the framework, annotations. A Python frame has the line on which its function begins.
- * What other kernels do is the rank's own work: where they overlap or follow each other without a gap, one piece of it.
- * Operations are numbered per process group in the order of their kernels, so all ranks must have recorded the same
- * ones.
+ * operators of the framework, annotations. A Python function has the line on which it begins. Where no function is on
+ * record, the argument "Call stack" of an operator tells them, as older releases and TorchScript do: with the lines
+ * that were executed. What other kernels do is the rank's own work, what copies do is apart (gpu_work.h). Operations
+ * are numbered per process group in the order of their kernels, so all ranks must have recorded the same ones.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -22,8 +23,12 @@
 
 #include "analyzer/base/grow.h"
 #include "analyzer/import/formats.h"
+#include "analyzer/import/gpu_memory.h"
+#include "analyzer/import/gpu_work.h"
+#include "analyzer/import/process_groups.h"
 
 enum { NAME = 96, RANKS_NAMED = 4096, ANNOTATIONS_BACK = 256 /* that ended, inside one that has not */ };
+enum { GPUS_MOST = 1024 /* of a host */ };
 
 struct kernel {
     int64_t start_ns, end_ns;
@@ -67,18 +72,30 @@ struct time_span {
 struct frame_span {
     struct thread_span on;
     uint32_t frame;
-    uint32_t around; /* index + 1 of the span that encloses it, 0 = none */
-    uint32_t stack;  /* once it was asked for */
+    uint32_t around;     /* index + 1 of the span that encloses it, 0 = none */
+    uint32_t stack;      /* once it was asked for */
+    uint32_t call_stack; /* what its argument tells; TRACE_STACK_NONE also where what is around it tells the same */
+    bool functions;      /* it is a function, or one is known around it */
+};
+
+struct gpu {
+    int64_t ordinal;
+    int64_t bytes; /* of memory */
+    char name[64];
 };
 
 struct rank_trace {
     int32_t rank, world_size; /* -1: not told */
-    uint32_t devices;         /* of its host */
+    LIST(gpu) gpus;           /* of its host */
+    int64_t gpu;              /* the one that its first kernel ran on, -1: not told */
     char name[NAME];
+    struct process_groups groups;
     LIST(kernel) kernels;
     LIST(launch) launches;
     LIST(annotation) annotations;
-    LIST(time_span) steps, work; /* of the profiler; of kernels that do not communicate */
+    LIST(time_span) steps; /* of the profiler */
+    LIST(gpu_kernel) work; /* what is no operation */
+    LIST(gpu_memory) memory;
     LIST(frame_span) frames;
 };
 
@@ -104,7 +121,10 @@ static void free_rank(struct rank_trace *rank) {
     free(rank->annotations.items);
     free(rank->steps.items);
     free(rank->work.items);
+    free(rank->memory.items);
     free(rank->frames.items);
+    free(rank->gpus.items);
+    process_groups_free(&rank->groups);
 }
 
 static void end(void *state) {
@@ -151,6 +171,19 @@ static bool read_span(const json_t *piece, int64_t *start_ns, int64_t *end_ns) {
     return true;
 }
 
+/* The process group that a kernel names, as an index of kineto->groups. What the kernel does not say of it may stand in
+ * the list of all groups. */
+static size_t group_of(struct kineto *kineto, const struct rank_trace *rank, const json_t *arguments) {
+    const char *name = text_or(arguments, "Process Group Name", "");
+    const struct process_group *listed = process_groups_find(&rank->groups, name);
+    const char *description = text_or(arguments, "Process Group Description", listed ? listed->description : NULL);
+    uint32_t size = import_ranks(json_object_get(arguments, "Process Group Ranks"), kineto->named, RANKS_NAMED);
+    const int32_t *members = size == 0 && listed ? listed->ranks : kineto->named;
+    char title[NAME];
+    process_group_title(title, sizeof title, name, description);
+    return trace_communicator(&kineto->groups, title, members, size == 0 && listed ? listed->size : size);
+}
+
 static bool add_kernel(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
     struct kernel kernel = {.correlation = integer_or(arguments, "correlation", -1),
                             .group_size = (uint32_t)integer_or(arguments, "Group size", 0)};
@@ -165,10 +198,7 @@ static bool add_kernel(struct kineto *kineto, struct rank_trace *rank, const jso
     uint32_t bytes;
     kernel.dtype = import_dtype(text_or(arguments, "dtype", NULL), &bytes);
     kernel.type_bytes = bytes;
-    uint32_t members = import_ranks(json_object_get(arguments, "Process Group Ranks"), kineto->named, RANKS_NAMED);
-    char group[NAME];
-    snprintf(group, sizeof group, "%s", text_or(arguments, "Process Group Name", ""));
-    size_t index = trace_communicator(&kineto->groups, group, kineto->named, members);
+    size_t index = group_of(kineto, rank, arguments);
     struct kernel *place = index != SIZE_MAX ? GROW(kineto->limits, rank->kernels) : NULL;
     if (!place)
         return false;
@@ -231,15 +261,28 @@ static bool add_step(struct kineto *kineto, struct rank_trace *rank, const json_
     return place != NULL;
 }
 
-/* A kernel that does not communicate. With room for the event that it becomes. */
-static bool add_work(struct kineto *kineto, struct rank_trace *rank, const json_t *piece) {
-    struct time_span span;
-    if (!read_span(piece, &span.start_ns, &span.end_ns) || span.end_ns <= span.start_ns)
-        return true;
-    struct time_span *place = GROW(kineto->limits, rank->work);
+/* What ran on the GPU and is no operation. With room for the event that it becomes. */
+static bool add_work(struct kineto *kineto, struct rank_trace *rank, const struct gpu_kernel *work) {
+    struct gpu_kernel *place = work->end_ns > work->start_ns ? GROW(kineto->limits, rank->work) : NULL;
     if (place)
-        *place = span;
-    return place != NULL;
+        *place = *work;
+    return place || work->end_ns <= work->start_ns;
+}
+
+static bool read_work(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments,
+                      uint16_t call) {
+    struct gpu_kernel work = {.correlation = integer_or(arguments, "correlation", -1), .call = call};
+    return !read_span(piece, &work.start_ns, &work.end_ns) || add_work(kineto, rank, &work);
+}
+
+static bool add_gpu(struct kineto *kineto, struct rank_trace *rank, const json_t *piece) {
+    struct gpu *gpu = GROW(kineto->limits, rank->gpus);
+    if (!gpu)
+        return false;
+    gpu->ordinal = integer_or(piece, "id", -1);
+    gpu->bytes = integer_or(piece, "totalGlobalMem", 0);
+    snprintf(gpu->name, sizeof gpu->name, "%s", text_or(piece, "name", ""));
+    return true;
 }
 
 /* The frame that an event stands for, as a number: 0 where memory is short. */
@@ -257,11 +300,14 @@ static uint32_t frame_of_piece(struct kineto *kineto, const char *category, cons
 
 static bool add_frame(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const char *category,
                       const char *name) {
-    struct frame_span span = {.on.thread = integer_or(piece, "tid", -1)};
+    struct frame_span span = {.on.thread = integer_or(piece, "tid", -1),
+                              .functions = strcmp(category, "python_function") == 0};
+    const char *words = text_or(json_object_get(piece, "args"), "Call stack", "");
     if (!read_span(piece, &span.on.start_ns, &span.on.end_ns) || rank->frames.count == UINT32_MAX)
         return true;
     span.frame = frame_of_piece(kineto, category, name);
-    struct frame_span *place = span.frame ? GROW(kineto->limits, rank->frames) : NULL;
+    bool kept = span.frame && trace_stack_of_words(&kineto->groups.stacks, kineto->limits, words, &span.call_stack);
+    struct frame_span *place = kept ? GROW(kineto->limits, rank->frames) : NULL;
     if (place)
         *place = span;
     return place != NULL;
@@ -273,33 +319,60 @@ static struct rank_trace *present(struct kineto *kineto) {
     struct rank_trace *rank = GROW(kineto->limits, kineto->ranks);
     if (rank) {
         rank->rank = rank->world_size = -1;
+        rank->gpu = -1;
         kineto->reading = true;
     }
     return rank;
 }
 
-static bool piece(void *state, const char *key, const json_t *value) {
-    struct kineto *kineto = state;
-    if (!key || !json_is_object(value))
+/* Category of old traces and of new ones: "Kernel", "kernel". */
+static bool is_category(const char *category, const char *is, const char *was) {
+    return strcmp(category, is) == 0 || strcmp(category, was) == 0;
+}
+
+/* NCCL's and RCCL's kernels, also where a template comes first: "void ncclKernel<...>". */
+static bool is_nccl_kernel(const char *name) {
+    return strncmp(name, "nccl", 4) == 0 || strstr(name, "ncclKernel") || strstr(name, "ncclDevKernel");
+}
+
+/* What ran on the GPU. */
+static bool add_gpu_event(struct kineto *kineto, struct rank_trace *rank, const json_t *value, const char *name,
+                          bool kernel) {
+    const json_t *arguments = json_object_get(value, "args");
+    if (rank->gpu < 0)
+        rank->gpu = integer_or(arguments, "device", -1);
+    if (kernel && is_nccl_kernel(name))
+        return add_kernel(kineto, rank, value, arguments);
+    return read_work(kineto, rank, value, arguments, kernel ? import_gpu_work : import_gpu_copies);
+}
+
+/* A tensor came or went: "[memory]", with what the device's allocator holds since then. */
+static bool add_memory(struct kineto *kineto, struct rank_trace *rank, const json_t *piece, const json_t *arguments) {
+    enum { DEVICE_CUDA = 1, DEVICE_HIP = 6 /* c10::DeviceType; 0 is the host */ };
+    int64_t type = integer_or(arguments, "Device Type", -1);
+    int64_t allocated = integer_or(arguments, "Total Allocated", -1);
+    int64_t reserved = integer_or(arguments, "Total Reserved", -1);
+    struct gpu_memory sample = {.device = integer_or(arguments, "Device Id", -1)};
+    if ((type != DEVICE_CUDA && type != DEVICE_HIP) || sample.device < 0 || allocated < 0 || reserved < 0 ||
+        !import_time(json_object_get(piece, "ts"), &sample.at_ns))
         return true;
-    struct rank_trace *rank = present(kineto);
-    if (!rank)
-        return false;
-    if (strcmp(key, "deviceProperties") == 0)
-        rank->devices++;
-    if (strcmp(key, "distributedInfo") == 0) {
-        rank->rank = (int32_t)integer_or(value, "rank", -1);
-        rank->world_size = (int32_t)integer_or(value, "world_size", -1);
-    }
-    if (strcmp(key, "traceEvents") != 0)
-        return true;
+    sample.allocated = (uint64_t)allocated;
+    sample.reserved = (uint64_t)reserved;
+    struct gpu_memory *place = GROW(kineto->limits, rank->memory);
+    if (place)
+        *place = sample;
+    return place != NULL;
+}
+
+static bool add_event(struct kineto *kineto, struct rank_trace *rank, const json_t *value) {
     const char *category = text_or(value, "cat", ""), *name = text_or(value, "name", "");
     const json_t *arguments = json_object_get(value, "args");
-    if (strcmp(category, "kernel") == 0 && strncmp(name, "nccl", 4) == 0)
-        return add_kernel(kineto, rank, value, arguments);
-    if (strcmp(category, "kernel") == 0)
-        return add_work(kineto, rank, value);
-    if (strcmp(category, "cuda_runtime") == 0 || strcmp(category, "cuda_driver") == 0)
+    if (strcmp(name, "[memory]") == 0)
+        return add_memory(kineto, rank, value, arguments);
+    bool kernel = is_category(category, "kernel", "Kernel");
+    if (kernel || is_category(category, "gpu_memcpy", "Memcpy") || is_category(category, "gpu_memset", "Memset"))
+        return add_gpu_event(kineto, rank, value, name, kernel);
+    if (is_category(category, "cuda_runtime", "Runtime") || strcmp(category, "cuda_driver") == 0)
         return add_launch(kineto, rank, value, arguments);
     if (strcmp(category, "user_annotation") == 0 && strncmp(name, "nccl:", 5) == 0)
         return add_annotation(kineto, rank, value, arguments);
@@ -311,6 +384,34 @@ static bool piece(void *state, const char *key, const json_t *value) {
     return true;
 }
 
+static bool piece(void *state, const char *key, const json_t *value) {
+    struct kineto *kineto = state;
+    if (!key || !json_is_object(value))
+        return true;
+    struct rank_trace *rank = present(kineto);
+    if (!rank)
+        return false;
+    if (strcmp(key, "deviceProperties") == 0)
+        return add_gpu(kineto, rank, value);
+    if (strcmp(key, "distributedInfo") == 0) {
+        rank->rank = (int32_t)integer_or(value, "rank", -1);
+        rank->world_size = (int32_t)integer_or(value, "world_size", -1);
+        return process_groups_read(&rank->groups, json_object_get(value, "pg_config"), kineto->limits);
+    }
+    return strcmp(key, "traceEvents") != 0 || add_event(kineto, rank, value);
+}
+
+static void drop_last(struct kineto *kineto) {
+    free_rank(&kineto->ranks.items[--kineto->ranks.count]);
+}
+
+static void forget(void *state) {
+    struct kineto *kineto = state;
+    if (kineto->reading)
+        drop_last(kineto);
+    kineto->reading = false;
+}
+
 static bool document(void *state, const char *name) {
     struct kineto *kineto = state;
     if (!kineto->reading)
@@ -319,10 +420,9 @@ static bool document(void *state, const char *name) {
     struct rank_trace *rank = &kineto->ranks.items[kineto->ranks.count - 1];
     const char *base = strrchr(name, '/');
     snprintf(rank->name, sizeof rank->name, "%s", base ? base + 1 : name);
-    if (rank->kernels.count > 0 && rank->rank >= 0)
+    if (rank->kernels.count > 0 || rank->work.count > 0)
         return true;
-    free_rank(rank);
-    kineto->ranks.count--;
+    drop_last(kineto);
     return false;
 }
 
@@ -341,8 +441,8 @@ static int compare_kernels(const void *a, const void *b) {
 }
 
 /* The launch of a kernel, NULL where it is not on record. */
-static const struct launch *launch_of(const struct rank_trace *rank, const struct kernel *kernel) {
-    struct launch key = {.correlation = kernel->correlation};
+static const struct launch *launch_of(const struct rank_trace *rank, int64_t correlation) {
+    struct launch key = {.correlation = correlation};
     if (rank->launches.count == 0) /* no array to search either */
         return NULL;
     return bsearch(&key, rank->launches.items, rank->launches.count, sizeof key, compare_launches);
@@ -400,16 +500,19 @@ static const struct annotation *annotation_of(const struct rank_trace *rank, con
     return NULL;
 }
 
-/* Sorts a rank's frames, and finds which encloses which. */
+/* Sorts a rank's frames, and finds which encloses which. An operator inside another one was called by the same
+ * functions. */
 static void nest_frames(struct rank_trace *rank) {
     struct frame_span *spans = rank->frames.items;
     if (rank->frames.count > 0)
         qsort(spans, rank->frames.count, sizeof *spans, compare_frames);
-    for (size_t i = 1; i < rank->frames.count; i++) {
-        uint32_t around = spans[i - 1].on.thread == spans[i].on.thread ? (uint32_t)i : 0;
+    for (size_t i = 0; i < rank->frames.count; i++) {
+        uint32_t around = i > 0 && spans[i - 1].on.thread == spans[i].on.thread ? (uint32_t)i : 0;
         while (around > 0 && spans[around - 1].on.end_ns < spans[i].on.end_ns)
             around = spans[around - 1].around;
         spans[i].around = around;
+        spans[i].call_stack = around > 0 && spans[around - 1].functions ? TRACE_STACK_NONE : spans[i].call_stack;
+        spans[i].functions |= spans[i].call_stack != TRACE_STACK_NONE || (around > 0 && spans[around - 1].functions);
     }
 }
 
@@ -435,6 +538,8 @@ static bool stack_of(struct kineto *kineto, const struct rank_trace *rank, const
     *stack = at > 0 ? rank->frames.items[at - 1].stack : TRACE_STACK_NONE;
     while (count > 0) {
         struct frame_span *span = &rank->frames.items[chain[--count]];
+        if (!trace_stack_join(&kineto->groups.stacks, kineto->limits, span->call_stack, stack))
+            return false;
         *stack = span->stack = trace_stack(&kineto->groups.stacks, kineto->limits, span->frame, *stack);
         if (*stack == TRACE_STACK_NONE)
             return false;
@@ -502,25 +607,31 @@ static struct trace_event kernel_event(const struct rank_trace *rank, const stru
         .dtype = (uint8_t)(kernel->dtype != DATATYPE_OTHER || !annotation ? kernel->dtype : annotation->dtype)};
 }
 
-static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, const struct rank_trace *rank,
+/* Communication all the same. */
+static bool drop_operation(struct kineto *kineto, struct rank_trace *rank, const struct kernel *kernel) {
+    kineto->dropped++;
+    return add_work(kineto, rank,
+                    &(struct gpu_kernel){.start_ns = kernel->start_ns,
+                                         .end_ns = kernel->end_ns,
+                                         .correlation = kernel->correlation,
+                                         .call = import_gpu_nccl});
+}
+
+static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, struct rank_trace *rank,
                                  const struct kernel *kernel) {
-    const struct launch *launch = launch_of(rank, kernel);
+    const struct launch *launch = launch_of(rank, kernel->correlation);
     const struct annotation *annotation = annotation_of(rank, launch);
     int call = import_nccl_call(annotation ? annotation->name : kernel->name);
     bool whole = kineto->groups.communicators[kernel->group].size > 0 || kernel->group_size == 0 ||
                  kernel->group_size == (uint32_t)trace->world_size;
-    if (call < 0 || import_nccl_calls[call].call_class != CLASS_COLLECTIVE || !whole) {
-        kineto->dropped++;
-        return true;
-    }
+    if (call < 0 || import_nccl_calls[call].call_class != CLASS_COLLECTIVE || !whole)
+        return drop_operation(kineto, rank, kernel);
     size_t index = communicator_of(kineto, trace, kernel);
     if (index == SIZE_MAX)
         return false;
     struct trace_communicator *communicator = &trace->communicators[index];
-    if (trace_member(communicator, rank->rank) < 0) {
-        kineto->dropped++;
-        return true;
-    }
+    if (trace_member(communicator, rank->rank) < 0)
+        return drop_operation(kineto, rank, kernel);
     if (communicator->ordered_rank != rank->rank)
         communicator->next_order = 0;
     communicator->ordered_rank = rank->rank;
@@ -532,10 +643,26 @@ static bool add_kernel_operation(struct kineto *kineto, struct trace *trace, con
     return stack_of(kineto, rank, launch, &event.stack) && trace_add(trace, &event);
 }
 
+/* A trace that was taken without torch.distributed says nothing of ranks: on its own it is of a world of one. Some name
+ * the rank alone: the world is then as large as the others' or the ranks tell. */
+static void complete_ranks(struct kineto *kineto) {
+    int32_t world = 1;
+    for (size_t i = 0; i < kineto->ranks.count; i++) {
+        struct rank_trace *rank = &kineto->ranks.items[i];
+        if (kineto->ranks.count == 1 && rank->rank < 0 && rank->world_size < 0)
+            rank->rank = 0;
+        world = rank->world_size > world ? rank->world_size : world;
+        world = rank->rank >= world && rank->rank < TRACE_RANKS_MOST ? rank->rank + 1 : world;
+    }
+    for (size_t i = 0; i < kineto->ranks.count; i++)
+        if (kineto->ranks.items[i].rank >= 0 && kineto->ranks.items[i].world_size < 0)
+            kineto->ranks.items[i].world_size = world;
+}
+
 static const char *check_ranks(const struct kineto *kineto, const struct trace *trace) {
     for (size_t i = 0; i < kineto->ranks.count; i++) {
         const struct rank_trace *rank = &kineto->ranks.items[i];
-        if (rank->world_size <= rank->rank || rank->world_size > TRACE_RANKS_MOST)
+        if (rank->rank < 0 || rank->world_size <= rank->rank || rank->world_size > TRACE_RANKS_MOST)
             return "a trace whose distributedInfo has no sound rank and world_size";
         if (trace->ranks && rank->rank < trace->world_size && trace->ranks[rank->rank].seen)
             return "two traces of one rank: import the traces of one moment only";
@@ -543,36 +670,26 @@ static const char *check_ranks(const struct kineto *kineto, const struct trace *
     return NULL;
 }
 
-static int compare_times(const void *a, const void *b) {
-    const struct time_span *left = a, *right = b;
-    return (left->start_ns > right->start_ns) - (left->start_ns < right->start_ns);
+static int compare_moments(const void *a, const void *b) {
+    int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
 }
 
-/* What a rank's GPU did beside communication. */
-static bool add_works(struct trace *trace, const struct rank_trace *rank) {
-    struct time_span *spans = rank->work.items;
-    struct trace_event event = {.bytes = BYTES_UNKNOWN,
-                                .communicator = COMM_NONE,
-                                .seq = SEQ_NONE,
-                                .rank = rank->rank,
-                                .peer = PEER_NONE,
-                                .tag = TAG_NONE,
-                                .call = import_gpu_work,
-                                .state = TRACE_FINISHED,
-                                .timed = true};
-    if (rank->work.count > 0)
-        qsort(spans, rank->work.count, sizeof *spans, compare_times);
-    for (size_t i = 0; i < rank->work.count;) {
-        event.posted_ns = event.enter_ns = spans[i].start_ns;
-        event.leave_ns = spans[i].end_ns;
-        for (i++; i < rank->work.count && spans[i].start_ns <= event.leave_ns; i++)
-            event.leave_ns = spans[i].end_ns > event.leave_ns ? spans[i].end_ns : event.leave_ns;
-        event.returned_ns = event.leave_ns;
-        trace->work_count++;
-        if (!trace_add(trace, &event))
-            return false;
+/* What a rank's GPU did that is no operation. */
+static bool add_works(struct trace *trace, struct rank_trace *rank) {
+    int64_t *steps = malloc((rank->steps.count + 1) * sizeof *steps);
+    if (!steps)
+        return false;
+    for (size_t i = 0; i < rank->steps.count; i++)
+        steps[i] = rank->steps.items[i].start_ns;
+    qsort(steps, rank->steps.count, sizeof *steps, compare_moments);
+    for (size_t i = 0; i < rank->work.count; i++) {
+        const struct launch *launch = launch_of(rank, rank->work.items[i].correlation);
+        rank->work.items[i].launched_ns = launch ? launch->at_ns : GPU_LAUNCH_UNKNOWN;
     }
-    return true;
+    bool added = gpu_work_add(trace, rank->rank, rank->work.items, rank->work.count, steps, rank->steps.count);
+    free(steps);
+    return added;
 }
 
 /* A mark at the beginning of each step, and one at the end of the last: a trace may hold a single step. */
@@ -586,22 +703,40 @@ static bool add_marks(struct trace *trace, const struct rank_trace *rank) {
     return rank->steps.count == 0 || trace_add_mark(trace, rank->rank, last);
 }
 
+static void name_gpu(struct trace_rank *place, const struct rank_trace *rank) {
+    const char *name = "GPU";
+    if (rank->gpu < 0 || rank->gpu >= GPUS_MOST)
+        return;
+    place->gpu = (uint32_t)rank->gpu;
+    for (size_t i = 0; i < rank->gpus.count; i++) {
+        const struct gpu *gpu = &rank->gpus.items[i];
+        if (gpu->ordinal == rank->gpu && gpu->name[0])
+            name = gpu->name;
+        if (gpu->ordinal == rank->gpu && gpu->bytes > 0)
+            place->gpu_bytes = (uint64_t)gpu->bytes;
+    }
+    snprintf(place->gpu_name, sizeof place->gpu_name, "%s", name);
+}
+
 static bool add_rank_trace(struct kineto *kineto, struct trace *trace, struct rank_trace *rank) {
     struct trace_rank *place = &trace->ranks[rank->rank];
     if (!trace_see_rank(trace, rank->rank))
         return false;
-    place->host = rank->devices > 0 ? (uint32_t)rank->rank / rank->devices : 0;
+    place->host = rank->gpus.count > 0 ? (uint32_t)rank->rank / (uint32_t)rank->gpus.count : 0;
     snprintf(place->where, sizeof place->where, "%s", rank->name);
+    name_gpu(place, rank);
     if (rank->launches.count > 0)
         qsort(rank->launches.items, rank->launches.count, sizeof *rank->launches.items, compare_launches);
     if (rank->annotations.count > 0)
         qsort(rank->annotations.items, rank->annotations.count, sizeof *rank->annotations.items, compare_annotations);
     nest_frames(rank);
-    qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
+    if (rank->kernels.count > 0)
+        qsort(rank->kernels.items, rank->kernels.count, sizeof *rank->kernels.items, compare_kernels);
     for (size_t k = 0; k < rank->kernels.count; k++)
         if (!add_kernel_operation(kineto, trace, rank, &rank->kernels.items[k]))
             return false;
-    return add_works(trace, rank) && add_marks(trace, rank);
+    return add_works(trace, rank) && add_marks(trace, rank) &&
+           gpu_memory_add(trace, rank->rank, rank->gpu, rank->memory.items, rank->memory.count);
 }
 
 static const char *finish(void *state, struct trace *trace, size_t *dropped) {
@@ -613,6 +748,7 @@ static const char *finish(void *state, struct trace *trace, size_t *dropped) {
                             .device = true,
                             .kernels = true,
                             .resolution_ns = 1000};
+    complete_ranks(kineto);
     const char *refused = check_ranks(kineto, trace);
     kineto->group_places = calloc(kineto->groups.communicator_count + 1, sizeof *kineto->group_places);
     if (!kineto->group_places)
@@ -637,6 +773,7 @@ const struct import_format import_kineto = {
     .begin = begin,
     .piece = piece,
     .document = document,
+    .forget = forget,
     .finish = finish,
     .end = end,
 };

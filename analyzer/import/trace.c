@@ -49,6 +49,7 @@ void trace_free(struct trace *trace) {
     free(trace->events);
     trace_stacks_free(&trace->stacks);
     free(trace->marks);
+    free(trace->samples);
     free(trace->ranks);
     *trace = (struct trace){0};
 }
@@ -149,6 +150,22 @@ bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns) {
     return true;
 }
 
+bool trace_add_sample(struct trace *trace, const struct trace_sample *sample) {
+    if (!limits_keep(trace->limits, 2 * sizeof *trace->samples) || !grow_list(trace->samples, trace->sample_count))
+        return false;
+    trace->samples[trace->sample_count++] = *sample;
+    return true;
+}
+
+static int compare_samples(const void *a, const void *b) {
+    const struct trace_sample *left = a, *right = b;
+    if (left->rank != right->rank)
+        return left->rank < right->rank ? -1 : 1;
+    if (left->at_ns != right->at_ns)
+        return left->at_ns < right->at_ns ? -1 : 1;
+    return (left->call > right->call) - (left->call < right->call);
+}
+
 static int compare_marks(const void *a, const void *b) {
     const struct trace_mark *left = a, *right = b;
     if (left->rank != right->rank)
@@ -172,6 +189,10 @@ const char *trace_time_problem(const struct trace *trace) {
     for (size_t i = 0; i < trace->mark_count; i++) {
         first = trace->marks[i].at_ns < first ? trace->marks[i].at_ns : first;
         last = trace->marks[i].at_ns > last ? trace->marks[i].at_ns : last;
+    }
+    for (size_t i = 0; i < trace->sample_count; i++) {
+        first = trace->samples[i].at_ns < first ? trace->samples[i].at_ns : first;
+        last = trace->samples[i].at_ns > last ? trace->samples[i].at_ns : last;
     }
     bool apart = last > first && (__builtin_sub_overflow(last, first, &span) || span > YEAR_NS);
     return apart ? "operations more than a year apart" : NULL;
@@ -280,5 +301,7 @@ bool trace_number(struct trace *trace) {
     qsort(trace->events, trace->event_count, sizeof *trace->events, compare_events);
     if (trace->mark_count > 0)
         qsort(trace->marks, trace->mark_count, sizeof *trace->marks, compare_marks);
+    if (trace->sample_count > 0)
+        qsort(trace->samples, trace->sample_count, sizeof *trace->samples, compare_samples);
     return true;
 }

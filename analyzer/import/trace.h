@@ -46,7 +46,7 @@ struct trace_event {
     uint64_t bytes;
     uint64_t signature;    /* of a collective: equal on all members that called the same; 0: not known */
     uint32_t communicator; /* COMM_NONE: own work, of a call of CLASS_OTHER */
-    uint32_t seq;          /* set by trace_number */
+    uint32_t seq;          /* set by trace_number; of own work as its record has it, SEQ_NONE where nothing is known */
     int32_t rank;          /* world rank */
     int32_t peer;          /* partner or root, a rank of the communicator, PEER_NONE */
     int32_t tag;           /* TAG_NONE for collectives */
@@ -58,16 +58,27 @@ struct trace_event {
 };
 
 struct trace_rank {
-    bool seen;        /* some document is about it */
-    bool tells_start; /* of operations that have not ended, whether they have started */
-    uint32_t host;    /* number of its host, 0, 1, ... */
-    char where[128];  /* "data-parallel rank 0, pipeline rank 3", or the document's name */
+    bool seen;          /* some document is about it */
+    bool tells_start;   /* of operations that have not ended, whether they have started */
+    uint32_t host;      /* number of its host, 0, 1, ... */
+    uint32_t gpu;       /* that it worked on, as its process counts them */
+    uint64_t gpu_bytes; /* of memory it has, 0: not told */
+    char gpu_name[64];  /* "GPU" where its model is not told, empty: nor is which GPU */
+    char where[128];    /* "data-parallel rank 0, pipeline rank 3", or the document's name */
 };
 
 /* The beginning of a step, by the trace's own word; at the end of the last one, its end. */
 struct trace_mark {
     int64_t at_ns;
     int32_t rank;
+};
+
+/* Memory of a rank's GPU. */
+struct trace_sample {
+    int64_t at_ns;
+    uint64_t bytes;
+    int32_t rank;
+    uint16_t call; /* which part of it: import_memory_allocated, import_memory_reserved */
 };
 
 struct trace {
@@ -94,6 +105,8 @@ struct trace {
     struct trace_stacks stacks;
     struct trace_mark *marks; /* in any order until trace_number */
     size_t mark_count;
+    struct trace_sample *samples; /* likewise */
+    size_t sample_count;
 };
 
 /* All of these return false (SIZE_MAX) when memory is short or a limit is exceeded. */
@@ -115,8 +128,9 @@ bool trace_add(struct trace *trace, const struct trace_event *event);
 const char *trace_time_problem(const struct trace *trace);
 
 bool trace_add_mark(struct trace *trace, int32_t rank, int64_t at_ns);
+bool trace_add_sample(struct trace *trace, const struct trace_sample *sample);
 
-/* Sets every event's seq, and sorts the events and the marks by rank, then time. */
+/* Sets every event's seq, and sorts the events, the marks and the samples by rank, then time. */
 bool trace_number(struct trace *trace);
 
 #endif

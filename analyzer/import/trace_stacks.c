@@ -89,6 +89,40 @@ uint32_t trace_stack(struct trace_stacks *stacks, struct import_limits *limits, 
     return (uint32_t)(stack - stacks_items(&stacks->stacks)) + 1;
 }
 
+/* `frames` are from the innermost one on. */
+static bool add_frames(struct trace_stacks *stacks, struct import_limits *limits, const uint32_t *frames, size_t count,
+                       uint32_t *stack) {
+    while (count > 0) {
+        *stack = frames[--count] > 0 ? trace_stack(stacks, limits, frames[count], *stack) : TRACE_STACK_NONE;
+        if (*stack == TRACE_STACK_NONE)
+            return false;
+    }
+    return true;
+}
+
+bool trace_stack_of_words(struct trace_stacks *stacks, struct import_limits *limits, const char *words,
+                          uint32_t *stack) {
+    uint32_t frames[TRACE_STACK_DEPTH];
+    size_t count = 0;
+    *stack = TRACE_STACK_NONE;
+    for (size_t length; *words && count < TRACE_STACK_DEPTH; words += length + (words[length] == ';')) {
+        char text[TEXT_MOST];
+        length = strcspn(words, ";");
+        snprintf(text, sizeof text, "%.*s", (int)(length < TEXT_MOST ? length : TEXT_MOST - 1), words);
+        if (text[0])
+            frames[count++] = trace_frame_of_words(stacks, limits, text);
+    }
+    return add_frames(stacks, limits, frames, count, stack);
+}
+
+bool trace_stack_join(struct trace_stacks *stacks, struct import_limits *limits, uint32_t inner, uint32_t *stack) {
+    uint32_t frames[TRACE_STACK_DEPTH];
+    size_t count = 0;
+    for (; inner != TRACE_STACK_NONE && count < TRACE_STACK_DEPTH; inner = trace_stack_at(stacks, inner)->key.caller)
+        frames[count++] = trace_stack_at(stacks, inner)->key.frame;
+    return add_frames(stacks, limits, frames, count, stack);
+}
+
 const struct trace_stack *trace_stack_at(const struct trace_stacks *stacks, uint32_t number) {
     return &stacks_items(&stacks->stacks)[number - 1];
 }

@@ -60,6 +60,14 @@ uint32_t trace_frame(struct trace_stacks *stacks, struct import_limits *limits, 
 uint32_t trace_frame_of_words(struct trace_stacks *stacks, struct import_limits *limits, const char *words);
 uint32_t trace_stack(struct trace_stacks *stacks, struct import_limits *limits, uint32_t frame, uint32_t caller);
 
+/* The stack of "dir/file.py(12): inner;dir/file.py(3): outer", of which the innermost TRACE_STACK_DEPTH frames are
+ * kept; of no words TRACE_STACK_NONE. Returns false when memory is short or a limit is exceeded. */
+bool trace_stack_of_words(struct trace_stacks *stacks, struct import_limits *limits, const char *words,
+                          uint32_t *stack);
+/* Puts the frames of the stack `inner` inside of those of *stack. Returns false when memory is short or a limit is
+ * exceeded. */
+bool trace_stack_join(struct trace_stacks *stacks, struct import_limits *limits, uint32_t inner, uint32_t *stack);
+
 const struct trace_stack *trace_stack_at(const struct trace_stacks *stacks, uint32_t number);
 const struct trace_frame *trace_frame_at(const struct trace_stacks *stacks, uint32_t number);
 const char *trace_text_at(const struct trace_stacks *stacks, uint32_t number);

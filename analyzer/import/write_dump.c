@@ -5,6 +5,7 @@
  * Must not live here: trace formats.
  */
 #include "analyzer/base/output_mode.h"
+#include "analyzer/import/formats.h"
 #include "analyzer/import/write_dump.h"
 #include "analyzer/import/write_stacks.h"
 
@@ -32,6 +33,8 @@ struct plan {
     size_t event_count;
     const struct trace_mark *marks;
     size_t mark_count;
+    const struct trace_sample *samples;
+    size_t sample_count;
     int64_t base_ns, from_ns, to_ns; /* of the whole trace; ticks count from base_ns */
     uint64_t run;
     uint32_t ring_records, rows, site_rows, peer_rows, definition_bytes;
@@ -162,6 +165,20 @@ static void fill_header(const struct dump_image *image, const struct plan *plan)
     header->section_limit = SECTIONS_MAX;
 }
 
+/* What PyTorch reserved is the least that was in use. A capacity that this exceeds is none. */
+static void fill_memory(struct device_state *device, const struct plan *plan) {
+    for (size_t i = 0; i < plan->sample_count; i++) {
+        uint64_t bytes = plan->samples[i].bytes;
+        if (plan->samples[i].call != import_memory_reserved)
+            continue;
+        device->memory_used = bytes;
+        device->memory_peak = bytes > device->memory_peak ? bytes : device->memory_peak;
+        device->memory_samples++;
+    }
+    uint64_t capacity = plan->trace->ranks[plan->rank].gpu_bytes;
+    device->capacity = capacity >= device->memory_peak ? capacity : 0;
+}
+
 /* 1 tick is 1 ns of the trace; its precision is a microsecond. */
 static void fill_clocks(const struct dump_image *image, const struct plan *plan) {
     struct clock_anchor *anchors = contents(image, PART_ANCHORS);
@@ -180,8 +197,11 @@ static void fill_clocks(const struct dump_image *image, const struct plan *plan)
     if (!plan->trace->device)
         return;
     struct device_state *device = contents(image, PART_DEVICES);
+    const struct trace_rank *rank = &plan->trace->ranks[plan->rank];
     *device = (struct device_state){.version = 2, .backend = 1, .memory_used = BYTES_UNKNOWN};
-    snprintf(device->name, sizeof device->name, "imported");
+    device->ordinal = rank->gpu_name[0] ? rank->gpu : 0;
+    snprintf(device->name, sizeof device->name, "%s", rank->gpu_name);
+    fill_memory(device, plan);
 }
 
 static void fill_calls(const struct dump_image *image, const struct trace *trace) {
@@ -346,18 +366,35 @@ static void put_mark(const struct dump_image *image, const struct plan *plan, co
                                       .kind = RECORD_MARK});
 }
 
-/* The rank's events, and its marks among them. */
+static void put_sample(const struct dump_image *image, const struct plan *plan, const struct trace_sample *sample) {
+    uint64_t at = ticks_of(plan, sample->at_ns);
+    put_record(image, (struct record){.t0 = at,
+                                      .t1 = at,
+                                      .bytes = sample->bytes,
+                                      .comm = COMM_NONE,
+                                      .seq = SEQ_NONE,
+                                      .peer = PEER_NONE,
+                                      .tag = 0,
+                                      .call = (uint16_t)(sample->call + 1),
+                                      .kind = RECORD_MEMORY});
+}
+
+/* The rank's events, and its marks and samples among them. */
 static void put_records(const struct dump_image *image, const struct plan *plan) {
-    size_t mark = 0;
+    size_t mark = 0, sample = 0;
     for (size_t i = 0; i < plan->event_count; i++) {
         const struct trace_event *event = &plan->events[i];
         int64_t begin = plan->trace->device ? event->posted_ns : event->enter_ns;
         for (; mark < plan->mark_count && plan->marks[mark].at_ns <= begin; mark++)
             put_mark(image, plan, &plan->marks[mark]);
+        for (; sample < plan->sample_count && plan->samples[sample].at_ns <= begin; sample++)
+            put_sample(image, plan, &plan->samples[sample]);
         put_event(image, plan, i);
     }
     for (; mark < plan->mark_count; mark++)
         put_mark(image, plan, &plan->marks[mark]);
+    for (; sample < plan->sample_count; sample++)
+        put_sample(image, plan, &plan->samples[sample]);
 }
 
 /* ---- aggregates ------------------------------------------------------------------------------ */
@@ -560,7 +597,8 @@ static bool any_stack(const struct trace_event **events, size_t count) {
 }
 
 static bool plan_sizes(struct plan *plan, const struct trace_event **sorted, size_t operations) {
-    size_t definitions = 0, records = plan->event_count * (1 + (size_t)plan->trace->device) + plan->mark_count;
+    size_t definitions = 0,
+           records = plan->event_count * (1 + (size_t)plan->trace->device) + plan->mark_count + plan->sample_count;
     for (size_t i = 0; i < plan->trace->communicator_count; i++)
         if (trace_member(&plan->trace->communicators[i], plan->rank) >= 0)
             definitions += definition_bytes(&plan->trace->communicators[i]);
@@ -643,26 +681,35 @@ static void find_span(const struct trace *trace, struct plan *plan) {
         plan->from_ns = trace->marks[i].at_ns < plan->from_ns ? trace->marks[i].at_ns : plan->from_ns;
         plan->to_ns = trace->marks[i].at_ns > plan->to_ns ? trace->marks[i].at_ns : plan->to_ns;
     }
+    for (size_t i = 0; i < trace->sample_count; i++) {
+        plan->from_ns = trace->samples[i].at_ns < plan->from_ns ? trace->samples[i].at_ns : plan->from_ns;
+        plan->to_ns = trace->samples[i].at_ns > plan->to_ns ? trace->samples[i].at_ns : plan->to_ns;
+    }
     plan->base_ns = plan->from_ns - LEAD_NS;
 }
 
 /* Returns how many were written, -1 with errno set. */
 static int write_ranks(const struct trace *trace, struct plan *plan, const char *directory) {
     int written = 0;
-    size_t at = 0, mark = 0;
+    size_t at = 0, mark = 0, sample = 0;
     for (int32_t rank = 0; rank < trace->world_size; rank++) {
-        size_t end = at, mark_end = mark;
+        size_t end = at, mark_end = mark, sample_end = sample;
         while (end < trace->event_count && trace->events[end].rank == rank)
             end++;
         while (mark_end < trace->mark_count && trace->marks[mark_end].rank == rank)
             mark_end++;
+        while (sample_end < trace->sample_count && trace->samples[sample_end].rank == rank)
+            sample_end++;
         plan->rank = rank;
         plan->events = trace->events + at;
         plan->event_count = end - at;
         plan->marks = trace->marks ? trace->marks + mark : NULL;
         plan->mark_count = mark_end - mark;
+        plan->samples = trace->samples ? trace->samples + sample : NULL;
+        plan->sample_count = sample_end - sample;
         at = end;
         mark = mark_end;
+        sample = sample_end;
         if (!trace->ranks[rank].seen)
             continue;
         if (write_rank(plan, directory) != 0)

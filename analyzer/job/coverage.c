@@ -3,14 +3,14 @@
 
 struct coverage coverage_of(const struct job *job, int64_t start_ns, int64_t from_ns, int64_t to_ns) {
     uint64_t in_rings = 0;
-    for (size_t d = 0; d < job->count; d++)
-        for (uint32_t lane = 0; lane < job->dumps[d]->lane_count; lane++)
-            in_rings += job->dumps[d]->lanes[lane].end_ticket - job->dumps[d]->lanes[lane].first_ticket;
+    for (size_t d = 0; d < job->process_count; d++)
+        for (uint32_t lane = 0; lane < job->processes[d]->lane_count; lane++)
+            in_rings += job->processes[d]->lanes[lane].end_ticket - job->processes[d]->lanes[lane].first_ticket;
     uint64_t lost = job->events_lost < job->events ? job->events_lost : job->events;
     struct coverage coverage = {.events = job->events,
                                 .events_seen = job->events - lost,
                                 .known = from_ns <= to_ns && start_ns <= to_ns,
-                                .ranks_seen = job->count,
+                                .ranks_seen = job->process_count,
                                 .ranks_expected = job->ranks_expected};
     if (lost > 0)
         coverage.kept = coverage.events_seen > in_rings ? KEPT_SAMPLES : KEPT_LAST;

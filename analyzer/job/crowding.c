@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/load/gpu_view.h"
+
 static size_t count_processors(const uint64_t mask[CPU_MASK_WORDS]) {
     size_t count = 0;
     for (size_t i = 0; i < CPU_MASK_WORDS; i++)
@@ -52,8 +54,11 @@ static void judge_host(struct crowding *worst, struct dump *const *dumps, size_t
 bool crowding_find(struct dump *const *dumps, size_t count, struct crowding *worst) {
     struct dump **sorted = calloc(count + 1, sizeof(struct dump *));
     *worst = (struct crowding){.ranks = 1, .processors = 1};
+    size_t processes = 0;
     for (size_t i = 0; sorted && i < count; i++)
-        sorted[i] = dumps[i];
+        if (dump_stands_for_process(dumps[i]))
+            sorted[processes++] = dumps[i];
+    count = processes;
     if (sorted && count > 0)
         qsort(sorted, count, sizeof *sorted, compare_places);
     for (size_t first = 0, end; sorted && first < count; first = end) {

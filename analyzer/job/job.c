@@ -106,11 +106,12 @@ static enum rank_end rank_end_of(const struct dump *dump, bool (*alive)(const st
 
 static bool take_dumps(struct job *job, const struct dump_set *set, const struct listed_job *chosen,
                        bool (*alive)(const struct dump *)) {
-    job->dumps = calloc(chosen->count, sizeof *job->dumps);
+    job->processes = job->dumps = calloc(chosen->count, sizeof *job->dumps);
+    job->process_of = calloc(chosen->count, sizeof *job->process_of);
     job->ends = calloc(chosen->count, sizeof *job->ends);
     job->selected = (struct dump_set){.directory = set->directory, .dumps = job->dumps};
     job->selected.duplicate = calloc(chosen->count, sizeof *job->selected.duplicate);
-    if (!job->dumps || !job->ends || !job->selected.duplicate)
+    if (!job->dumps || !job->process_of || !job->ends || !job->selected.duplicate)
         return false;
     for (size_t i = chosen->first; i < chosen->first + chosen->count; i++) {
         struct dump *dump = set->dumps[i];
@@ -119,6 +120,7 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
             continue;
         }
         job->ends[job->count] = rank_end_of(dump, alive);
+        job->process_of[job->count] = job->count;
         job->dumps[job->count++] = dump;
         losses_add(&job->losses, dump);
         if (dump->header->world_size > job->ranks_expected)
@@ -128,7 +130,7 @@ static bool take_dumps(struct job *job, const struct dump_set *set, const struct
             job->events_lost += dump_lane_lost(dump, lane);
         }
     }
-    job->selected.count = job->count;
+    job->selected.count = job->process_count = job->count;
     return true;
 }
 
@@ -147,8 +149,8 @@ static bool find_missing_ranks(struct job *job) {
         free(seen);
         return false;
     }
-    for (size_t i = 0; i < job->count; i++) {
-        int32_t rank = job->dumps[i]->header->rank;
+    for (size_t i = 0; i < job->process_count; i++) {
+        int32_t rank = job->processes[i]->header->rank;
         if (rank >= 0 && (size_t)rank < expected)
             seen[rank] = true;
     }
@@ -171,8 +173,75 @@ int job_select(struct job *job, const struct dump_set *set, const char *id, bool
     return take_dumps(job, set, job->listed, alive) && find_missing_ranks(job) ? 0 : -2;
 }
 
+/* Whether some process has views. False with `done` false where memory is short. */
+static bool make_views(struct job *job, size_t *count, bool *done) {
+    bool some = false;
+    *count = 0;
+    job->views = calloc(job->process_count + 1, sizeof *job->views);
+    *done = job->views != NULL;
+    for (size_t p = 0; *done && p < job->process_count; p++) {
+        *done = gpu_views_make(&job->views[p], job->processes[p]);
+        some |= job->views[p].count > 0;
+        *count += job->views[p].count > 0 ? job->views[p].count : 1;
+    }
+    return *done && some;
+}
+
+static void list_views(struct job *job) {
+    job->count = 0;
+    for (size_t p = 0; p < job->process_count; p++)
+        for (uint32_t i = 0; i == 0 || i < job->views[p].count; i++) {
+            job->dumps[job->count] = job->views[p].count > 0 ? job->views[p].dumps[i] : job->processes[p];
+            job->selected.dumps[job->count] = job->processes[p];
+            job->selected.duplicate[job->count] = i > 0;
+            job->process_of[job->count++] = p;
+        }
+    job->selected.count = job->count;
+}
+
+bool job_split(struct job *job) {
+    size_t count;
+    bool done;
+    if (!make_views(job, &count, &done))
+        return done;
+    size_t *process_of = calloc(count, sizeof *process_of);
+    bool *duplicate = calloc(count, sizeof *duplicate);
+    struct dump **dumps = calloc(count, sizeof *dumps), **selected = calloc(count, sizeof *selected);
+    done = process_of && duplicate && dumps && selected;
+    if (done) {
+        free(job->process_of);
+        free(job->selected.duplicate);
+        job->process_of = process_of;
+        job->selected.duplicate = duplicate;
+        job->dumps = dumps;
+        job->selected.dumps = selected;
+        list_views(job);
+        return true;
+    }
+    free(process_of);
+    free(duplicate);
+    free(dumps);
+    free(selected);
+    return false;
+}
+
+size_t job_gpus(const struct job *job) {
+    size_t count = 0;
+    for (size_t d = 0; d < job->count; d++)
+        count += dump_gpu(job->dumps[d]) != NULL;
+    return count;
+}
+
 void job_free(struct job *job) {
-    free(job->dumps);
+    for (size_t p = 0; job->views && p < job->process_count; p++)
+        gpu_views_free(&job->views[p]);
+    free(job->views);
+    if (job->dumps != job->processes) { /* it was split */
+        free(job->dumps);
+        free(job->selected.dumps);
+    }
+    free(job->processes);
+    free(job->process_of);
     free(job->ends);
     free(job->selected.duplicate);
     free(job->missing);

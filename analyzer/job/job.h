@@ -9,6 +9,7 @@
 
 #include "analyzer/align/common_clock.h"
 #include "analyzer/job/job_list.h"
+#include "analyzer/load/gpu_view.h"
 #include "analyzer/load/losses.h"
 
 /* What became of a rank, as far as its dump tells. */
@@ -24,12 +25,17 @@ enum rank_end {
 };
 
 struct job {
-    struct dump_set selected; /* dumps of the chosen job; shallow: never close it */
-    struct dump **dumps;      /* = selected.dumps, by rank */
+    struct dump_set selected; /* for sums: the processes' dumps, in the places of `dumps`; of a process that has several
+                                 there, all but the first are duplicates. Shallow: never close it */
+    struct dump **processes;  /* one of each process, with all that it did, by rank */
+    size_t process_count;
+    struct dump **dumps; /* whoever can be late: the processes, or the GPUs of those that have several (job_split) */
     size_t count;
-    enum rank_end *ends;    /* per dump */
-    int32_t ranks_expected; /* 0 = unknown */
-    int32_t *missing;       /* ranks without a dump, ascending */
+    size_t *process_of;      /* per dump: index into processes */
+    struct gpu_views *views; /* private: per process; NULL: not split */
+    enum rank_end *ends;     /* per process */
+    int32_t ranks_expected;  /* 0 = unknown */
+    int32_t *missing;        /* ranks without a dump, ascending */
     size_t missing_count;
     struct job_list list;            /* all jobs of the directory */
     const struct listed_job *listed; /* this one, in it */
@@ -49,6 +55,12 @@ struct job {
  * is short. The caller frees with job_free in every case; `set` must outlive the job. */
 int job_select(struct job *job, const struct dump_set *set, const char *id, bool (*alive)(const struct dump *));
 void job_free(struct job *job);
+
+/* From now on `dumps` are the GPUs, one by one, of processes that use several. Returns false when memory is short. */
+bool job_split(struct job *job);
+
+/* How many of `dumps` are one GPU of several. */
+size_t job_gpus(const struct job *job);
 
 /* First and last moment that the dumps tell of, common ns; wall time is their difference. NS_MOST and -NS_MOST where
  * they tell of none. */

@@ -59,9 +59,36 @@ static int compare_starts(const void *a, const void *b) {
     return (left->first > right->first) - (left->first < right->first);
 }
 
+/* Jobs of one run are taken in the order of their beginnings. */
+struct generation {
+    unsigned number, launch;
+    uint32_t counted;               /* by the launcher */
+    int64_t end_ns, before_ends_ns; /* INT64_MIN: not known */
+};
+
+/* Launchers count restarts after failures, not those after a change of members, and mpirun counts none: what begins
+ * when all before it is over is another generation, too. */
+static void add_to_generation(struct generation *now, struct listed_job *job, uint32_t counted, bool first) {
+    bool after = now->end_ns != INT64_MIN && job->start_ns > now->end_ns;
+    if (first || job->launch != now->launch || counted != now->counted || after) {
+        unsigned next = first ? 0 : now->number + 1;
+        *now = (struct generation){.number = counted > next ? counted : next,
+                                   .launch = job->launch,
+                                   .counted = counted,
+                                   .end_ns = INT64_MIN,
+                                   .before_ends_ns = first ? INT64_MIN : now->end_ns};
+    }
+    now->end_ns = job->end_ns > now->end_ns ? job->end_ns : now->end_ns;
+    job->generation = now->number;
+    bool known = now->before_ends_ns != INT64_MIN && job->start_ns >= now->before_ends_ns;
+    if (!known || __builtin_sub_overflow(job->start_ns, now->before_ends_ns, &job->gap_ns))
+        job->gap_ns = -1;
+}
+
 /* Numbers the jobs of one run and gives them their ids. */
 static void order_run(struct listed_job *jobs, size_t count, const struct dump_set *set) {
     struct launch launch = {0};
+    struct generation generation = {0};
     qsort(jobs, count, sizeof *jobs, compare_starts);
     for (size_t i = 0; i < count; i++) {
         const struct dump *dump = set->dumps[jobs[i].first];
@@ -72,6 +99,7 @@ static void order_run(struct listed_job *jobs, size_t count, const struct dump_s
         launch.newest = dump->header->generation > launch.newest ? dump->header->generation : launch.newest;
         jobs[i].number = (unsigned)i + 1;
         jobs[i].launch = launch.number;
+        add_to_generation(&generation, &jobs[i], dump->header->generation, i == 0);
         snprintf(jobs[i].id, sizeof jobs[i].id, count > 1 ? "%s/%u" : "%s", dump->run_id, jobs[i].number);
     }
 }
@@ -92,6 +120,31 @@ bool job_list_build(struct job_list *list, const struct dump_set *set) {
         order_run(list->items + first, end - first, set);
     }
     return list->items != NULL;
+}
+
+const struct listed_job *job_list_generation(const struct job_list *list, const struct dump_set *set,
+                                             const struct listed_job *of, unsigned number) {
+    const struct listed_job *best = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct listed_job *job = &list->items[i];
+        if (job->generation == number && same_run(set->dumps[job->first], set->dumps[of->first]) &&
+            (!best || job->ranks > best->ranks))
+            best = job;
+    }
+    return best;
+}
+
+const struct listed_job *job_list_before(const struct job_list *list, const struct dump_set *set,
+                                         const struct listed_job *job) {
+    const struct listed_job *before = NULL;
+    for (size_t i = 0; i < list->count; i++) {
+        const struct listed_job *other = &list->items[i];
+        if (other->generation < job->generation && same_run(set->dumps[other->first], set->dumps[job->first]) &&
+            (!before || other->generation > before->generation ||
+             (other->generation == before->generation && other->ranks > before->ranks)))
+            before = other;
+    }
+    return before;
 }
 
 void job_list_free(struct job_list *list) {

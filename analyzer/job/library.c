@@ -31,7 +31,7 @@ static void trim_name(char *name) {
 }
 
 /* "Open MPI v4.1.4, package: ...", "MPICH Version:\t4.0.2", "Intel(R) MPI Library 2021.8 for Linux* OS" */
-static void part_name(const char *text, struct library *library) {
+void library_name_mpi(struct library *library, const char *text) {
     const char *version = find_version(text);
     int length = version ? (int)(version - text) : (int)strlen(text);
     snprintf(library->name, sizeof library->name, "%.*s", length, text);
@@ -46,7 +46,7 @@ bool library_of_mpi(const struct dump *dump, struct library *library) {
     *library = (struct library){.path = dump->library};
     if (family == 0)
         return false;
-    part_name(dump->library_version, library);
+    library_name_mpi(library, dump->library_version);
     if (!library->name[0])
         snprintf(library->name, sizeof library->name, "%s",
                  families[family < sizeof families / sizeof *families ? family : 0]);
@@ -54,13 +54,16 @@ bool library_of_mpi(const struct dump *dump, struct library *library) {
 }
 
 /* 2.8.4 is 2804, 2.9.0 and later ones have two digits more: 20900. */
-bool library_of_nccl(const struct dump *dump, struct library *library) {
-    uint32_t code = dump->header->nccl_version, major = code < 10000 ? 1000 : 10000;
-    const char *slash = strrchr(dump->nccl_library, '/');
-    const char *file = slash ? slash + 1 : dump->nccl_library;
-    *library = (struct library){.path = dump->nccl_library};
+void library_name_nccl(struct library *library, const char *path, uint32_t code) {
+    const char *slash = strrchr(path, '/'), *file = slash ? slash + 1 : path;
+    uint32_t major = code < 10000 ? 1000 : 10000;
     snprintf(library->name, sizeof library->name, "%s", strncmp(file, "librccl", 7) == 0 ? "RCCL" : "NCCL");
     if (code > 0)
         snprintf(library->version, sizeof library->version, "%u.%u.%u", code / major, code % major / 100, code % 100);
-    return code > 0 || dump->nccl_library[0];
+}
+
+bool library_of_nccl(const struct dump *dump, struct library *library) {
+    *library = (struct library){.path = dump->nccl_library};
+    library_name_nccl(library, dump->nccl_library, dump->header->nccl_version);
+    return dump->header->nccl_version > 0 || dump->nccl_library[0];
 }

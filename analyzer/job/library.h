@@ -6,6 +6,8 @@
 #ifndef COMMTAP_JOB_LIBRARY_H
 #define COMMTAP_JOB_LIBRARY_H
 
+#include <stdint.h>
+
 #include "analyzer/load/dump.h"
 
 struct library {
@@ -17,5 +19,10 @@ struct library {
 /* False where the process used none. */
 bool library_of_mpi(const struct dump *dump, struct library *library);
 bool library_of_nccl(const struct dump *dump, struct library *library);
+
+/* Fills name and version from what a library says of itself: MPI_Get_library_version's text; the code that
+ * ncclGetVersion gives (0: not known), and the file that says whose it is. */
+void library_name_mpi(struct library *library, const char *text);
+void library_name_nccl(struct library *library, const char *path, uint32_t code);
 
 #endif

@@ -18,6 +18,7 @@ enum {
     HOSTS_MIN = 4,      /* to tell a slow host or pair of hosts from the others */
 };
 
+#define FEW_RISK       0.01 /* of a false name in a job of few pairs: of their spread, too, little is known */
 #define LEVELLED       1.4  /* rows and columns of a few cells: 4 / 3, and room */
 #define LEVELLED_HOSTS 2    /* hosts often have two partners only */
 #define SPREAD_LEAST   0.05 /* of ln of medians between pairs: no network is more even */
@@ -378,6 +379,63 @@ static bool is_slow_link(const struct judging *j, const struct judged_link *cell
     return link->confidence >= CONFIDENCE_VERDICT && add_cost(j, cell->measure, link->ratio, link);
 }
 
+/* ---- few pairs ------------------------------------------------------------------------------------------------ */
+
+/* Chance that Student's t of so many degrees of freedom is larger (Abramowitz and Stegun, 26.7.3 and 26.7.4). */
+static double student_tail(double t, unsigned freedom) {
+    const double pi = 3.14159265358979323846;
+    double angle = atan(t / sqrt(freedom)), cosine = cos(angle), term = freedom % 2 ? cosine : 1, sum = 0;
+    for (unsigned k = freedom % 2 ? 1 : 0; k + 2 <= freedom; k += 2) {
+        sum += term;
+        term *= cosine * cosine * (k + 1) / (k + 2);
+    }
+    double within = freedom % 2 ? 2 / pi * (angle + sin(angle) * sum) : sin(angle) * sum;
+    return (1 - within) / 2;
+}
+
+/* Mean of the other pairs and how far a further one may lie from it: both are known by those few alone. */
+static void sum_up_others(const struct judging *j, size_t without, double *mean, double *spread) {
+    size_t others = j->count - 1;
+    double squares = 0;
+    *mean = 0;
+    for (size_t i = 0; i < j->count; i++)
+        *mean += i == without ? 0 : j->cells[i].apart / (double)others;
+    for (size_t i = 0; i < j->count; i++)
+        squares += i == without ? 0 : (j->cells[i].apart - *mean) * (j->cells[i].apart - *mean);
+    *spread = sqrt(squares / (double)(others - 1));
+    *spread = (*spread > SPREAD_LEAST ? *spread : SPREAD_LEAST) * sqrt(1 + 1 / (double)others);
+}
+
+/* Of a ring of few hosts, whose steps NCCL's proxies timed: the one pair that the others would not have foretold. */
+static void name_among_few(struct judging *j) {
+    for (size_t i = 0; i < j->count; i++) {
+        const struct judged_link *cell = &j->cells[i];
+        double mean, spread;
+        sum_up_others(j, i, &mean, &spread);
+        double effect = cell->apart - mean, room = sqrt(spread * spread + cell->error * cell->error);
+        double risk = (double)j->tests * student_tail(effect / room, (unsigned)j->count - 2);
+        struct slow_link link = {.scope = LINK_RANKS,
+                                 .from = cell->from,
+                                 .to = cell->to,
+                                 .alone = cell->alone,
+                                 .layout = root_of(j->near, cell->from_host) != root_of(j->near, cell->to_host),
+                                 .ratio = exp(effect),
+                                 .confidence = 1 - risk};
+        if (cell->measure->accused && effect >= log(LINK_RATIO) && risk <= FEW_RISK &&
+            add_cost(j, cell->measure, link.ratio, &link))
+            j->found[j->found_count++] = link;
+    }
+}
+
+/* Steps of proxies are means of very many, and there is no rank that waits in them: fewer pairs of hosts tell than of
+ * messages. All between hosts, none within. */
+static bool are_few_steps(const struct judging *j) {
+    for (size_t i = 0; i < j->count; i++)
+        if (!j->cells[i].measure->steps || j->cells[i].from_host == j->cells[i].to_host)
+            return false;
+    return j->count >= LINK_STEP_PAIRS_MIN && j->count < LINK_PAIRS_MIN;
+}
+
 /* Of the pairs within hosts, or of those between hosts. */
 static void name_slow_ranks(struct judging *j, bool between_hosts, double own) {
     size_t before = j->found_count, pairs = 0;
@@ -412,6 +470,10 @@ static void judge_size(struct judging *j) {
         name_host_pairs(j);
     }
     level_ranks(j);
+    if (j->count < LINK_PAIRS_MIN) {
+        name_among_few(j);
+        return;
+    }
     double between = spread_of_cells(j, j->cells, j->count, LEVELLED);
     name_slow_ranks(j, false, between);
     name_slow_ranks(j, true, between);
@@ -511,7 +573,7 @@ size_t link_judge(const struct common_clock *clock, const struct link_measure *m
             for (end = i; end < count && measures[end].size == measures[i].size; end++)
                 j.cells[end - i] = cell_of(clock, &measures[end]);
             j.count = end - i;
-            if (j.count >= LINK_PAIRS_MIN)
+            if (j.count >= LINK_PAIRS_MIN || are_few_steps(&j))
                 judge_size(&j);
         }
         qsort(j.found, j.found_count, sizeof *j.found, compare_links);

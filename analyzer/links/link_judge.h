@@ -25,7 +25,10 @@
 
 #include "analyzer/align/common_clock.h"
 
-enum { LINK_PAIRS_MIN = 8 }; /* of a size, to have something to compare with */
+enum {
+    LINK_PAIRS_MIN = 8,     /* of a size, to have something to compare with */
+    LINK_STEP_PAIRS_MIN = 4 /* of steps of proxies: with three others their spread is known, however poorly */
+};
 
 #define LINK_RATIO 1.25 /* a link is slow from here on: a fifth less bandwidth */
 

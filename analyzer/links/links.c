@@ -6,6 +6,7 @@
 
 enum {
     CORRELATED = 4,    /* messages follow each other closely: so many are worth one */
+    JUDGED_SHARE = 8,  /* as in exchanges.c: the width of a size class */
     STEPS_AT_ONCE = 8, /* steps of a channel that NCCL has under way (NCCL_STEPS) */
 };
 
@@ -49,8 +50,22 @@ static bool is_blocking(const struct links *links, const struct match_member *me
            (member->call == CALL_UNKNOWN || links->directory->calls[member->call].name->call_class != CLASS_SENDRECV);
 }
 
+/* Whether a GPU's clock tells a time that long to an eighth. */
+static bool is_well_timed(const struct links *links, const struct match_message *message, int64_t took) {
+    int64_t error = common_clock_error(links->clock, message->from_dump, message->to_dump);
+    if (!message->device)
+        return true;
+    if (error == CLOCK_ERROR_UNKNOWN)
+        return false;
+    error =
+        add_ns(error, links->clock->device_error[message->from_dump] + links->clock->device_error[message->to_dump]);
+    return error < took / JUDGED_SHARE;
+}
+
 void links_add(struct links *links, const struct match_message *message) {
     const struct match_member *send = &message->send, *receive = &message->receive;
+    if (message->device && (send->shared || receive->shared)) /* of a group, which moves several at once */
+        return;
     if (!is_blocking(links, send) || !is_blocking(links, receive)) {
         exchanges_add(&links->exchanges, message);
         return;
@@ -60,7 +75,7 @@ void links_add(struct links *links, const struct match_message *message) {
         return;
     int64_t took = receive->leave - (send->enter > receive->enter ? send->enter : receive->enter);
     struct link_key key = {message->from_dump, message->to_dump, log_bin_of(message->bytes)};
-    struct link_cell *cell = took > 0 ? cell_of(links, &key) : NULL;
+    struct link_cell *cell = took > 0 && is_well_timed(links, message, took) ? cell_of(links, &key) : NULL;
     if (!cell || cell->count == UINT32_MAX)
         return;
     cell->count++;

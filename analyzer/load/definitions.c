@@ -41,12 +41,21 @@ static struct dump_communicator *slot_at(struct definition_walk *walk, uint32_t 
     return &dump->communicators[index];
 }
 
+/* The first communicator of NCCL stands for the world until the process makes another member of it, as threads with a
+ * GPU each do: then its ranks are devices, and the list of members that it was defined with is of no processes. */
+static bool counts_devices(const struct dump *dump, const struct communicator_definition *definition) {
+    const struct call_name *call =
+        definition->created_by <= UINT16_MAX ? dump_call(dump, (uint16_t)definition->created_by) : NULL;
+    return call && call->api == API_NCCL && dump->header->world_size > 0 &&
+           definition->size > (uint32_t)dump->header->world_size;
+}
+
 /* No group is larger than the world, and no member beyond it, where they are of this world and its size is known. */
 static uint32_t world_limit(const struct dump *dump, const struct communicator_definition *definition) {
     int32_t world_size = dump->header->world_size;
     /* Without members it may be NCCL's, whose ranks are devices: a process may hold several. */
     bool known = world_size > 0 && world_size <= (int32_t)GROUP_SIZE_MAX && definition->run_count &&
-                 !(definition->flags & COMMUNICATOR_FOREIGN);
+                 !(definition->flags & COMMUNICATOR_FOREIGN) && !counts_devices(dump, definition);
     return known ? (uint32_t)world_size : GROUP_SIZE_MAX;
 }
 
@@ -85,7 +94,7 @@ static void define_communicator(struct definition_walk *walk, const struct commu
         return;
     }
     slot->definition = definition;
-    if (definition->run_count == 0)
+    if (definition->run_count == 0 || counts_devices(dump, definition))
         return;
     const struct member_run *runs = (const struct member_run *)(definition + 1);
     if (runs_are_sound(runs, definition->run_count, definition->size, world_limit(dump, definition),

@@ -104,6 +104,7 @@ struct dump {
     const struct dump_header *header;
     char run_id[65], host[65], boot_id[41], command[513], library[193], launcher[33], trouble[129], writer[33];
     char job_id[65], user[33], working_directory[513], library_version[129], operations[257], nccl_library[129];
+    char region[129];
 
     /* behind the header's section table, which is cut off with what follows once the dump is open */
     uint64_t cpus[CPU_MASK_WORDS], unseen_calls;
@@ -154,6 +155,8 @@ struct dump {
     uint32_t launch;   /* of several with the same run, world and generation */
     bool is_duplicate; /* of another dump of the same launch and rank */
 
+    const struct gpu_view *view; /* of one GPU of the process alone (gpu_view.h); NULL: this is the whole dump */
+
     uint64_t look; /* dump_look since before its definitions were read; no look at all where they changed meanwhile */
 
     struct problems problems;
@@ -173,6 +176,11 @@ void dump_close(struct dump *dump);
 /* Takes what the header of a dump that is written to says now: its state, times and losses. */
 void dump_refresh(struct dump *dump);
 
+/* The same of what changes at every call alone: the header, what threads do, what is pending, how far communicators
+ * came, and the tables of operations; records are left as they were. False where it takes opening the dump anew to see
+ * all of that, since there are sections, rows or communicators that were not there before. */
+bool dump_refresh_counters(struct dump *dump);
+
 /* A number that changes whenever the process does anything but ask in vain (Test, Iprobe). Where it is `look` still,
  * definitions and rows belong together; where it is not, a row may speak of what was defined since. */
 uint64_t dump_look(const struct dump *dump);
@@ -188,6 +196,18 @@ bool dump_refuse(const char *path, const char *reason);
 
 /* Name row of a call id, NULL when the file does not list it. */
 const struct call_name *dump_call(const struct dump *dump, uint16_t id);
+
+/* What an imported trace says that a rank did beside operations with known partners. */
+enum trace_work {
+    TRACE_WORK_NONE, /* the call is no such thing */
+    TRACE_WORK_OWN,  /* work that a time line names */
+    TRACE_WORK_KERNELS,
+    TRACE_WORK_COPIES,
+    TRACE_WORK_NCCL,
+};
+enum trace_work trace_work_of(const struct call_name *call);
+/* True for work of the rank's own: computation. */
+bool call_is_own_work(const struct call_name *call);
 
 /* The communicator with that local index, NULL for COMM_NONE, out of range or undefined. */
 const struct dump_communicator *dump_communicator(const struct dump *dump, uint32_t index);
@@ -231,7 +251,12 @@ uint64_t dump_stack_way(const struct dump *dump, uint32_t stack);
 /* True when a record's t0 and t1 are CLOCK_MONOTONIC nanoseconds, as a device's clock gave them, instead of ticks. */
 static inline bool record_is_device(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL || record->kind == RECORD_EXPOSED ||
-           record->kind == RECORD_PROXY || record->kind == RECORD_MEMORY;
+           record->kind == RECORD_PROXY || record->kind == RECORD_MEMORY || record->kind == RECORD_REPLAY;
+}
+
+/* Alike operations of a group that a launch's record stands for; 1 for all other records. */
+static inline uint32_t record_parts(const struct record *record) {
+    return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL ? record->result + 1u : 1u;
 }
 
 /* Ticks at which a series of polls would have begun had its own work come before the first of them: from there on it

@@ -95,6 +95,7 @@ static void copy_identity(struct dump *dump) {
     copy_text(dump->working_directory, header->working_directory, sizeof header->working_directory);
     copy_text(dump->library_version, header->library_version, sizeof header->library_version);
     copy_text(dump->operations, header->operations, sizeof header->operations);
+    copy_text(dump->region, header->region, sizeof header->region);
     copy_text(dump->nccl_library, header->nccl_library, sizeof header->nccl_library);
     memcpy(dump->cpus, header->cpus, sizeof dump->cpus);
     dump->unseen_calls = header->unseen_calls;
@@ -516,7 +517,7 @@ static void drop_impossible_numbers(struct dump *dump, struct dump_header *heade
 
 /* What an earlier minor version's header lacks stays zero. Of a section that is just being added, its kind comes last.
  */
-static void copy_header(struct dump_header *copy, const struct dump *dump) {
+void header_copy(struct dump_header *copy, const struct dump *dump) {
     const struct dump_header *header = (const struct dump_header *)dump->base;
     size_t bytes = header->header_bytes < dump->bytes ? header->header_bytes : dump->bytes;
     if (bytes < HEADER_FIRST_BYTES)
@@ -539,7 +540,8 @@ static struct dump *load(struct loaded *loaded) {
     loaded->header = calloc(1, sizeof *loaded->header);
     bool enough_memory = loaded->header != NULL;
     if (enough_memory) {
-        copy_header(loaded->header, dump);
+        header_copy(loaded->header, dump);
+        loaded->section_table = section_table_fingerprint(loaded->header);
         if (!check_header(dump, loaded->header))
             return dump;
         drop_impossible_numbers(dump, loaded->header);
@@ -616,22 +618,23 @@ void dump_close(struct dump *dump) {
     free(loaded);
 }
 
-void dump_refresh(struct dump *dump) {
-    struct loaded *loaded = loaded_of(dump);
-    struct dump_header now = {0};
-    if (!dump->header)
-        return;
-    mapping_reread(&loaded->mapping, dump->path);
-    sections_refresh(loaded);
-    copy_header(&now, dump);
-    if (memcmp(now.magic, FORMAT_MAGIC, sizeof now.magic) != 0) /* no longer the file that was opened */
-        return;
-    loaded->header->state = now.state;
-    loaded->header->initialised_ticks = now.initialised_ticks;
-    loaded->header->finalise_ticks = now.finalise_ticks;
-    loaded->header->finalised_ticks = now.finalised_ticks;
-    loaded->header->exited_ticks = now.exited_ticks;
-    loaded->header->losses = now.losses;
+enum trace_work trace_work_of(const struct call_name *call) {
+    static const struct {
+        const char *name;
+        enum trace_work work;
+    } names[] = {
+        {GPU_WORK_KERNELS, TRACE_WORK_KERNELS}, {GPU_WORK_COPIES, TRACE_WORK_COPIES}, {GPU_WORK_NCCL, TRACE_WORK_NCCL}};
+    if (call->api != API_TRACE || call->call_class != CLASS_OTHER)
+        return TRACE_WORK_NONE;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(call->name, names[i].name) == 0)
+            return names[i].work;
+    return TRACE_WORK_OWN;
+}
+
+bool call_is_own_work(const struct call_name *call) {
+    enum trace_work work = trace_work_of(call);
+    return work == TRACE_WORK_OWN || work == TRACE_WORK_KERNELS;
 }
 
 const struct call_name *dump_call(const struct dump *dump, uint16_t id) {

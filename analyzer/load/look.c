@@ -40,6 +40,20 @@ static uint64_t look_at_progress(const struct dump *dump, uint64_t h) {
     return h;
 }
 
+/* How many records a lane has without the polls in vain at its end: those begin another record every few seconds. */
+static uint64_t records_without_polls(const struct dump *dump, uint32_t lane) {
+    const struct dump_lane *l = &dump->lanes[lane];
+    uint64_t count = __atomic_load_n(&l->state->head, __ATOMIC_RELAXED);
+    struct record_reader reader;
+    if (count > l->end_ticket || count <= l->first_ticket) /* written since it was opened, or nothing to look at */
+        return count;
+    record_reader_begin(&reader, dump, lane);
+    for (const struct record *r; count > l->first_ticket; count--)
+        if (!(r = record_reader_at(&reader, count - 1)) || r->kind != RECORD_POLL)
+            break;
+    return count;
+}
+
 uint64_t dump_look(const struct dump *dump) {
     uint64_t h = look_at_progress(dump, look_at_slots(dump, dump->header->state));
     for (uint32_t i = 0; i < dump->pending_count; i++) {
@@ -49,6 +63,6 @@ uint64_t dump_look(const struct dump *dump) {
     }
     for (uint32_t lane = 0; lane < dump->lane_count; lane++) /* the harvester's lane also moves when nothing happens */
         if (dump->lanes[lane].state && !dump_lane_is_device(&dump->lanes[lane]))
-            h = hash_mix(h, __atomic_load_n(&dump->lanes[lane].state->head, __ATOMIC_RELAXED));
+            h = hash_mix(h, records_without_polls(dump, lane));
     return h;
 }

@@ -10,6 +10,9 @@
     { #FIELD, TEXT, offsetof(struct losses, FIELD), false }
 #define OF_LANE(FIELD, TEXT)                                                                                           \
     { #FIELD, TEXT, offsetof(struct lane_state, FIELD), true }
+/* A counter that came later and lies elsewhere in the header. */
+#define OF_HEADER(FIELD, TEXT)                                                                                         \
+    { #FIELD, TEXT, offsetof(struct dump_header, FIELD) - offsetof(struct dump_header, losses), false }
 const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_OPERATIONS] = OF_LANE(operations_lost, "calls are in no total: a table of operations was full, or found no "
                                                  "room"),
@@ -36,7 +39,14 @@ const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_GPU_UNFINISHED] =
         OF_PROCESS(gpu_unfinished, "GPU operations had not finished when the process ended, or were aborted"),
     [LOSS_GPU_FAILED] = OF_PROCESS(gpu_failed, "GPU operations were not timed: their events returned errors"),
+    [LOSS_GPU_OVERLAPPING] = OF_PROCESS(
+        gpu_overlapping, "GPU operations on symmetric memory were not timed: they may overlap with the kernel "
+                         "before them, which an event between the two would forbid "
+                         "(COMMTAP_GPU_TIMING=events times them at that price)"),
     [LOSS_REPLAYS] = OF_PROCESS(replays_untimed, "GPU operations of graph replays were counted but not timed"),
+    [LOSS_UNFOLLOWED] =
+        OF_HEADER(captured_unfollowed, "GPU operations were captured into graphs that were not seen to be made "
+                                       "executable: how often they ran is in no total"),
     [LOSS_STACKS_CUT] = OF_PROCESS(stacks_truncated, "call stacks are cut short"),
     [LOSS_CHILDREN] = OF_PROCESS(children_unrecorded, "processes forked from ranks left no dump: there were more than "
                                                       "COMMTAP_CHILDREN"),

@@ -25,7 +25,9 @@ enum loss {
     LOSS_GPU_EVENTS,
     LOSS_GPU_UNFINISHED,
     LOSS_GPU_FAILED,
+    LOSS_GPU_OVERLAPPING,
     LOSS_REPLAYS,
+    LOSS_UNFOLLOWED,
     LOSS_STACKS_CUT,
     LOSS_CHILDREN,
     LOSS_QUOTA,
@@ -35,7 +37,7 @@ enum loss {
 struct loss_kind {
     const char *key;  /* the counter's name in shim/format.h */
     const char *text; /* follows the number: what was lost, and what that means for the reader */
-    size_t offset;    /* of the counter, in struct lane_state or in struct losses */
+    size_t offset;    /* of the counter, in struct lane_state, or from the header's losses */
     bool of_lane;
 };
 

@@ -19,6 +19,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "analyzer/archive/archive.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/regular_file.h"
 
@@ -227,7 +228,8 @@ static size_t read_data(const struct mapping *mapping, int fd, size_t bytes) {
     return bytes;
 }
 
-static bool copy_file(struct mapping *mapping, int fd) {
+/* Room of its own for all of the file. */
+static bool reserve(struct mapping *mapping) {
     size_t bytes = (size_t)mapping->opened.st_size, reserved = (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
     mapping->way = MAPPING_COPIED;
     if (bytes > ROOM_BYTES || !(mapping->base = room_take(reserved))) {
@@ -235,7 +237,14 @@ static bool copy_file(struct mapping *mapping, int fd) {
         return false;
     }
     mapping->reserved = reserved;
-    mapping->bytes = read_data(mapping, fd, bytes);
+    mapping->bytes = bytes;
+    return true;
+}
+
+static bool copy_file(struct mapping *mapping, int fd) {
+    if (!reserve(mapping))
+        return false;
+    mapping->bytes = read_data(mapping, fd, mapping->bytes);
     return true;
 }
 
@@ -274,8 +283,46 @@ static bool map_file(struct mapping *mapping, int fd, char *reason, size_t reaso
     return mapping->base != NULL;
 }
 
+/* ---- a file in an archive ---------------------------------------------------------------------- */
+
+static bool unpack(struct mapping *mapping, struct archive *archive, const struct archive_entry *entry) {
+    struct archive_extent *extents = archive_extents(archive, entry);
+    bool done = extents != NULL;
+    mapping->opened = archive->status;
+    mapping->opened.st_size = (off_t)entry->size;
+    for (uint32_t i = 0; done && i < entry->extent_count; i++)
+        done = add_data(mapping, extents[i].from, extents[i].to);
+    if (extents && (!done || !reserve(mapping))) {
+        snprintf(archive->reason, sizeof archive->reason, "cannot unpack: %s", strerror(ENOMEM));
+        done = false;
+    }
+    done = done && archive_read(archive, entry, extents, mapping->base);
+    free(extents);
+    return done;
+}
+
+/* Of what cannot be unpacked as a whole nothing is used: its checksum tells only about all of it. */
+static bool open_packed(struct mapping *mapping, const char *path, const char *name, char *reason, size_t reason_size) {
+    struct archive archive;
+    struct archive_entry entry;
+    bool done = archive_open(&archive, AT_FDCWD, path, 0);
+    if (done && !*name)
+        done = archive_check_index(&archive);
+    else if (done)
+        done = archive_find(&archive, name, &entry) && entry.size > 0 && unpack(mapping, &archive, &entry);
+    snprintf(reason, reason_size, "%s", archive.reason[0] ? archive.reason : "is empty");
+    archive_close(&archive);
+    if (!done)
+        mapping_close(mapping);
+    return done && *name;
+}
+
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size) {
+    char archive[ARCHIVE_PATH_BYTES];
+    const char *name;
     *mapping = (struct mapping){.way = way};
+    if (archive_path_part(path, archive, &name))
+        return open_packed(mapping, archive, name, reason, reason_size);
     int fd = regular_file_open(AT_FDCWD, path, 0);
     bool done = map_file(mapping, fd, reason, reason_size);
     if (fd >= 0)
@@ -283,16 +330,37 @@ bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way wa
     return done;
 }
 
-void mapping_reread(struct mapping *mapping, const char *path) {
+/* The part of a stretch of data that lies in `part`; empty: none does. */
+static struct mapping_data data_within(struct mapping_data data, const struct mapping_data *part) {
+    data.from = data.from > part->from ? data.from : part->from;
+    data.to = data.to < part->to ? data.to : part->to;
+    return data;
+}
+
+void mapping_reread_parts(struct mapping *mapping, const char *path, const struct mapping_data *parts, size_t count) {
     struct stat now;
     if (!mapping->base || mapping->way != MAPPING_COPIED)
         return;
     int fd = regular_file_open(AT_FDCWD, path, 0);
     if (fd >= 0 && fstat(fd, &now) == 0 && now.st_dev == mapping->opened.st_dev &&
         now.st_ino == mapping->opened.st_ino && find_data(mapping, fd))
-        read_data(mapping, fd, mapping->bytes);
+        for (size_t p = 0; p < count; p++)
+            for (size_t i = 0; i < mapping->data_count; i++) {
+                struct mapping_data data = data_within(mapping->data[i], &parts[p]);
+                read_part(fd, mapping->base, data.from, data.to < mapping->bytes ? data.to : mapping->bytes);
+            }
     if (fd >= 0)
         close(fd);
+}
+
+void mapping_reread(struct mapping *mapping, const char *path) {
+    mapping_reread_parts(mapping, path, &(struct mapping_data){0, mapping->bytes}, 1);
+}
+
+bool mapping_has_grown(const struct mapping *mapping, const char *path) {
+    struct stat now;
+    return mapping->base && stat(path, &now) == 0 && now.st_dev == mapping->opened.st_dev &&
+           now.st_ino == mapping->opened.st_ino && now.st_blocks > mapping->opened.st_blocks;
 }
 
 void mapping_close(struct mapping *mapping) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A file's bytes in memory, safe to read whatever happens to the file meanwhile.
- * Lives here: mapping a file, reading it into memory instead, what becomes of bytes that are cut off while they are
- * read, and whether the file is still the one that was opened.
- * Must not live here: what the bytes mean.
+ * Lives here: mapping a file, reading it into memory instead, unpacking it there from an archive, what becomes of bytes
+ * that are cut off while they are read, and whether the file is still the one that was opened. Must not live here: what
+ * the bytes mean.
  *
  * A mapped file shows every change at once: what was checked may be something else when it is read again. And reading
  * a page that was cut off is SIGBUS. A handler of this process puts zeros in the place of such pages, remembers it, and
@@ -35,19 +35,24 @@ struct mapping {
     uint8_t *base; /* aligned to 64 KiB; NULL: not open */
     size_t bytes;
     enum mapping_way way;
-    struct mapping_data *data; /* private: what the file's holes leave, in order; owned */
+    struct mapping_data *data; /* what the file's holes leave, in order; owned */
     size_t data_count;
     struct stat opened;  /* the file as it was then */
     struct guard *guard; /* private */
     size_t reserved;     /* private: bytes taken of the common room for copies */
 };
 
-/* Opens a regular file of at least one byte. Returns false with the reason. A file with holes that lies in memory
+/* Opens a regular file of at least one byte, or a member of an archive (archive.h), which is always copied. Returns
+ * false with the reason. A file with holes that lies in memory
  * (tmpfs) is copied whatever `way` says: there, reading a hole by a mapping would fill it, or fault where memory is
  * full. */
 bool mapping_open(struct mapping *mapping, const char *path, enum mapping_way way, char *reason, size_t reason_size);
 /* Takes a copied file's bytes anew, as a mapping would show them. */
 void mapping_reread(struct mapping *mapping, const char *path);
+/* The same of `count` parts of it alone. */
+void mapping_reread_parts(struct mapping *mapping, const char *path, const struct mapping_data *parts, size_t count);
+/* Whether the file takes more room on the disk than when it was opened. */
+bool mapping_has_grown(const struct mapping *mapping, const char *path);
 void mapping_close(struct mapping *mapping);
 
 /* How many bytes from `offset` on, of `bytes`, are before the last hole: what follows in them is zero. */

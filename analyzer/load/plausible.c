@@ -345,6 +345,7 @@ static void check_rings(struct loaded *loaded, const struct views *views) {
 /* What the tables of one lane count, those that they go on in included. */
 struct lane_sums {
     uint64_t calls, messages, sites, peers;
+    uint64_t device_calls; /* of the calls: what the same ones took on a GPU */
 };
 
 static uint32_t first_lane(const struct dump *dump, uint32_t lane) {
@@ -368,6 +369,7 @@ static void sum_lane(struct dump *dump, uint32_t number, struct lane_sums *sums)
         if (state != ROW_STABLE && state != ROW_TORN)
             continue;
         sums->calls += row.count;
+        sums->device_calls += row.source == SOURCE_GPU_EVENT || row.source == SOURCE_IN_KERNEL ? row.count : 0;
         sums->messages += counts_peers(dump_call(dump, row.call), &row) ? row.count : 0;
         check_collective_row(dump, &row, &lane->operations[i]);
     }
@@ -393,6 +395,24 @@ static bool ran_on_device(const struct dump *dump, uint32_t lane) {
     return false;
 }
 
+/* Records that no table counts: marks, and work that an imported trace names. */
+static uint64_t uncounted_records(const struct dump *dump, uint32_t lane) {
+    struct record_reader reader;
+    uint64_t count = 0;
+    record_reader_begin(&reader, dump, lane);
+    for (uint64_t ticket = dump->lanes[lane].first_ticket; ticket < dump->lanes[lane].end_ticket; ticket++) {
+        const struct record *record = record_reader_at(&reader, ticket);
+        const struct call_name *call = record ? dump_call(dump, record->call) : NULL;
+        count += record && (record->kind == RECORD_MARK ||
+                            (call && record->kind == RECORD_CALL && trace_work_of(call) != TRACE_WORK_NONE));
+    }
+    return count;
+}
+
+static bool too_few_calls(uint64_t records, uint64_t counted) {
+    return (counted == 0 && records > 0) || records / RECORDS_OF_A_CALL > counted + WRITTEN_MEANWHILE;
+}
+
 /* Every call is in the table of operations, but for marks; on a GPU, every launch. */
 static bool calls_are_missing(const struct dump *dump, uint32_t number, const struct lane_sums *sums) {
     const struct dump_lane *lane = &dump->lanes[number];
@@ -400,7 +420,10 @@ static bool calls_are_missing(const struct dump *dump, uint32_t number, const st
     if (lane->state->device)
         return counted == 0 && ran_on_device(dump, number);
     records -= records < lane->state->threads ? records : lane->state->threads; /* each began with one */
-    return (counted == 0 && records > 0) || records / RECORDS_OF_A_CALL > counted + WRITTEN_MEANWHILE;
+    if (!too_few_calls(records, counted))
+        return false;
+    uint64_t uncounted = uncounted_records(dump, number);
+    return too_few_calls(records - (uncounted < records ? uncounted : records), counted);
 }
 
 /* Nothing at all is left of what was recorded, though records were to be kept and had room. */
@@ -409,10 +432,10 @@ static bool records_are_missing(const struct dump *dump, uint32_t number, const 
            dump->header->keep != KEEP_SUMMARY && dump->header->losses.quota_refusals == 0;
 }
 
-/* Where call sites are noted at all, every call has one. */
+/* Where call sites are noted at all, every call has one: on the host. */
 static bool sites_are_missing(const struct dump_lane *lane, const struct lane_sums *sums) {
-    uint64_t counted = sums->sites + lane->state->sites_lost;
-    return (counted == 0 && sums->calls > 1) || counted + WRITTEN_MEANWHILE < sums->calls;
+    uint64_t counted = sums->sites + lane->state->sites_lost, calls = sums->calls - sums->device_calls;
+    return (counted == 0 && calls > 1) || counted + WRITTEN_MEANWHILE < calls;
 }
 
 static void check_sums(struct dump *dump, uint32_t number, const struct lane_sums *sums, uint64_t tables_missing) {

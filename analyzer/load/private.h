@@ -56,6 +56,7 @@ struct loaded {
     struct dump dump;
     struct mapping mapping;     /* not open when the bytes belong to the caller */
     struct dump_header *header; /* the dump's own */
+    uint64_t section_table;     /* fingerprint of the file's, which the dump's own header does without */
     struct area *areas;         /* definitions, by index; their bytes are the dump's own copies */
     size_t area_count;
     struct loaded *next, *before; /* all dumps opened from files */
@@ -76,6 +77,11 @@ static inline struct loaded *loaded_of(const struct dump *dump) {
 /* Notes something wrong. The text is cut to size. */
 void problem_add(struct dump *dump, bool fatal, uint64_t offset, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+
+/* Copies the header as it is in the file now. */
+void header_copy(struct dump_header *copy, const struct dump *dump);
+/* A number that changes when the file gets a section more. */
+uint64_t section_table_fingerprint(const struct dump_header *header);
 
 /* A section that passed the checks: `items` of its items lie at `base`, each as this version lays them out. */
 struct view {
@@ -98,6 +104,8 @@ const char *section_name(uint32_t kind);
 bool sections_collect(struct loaded *loaded, struct views *views);
 /* Takes what a live writer has put meanwhile into sections of another minor version's layout. */
 void sections_refresh(struct loaded *loaded);
+/* Appends where in the file those sections lie, up to `most` parts. */
+void sections_add_sources(const struct loaded *loaded, struct mapping_data *parts, size_t *count, size_t most);
 void sections_close(struct loaded *loaded);
 /* Where in the file an item of a section lies, for messages. */
 uint64_t dump_offset_of(const struct dump *dump, const void *item);

@@ -202,6 +202,14 @@ void sections_refresh(struct loaded *loaded) {
         copy_items(&loaded->converted[i]);
 }
 
+void sections_add_sources(const struct loaded *loaded, struct mapping_data *parts, size_t *count, size_t most) {
+    for (size_t i = 0; i < loaded->converted_count && *count < most; i++) {
+        const struct converted *converted = &loaded->converted[i];
+        size_t bytes = (size_t)converted->items * converted->from_bytes;
+        parts[(*count)++] = (struct mapping_data){converted->offset, converted->offset + bytes};
+    }
+}
+
 void sections_close(struct loaded *loaded) {
     for (size_t i = 0; i < loaded->converted_count; i++)
         munmap(loaded->converted[i].base, (size_t)loaded->converted[i].items * loaded->converted[i].own_bytes);

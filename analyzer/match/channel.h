@@ -28,7 +28,8 @@ struct channel_slot {
 
 struct channel {
     const struct match_communicator *communicator;
-    uint32_t start_of; /* persistent collectives: number of the initialising call; `seq` counts its starts */
+    uint32_t start_of; /* persistent collectives: number of the initialising call; `seq` counts its starts. Captured
+                          ones: their number; `seq` counts the replays */
     bool started;      /* this is such a channel */
     bool any;          /* newest is valid */
     uint32_t newest;   /* largest number that any member has reached */

@@ -29,7 +29,8 @@ struct match_member {
     uint32_t stack; /* where it was called from, an id of the member's dump; STACK_NONE = unknown */
     uint32_t wait_stack; /* of the Wait or Test call whose entry `wait` is; STACK_NONE = there is none, or unknown */
     uint16_t call;       /* index into the directory's calls, CALL_UNKNOWN */
-    bool shared;         /* non-blocking: its Wait or Test call may have seen other operations complete, too */
+    bool shared;         /* what it was waited for in may have waited for other operations, too: a Wait or Test call
+                            that saw several complete, or the launch of an NCCL group */
     bool bystander;      /* of the root's group on an intercommunicator, not the root: takes no part */
     uint32_t lane;       /* its record: that ticket of this lane of the member's dump */
     uint64_t ticket;
@@ -38,7 +39,8 @@ struct match_member {
 struct match_instance {
     const struct match_communicator *communicator;
     uint32_t seq;
-    uint32_t start;                     /* ordinal of the start of a persistent collective, else 0 */
+    uint32_t start;                     /* ordinal of the start of a persistent collective, or of the replay of a
+                                           captured one, else 0 */
     uint16_t call;                      /* index into the directory's calls: that of the member found first */
     bool complete;                      /* every member that has a dump is here */
     uint32_t others;                    /* members that called a different function: 0 = all agree */
@@ -64,8 +66,12 @@ struct match_message {
     uint32_t ordinal; /* of the message in its channel (communicator, from, to, tag) */
     uint32_t from_dump, to_dump;
     bool synchronous; /* the send completes only after the receive was entered */
-    uint64_t bytes;
+    bool device;      /* enter and leave are times on both ends' GPUs */
+    uint64_t bytes;   /* that were sent: a receive may know no more than the size of its buffer */
     struct match_member send, receive;
+    int64_t released; /* entry of an earlier receive of the channel, which made room for a send that was over before its
+                         own receive began; MATCH_ABSENT: none did. Only on GPUs, where a send ends when its bytes lie
+                         in the connection's buffer */
 };
 
 /* Whether one end of a message had posted its non-blocking operation and was away from the library until after the
@@ -96,11 +102,14 @@ static inline bool message_send_was_held(const struct match_member *send, const 
  * `enter`; that of a series of polls leaves out the own work in it; `begin` is the start as recorded. */
 struct match_record {
     const struct record *record;
+    const struct record *messages; /* of the launch of an NCCL group: its sends and receives, as posted */
+    uint32_t message_count;
     size_t dump;
     uint16_t call;         /* index into the directory's calls, CALL_UNKNOWN */
     bool gap;              /* records before it are missing on its lane */
     uint32_t stretch;      /* of the covered time: between those of two stretches, nothing is known of the rank */
     uint32_t lane;         /* of the dump */
+    uint32_t replay;       /* of what a graph replayed: which replay of it, from 1; 0: none, or not known */
     int64_t begin, t0, t1; /* t0 and t1 no further than the stretch reaches */
     int64_t since;         /* since when what the call got was asked for (polling.h): in place of the records of polls
                               before it; t0 where there are none */

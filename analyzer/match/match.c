@@ -11,6 +11,7 @@
 
 #include "analyzer/base/hash_table.h"
 #include "analyzer/match/channel.h"
+#include "analyzer/match/group_messages.h"
 #include "analyzer/match/messages.h"
 #include "analyzer/match/polling.h"
 #include "analyzer/match/slips.h"
@@ -67,7 +68,7 @@ struct walk_dump {
 
 struct started_key {
     uint32_t communicator; /* index into the directory */
-    uint32_t number;       /* of the call that made it */
+    uint32_t number;       /* of the call that made it, or was captured */
 };
 
 struct started {
@@ -84,8 +85,9 @@ struct match_walk {
     uint32_t *heap; /* dumps that have records left, the earliest first */
     size_t heap_count;
     struct channel *channels;  /* one per communicator */
-    struct hash_table started; /* channels of persistent collectives */
+    struct hash_table started; /* channels of persistent and captured collectives */
     struct messages messages;
+    struct group_messages groups;
     const struct wildcards *wildcards; /* per dump; shared by the workers */
     const struct slips *slips;         /* likewise */
     uint64_t walked;                   /* records, by all workers alike */
@@ -126,7 +128,8 @@ static int64_t front_of(const struct match_walk *walk, size_t dump) {
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
-/* The channel that counts the starts of one persistent collective. NULL when memory is short. */
+/* The channel that counts the starts of one persistent collective, or the replays of a captured one. NULL when memory
+ * is short. */
 static struct channel *started_channel(struct match_walk *walk, const struct match_communicator *communicator,
                                        uint32_t number) {
     struct started_key key = {(uint32_t)(communicator - walk->owner.directory->communicators), number};
@@ -268,8 +271,8 @@ static void take_collective(struct match_walk *walk, const struct match_record *
                             bool mine) {
     const struct record *record = item->record;
     struct match_place place = match_place_of(walk->owner.directory, item->dump, record->comm);
-    /* what a graph replays has its number from the capture: the same at every replay */
-    if (place.communicator == NOWHERE || record->seq == SEQ_NONE || (record->flags & FLAG_CAPTURED)) {
+    bool replayed = (record->flags & FLAG_CAPTURED) != 0;
+    if (place.communicator == NOWHERE || record->seq == SEQ_NONE || (replayed && !item->replay)) {
         walk->totals.collective += mine;
         walk->totals.unmatchable += mine;
         walk->totals.foreign += mine && is_foreign(walk, item);
@@ -277,9 +280,10 @@ static void take_collective(struct match_walk *walk, const struct match_record *
     }
     struct channel *channel = &walk->channels[place.communicator];
     uint32_t seq = record->seq + slips_before(&walk->slips[item->dump], record->comm, record->seq);
-    if (record->flags & FLAG_STARTED) {
+    /* what a graph replays has its number from the capture: the same at every replay */
+    if (replayed || record->flags & FLAG_STARTED) {
         channel = started_channel(walk, channel->communicator, seq);
-        seq = (uint32_t)record->tag;
+        seq = replayed ? item->replay : (uint32_t)record->tag;
         if (!channel) {
             walk->failed = true;
             return;
@@ -298,11 +302,10 @@ static void take_collective(struct match_walk *walk, const struct match_record *
         walk->failed |= !channel_arrive(channel, &walk->owner, &arrival);
 }
 
-static struct match_member half_member(const struct match_walk *walk, const struct match_record *item) {
+static struct match_member half_member(struct match_walk *walk, const struct match_record *item) {
     const struct record *record = item->record;
-    struct match_member member = {.enter = record->kind == RECORD_CALL ? item->since
-                                                                       : to_common(walk->clock, item->dump, record->t0),
-                                  .leave = to_common(walk->clock, item->dump, record->t1),
+    struct match_member member = {.enter = record->kind == RECORD_CALL ? item->since : arrival_of(walk, item),
+                                  .leave = record_end(walk->clock, item->dump, record),
                                   .stack = record->stack,
                                   .call = item->call,
                                   .lane = item->lane,
@@ -310,22 +313,24 @@ static struct match_member half_member(const struct match_walk *walk, const stru
     if (member.leave < member.enter) /* damage */
         member.leave = member.enter;
     member.wait = record->kind == RECORD_DONE ? member.leave : member.enter;
+    member.shared = item->message_count > 0;
     return member;
 }
 
-static uint32_t ordinal_of(const struct match_walk *walk, const struct match_record *item) {
-    const struct record *record = item->record;
-    return record->flags & FLAG_ORDINAL_UNKNOWN ? wildcards_ordinal(&walk->wildcards[item->dump], record->op)
-                                                : record->seq;
+static uint32_t ordinal_of(const struct match_walk *walk, size_t dump, const struct record *record) {
+    return record->flags & FLAG_ORDINAL_UNKNOWN ? wildcards_ordinal(&walk->wildcards[dump], record->op) : record->seq;
 }
 
-/* Half of a message, or false where nothing can tell which. */
-static bool make_half(const struct match_walk *walk, const struct match_record *item, struct message_half *half) {
+/* Half of a message, or false where nothing can tell which. `record` says what it is: that of the item, or one of the
+ * messages of the group that the item is the launch of. NCCL has no tags, and keeps other things there; what a graph
+ * replays has the same ordinal at every replay. */
+static bool make_half(struct match_walk *walk, const struct match_record *item, const struct record *record,
+                      struct message_half *half) {
     const struct match_directory *directory = walk->owner.directory;
-    const struct record *record = item->record;
+    bool device = record_is_device(item->record);
     struct match_place place = match_place_of(directory, item->dump, record->comm);
     bool send = (record->flags & FLAG_SEND) != 0;
-    uint32_t ordinal = ordinal_of(walk, item);
+    uint32_t ordinal = ordinal_of(walk, item->dump, record);
     if (place.communicator == NOWHERE || record->peer < 0 || ordinal == SEQ_NONE ||
         (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_PARTITIONED)))
         return false;
@@ -339,25 +344,29 @@ static bool make_half(const struct match_walk *walk, const struct match_record *
         .key = {.communicator = place.communicator,
                 .from = send ? me : (uint32_t)peer,
                 .to = send ? (uint32_t)peer : me,
-                .tag = record->tag,
+                .tag = device ? (int32_t)item->replay : record->tag,
                 .ordinal = ordinal},
         .send = send,
         .dump = (uint32_t)item->dump,
         .receiver = send ? communicator->dump_of[position] : (uint32_t)item->dump,
         .op = record->op,
+        .device = device,
         .synchronous = (record->flags & FLAG_SYNCHRONOUS) != 0,
-        .bytes = record->bytes,
+        .bytes = record->flags & FLAG_BYTES_POSTED ? BYTES_UNKNOWN : record->bytes,
         .member = half_member(walk, item),
+        .error = device ? walk->clock->device_error[item->dump] : 0,
     };
     return true;
 }
 
-static void walk_message(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
+/* `record`: as in make_half. */
+static void walk_message(struct match_walk *walk, const struct match_record *item, const struct record *record,
+                         struct walk_lane *lane, bool mine) {
     struct message_half half;
     bool waited_for = item->record->kind == RECORD_DONE && !(item->record->flags & FLAG_UNOBSERVED);
-    if (item->record->peer == PEER_NULL) /* goes nowhere */
+    if (record->peer == PEER_NULL) /* goes nowhere */
         return;
-    if (!make_half(walk, item, &half)) {
+    if (!make_half(walk, item, record, &half)) {
         walk->totals.halves_unmatchable += mine;
         walk->totals.foreign += mine && is_foreign(walk, item);
         return;
@@ -432,13 +441,18 @@ static bool is_blocking_send(const struct match_walk *walk, const struct match_r
     return !call->nonblocking && (call->call_class == CLASS_SEND || call->call_class == CLASS_SENDRECV);
 }
 
+/* A launch on a GPU that happened once: of the groups that graphs replay the messages are not on record each time. */
+static bool is_launch(const struct record *record) {
+    return (record->kind == RECORD_GPU || record->kind == RECORD_KERNEL) && !(record->flags & FLAG_CAPTURED);
+}
+
 /* A probe, and a call that prepares a persistent send or receive, names a partner but is no operation: it has no number
  * of one. Nor has a blocking send, which has a place in its channel, or is one whose place is not known. */
 static bool moves_a_message(const struct match_walk *walk, const struct match_record *item) {
     const struct record *record = item->record;
     return record->flags & (FLAG_SEND | FLAG_RECV) &&
            (record->op != 0 || record->seq != SEQ_NONE || is_blocking_send(walk, item)) &&
-           (record->kind == RECORD_CALL || record->kind == RECORD_DONE);
+           (record->kind == RECORD_CALL || record->kind == RECORD_DONE || is_launch(record) || item->replay > 0);
 }
 
 static void match_record(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane, bool mine) {
@@ -446,8 +460,10 @@ static void match_record(struct match_walk *walk, const struct match_record *ite
     if ((record->flags & FLAG_COLLECTIVE) && (record->kind == RECORD_CALL || record->kind == RECORD_DONE ||
                                               record->kind == RECORD_GPU || record->kind == RECORD_KERNEL))
         take_collective(walk, item, lane, mine);
-    else if (moves_a_message(walk, item))
-        walk_message(walk, item, lane, mine);
+    else if (item->message_count == 0 && moves_a_message(walk, item))
+        walk_message(walk, item, record, lane, mine);
+    for (uint32_t i = 0; i < item->message_count; i++)
+        walk_message(walk, item, &item->messages[i], lane, mine);
 }
 
 static void hand_out_record(struct match_walk *walk, struct match_record item) {
@@ -461,6 +477,32 @@ static void hand_out_record(struct match_walk *walk, struct match_record item) {
     walk->owner.sink->record(walk->owner.state, &item);
 }
 
+/* Whether this worker will be asked for a message of a group: by its launch, or for its receive. Where launches have no
+ * times nobody will. */
+static bool is_message_to_keep(struct match_walk *walk, const struct match_record *item) {
+    const struct match_directory *directory = walk->owner.directory;
+    const struct record *record = item->record;
+    unsigned others = walk->workers - 1;
+    struct message_half half;
+    if (item->call == CALL_UNKNOWN || !is_message_of_group(record, directory->calls[item->call].name) ||
+        !dump_has_device_times(directory->dumps[item->dump]))
+        return false;
+    return (item->dump & others) == walk->owner.worker ||
+           (make_half(walk, item, record, &half) && (half.receiver & others) == walk->owner.worker);
+}
+
+static void note_messages_of_groups(struct match_walk *walk, struct match_record *item) {
+    const struct record *record = item->record;
+    const struct posted_group *group =
+        is_launch(record) ? group_messages_find(&walk->groups, (uint32_t)item->dump, record->op) : NULL;
+    if (group) {
+        item->messages = group->messages;
+        item->message_count = group->count;
+    }
+    if (is_message_to_keep(walk, item))
+        walk->failed |= !group_messages_post(&walk->groups, (uint32_t)item->dump, record);
+}
+
 static void walk_record(struct match_walk *walk, size_t dump, const struct record *record, uint32_t stretch) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
@@ -471,6 +513,7 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
                                 .gap = record_stream_gap(stream),
                                 .stretch = stretch,
                                 .lane = record_stream_lane(stream),
+                                .replay = record_stream_replay(stream).number,
                                 .since = INT64_MAX};
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL)
         item.since = asked_since(walk, &item, lane);
@@ -478,6 +521,7 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
         note_wait(walk, &item, lane);
     else if (record->kind == RECORD_POST || record->kind == RECORD_GROUP)
         note_launch_call(walk, &item);
+    note_messages_of_groups(walk, &item);
     bool handed_out = mine && walk->owner.sink->record, first = walk->owner.sink->record_first;
     if (handed_out && first)
         hand_out_record(walk, item);
@@ -488,6 +532,8 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
     walk->totals.records += mine;
     if (handed_out && !first)
         hand_out_record(walk, item);
+    if (item.message_count > 0)
+        group_messages_drop(&walk->groups, (uint32_t)dump, record->op);
 }
 
 /* ---- the walk -------------------------------------------------------------------------------- */
@@ -502,7 +548,9 @@ static bool walk_begin(struct match_walk *walk) {
     for (size_t i = 0; i < directory->communicator_count; i++)
         channel_init(&walk->channels[i], &directory->communicators[i]);
     uint64_t interval = (uint64_t)directory->dump_count * HALVES_PER_DUMP;
-    messages_init(&walk->messages, interval > HALVES_INTERVAL ? interval : HALVES_INTERVAL);
+    interval = interval > HALVES_INTERVAL ? interval : HALVES_INTERVAL;
+    messages_init(&walk->messages, interval);
+    group_messages_init(&walk->groups, interval);
     for (size_t d = 0; d < directory->dump_count; d++) {
         struct walk_dump *dump = &walk->dumps[d];
         uint32_t lanes = directory->dumps[d]->lane_count;
@@ -541,6 +589,7 @@ static void walk_end(struct match_walk *walk) {
         free(channel);
     }
     messages_free(&walk->messages, &walk->totals);
+    group_messages_free(&walk->groups);
     hash_table_free(&walk->started);
     free(walk->channels);
     free(walk->heap);
@@ -561,6 +610,7 @@ static unsigned walk_batch(struct match_walk *walk) {
     }
     walk->walked += taken;
     messages_walked(&walk->messages, walk->walked, &walk->totals);
+    group_messages_walked(&walk->groups, walk->walked);
     if (taken == BATCH) {
         walk->dumps[dump].front = front_of(walk, dump);
     } else {

@@ -2,7 +2,7 @@
  *
  * match/: the same collective on all ranks, a send and its receive. Traces -> instances and messages.
  * Lives here: the contract of matching collectives by (communicator, number) and messages by (communicator, sender,
- * receiver, tag, ordinal), and of walking all records once.
+ * receiver, tag, ordinal), and of walking all records once. What ran on GPUs is matched by the records of its launches.
  * Must not live here: what a late arrival costs, who is to blame.
  *
  * All dumps are walked once, together, in time order. Memory is bounded by how far ranks are apart, not by the number

@@ -27,16 +27,20 @@ struct message_half {
     uint32_t dump;
     uint32_t receiver; /* the receiver's dump: its worker has the message */
     uint32_t op;
-    bool synchronous;
+    bool synchronous, device;
     uint64_t bytes;
     struct match_member member;
+    int64_t error; /* on a GPU: how far its clock may be off */
 };
 
 struct messages {
     struct hash_table young, old; /* of halves */
+    struct hash_table taken;      /* of channels on GPUs: their last receives */
     uint64_t turn_at;             /* records walked at which young becomes old and old is given up */
     uint64_t interval;            /* from turn to turn */
 };
+
+enum { TAKEN_KEPT = 16 }; /* twice the slots of a connection's buffer (NCCL_STEPS in NCCL's source) */
 
 /* `interval` >= 1 records. */
 void messages_init(struct messages *messages, uint64_t interval);

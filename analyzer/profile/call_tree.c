@@ -175,6 +175,11 @@ static bool is_setup(const struct call_name *call) {
            call->call_class == CLASS_FILE || call->call_class == CLASS_OTHER;
 }
 
+/* An all-to-all of sends and receives is one, too. */
+static bool is_collective(const struct call_name *call) {
+    return call->call_class == CLASS_COLLECTIVE || (call->call_class == CLASS_GROUP && call->torch[0]);
+}
+
 /* Index of the entry in node->entries, SIZE_MAX when memory is short. */
 static size_t entry_index(struct tree_build *build, struct call_node *node, const struct call_subject *subject,
                           enum pass pass, bool inferred) {
@@ -189,6 +194,7 @@ static size_t entry_index(struct tree_build *build, struct call_node *node, cons
                                                                  .pass = pass,
                                                                  .inferred = inferred,
                                                                  .setup = is_setup(subject->call),
+                                                                 .collective = is_collective(subject->call),
                                                                  .has_comm = subject->has_comm,
                                                                  .comm = subject->uid,
                                                                  .comm_name = ""};
@@ -247,6 +253,8 @@ static void add_sums(struct call_sums *sum, const struct call_sums *part) {
     sum->in_flight_ns += part->in_flight_ns;
     sum->gpu_ns += part->gpu_ns;
     sum->gpu_count += part->gpu_count;
+    sum->replay_ns += part->replay_ns;
+    sum->replay_count += part->replay_count;
     sum->enqueue_ns += part->enqueue_ns;
     sum->wait_ns += part->wait_ns;
 }
@@ -325,6 +333,15 @@ static int compare_destinations(const void *a, const void *b) {
 }
 
 /* The waits of a site are known for all its calls together: its entry with the most time has them. */
+/* Waits at a call site of the process, on all of its GPUs. */
+static uint64_t waits_at(const struct tree_build *build, uint32_t stack) {
+    const struct job *job = build->request->job;
+    uint64_t sum = 0;
+    for (size_t d = build->d; d < job->count && dump_of_process(job->dumps[d]) == build->dump; d++)
+        sum += (uint64_t)site_waits_of(build->request->waits, d, stack).wait_ns;
+    return sum;
+}
+
 static bool add_wait_sums(struct tree_build *build) {
     const struct destination **sorted = malloc((build->destinations.count + 1) * sizeof *sorted);
     size_t count = 0;
@@ -335,8 +352,7 @@ static bool add_wait_sums(struct tree_build *build) {
         qsort(sorted, count, sizeof *sorted, compare_destinations);
     for (size_t i = 0; i < count; i++)
         if (i == 0 || sorted[i]->key.stack != sorted[i - 1]->key.stack)
-            entry_at(sorted[i])->sums.wait_ns +=
-                (uint64_t)site_waits_of(build->request->waits, build->d, sorted[i]->key.stack).wait_ns;
+            entry_at(sorted[i])->sums.wait_ns += waits_at(build, sorted[i]->key.stack);
     bool enough_memory = sorted != NULL;
     free(sorted);
     return enough_memory;
@@ -426,7 +442,9 @@ static bool take_recorded_call(void *context, const struct recorded_call *call) 
     if (host && !build->from_records)
         return true;
     uint64_t inside = call->in_flight ? call->posting_ticks : call->ticks;
-    struct call_sums sums = {.gpu_count = 1, .gpu_ns = call->ticks};
+    struct call_sums sums = {.gpu_count = call->count, .gpu_ns = call->ticks};
+    if (call->replay)
+        sums = (struct call_sums){.replay_count = call->count, .replay_ns = call->ticks};
     if (host)
         sums = (struct call_sums){.count = 1,
                                   .bytes = call->bytes == BYTES_UNKNOWN ? 0 : call->bytes,
@@ -456,7 +474,7 @@ static void note_missing_launches(struct tree_build *build) {
 static bool add_dump_sites(struct tree_build *build, size_t d) {
     const struct call_tree_request *request = build->request;
     build->d = d;
-    build->dump = request->job->dumps[d];
+    build->dump = dump_of_process(request->job->dumps[d]);
     hash_table_clear(&build->destinations);
     build->pairs = forward_backward_pairs_new(request->symbols, request->skip, d);
     bool gpu = dump_has_device_times(build->dump);
@@ -513,11 +531,16 @@ static struct call_op *add_op(struct call_node *node, const struct call_op *part
     if (i == node->op_count) {
         if (!grow_list(node->ops, node->op_count))
             return NULL;
-        node->ops[node->op_count++] = (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup};
+        node->ops[node->op_count++] =
+            (struct call_op){.op = part->op, .pass = part->pass, .setup = part->setup, .collective = part->collective};
     }
     node->ops[i].inferred |= part->inferred;
     add_sums(&node->ops[i].sums, &part->sums);
     return add_types(&node->ops[i], part) ? &node->ops[i] : NULL;
+}
+
+uint64_t call_times(const struct call_sums *sums) {
+    return sums->count ? sums->count : sums->gpu_count + sums->replay_count;
 }
 
 uint64_t call_time_ns(const struct call_sums *sums) {
@@ -526,7 +549,8 @@ uint64_t call_time_ns(const struct call_sums *sums) {
 
 static int compare_nodes(const void *a, const void *b) {
     const struct call_node *left = *(struct call_node *const *)a, *right = *(struct call_node *const *)b;
-    uint64_t left_ns = call_time_ns(&left->sums), right_ns = call_time_ns(&right->sums);
+    uint64_t left_ns = call_time_ns(&left->sums) + left->sums.replay_ns;
+    uint64_t right_ns = call_time_ns(&right->sums) + right->sums.replay_ns;
     if (left_ns != right_ns)
         return left_ns > right_ns ? -1 : 1;
     return compare_frames(&left->frame, &right->frame);
@@ -606,8 +630,12 @@ static bool finish_node(struct call_node *node) {
         if (entry->size_count > 0)
             qsort(entry->sizes, entry->size_count, sizeof *entry->sizes, compare_sizes);
         add_sums(&node->sums, &entry->sums);
-        struct call_op *op = add_op(
-            node, &(struct call_op){entry->op, entry->pass, entry->inferred, entry->setup, entry->sums, NULL, 0});
+        struct call_op *op = add_op(node, &(struct call_op){.op = entry->op,
+                                                            .pass = entry->pass,
+                                                            .inferred = entry->inferred,
+                                                            .setup = entry->setup,
+                                                            .collective = entry->collective,
+                                                            .sums = entry->sums});
         if (!op || !add_types_of_sizes(op, entry))
             return false;
     }
@@ -633,7 +661,8 @@ bool call_tree_build(struct call_tree *tree, const struct call_tree_request *req
     struct tree_build build = {.tree = tree, .request = request};
     bool enough_memory = tree->root != NULL;
     for (size_t d = 0; enough_memory && d < request->job->count; d++)
-        if (filter_rank(request->filter, request->job->dumps[d]->header->rank))
+        if (dump_stands_for_process(request->job->dumps[d]) &&
+            filter_rank(request->filter, request->job->dumps[d]->header->rank))
             enough_memory = add_dump_sites(&build, d);
     hash_table_free(&build.destinations);
     frames_free(&build.frames);

@@ -28,6 +28,8 @@ struct call_sums {
     uint64_t in_flight_ns; /* beside it: from posting until the operations were seen complete */
     uint64_t gpu_ns;       /* on GPUs, of the launches on record */
     uint64_t gpu_count;    /* these launches; 0: none is on record */
+    uint64_t replay_ns;    /* on GPUs, of replays of graphs that captured the calls; in no other of these times */
+    uint64_t replay_count; /* operations of theirs on record */
     uint64_t enqueue_ns;   /* of time_ns: by calls whose operation has a time on GPUs */
     uint64_t wait_ns;      /* on record: waiting for a later rank; 0 where no waits were given */
 };
@@ -46,6 +48,7 @@ struct call_entry {
     enum pass pass;
     bool inferred; /* it stands here because of the pairing */
     bool setup;    /* it moves nothing: Init, communicators, files ... */
+    bool collective;
     bool has_comm;
     uint64_t comm; /* uid */
     const char *comm_name;
@@ -68,7 +71,7 @@ struct call_op {
     const char *op;
     enum pass pass;
     bool inferred; /* at least one of them */
-    bool setup;
+    bool setup, collective;
     struct call_sums sums;
     struct call_type *types; /* by type; owned by the node; noise 1 and up */
     size_t type_count;
@@ -121,6 +124,10 @@ struct call_tree_request {
     const struct site_waits *waits; /* NULL = none */
     unsigned noise;                 /* 0 sums; 1 sizes and types, too; 2 every frame; 3 every record */
 };
+
+/* How often an operation was called; of what several calls are together, which are counted under their own names, how
+ * many launches there are. */
+uint64_t call_times(const struct call_sums *sums);
 
 /* The time that operations cost: on GPUs where it is on record, else the host's inside the calls. */
 uint64_t call_time_ns(const struct call_sums *sums);

@@ -19,8 +19,8 @@ static bool is_nccl(const struct dump *dump, const struct record *record) {
 static bool record_is_timed_call(const struct dump *dump, const struct record *record) {
     if (record->flags & (FLAG_RECEIVE_HALF | FLAG_UNOBSERVED) || record->t1 < record->t0)
         return false;
-    if (record->kind == RECORD_POST) /* NCCL's: the host's share of an operation; of a group only the group has it */
-        return is_nccl(dump, record) && record->tag == TAG_NONE;
+    if (record->kind == RECORD_POST) /* NCCL's: the host's share of an operation */
+        return is_nccl(dump, record);
     return record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GROUP ||
            record->kind == RECORD_GPU || record->kind == RECORD_KERNEL;
 }
@@ -59,6 +59,7 @@ static bool note_posted(struct call_taking *taking, const struct record *record)
     taking->posted[taking->count++] =
         (struct posted){.op = record->op,
                         .call = {.call = record->call,
+                                 .count = 1,
                                  .comm = record->comm,
                                  .stack = record->stack,
                                  .bytes = record->bytes,
@@ -113,6 +114,13 @@ static bool is_call(const struct dump *dump, const struct record *record) {
     return kind && record->t1 >= record->t0;
 }
 
+/* A send and a receive that belong together are one operation. */
+static uint64_t operations_of(const struct dump *dump, const struct record *record) {
+    const struct call_name *call = dump_call(dump, record->call);
+    uint32_t parts = record_parts(record);
+    return call && call->call_class == CLASS_GROUP && parts > 1 ? parts / 2 : parts;
+}
+
 static bool take_record(struct call_taking *taking, const struct record *record) {
     if (record->flags & FLAG_RECEIVE_HALF) {
         if (taking->holds && taking->held_op == record->op && record->bytes != BYTES_UNKNOWN)
@@ -124,17 +132,21 @@ static bool take_record(struct call_taking *taking, const struct record *record)
     if (!tell_held(taking))
         return false;
     bool timed = record_is_timed_call(taking->dump, record);
-    taking->held = (struct recorded_call){.call = record->call,
-                                          .comm = record->comm,
-                                          .stack = record->stack,
-                                          .bytes = record->bytes,
-                                          .source = record_source(record),
-                                          .timed = timed,
-                                          .failed = (record->flags & FLAG_FAILED) != 0,
-                                          .posted_size = (record->flags & FLAG_BYTES_POSTED) != 0,
-                                          .started = (record->flags & FLAG_STARTED) != 0,
-                                          .in_flight = record->kind == RECORD_DONE,
-                                          .ticks = timed ? record->t1 - record->t0 : 0};
+    uint32_t parts = record_parts(record);
+    taking->held =
+        (struct recorded_call){.call = record->call,
+                               .comm = record->comm,
+                               .stack = record->stack,
+                               .count = operations_of(taking->dump, record),
+                               .bytes = record->bytes == BYTES_UNKNOWN ? BYTES_UNKNOWN : record->bytes / parts,
+                               .source = record_source(record),
+                               .timed = timed,
+                               .replay = record_is_device(record) && record->flags & FLAG_CAPTURED,
+                               .failed = (record->flags & FLAG_FAILED) != 0,
+                               .posted_size = (record->flags & FLAG_BYTES_POSTED) != 0,
+                               .started = (record->flags & FLAG_STARTED) != 0,
+                               .in_flight = record->kind == RECORD_DONE,
+                               .ticks = timed ? record->t1 - record->t0 : 0};
     add_posting(taking, record, &taking->held);
     taking->held_op = record->op;
     taking->holds = true;

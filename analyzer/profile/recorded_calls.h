@@ -5,8 +5,9 @@
  * Must not live here: which records lie in the time asked for (scope.h), sums.
  *
  * One call is: a CALL record (the second half of a Sendrecv is what the call before it received); a DONE record, with
- * the posting time of its POST; a POST without one: never seen complete; a POST of NCCL's: the host's share, without a
- * time inside a group; a GPU or KERNEL record: the same operation on the device, with a time of its own. A Test or a
+ * the posting time of its POST; a POST without one: never seen complete; a POST of NCCL's: the host's share, in a
+ * of a group those of gathering; a GPU or KERNEL record: the same operation on the device, with a time of its own; of a
+ * group of alike operations, all of them. A Test or a
  * probe that found nothing leaves no record.
  */
 #ifndef COMMTAP_PROFILE_RECORDED_CALLS_H
@@ -17,9 +18,11 @@
 struct recorded_call {
     uint16_t call;
     uint32_t comm, stack; /* as in struct record */
-    uint64_t bytes;
+    uint64_t count;       /* alike operations of a group that share `ticks`; 1 otherwise */
+    uint64_t bytes;       /* of one */
     enum source source;
     bool timed, failed, posted_size;
+    bool replay;     /* of a captured operation, of which it is no call: a graph ran it */
     bool started;    /* of a persistent request: `call` made the request, and did not start it */
     bool in_flight;  /* `ticks` are from posting to completion */
     bool incomplete; /* posted and never seen complete: beside posting_ticks nothing else is known */

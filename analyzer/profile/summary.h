@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/base/parallel_role.h"
 #include "analyzer/dumps/set.h"
 #include "analyzer/load/dump.h"
 #include "analyzer/load/filter.h"
@@ -64,13 +65,14 @@ struct summary_entry {
     bool has_comm;         /* false: several, or calls without a communicator */
     uint64_t comm;         /* uid; windows and files count for their communicator */
     const char *comm_name; /* "" = unnamed */
-    uint32_t comm_size;    /* 0 = unknown */
-    uint64_t bytes;        /* BYTES_UNKNOWN = unknown or several */
-    bool size_class;       /* `bytes` is the lower bound of a class of sizes */
-    int32_t rank;          /* RANK_UNKNOWN = several or unknown */
-    const char *site;      /* compact label of the call site, NULL = several */
-    const char *caller;    /* function that the call site lies in, NULL = several */
-    uint32_t epoch;        /* EPOCH_SEVERAL = several, or unknown */
+    char comm_role[PARALLEL_ROLE_TEXT];
+    uint32_t comm_size; /* 0 = unknown */
+    uint64_t bytes;     /* BYTES_UNKNOWN = unknown or several */
+    bool size_class;    /* `bytes` is the lower bound of a class of sizes */
+    int32_t rank;       /* RANK_UNKNOWN = several or unknown */
+    const char *site;   /* compact label of the call site, NULL = several */
+    const char *caller; /* function that the call site lies in, NULL = several */
+    uint32_t epoch;     /* EPOCH_SEVERAL = several, or unknown */
 
     uint64_t count;           /* calls; operations that were posted and never seen complete included */
     uint64_t untimed;         /* of these, calls without a time */
@@ -84,7 +86,8 @@ struct summary_entry {
     struct summary_times in_flight; /* of operations that were posted: from there until they were seen complete. Beside
                                        `time`, not in it: the process may have computed meanwhile */
 
-    /* bandwidth, from calls that have known bytes and a time (in flight where they were posted); < 0 = none */
+    /* bandwidth, from calls that have known bytes and a time (in flight where they were posted); < 0 = none, as where
+       any bytes are estimated: what came may be far less than the buffer holds */
     double algbw_bytes_per_s;
     double busbw_bytes_per_s; /* with each communicator's own size; < 0 also where that is unknown */
 

@@ -200,6 +200,8 @@ static bool describe_group(struct summary_build *build, struct summary_group *gr
     if (!entry->comm_name || !*entry->comm_name)
         entry->comm_name =
             intern(build->summary, entry->has_comm && subject->communicator ? subject->communicator->name : "");
+    if (entry->comm_name)
+        parallel_role(entry->comm_role, entry->comm_name);
     return entry->torch && entry->comm_name;
 }
 
@@ -264,15 +266,28 @@ static void add_posting(struct summary_times *times, uint64_t count, uint64_t ns
     times->total_ns += ns;
 }
 
+/* Inside a group of NCCL's a call only gathers. Its row keeps that out of its times, and has the sum. */
+static void add_gathering(struct summary_entry *entry, const struct dump *dump, const struct operation_row *row) {
+    uint64_t ticks = row->posting_total > row->time_total ? row->posting_total - row->time_total : 0;
+    add_posting(&entry->time, row->untimed, summary_ns(dump, row->source, ticks));
+}
+
+static bool gathers(const struct summary_subject *subject, const struct operation_row *row) {
+    return subject->call && subject->call->api == API_NCCL && (row->source & ~SOURCE_SIZE_CLASS) == SOURCE_HOST;
+}
+
 static void add_counts(struct summary_entry *entry, const struct dump *dump, const struct summary_row *calls,
-                       uint64_t ns) {
+                       const struct summary_subject *subject, uint64_t ns) {
     const struct operation_row *row = calls->row;
     uint64_t posting = summary_ns(dump, row->source, row->posting_total);
+    bool gathering = row->untimed > 0 && gathers(subject, row);
     add_times(calls->time == ROW_TIME_INSIDE ? &entry->time : &entry->in_flight, dump, row, ns);
     if (calls->time == ROW_TIME_IN_FLIGHT)
         add_posting(&entry->time, row->count, posting);
+    if (gathering)
+        add_gathering(entry, dump, row);
     entry->count += row->count;
-    entry->untimed += row->untimed;
+    entry->untimed += gathering ? 0 : row->untimed;
     entry->failed += row->failed;
     entry->estimated_bytes += row->posted_size;
     entry->bytes_total += row->bytes_total;
@@ -308,7 +323,7 @@ bool summary_add_row(struct summary_build *build, const struct dump *dump, const
     if (to)
         *to = group;
     uint64_t ns = summary_ns(dump, row->source, row->time_total);
-    add_counts(&group->entry, dump, calls, ns);
+    add_counts(&group->entry, dump, calls, &subject, ns);
     add_bandwidth(group, &subject, row, ns);
     return true;
 }
@@ -370,9 +385,10 @@ bool summary_group_of(struct summary_build *build, const struct dump *dump, cons
 
 bool summary_add_recorded(struct summary_group *group, const struct dump *dump, const struct recorded_call *call) {
     struct summary_entry *entry = &group->entry;
-    uint64_t ns = summary_ns(dump, call->source, call->ticks);
-    if (call->timed && !summary_add_sample(call->in_flight ? &entry->in_flight : &entry->time, ns, 1))
-        return false;
+    uint64_t ns = summary_ns(dump, call->source, call->ticks / call->count);
+    for (uint64_t i = 0; i < call->count && call->timed; i++)
+        if (!summary_add_sample(call->in_flight ? &entry->in_flight : &entry->time, ns, 1))
+            return false;
     return !call->in_flight || !call->posting_known ||
            summary_add_sample(&entry->time, summary_ns(dump, call->source, call->posting_ticks), 1);
 }
@@ -436,7 +452,7 @@ static void add_rates(struct summary_group *group) {
     struct summary_entry *entry = &group->entry;
     entry->algbw_bytes_per_s = entry->busbw_bytes_per_s = -1;
     entry->transfer_algbw_bytes_per_s = entry->transfer_busbw_bytes_per_s = -1;
-    if (group->band_bytes == 0 || group->band_ns == 0)
+    if (group->band_bytes == 0 || group->band_ns == 0 || entry->estimated_bytes > 0)
         return;
     entry->algbw_bytes_per_s = (double)group->band_bytes * 1e9 / (double)group->band_ns;
     if (!group->bus_unknown)

@@ -172,6 +172,10 @@ static struct instance_key key_of(const struct communicator_definition *definiti
     return (struct instance_key){definition->uid, record->seq, record->flags & FLAG_STARTED ? record->tag : 0};
 }
 
+static uint64_t bytes_of_one(const struct record *record) {
+    return record->bytes == BYTES_UNKNOWN ? BYTES_UNKNOWN : record->bytes / record_parts(record);
+}
+
 /* A completed, numbered collective with a name in torch.distributed; NULL communicator otherwise. */
 static const struct dump_communicator *joinable(const struct deepspeed_build *build, const struct dump *dump,
                                                 const struct record *record, const struct call_name **call) {
@@ -183,7 +187,7 @@ static const struct dump_communicator *joinable(const struct deepspeed_build *bu
         record->t1 < record->t0 || !communicator || !*call || !(*call)->torch[0])
         return NULL;
     bool wanted = communicator->definition->size > 0 && filter_op(build->filter, (*call)->name) &&
-                  filter_bytes(build->filter, record->bytes) &&
+                  filter_bytes(build->filter, bytes_of_one(record)) &&
                   filter_comm(build->filter, communicator->definition->uid, communicator->name);
     return wanted ? communicator : NULL;
 }
@@ -211,12 +215,13 @@ static bool enter_record(struct hash_table *join, const struct dump *dump, const
     return true;
 }
 
-static bool add_matched(struct collected *collected, uint64_t least, uint64_t wait) {
+/* `count` calls that took and waited as long, each. */
+static bool add_matched(struct collected *collected, uint64_t count, uint64_t least, uint64_t wait) {
     if (!grow_list(collected->least, collected->matched_count) ||
         !grow_list(collected->waits, collected->matched_count))
         return false;
-    collected->least[collected->matched_count] = (struct summary_sample){least, 1};
-    collected->waits[collected->matched_count++] = (struct summary_sample){wait, 1};
+    collected->least[collected->matched_count] = (struct summary_sample){least, count};
+    collected->waits[collected->matched_count++] = (struct summary_sample){wait, count};
     return true;
 }
 
@@ -227,18 +232,19 @@ static bool compare_with_least(struct deepspeed_build *build, const struct hash_
     const struct communicator_definition *definition = communicator->definition;
     struct instance_key key = key_of(definition, record);
     const struct instance *instance = instances_find(join, &key);
-    uint64_t bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes;
+    uint64_t bytes = record->bytes == BYTES_UNKNOWN ? 0 : bytes_of_one(record);
+    uint32_t parts = record_parts(record);
     size_t at = find_row(log, call->torch, message_bytes(call->torch, call->name, bytes, definition->size));
     if (at == log->count || !instance || instance->seen != definition->size) {
-        log->unmatched++;
+        log->unmatched += parts;
         return true;
     }
     uint64_t ns = length_ns(dump, record);
     struct deepspeed_row *row = &log->rows[at];
-    row->matched++;
+    row->matched += parts;
     row->comm_total_ms += (double)instance->least_ns / 1e6;
     row->straggler_total_ms += (double)(ns - instance->least_ns) / 1e6;
-    return add_matched(&build->collected[at], instance->least_ns, ns - instance->least_ns);
+    return add_matched(&build->collected[at], parts, instance->least_ns / parts, (ns - instance->least_ns) / parts);
 }
 
 /* Walks one dump's joinable records: enters them, or compares them where `compare`. */

@@ -29,11 +29,16 @@ static json_t *gpu_time(const struct call_sums *sums) {
     return sums->gpu_count ? json_real(microseconds(sums->gpu_ns)) : json_null();
 }
 
+static json_t *replay_time(const struct call_sums *sums) {
+    return sums->replay_count ? json_real(microseconds(sums->replay_ns)) : json_null();
+}
+
 static json_t *sums_to_json(const struct call_sums *sums, bool waits) {
-    json_t *object =
-        json_pack("{s:I, s:I, s:f, s:f, s:o, s:I}", "count", (json_int_t)sums->count, "bytes", (json_int_t)sums->bytes,
-                  "time_us", microseconds(sums->time_ns), "in_flight_us", microseconds(sums->in_flight_ns),
-                  "gpu_time_us", gpu_time(sums), "gpu_count", (json_int_t)sums->gpu_count);
+    json_t *object = json_pack("{s:I, s:I, s:f, s:f, s:o, s:I, s:o, s:I}", "count", (json_int_t)sums->count, "bytes",
+                               (json_int_t)sums->bytes, "time_us", microseconds(sums->time_ns), "in_flight_us",
+                               microseconds(sums->in_flight_ns), "gpu_time_us", gpu_time(sums), "gpu_count",
+                               (json_int_t)sums->gpu_count, "replay_time_us", replay_time(sums), "replay_count",
+                               (json_int_t)sums->replay_count);
     if (object && waits)
         json_object_set_new(object, "wait_us", json_real(microseconds(sums->wait_ns)));
     return object;
@@ -49,10 +54,12 @@ static void add_count(json_t *object, const char *key, uint64_t value) {
 }
 
 static void add_gpu_time(json_t *object, const struct call_sums *sums) {
-    if (sums->gpu_count == 0)
-        return;
-    add_number(object, "gpu_time_us", microseconds(sums->gpu_ns));
+    if (sums->gpu_count > 0)
+        add_number(object, "gpu_time_us", microseconds(sums->gpu_ns));
+    if (sums->replay_count > 0)
+        add_number(object, "replay_time_us", microseconds(sums->replay_ns));
     add_count(object, "gpu_count", sums->gpu_count);
+    add_count(object, "replay_count", sums->replay_count);
 }
 
 /* Counts by type of data, as far as records tell. */
@@ -187,12 +194,13 @@ static json_t *node_to_json(const struct call_node *node, const struct call_tree
     for (size_t i = 0; i < node->child_count; i++)
         json_array_append_new(children, node_to_json(node->children[i], tree, context));
     json_t *object = json_pack(
-        "{s:o, s:o, s:o, s:s, s:I, s:f, s:f, s:o, s:I, s:I, s:o, s:o}", "name", escape_json(node->frame.name), "file",
-        text_or_null(node->frame.file), "line", node->frame.line ? json_integer(node->frame.line) : json_null(), "kind",
-        kind_name(node->frame.kind), "count", (json_int_t)node->sums.count, "time_us", microseconds(node->sums.time_ns),
-        "in_flight_us", microseconds(node->sums.in_flight_ns), "gpu_time_us", gpu_time(&node->sums), "gpu_count",
-        (json_int_t)node->sums.gpu_count, "bytes", (json_int_t)node->sums.bytes, "ops",
-        ops_to_json(node, PASSES, context->waits), "children", children);
+        "{s:o, s:o, s:o, s:s, s:I, s:f, s:f, s:o, s:I, s:o, s:I, s:I, s:o, s:o}", "name", escape_json(node->frame.name),
+        "file", text_or_null(node->frame.file), "line", node->frame.line ? json_integer(node->frame.line) : json_null(),
+        "kind", kind_name(node->frame.kind), "count", (json_int_t)node->sums.count, "time_us",
+        microseconds(node->sums.time_ns), "in_flight_us", microseconds(node->sums.in_flight_ns), "gpu_time_us",
+        gpu_time(&node->sums), "gpu_count", (json_int_t)node->sums.gpu_count, "replay_time_us",
+        replay_time(&node->sums), "replay_count", (json_int_t)node->sums.replay_count, "bytes",
+        (json_int_t)node->sums.bytes, "ops", ops_to_json(node, PASSES, context->waits), "children", children);
     if (!object)
         return NULL;
     if (context->waits)
@@ -230,22 +238,21 @@ json_t *call_tree_to_json(const struct call_tree *tree, const struct call_tree_c
 
 /* ---- CommDebugMode --------------------------------------------------------------------------- */
 
-/* [[op, count], ...] of the backward pass, or of all others; a recomputation counts as backward, as it does there. What
- * only sets up is no collective. */
+/* [[op, count], ...] of the backward pass, or of all others; a recomputation counts as backward, as it does there. */
 static json_t *collectives(const struct call_node *node, bool backward) {
     json_t *array = json_array();
     for (size_t i = 0; array && i < node->op_count; i++) {
         const struct call_op *op = &node->ops[i];
-        uint64_t count = op->sums.count;
+        uint64_t count = call_times(&op->sums);
         bool is_backward = op->pass == PASS_BACKWARD || op->pass == PASS_CHECKPOINT;
-        if (is_backward != backward || op->setup)
+        if (is_backward != backward || !op->collective)
             continue;
         /* ops are sorted by name: passes of one name are neighbours */
         for (; i + 1 < node->op_count && strcmp(node->ops[i + 1].op, op->op) == 0; i++) {
             bool next = node->ops[i + 1].pass == PASS_BACKWARD || node->ops[i + 1].pass == PASS_CHECKPOINT;
             if (next != backward)
                 break;
-            count += node->ops[i + 1].sums.count;
+            count += call_times(&node->ops[i + 1].sums);
         }
         json_array_append_new(array, json_pack("[o, I]", escape_json(op->op), (json_int_t)count));
     }

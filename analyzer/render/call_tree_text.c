@@ -15,6 +15,7 @@
 #include "analyzer/load/code_names.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/wrapped_text.h"
 #include "analyzer/render/scope_text.h"
 
 enum { LABEL = 512, WIDTH_MAX = 90, RANGES_SHOWN = 6 };
@@ -41,7 +42,8 @@ static void line(struct page *page, enum line_kind kind, size_t indent, const ch
             page->width = width;
         return;
     }
-    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT], enqueueing[UNITS_TEXT], in_flight[UNITS_TEXT];
+    char time[UNITS_TEXT], bytes[UNITS_TEXT], wait[UNITS_TEXT], enqueueing[UNITS_TEXT], in_flight[UNITS_TEXT],
+        replays[UNITS_TEXT];
     fprintf(page->stream, "%*s%s", (int)indent, "", page->color ? looks[kind] : "");
     size_t used = indent + escape_text(page->stream, label);
     fputs(page->color ? "\033[0m" : "", page->stream);
@@ -56,6 +58,9 @@ static void line(struct page *page, enum line_kind kind, size_t indent, const ch
         units_time(in_flight, sums->in_flight_ns);
         if (page->in_flight && sums->in_flight_ns > 0)
             fprintf(page->stream, "  %9s in flight", in_flight);
+        units_time(replays, sums->replay_ns);
+        if (sums->replay_count > 0)
+            fprintf(page->stream, "  %9s in %" PRIu64 " replays", replays, sums->replay_count);
         if (page->context->waits)
             fprintf(page->stream, "  %9s waiting", wait);
     }
@@ -144,16 +149,26 @@ static void print_records(struct page *page, size_t indent, const struct call_no
     }
 }
 
+/* ": 12"; ": 12 launches" of what several calls are together: the calls are counted under their own names. */
+static void add_times(char *text, size_t size, const struct call_sums *sums) {
+    char times[48];
+    bool launches = sums->count == 0 && call_times(sums) > 0;
+    snprintf(times, sizeof times, ": %" PRIu64 "%s", call_times(sums),
+             !launches               ? ""
+             : call_times(sums) == 1 ? " launch"
+                                     : " launches");
+    add_text(text, size, times);
+}
+
 /* What the node itself did in a pass: communicators, sizes, records. */
 static void print_details(struct page *page, size_t indent, const struct call_node *node, const struct call_op *op) {
     for (size_t i = 0; i < node->entry_count; i++) {
         const struct call_entry *entry = &node->entries[i];
-        char text[LABEL], count[32];
+        char text[LABEL];
         if (entry->pass != op->pass || strcmp(entry->op, op->op) != 0)
             continue;
         say_entry_communicator(text, sizeof text, entry);
-        snprintf(count, sizeof count, ": %" PRIu64, entry->sums.count);
-        add_text(text, sizeof text, count);
+        add_times(text, sizeof text, &entry->sums);
         line(page, LINE_DETAIL, indent, text, NULL, entry->inferred ? "paired with the forward pass: inferred" : NULL);
         print_sizes(page, indent + 2, entry);
         if (page->context->noise >= 3)
@@ -188,7 +203,8 @@ static void print_pass(struct page *page, size_t indent, const struct call_node 
         if (!said && headings[pass])
             line(page, LINE_PASS, indent + 2, headings[pass], NULL, NULL);
         said = true;
-        snprintf(text, sizeof text, "*%s: %" PRIu64, op->op, op->sums.count);
+        snprintf(text, sizeof text, "*%s", op->op);
+        add_times(text, sizeof text, &op->sums);
         say_types(text, sizeof text, op);
         line(page, LINE_OP, indent + 4, text, &op->sums, op->inferred ? "inferred" : NULL);
         if (page->context->noise >= 1)
@@ -209,15 +225,22 @@ static void print_node(struct page *page, const struct call_node *node, size_t d
 /* What the times of NCCL's calls are: they return before anything has moved. */
 static void print_clock_note(FILE *stream, const struct call_tree *tree) {
     const struct call_sums *sums = &tree->root->sums;
+    char text[LABEL];
+    snprintf(text, sizeof text,
+             "operations of NCCL: their time on the GPU (%" PRIu64 " launches%s), and the host's for enqueueing them",
+             sums->gpu_count, tree->gpu_partial ? "; the records of others are gone" : "");
     if (sums->gpu_count > 0)
-        fprintf(stream,
-                "operations of NCCL: their time on the GPU (%" PRIu64
-                " launches%s), and the host's for enqueueing them\n",
-                sums->gpu_count, tree->gpu_partial ? "; the records of others are gone" : "");
+        print_wrapped(stream, text, 0, 0);
     else if (tree->enqueued)
-        fputs("times of NCCL's calls are the host's, for enqueueing: how long they ran on the GPU is not on record\n",
-              stream);
+        print_wrapped(
+            stream,
+            "times of NCCL's calls are the host's, for enqueueing: how long they ran on the GPU is not on record", 0,
+            0);
 }
+
+static const char legend[] =
+    "*: functions called there or below, and how often; times and bytes are sums over all ranks; a receive "
+    "without a status counts with the size of its buffer";
 
 static void print_notes(const struct page *page, const struct call_tree *tree) {
     FILE *stream = page->stream;
@@ -225,20 +248,22 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
     if (tree->root->sums.count == 0)
         fputs("no operation on record passes the filters\n", stream);
     else
-        fputs("*: functions called there or below, and how often; times and bytes are sums over all ranks\n", stream);
+        print_wrapped(stream, legend, 0, 0);
     scope_print(stream, page->context->scope);
     print_clock_note(stream, tree);
     if (page->in_flight)
-        fputs(
-            "times are those inside the calls; in flight: from posting until an operation was seen complete, whatever "
-            "the process did meanwhile\n",
-            stream);
+        print_wrapped(stream,
+                      "times are those inside the calls; in flight: from posting until an operation was seen complete, "
+                      "whatever the process did meanwhile",
+                      0, 0);
     if (tree->posting_unknown)
-        fputs("how long some non-blocking calls took is not on record: their times are missing here\n", stream);
+        print_wrapped(stream, "how long some non-blocking calls took is not on record: their times are missing here", 0,
+                      0);
     if (tree->passes)
-        fputs("passes are inferred from the stacks; backward calls marked as inferred stand where the forward calls of "
-              "their size were made\n",
-              stream);
+        print_wrapped(stream,
+                      "passes are inferred from the stacks; backward calls marked as inferred stand where the forward "
+                      "calls of their size were made",
+                      0, 0);
     if (tree->without_stack > 0)
         fprintf(stream, "the call stacks of %" PRIu64 " calls are not known\n", tree->without_stack);
     if (tree->sites_lost > 0)
@@ -249,10 +274,8 @@ static void print_notes(const struct page *page, const struct call_tree *tree) {
         fputs("the members of some communicators are not listed: too many in all\n", stream);
     if (page->context->waits)
         fputs("waits are those of collectives whose records are still there\n", stream);
-    for (size_t i = 0; i < page->context->note_count; i++) {
-        escape_text(stream, page->context->notes[i]);
-        fputc('\n', stream);
-    }
+    for (size_t i = 0; i < page->context->note_count; i++)
+        print_wrapped(stream, page->context->notes[i], 0, 0);
     fputs("next: commtap summary --by site,op ", stream);
     escape_text(stream, page->context->directory);
     fputc('\n', stream);

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analyzer/load/gpu_view.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
 
@@ -26,7 +27,7 @@ static int64_t path_length(const struct delay_costs *costs) {
 struct path_line {
     const struct critical_path_site *site;
     int64_t length; /* of the whole path */
-    char most[32];  /* rank on which it was on the path longest, and for which share of that */
+    char most[48];  /* rank on which it was on the path longest, and for which share of that */
 };
 
 #define LINE ((const struct path_line *)row)
@@ -59,9 +60,13 @@ static void say_most(char *text, size_t size, const struct straggler_analysis *a
                      const struct critical_path_site *site) {
     const struct critical_path_row *row = critical_path_sites_most(site);
     int64_t path = critical_path_sums_path(&site->sums);
+    const struct device_state *of = row ? dump_gpu(analysis->clock->dumps[row->dump]) : NULL;
+    char gpu[16] = "";
     text[0] = '\0';
+    if (of)
+        snprintf(gpu, sizeof gpu, " GPU %" PRIu32, of->ordinal);
     if (row && path > 0)
-        snprintf(text, size, "%" PRId32 " (%.0f %%)", analysis->clock->dumps[row->dump]->header->rank,
+        snprintf(text, size, "%" PRId32 "%s (%.0f %%)", analysis->clock->dumps[row->dump]->header->rank, gpu,
                  100 * share_of(critical_path_sums_path(&row->sums), path));
 }
 
@@ -92,15 +97,20 @@ static json_t *rank_number(const struct straggler_analysis *analysis, size_t dum
     return rank >= 0 ? json_integer(rank) : json_null();
 }
 
+static json_t *gpu_number(const struct straggler_analysis *analysis, size_t dump) {
+    int64_t number = dump_gpu_number(analysis->clock->dumps[dump]);
+    return number >= 0 ? json_integer(number) : json_null();
+}
+
 static json_t *path_ranks_to_json(const struct straggler_analysis *analysis) {
     const struct delay_costs *costs = &analysis->delay_costs;
     json_t *array = json_array();
     for (size_t d = 0; array && d < analysis->directory->dump_count; d++) {
         const struct rank_delay_costs *rank = &costs->ranks[d];
-        json_array_append_new(array, json_pack("{s:o, s:f, s:f, s:f}", "rank", rank_number(analysis, d), "seconds",
-                                               seconds_of(rank->critical_path_ns), "share",
-                                               share_of(rank->critical_path_ns, path_length(costs)), "caused_seconds",
-                                               seconds_of(rank->delay_cost_ns)));
+        json_array_append_new(array, json_pack("{s:o, s:o, s:f, s:f, s:f}", "rank", rank_number(analysis, d), "gpu",
+                                               gpu_number(analysis, d), "seconds", seconds_of(rank->critical_path_ns),
+                                               "share", share_of(rank->critical_path_ns, path_length(costs)),
+                                               "caused_seconds", seconds_of(rank->delay_cost_ns)));
     }
     return array;
 }
@@ -119,6 +129,7 @@ static json_t *path_site_to_json(const struct straggler_analysis *analysis, cons
     for (size_t i = 0; i < site->row_count; i++) {
         json_t *row = path_sums_to_json(&site->rows[i].sums);
         json_object_set_new(row, "rank", rank_number(analysis, site->rows[i].dump));
+        json_object_set_new(row, "gpu", gpu_number(analysis, site->rows[i].dump));
         json_array_append_new(ranks, row);
     }
     json_object_set_new(object, "where", site->where ? escape_json(site->where) : json_null());

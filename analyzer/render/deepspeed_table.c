@@ -22,7 +22,7 @@ static void print_header(FILE *stream, const char *const *names, size_t count) {
 
 static void print_row(FILE *stream, const struct deepspeed_row *row, uint64_t count, const double values[4]) {
     char size[UNITS_TEXT];
-    units_size(size, row->msg_bytes);
+    units_deepspeed_size(size, row->msg_bytes);
     fprintf(stream, "%*s%-*s%-*" PRIu64, WIDTH, "", WIDTH, size, WIDTH, count);
     for (int i = 0; i < 4; i++)
         fprintf(stream, "%-*.2f", WIDTH, values[i]);
@@ -105,7 +105,7 @@ static json_t *member(json_t *parent, const char *name) {
 static int set_row(json_t *parent, const struct deepspeed_row *row, json_t *figures) {
     char key[24], size[UNITS_TEXT];
     snprintf(key, sizeof key, "%" PRIu64, row->msg_bytes);
-    units_size(size, row->msg_bytes);
+    units_deepspeed_size(size, row->msg_bytes);
     json_object_set_new(figures, "msg_size_bytes", json_integer((json_int_t)row->msg_bytes));
     json_object_set_new(figures, "msg_size_str", json_string(size));
     return json_object_set_new(member(parent, row->op), key, figures);

@@ -6,7 +6,6 @@
  */
 #include "analyzer/render/escape.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,9 +32,8 @@ size_t utf8_decode(const char *text, unsigned *code) {
     return valid ? length : 0;
 }
 
-/* Control characters, line and paragraph separators, marks that reorder what is shown. */
-static bool is_unsafe(unsigned code) {
-    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+bool character_is_unsafe(unsigned code) {
+    return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x061c || code == 0x200e || code == 0x200f ||
            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0xfeff;
 }
 
@@ -45,7 +43,7 @@ size_t escape_text(FILE *stream, const char *text) {
         unsigned code;
         char escaped[16];
         size_t length = utf8_decode(text, &code);
-        if (length > 0 && !is_unsafe(code)) {
+        if (length > 0 && !character_is_unsafe(code)) {
             if (stream)
                 fwrite(text, 1, length, stream);
             columns++;

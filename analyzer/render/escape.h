@@ -8,12 +8,16 @@
 #define COMMTAP_RENDER_ESCAPE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
 /* Decodes one UTF-8 character at `text` (not at its end). Returns its length in bytes and stores the code point, or
  * returns 0 when the bytes are no valid UTF-8. */
 size_t utf8_decode(const char *text, unsigned *code);
+
+/* Control characters, line and paragraph separators, marks that reorder what is shown. */
+bool character_is_unsafe(unsigned code);
 
 /* Writes text for a terminal or a text file: control characters, characters that change the direction of writing and
  * bytes that are no UTF-8 become \xNN or \u{NNNN}; a backslash stays. Returns the columns written. With `stream` NULL

@@ -16,6 +16,7 @@ static const char *const kind_names[] = {
     [RECORD_CALL] = "call",     [RECORD_POST] = "post",       [RECORD_DONE] = "done",     [RECORD_GPU] = "gpu",
     [RECORD_KERNEL] = "kernel", [RECORD_PROXY] = "proxy",     [RECORD_GROUP] = "group",   [RECORD_MARK] = "mark",
     [RECORD_THREAD] = "thread", [RECORD_EXPOSED] = "exposed", [RECORD_MEMORY] = "memory", [RECORD_POLL] = "poll",
+    [RECORD_REPLAY] = "replay",
 };
 static const char *const peer_class_names[] = {
     [PEER_CLASS_NONE] = "none", [PEER_CLASS_RANK] = "rank", [PEER_CLASS_SELF] = "self",
@@ -103,6 +104,7 @@ VALUE(end, cell_integer(realtime_ns(row, row->record->t1)))
 VALUE(duration, row->record->t1 >= row->record->t0 ? cell_integer(duration_ns(row)) : cell_unknown())
 VALUE(datatype, name_or_unknown(datatype_name(row->record->dtype)))
 VALUE(redop, name_or_unknown(redop_name(row->record->redop)))
+VALUE(parts, cell_unsigned(record_parts(row->record)))
 VALUE(result, row->record->flags &FLAG_FAILED ? cell_unsigned(row->record->result) : cell_unknown())
 
 #define FLAG(NAME, BIT) VALUE(NAME, cell_switch((row->record->flags & (BIT)) != 0))
@@ -160,6 +162,7 @@ static const struct column record_columns[] = {
     {"unobserved", NULL, .value = is_unobserved},
     {"ordinal_unknown", NULL, .value = is_ordinal_unknown},
     {"result", NULL, .value = result},
+    {"parts", NULL, .value = parts},
     COLUMNS_END,
 };
 
@@ -230,6 +233,37 @@ static const struct column peer_columns[] = {
     COLUMNS_END,
 };
 
+/* ---- NCCL's transfers over the network --------------------------------------------------------- */
+
+VALUE(transfer_direction, cell_text(row->transfer->sends == 1 ? "send" : "recv"))
+VALUE(transfer_channels, cell_unsigned(row->transfer->channels))
+VALUE(transfer_count, cell_unsigned(row->transfer->operations))
+VALUE(transfer_steps, cell_unsigned(row->transfer->steps))
+VALUE(transfer_bytes, cell_unsigned(row->transfer->bytes))
+VALUE(transfer_wait_gpu, cell_unsigned(row->transfer->wait_gpu))
+VALUE(transfer_wait_peer, cell_unsigned(row->transfer->wait_peer))
+VALUE(transfer_wait_wire, cell_unsigned(row->transfer->wait_wire))
+VALUE(transfer_wait_flush, cell_unsigned(row->transfer->wait_flush))
+
+static const struct column transfer_columns[] = {
+    WHO,
+    {"comm", NULL, .value = comm},
+    {"comm_name", NULL, .value = comm_name},
+    {"comm_size", NULL, .value = comm_size},
+    {"peer", NULL, .value = peer},
+    {"peer_rank", NULL, .value = peer_rank},
+    {"direction", NULL, .value = transfer_direction},
+    {"channels", NULL, .value = transfer_channels},
+    {"count", NULL, .value = transfer_count},
+    {"proxy_steps", NULL, .value = transfer_steps},
+    {"bytes_total", NULL, .value = transfer_bytes},
+    {"wait_gpu_ns", NULL, .value = transfer_wait_gpu},
+    {"wait_peer_ns", NULL, .value = transfer_wait_peer},
+    {"wait_wire_ns", NULL, .value = transfer_wait_wire},
+    {"wait_flush_ns", NULL, .value = transfer_wait_flush},
+    COLUMNS_END,
+};
+
 /* ---- communicators --------------------------------------------------------------------------- */
 
 VALUE(index_of, cell_unsigned(DEFINITION->index))
@@ -268,4 +302,5 @@ static const struct column communicator_columns[] = {
 const struct export_table export_records = {"records", record_columns};
 const struct export_table export_operations = {"operations", operation_columns};
 const struct export_table export_peers = {"peers", peer_columns};
+const struct export_table export_transfers = {"transfers", transfer_columns};
 const struct export_table export_communicators = {"communicators", communicator_columns};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What dumps hold, row by row, for other programs: records, operations, peers, communicators.
+ * What dumps hold, row by row, for other programs: records, operations, peers,
+ * transfers, communicators.
  * Lives here: the stable column sets of `commtap export`.
  * Must not live here: walking dumps.
  */
@@ -21,6 +22,7 @@ struct export_row {
     const struct operation_row *operation;
     bool torn;
     const struct peer_row *peer_row;
+    const struct transfer_row *transfer;
 };
 
 /* Names one of the tables and its columns. */
@@ -29,6 +31,7 @@ struct export_table {
     const struct column *columns;
 };
 
-extern const struct export_table export_records, export_operations, export_peers, export_communicators;
+extern const struct export_table export_records, export_operations, export_peers, export_transfers,
+    export_communicators;
 
 #endif

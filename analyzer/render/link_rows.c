@@ -7,8 +7,7 @@
 
 #include "analyzer/render/escape.h"
 #include "analyzer/render/units.h"
-
-enum { MATRIX_COLUMNS = 100 }; /* of a line */
+#include "analyzer/render/wrapped_text.h"
 
 static const char *const kinds[] = {
     [LINK_MESSAGES] = "messages", [LINK_NETWORK] = "network", [LINK_COLLECTIVES] = "collectives"};
@@ -203,7 +202,8 @@ bool link_matrix_print(FILE *stream, const struct link_table *links, const struc
     for (size_t i = 0; i < links->count && *fits && links->rows[i].key.kind == shown; i++)
         matrix->rows[place_of(matrix, links->rows[i].key.from)][place_of(matrix, links->rows[i].key.to)] =
             &links->rows[i];
-    *fits = *fits && measure(matrix, links->by_host) <= MATRIX_COLUMNS;
+    size_t screen = screen_columns(stream);
+    *fits = *fits && measure(matrix, links->by_host) <= (screen > 0 ? screen : SENTENCE_COLUMNS);
     if (*fits) {
         fprintf(stream, "%s of %s, from %s (down) to %s (across)\n", column->header, kinds[shown],
                 links->by_host ? "host" : "rank", links->by_host ? "host" : "rank");

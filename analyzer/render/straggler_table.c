@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/job/generations.h"
 #include "analyzer/findings/findings_stragglers.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/finding_list.h"
+#include "analyzer/render/steps_table.h"
 #include "analyzer/render/units.h"
 
 enum { EVIDENCE = 640 };
@@ -59,12 +61,16 @@ VALUE(deepspeed, WAIT(deepspeed_ns))
 VALUE(last, ROW->waits ? cell_unsigned(ROW->waits->last) : cell_unknown())
 VALUE(persistence, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->persistence) : cell_unknown())
 VALUE(confidence, ROW->verdict->ratio > 0 ? cell_real(ROW->verdict->confidence) : cell_unknown())
+VALUE(gpu, ROW->gpu ? cell_unsigned(ROW->gpu->ordinal) : cell_unknown())
+VALUE(gpu_name, ROW->gpu ? cell_text(ROW->gpu->name) : cell_unknown())
 VALUE(end, ROW->end ? cell_text(ROW->end) : cell_unknown())
 
 /* clang-format off */
 const struct column rank_columns[] = {
     {"rank", "rank", .value = rank, .doc = "world rank"},
     {"host", "host", .left = true, .value = host},
+    {"gpu", "GPU", .optional = true, .value = gpu, .doc = "number of its GPU, as its process counts them"},
+    {"gpu_name", NULL, .left = true, .optional = true, .value = gpu_name, .doc = "the GPU's model"},
     {"comm_seconds", "comm", LOOK_SECONDS, .value = comm, .doc = "time in communication calls, Init, Finalize, communicator creation and file I/O left out"},
     {"wait_seconds", "waited", LOOK_SECONDS, .value = wait, .doc = "of it, waiting for a later rank: in collectives, for messages; what waits at the same time counts once", .legend = "for later ranks"},
     {"wait_thread_seconds", NULL, LOOK_SECONDS, .value = wait_threads, .doc = "the same summed over threads, streams and operations that wait at the same time"},
@@ -118,21 +124,36 @@ struct rank_row *rank_rows(const struct job *job, const struct straggler_analysi
         if (filter_rank(filter, job->dumps[d]->header->rank))
             rows[(*count)++] = (struct rank_row){
                 .rank = job->dumps[d]->header->rank,
+                .gpu = gpu_of(job->dumps[d]),
                 .host = job->dumps[d]->host,
                 .times = &analysis->times[d],
                 .waits = known ? &waits->ranks[d] : NULL,
                 .costs = known && !some ? &analysis->delay_costs.ranks[d] : NULL,
                 .verdict = &analysis->ranks[d],
-                .end = end_name(job->ends[d]),
+                .end = end_name(job->ends[job->process_of[d]]),
             };
     return rows;
 }
 
 /* ---- stragglers and findings as JSON --------------------------------------------------------- */
 
+const char *straggler_kind_name(enum straggler_kind kind) {
+    static const char *const names[] = {[STRAGGLER_RANK] = "rank",
+                                        [STRAGGLER_HOST] = "host",
+                                        [STRAGGLER_RANK_CLASS] = "role",
+                                        [STRAGGLER_ROTATING] = "rotating",
+                                        [STRAGGLER_LINK] = "link"};
+    return names[kind];
+}
+
 static json_t *rank_to_json(const struct straggler_analysis *analysis, size_t dump) {
     int32_t rank = analysis->clock->dumps[dump]->header->rank;
     return rank >= 0 ? json_integer(rank) : json_null();
+}
+
+static json_t *gpu_to_json(const struct straggler_analysis *analysis, size_t dump) {
+    int64_t number = dump_gpu_number(analysis->clock->dumps[dump]);
+    return number >= 0 ? json_integer(number) : json_null();
 }
 
 json_t *hosts_to_json(struct dump *const *dumps, const size_t *which, size_t count) {
@@ -164,11 +185,12 @@ static json_t *link_to_json(const struct straggler_analysis *analysis, const str
     if (straggler->kind != STRAGGLER_LINK)
         return json_null();
     if (link->scope == LINK_RANKS)
-        return json_pack("{s:o, s:o}", "src", rank_to_json(analysis, link->from), "dst",
-                         rank_to_json(analysis, link->to));
+        return json_pack("{s:o, s:o, s:o, s:o}", "src", rank_to_json(analysis, link->from), "dst",
+                         rank_to_json(analysis, link->to), "src_gpu", gpu_to_json(analysis, link->from), "dst_gpu",
+                         gpu_to_json(analysis, link->to));
     const struct clock_host *hosts = analysis->clock->hosts;
-    return json_pack("{s:o, s:o}", "src", escape_json(hosts[link->from].name), "dst",
-                     link->scope == LINK_HOSTS ? escape_json(hosts[link->to].name) : json_null());
+    return json_pack("{s:o, s:o, s:n, s:n}", "src", escape_json(hosts[link->from].name), "dst",
+                     link->scope == LINK_HOSTS ? escape_json(hosts[link->to].name) : json_null(), "src_gpu", "dst_gpu");
 }
 
 /* When it is slow, where that is not all the while. */
@@ -187,33 +209,32 @@ static json_t *straggler_to_json(const struct straggler_analysis *analysis, cons
     char evidence[EVIDENCE];
     json_t *hosts = hosts_to_json(analysis->clock->dumps, straggler->dumps, straggler->dump_count);
     json_t *host = is_on_one_host(analysis->clock, straggler) ? json_incref(json_array_get(hosts, 0)) : json_null();
-    json_t *ranks = json_array();
-    for (size_t i = 0; i < straggler->dump_count; i++)
+    json_t *ranks = json_array(), *gpus = json_array();
+    for (size_t i = 0; i < straggler->dump_count; i++) {
         json_array_append_new(ranks, rank_to_json(analysis, straggler->dumps[i]));
+        json_array_append_new(gpus, gpu_to_json(analysis, straggler->dumps[i]));
+    }
     findings_evidence(analysis, straggler, evidence, sizeof evidence);
     const char *site = findings_site(analysis, straggler);
-    static const char *const kinds[] = {[STRAGGLER_RANK] = "rank",
-                                        [STRAGGLER_HOST] = "host",
-                                        [STRAGGLER_RANK_CLASS] = "role",
-                                        [STRAGGLER_ROTATING] = "rotating",
-                                        [STRAGGLER_LINK] = "link"};
     bool one = straggler->kind == STRAGGLER_RANK;
     bool compared = straggler->kind != STRAGGLER_ROTATING && straggler->kind != STRAGGLER_LINK;
     bool a_link = straggler->kind == STRAGGLER_LINK;
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                     "kind", kinds[straggler->kind], "rank",
-                     one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(), "ranks", ranks, "host", host,
-                     "hosts", hosts, "link", link_to_json(analysis, straggler), "imposed_wait_seconds",
-                     seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns),
-                     "slowdown_ratio", straggler->slowdown_ratio, "persistence",
-                     isnan(straggler->persistence) ? json_null() : json_real(straggler->persistence), "confidence",
-                     straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence",
-                     escape_json(evidence), "others_longer_in_communication_seconds",
-                     compared ? json_real(seconds_of(straggler->others_comm_ns)) : json_null(), "site",
-                     site ? escape_json(site) : json_null(), "link_scope",
-                     a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",
-                     a_link ? json_integer((json_int_t)straggler->link.messages) : json_null(), "coverage",
-                     findings_coverage_to_json(coverage, EVIDENCE_EVENTS), "when", when_to_json(straggler));
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:f, s:f, s:o, s:f, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "kind", straggler_kind_name(straggler->kind), "rank",
+        one ? rank_to_json(analysis, straggler->dumps[0]) : json_null(), "gpu",
+        one ? gpu_to_json(analysis, straggler->dumps[0]) : json_null(), "ranks", ranks, "gpus", gpus, "host", host,
+        "hosts", hosts, "link", link_to_json(analysis, straggler), "imposed_wait_seconds",
+        seconds_of(straggler->imposed_ns), "waited_for_seconds", seconds_of(straggler->waited_for_ns), "slowdown_ratio",
+        straggler->slowdown_ratio, "persistence",
+        isnan(straggler->persistence) ? json_null() : json_real(straggler->persistence), "confidence",
+        straggler->confidence, "what_if_speedup", straggler->what_if_speedup, "evidence", escape_json(evidence),
+        "others_longer_in_communication_seconds",
+        compared ? json_real(seconds_of(straggler->others_comm_ns)) : json_null(), "site",
+        site ? escape_json(site) : json_null(), "link_scope",
+        a_link ? json_string(link_scopes[straggler->link.scope]) : json_null(), "messages",
+        a_link ? json_integer((json_int_t)straggler->link.messages) : json_null(), "coverage",
+        findings_coverage_to_json(coverage, EVIDENCE_EVENTS), "when", when_to_json(straggler));
 }
 
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
@@ -237,6 +258,55 @@ const struct column hot_site_columns[] = {
     {"site", "call site", .left = true, .value = site},
     {"wait_seconds", "waited here", LOOK_SECONDS, .value = site_wait, .legend = "in this call, by all ranks"},
     {"waited_for_seconds", "waited for", LOOK_SECONDS, .value = site_waited_for, .legend = "by the others, for a rank that came here late"},
+    {NULL, NULL, .value = NULL},
+};
+/* clang-format on */
+
+/* ---- starts of an elastic job ---------------------------------------------------------------- */
+
+static struct cell rank_of_start(const struct generation_rank *rank) {
+    return rank->host && rank->rank >= 0 ? cell_integer(rank->rank) : cell_unknown();
+}
+
+static struct cell host_of_start(const struct generation_rank *rank) {
+    return rank->host ? cell_text(rank->host) : cell_unknown();
+}
+
+static struct cell after_of_start(const struct generation_rank *rank) {
+    static const char *const names[] = {NULL, "stayed", "left", "replaced"};
+    return rank->host && names[rank->after] ? cell_text(names[rank->after]) : cell_unknown();
+}
+
+#define START_ROW ((const struct generation_row *)row)
+VALUE(start_number, cell_unsigned(START_ROW->listed->generation))
+VALUE(start_ranks, cell_unsigned(START_ROW->listed->ranks))
+VALUE(start_hosts, cell_unsigned(START_ROW->hosts))
+VALUE(start_recorded, START_ROW->listed->start_ns != INT64_MIN
+                          ? cell_real(((double)START_ROW->listed->end_ns - (double)START_ROW->listed->start_ns) / 1e9)
+                          : cell_unknown())
+VALUE(start_gap, START_ROW->listed->gap_ns >= 0 ? cell_real((double)START_ROW->listed->gap_ns / 1e9) : cell_unknown())
+VALUE(start_slow_rank, rank_of_start(&START_ROW->slow))
+VALUE(start_slow_host, host_of_start(&START_ROW->slow))
+VALUE(start_slowdown, START_ROW->slow.host ? cell_real(START_ROW->slowdown_ratio) : cell_unknown())
+VALUE(start_slow_after, after_of_start(&START_ROW->slow))
+VALUE(start_dead_rank, rank_of_start(&START_ROW->dead))
+VALUE(start_dead_host, host_of_start(&START_ROW->dead))
+VALUE(start_dead_after, after_of_start(&START_ROW->dead))
+
+/* clang-format off */
+const struct column generation_columns[] = {
+    {"generation", "generation", .value = start_number},
+    {"ranks_seen", "ranks", .value = start_ranks},
+    {"hosts", "hosts", .value = start_hosts},
+    {"recorded_seconds", "recorded", LOOK_SECONDS, .value = start_recorded},
+    {"gap_seconds", "lost before", LOOK_SECONDS, .value = start_gap, .legend = "from the end of the start before to this one"},
+    {"slow_rank", "slow rank", .value = start_slow_rank, .legend = "who cost the others most; no number: all ranks of its host"},
+    {"slow_host", "slow on", .left = true, .value = start_slow_host},
+    {"slowdown_ratio", "slowdown", LOOK_RATIO, .value = start_slowdown},
+    {"slow_after", "slow then", .left = true, .value = start_slow_after, .legend = "whether its place was there in the next start"},
+    {"dead_rank", "died first", .value = start_dead_rank, .optional = true},
+    {"dead_host", "died on", .left = true, .value = start_dead_host, .optional = true},
+    {"dead_after", "died then", .left = true, .value = start_dead_after, .optional = true, .legend = "replaced: its host has as many ranks again"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */

@@ -15,6 +15,7 @@
 struct rank_row {
     int32_t rank;
     const char *host;
+    const struct device_state *gpu; /* NULL: not told, or several */
     const struct rank_times *times;
     const struct rank_delay_costs *costs; /* NULL with `waits`, and where only some waits are shown */
     const struct rank_waits *waits;       /* NULL: nothing was matched, waits are unknown */
@@ -37,8 +38,13 @@ extern const struct column hot_site_columns[];
  * goes by the name that it has itself: containers on one host may have names of their own. */
 json_t *hosts_to_json(struct dump *const *dumps, const size_t *which, size_t count);
 
+const char *straggler_kind_name(enum straggler_kind kind); /* "rank", "host", "role", "rotating", "link" */
+
 /* report.stragglers, each with its coverage. NULL when memory is short. */
 json_t *stragglers_to_json(const struct straggler_analysis *analysis, const struct coverage *coverage,
                            const struct straggler *stragglers, size_t count);
+
+/* Of rows of struct generation_row: the starts of an elastic job. */
+extern const struct column generation_columns[];
 
 #endif

@@ -6,6 +6,10 @@
  */
 #include "analyzer/render/summary_table.h"
 
+#include <inttypes.h>
+
+#include "analyzer/render/wrapped_text.h"
+
 const char *api_name(uint8_t api) {
     static const char *const names[] = {[API_MPI] = "mpi", [API_NCCL] = "nccl", [API_TRACE] = "trace"};
     return api < sizeof names / sizeof *names ? names[api] : NULL;
@@ -57,11 +61,13 @@ static bool tells_least(const struct summary_entry *entry, const struct summary_
 VALUE(api, text_or_unknown(api_name(entry->api)))
 VALUE(op, text_or_unknown(entry->op))
 VALUE(comm, entry->has_comm ? cell_hex(entry->comm) : cell_unknown())
+VALUE(comm_role, entry->has_comm && entry->comm_role[0] ? cell_text(entry->comm_role) : cell_unknown())
 VALUE(comm_name, entry->has_comm && entry->comm_name[0] ? cell_text(entry->comm_name) : cell_unknown())
 VALUE(comm_size, entry->comm_size ? cell_unsigned(entry->comm_size) : cell_unknown())
 VALUE(bytes, entry->bytes != BYTES_UNKNOWN ? cell_unsigned(entry->bytes) : cell_unknown())
 VALUE(count, cell_unsigned(entry->count))
 VALUE(bytes_total, cell_unsigned(entry->bytes_total))
+VALUE(posted_sizes, cell_unsigned(entry->estimated_bytes))
 VALUE(site, text_or_unknown(entry->site))
 VALUE(caller, text_or_unknown(entry->caller))
 VALUE(epoch, entry->epoch != EPOCH_SEVERAL ? cell_unsigned(entry->epoch) : cell_unknown())
@@ -116,10 +122,11 @@ const struct column summary_columns[] = {
     {"op", "op", .value = op, .left = true, .optional = true, .doc = "function"},
     {"comm", "uid", .value = comm, .left = true, .optional = true, .doc = "communicator's uid"},
     {"comm_name", "communicator", .value = comm_name, .left = true, .optional = true, .doc = "communicator's name"},
+    {"comm_role", "role", .value = comm_role, .left = true, .optional = true, .doc = "what the communicator is for, by its name: TP, DP, PP, CP, EP, SP"},
     {"comm_size", "procs", .value = comm_size, .optional = true, .doc = "processes in the communicator", .legend = "size of the communicator"},
     {"bytes", "size", LOOK_SIZE, .value = bytes, .optional = true, .doc = "message size of one call"},
     {"size_class", "or more", LOOK_MARK, .value = size_class, .left = true, .optional = true, .doc = "bytes is the lower bound of a class of sizes"},
-    {"count", "count", .value = count, .doc = "calls, summed over ranks"},
+    {"count", "count", .value = count, .doc = "calls, summed over ranks; of a GPU's rows operations with a time there: their calls are in rows of source host"},
     {"bytes_total", NULL, LOOK_SIZE, .value = bytes_total, .doc = "bytes of all calls"},
     {"time_total_us", "total", LOOK_MICROSECONDS, .value = time_total, .doc = "time inside the calls, summed over ranks", .legend = "time inside the calls, over all ranks"},
     {"time_avg_us", "avg", LOOK_MICROSECONDS, .value = time_avg, .doc = "time_total_us / calls with a time"},
@@ -152,10 +159,25 @@ const struct column summary_columns[] = {
     {"percentiles", NULL, .value = percentiles, .doc = "exact, or approximate: from a histogram of 4 buckets per octave"},
     {"untimed", NULL, .value = untimed, .doc = "calls without a time: completion was not seen"},
     {"failed", NULL, .value = failed, .doc = "calls that returned an error"},
+    {"posted_sizes", NULL, .value = posted_sizes, .doc = "receives without a status: their size is that of the buffer, and there is no bandwidth"},
     {"posting_total_us", NULL, LOOK_MICROSECONDS, .value = posting, .doc = "of time_total_us, inside the calls that posted non-blocking operations"},
     {NULL, NULL, .value = NULL},
 };
 /* clang-format on */
+
+void summary_print_posted_sizes(FILE *stream, const struct summary *summary) {
+    uint64_t receives = 0;
+    for (size_t i = 0; i < summary->count; i++)
+        receives += summary->entries[i].estimated_bytes;
+    char text[192];
+    snprintf(text, sizeof text,
+             "%" PRIu64
+             " receives had no status: their sizes are those of their buffers, not of what came; rows with such "
+             "have no bandwidth",
+             receives);
+    if (receives > 0)
+        print_wrapped(stream, text, 0, 0);
+}
 
 struct table summary_table(const struct summary *summary) {
     return (struct table){summary_columns, summary->entries, sizeof *summary->entries, summary->count};

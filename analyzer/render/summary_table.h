@@ -7,6 +7,8 @@
 #ifndef COMMTAP_RENDER_SUMMARY_TABLE_H
 #define COMMTAP_RENDER_SUMMARY_TABLE_H
 
+#include <stdio.h>
+
 #include "analyzer/profile/summary.h"
 #include "analyzer/render/table.h"
 
@@ -15,6 +17,9 @@ extern const struct column summary_columns[];
 
 /* The table of all entries. */
 struct table summary_table(const struct summary *summary);
+
+/* A line that tells of receives whose sizes are those of their buffers; nothing where there are none. */
+void summary_print_posted_sizes(FILE *stream, const struct summary *summary);
 
 /* "mpi", "nccl"; "host", "gpu-event", "in-kernel", "inferred"; NULL for other values. */
 const char *api_name(uint8_t api);

@@ -73,22 +73,29 @@ static void looking(struct cell cell, enum look look, char text[64]) {
         units_rate(text, number * 1e9);
     else if (look == LOOK_PERCENT)
         snprintf(text, 64, "%.1f %%", number * 100);
+    else if (look == LOOK_NUMBER)
+        units_number(text, number);
     else if (look == LOOK_RATIO)
         snprintf(text, 64, "%.2f", number);
     else
         plain(cell, text);
 }
 
-size_t table_print_cell(FILE *stream, const struct column *column, struct cell cell) {
+/* Texts wider than `most` are shortened; 0: none is. */
+static size_t print_cell(FILE *stream, const struct column *column, struct cell cell, size_t most) {
     char text[64];
     if (cell.kind == CELL_SWITCH && column->look == LOOK_MARK)
         cell = cell_text(cell.on ? column->header : "");
     if (cell.kind == CELL_TEXT)
-        return escape_text(stream, cell.text);
+        return print_shortened(stream, cell.text, most);
     looking(cell, column->look, text);
     if (stream)
         fputs(text, stream);
     return strlen(text);
+}
+
+size_t table_print_cell(FILE *stream, const struct column *column, struct cell cell) {
+    return print_cell(stream, column, cell, 0);
 }
 
 /* What makes an optional column worth showing. */
@@ -98,15 +105,15 @@ static bool has_value(const struct column *column, struct cell cell) {
     return column->look == LOOK_MARK ? cell.on : cell.kind != CELL_UNKNOWN;
 }
 
-/* Width of a column, 0 = left out. */
-static size_t width_of(const struct table *table, const struct column *column) {
+/* Width of a column, 0 = left out; no text of it is wider than `most` (0: nothing bounds them). */
+static size_t width_of(const struct table *table, const struct column *column, size_t most) {
     if (!column->header)
         return 0;
     size_t width = strlen(column->header);
     bool any = !column->optional;
     for (size_t i = 0; i < table->count; i++) {
         struct cell cell = column->value(row_at(table, i));
-        size_t columns = table_print_cell(NULL, column, cell);
+        size_t columns = print_cell(NULL, column, cell, most);
         any |= has_value(column, cell);
         if (columns > width)
             width = columns;
@@ -125,10 +132,10 @@ static void print_line(FILE *stream, const struct column *columns, const size_t 
         if (widths[i] == 0)
             continue;
         struct cell cell = row ? columns[i].value(row) : cell_text(columns[i].header);
-        size_t columns_used = table_print_cell(NULL, &columns[i], cell), rest = widths[i] - columns_used;
+        size_t columns_used = print_cell(NULL, &columns[i], cell, widths[i]), rest = widths[i] - columns_used;
         if (columns_used > 0) {
             print_blanks(stream, owed + (columns[i].left ? 0 : rest));
-            table_print_cell(stream, &columns[i], cell);
+            print_cell(stream, &columns[i], cell, widths[i]);
             owed = columns[i].left ? rest : 0;
         } else {
             owed += widths[i];
@@ -137,15 +144,7 @@ static void print_line(FILE *stream, const struct column *columns, const size_t 
     }
 }
 
-bool table_print_text(FILE *stream, const struct table *table, bool color) {
-    size_t count = 0;
-    while (table->columns[count].key)
-        count++;
-    size_t *widths = calloc(count + 1, sizeof *widths);
-    if (!widths)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        widths[i] = width_of(table, &table->columns[i]);
+static void print_lines(FILE *stream, const struct table *table, const size_t *widths, bool color) {
     fputs(color ? "\033[1m" : "", stream);
     print_line(stream, table->columns, widths, NULL);
     fputs(color ? "\033[0m\n" : "\n", stream);
@@ -153,8 +152,86 @@ bool table_print_text(FILE *stream, const struct table *table, bool color) {
         print_line(stream, table->columns, widths, row_at(table, i));
         fputc('\n', stream);
     }
+}
+
+/* How many columns from `from` on have room beside those before `leading`, at least one that is shown. */
+static size_t fitting(const size_t *widths, size_t count, size_t leading, size_t from, size_t screen) {
+    size_t used = 0, i;
+    bool any = false;
+    for (i = 0; i < leading && i < from; i++)
+        used += widths[i] ? widths[i] + 2 : 0;
+    for (i = from; i < count; i++) {
+        if (widths[i] == 0)
+            continue;
+        if (any && used + widths[i] > screen)
+            break;
+        used += widths[i] + 2;
+        any = true;
+    }
+    return i;
+}
+
+/* Columns that say what a row is about: up to the last text among the first ones, and at least one. What they take must
+ * leave room. */
+enum { LEADING_MOST = 2 };
+static size_t leading_columns(const struct column *columns, const size_t *widths, size_t screen) {
+    size_t shown = 0, first = 0, leading = 0, used = 0;
+    for (size_t i = 0; columns[i].key && shown < LEADING_MOST; i++) {
+        if (widths[i] == 0)
+            continue;
+        used += widths[i] + 2;
+        if (shown++ == 0)
+            first = i + 1;
+        if (columns[i].left && used <= screen / 2)
+            leading = i + 1;
+    }
+    return leading > 0 ? leading : first;
+}
+
+/* Where a line is wider than the screen, the columns that do not fit follow below, each time with the leading ones. */
+static void print_on_screen(FILE *stream, const struct table *table, const size_t *widths, size_t count, size_t screen,
+                            bool color) {
+    size_t leading = leading_columns(table->columns, widths, screen);
+    size_t *part = calloc(count + 1, sizeof *part);
+    for (size_t from = 0, to; part && from < count; from = to) {
+        to = screen > 0 ? fitting(widths, count, leading, from, screen) : count;
+        for (size_t i = 0; i < count; i++)
+            part[i] = (i >= from && i < to) || i < leading ? widths[i] : 0;
+        if (from > 0)
+            fputc('\n', stream);
+        print_lines(stream, table, part, color);
+        while (to < count && widths[to] == 0)
+            to++;
+    }
+    if (!part)
+        print_lines(stream, table, widths, color);
+    free(part);
+}
+
+bool table_print_text(FILE *stream, const struct table *table, bool color) {
+    size_t count = 0, screen = screen_columns(stream);
+    while (table->columns[count].key)
+        count++;
+    size_t *widths = calloc(count + 1, sizeof *widths);
+    if (!widths)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        widths[i] = width_of(table, &table->columns[i], screen / 2);
+    print_on_screen(stream, table, widths, count, screen, color);
     free(widths);
     return true;
+}
+
+size_t table_cut(struct table *table, size_t most) {
+    size_t had = table->count;
+    if (most > 0 && most < had)
+        table->count = most;
+    return had;
+}
+
+void table_print_rest(FILE *stream, const struct table *table, size_t had) {
+    if (had > table->count)
+        fprintf(stream, "... and %zu more: --top N, --format csv\n", had - table->count);
 }
 
 bool table_print_legend(FILE *stream, const struct table *table) {
@@ -164,7 +241,7 @@ bool table_print_legend(FILE *stream, const struct table *table) {
     if (!legend)
         return false;
     for (const struct column *column = table->columns; column->key; column++)
-        if (column->legend && width_of(table, column) > 0)
+        if (column->legend && width_of(table, column, 0) > 0)
             fprintf(legend, "%s%s: %s", told++ ? "; " : "", column->header, column->legend);
     bool done = fclose(legend) == 0;
     if (done && told > 0)

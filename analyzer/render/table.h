@@ -45,12 +45,13 @@ struct cell {
 /* How a cell looks in text. CSV and JSON always have the raw value in the unit that the key names. */
 enum look {
     LOOK_PLAIN = 0,
-    LOOK_SIZE,         /* bytes -> "6.0 MB" */
+    LOOK_SIZE,         /* bytes -> "6.29 MB" */
     LOOK_MICROSECONDS, /* us -> "1.25 ms" */
     LOOK_SECONDS,      /* s -> "1.25 ms" */
     LOOK_GB_PER_S,     /* 1e9 bytes/s -> "12.34 GB/s" */
     LOOK_PERCENT,      /* a share -> "12.3 %" */
     LOOK_RATIO,        /* two decimals */
+    LOOK_NUMBER,       /* three digits -> "12.3", "4.56 k" */
     LOOK_MARK,         /* a switch: its header where it is on, nothing where it is off */
 };
 
@@ -80,6 +81,10 @@ size_t table_print_cell(FILE *stream, const struct column *column, struct cell c
 /* "header: legend; header: legend", wrapped, of the columns that the text shows; nothing where none has a legend.
  * Returns false when memory is short. */
 bool table_print_legend(FILE *stream, const struct table *table);
+/* Cuts the table to its first `most` rows, where that is not 0. Returns how many it had. */
+size_t table_cut(struct table *table, size_t most);
+/* "... and 12 more: --top N" where rows were cut. */
+void table_print_rest(FILE *stream, const struct table *table, size_t had);
 /* A header line of keys, then one line per row. */
 void table_print_csv(FILE *stream, const struct table *table);
 /* An array of objects, one per row, in the order of the columns. NULL when memory is short. */

@@ -10,6 +10,20 @@
 #include <string.h>
 
 void units_size(char text[UNITS_TEXT], uint64_t bytes) {
+    static const char *const names[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+    if (bytes < 1000) {
+        snprintf(text, UNITS_TEXT, "%u B", (unsigned)bytes);
+        return;
+    }
+    double value = (double)bytes / 1e3;
+    size_t unit = 0;
+    for (; value >= 999.5; unit++) /* what would round to 1000 is 1.00 of the next */
+        value /= 1e3;
+    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    snprintf(text, UNITS_TEXT, "%.*f %s", decimals, value, names[unit]);
+}
+
+void units_deepspeed_size(char text[UNITS_TEXT], uint64_t bytes) {
     static const char *const names[] = {"B", "KB", "MB", "GB", "TB", "PB", "EB"};
     if (bytes == 0) {
         strcpy(text, "0B");
@@ -37,6 +51,15 @@ void units_time(char text[UNITS_TEXT], uint64_t ns) {
     double value = (double)ns / units[unit].ns;
     int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
     snprintf(text, UNITS_TEXT, "%.*f %s", decimals, value, units[unit].name);
+}
+
+void units_number(char text[UNITS_TEXT], double number) {
+    static const char *const names[] = {"", " k", " M", " G", " T"};
+    size_t unit = 0;
+    for (; number >= 999.5 && unit + 1 < sizeof names / sizeof *names; unit++)
+        number /= 1e3;
+    int decimals = number <= 0 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2;
+    snprintf(text, UNITS_TEXT, "%.*f%s", decimals, number < 0 ? 0 : number < 1e9 ? number : 1e9, names[unit]);
 }
 
 void units_rate(char text[UNITS_TEXT], double bytes_per_s) {

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "analyzer/findings/findings_stragglers.h"
+#include "analyzer/findings/words.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/wrapped_text.h"
 #include "analyzer/render/units.h"
@@ -15,10 +16,12 @@ enum { LINE = 512 };
 static json_t *what_if_site_to_json(const struct straggler_analysis *analysis, const struct what_if_site *site) {
     const char *label = findings_what_if_site(analysis, site);
     int32_t rank = analysis->clock->dumps[site->dump]->header->rank;
-    return json_pack("{s:o, s:o, s:o, s:f, s:f}", "site", label ? escape_json(label) : json_null(), "op",
+    int64_t gpu = dump_gpu_number(analysis->clock->dumps[site->dump]);
+    return json_pack("{s:o, s:o, s:o, s:o, s:f, s:f}", "site", label ? escape_json(label) : json_null(), "op",
                      escape_json(analysis->directory->calls[site->call].name->name), "slowest_rank",
-                     rank >= 0 ? json_integer(rank) : json_null(), "speedup", site->speedup,
-                     "longer_than_peers_seconds", seconds_of(site->extra_ns));
+                     rank >= 0 ? json_integer(rank) : json_null(), "slowest_gpu",
+                     gpu >= 0 ? json_integer(gpu) : json_null(), "speedup", site->speedup, "longer_than_peers_seconds",
+                     seconds_of(site->extra_ns));
 }
 
 json_t *what_if_to_json(const struct straggler_analysis *analysis) {
@@ -83,23 +86,22 @@ static void print_site(FILE *stream, const struct straggler_analysis *analysis, 
                        size_t ways) {
     const char *label = findings_what_if_site(analysis, site);
     const char *op = analysis->directory->calls[site->call].name->name;
-    char text[LINE], where[288], one_of[80] = "";
+    char text[LINE + 128], where[288], one_of[80] = "";
+    const struct dump_text who = dump_text(analysis->clock->dumps[site->dump]);
     bool by_chance = analysis->judgement == JUDGED && !straggler_analysis_speaks_of(analysis, site->dump);
-    int rank = (int)analysis->clock->dumps[site->dump]->header->rank;
     snprintf(where, sizeof where, "%.60s%s%.200s", op, label ? " in " : "", label ? label : "");
     if (ways > 1)
         snprintf(one_of, sizeof one_of, "; of %zu ways to get there this one costs most", ways);
     const struct straggler *named = named_for(analysis, site);
     if (named)
         snprintf(text, sizeof text,
-                 "%.2f times as fast if rank %d took as long as its peers; nearly all of that gain lies in its work "
+                 "%.2f times as fast if %s took as long as its peers; nearly all of that gain lies in its work "
                  "before %s",
-                 named->what_if_speedup, rank, where);
+                 named->what_if_speedup, who.text, where);
     else
-        snprintf(
-            text, sizeof text,
-            "%.2f times as fast if the work before %s took every rank as long as its peers (rank %d takes longest%s%s)",
-            site->speedup, where, rank, by_chance ? ", but chance is not ruled out" : "", one_of);
+        snprintf(text, sizeof text,
+                 "%.2f times as fast if the work before %s took every rank as long as its peers (%s takes longest%s%s)",
+                 site->speedup, where, who.text, by_chance ? ", but chance is not ruled out" : "", one_of);
     print_sentence(stream, text);
 }
 

@@ -51,6 +51,7 @@ struct replay {
     struct replay_node *nodes;           /* at most REPLAY_RECORDS_MOST or so */
     int64_t *work_ns;                    /* per node: own work between what had ended before on its flow and it */
     int64_t *tail_ns;                    /* per node: after all it needs was there; wrong clocks can make it negative */
+    int64_t *late_tail_ns;               /* of this, what would remain to a Wait entered late */
     uint32_t *gives, *takes;             /* links that wait for a node, and that it waits for: */
     uint32_t *gives_first, *takes_first; /* node n's are [first[n], first[n + 1]) */
     uint32_t link_count;
@@ -93,6 +94,9 @@ void replay_free(struct replay *replay);
 /* How long all of it takes with these durations (as work_ns and tail_ns), ns; at least 1. Negative when memory is
  * short. */
 int64_t replay_run(const struct replay *replay, const int64_t *work_ns, const int64_t *tail_ns);
+
+/* All stretches of the covered time together, ns, at least 1. `ends`: when each would be over, NULL: as recorded. */
+int64_t replay_length(const struct replay *replay, const int64_t *ends);
 
 /* How long all of it takes on a network on which transfers take no time, ns; at least 1. Init, Finalize and
  * collectives that found no counterpart take what they took: nothing tells what of it is transfer.

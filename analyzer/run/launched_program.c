@@ -3,6 +3,7 @@
  * Which program a command line runs: behind a launcher's options, and behind programs that only start others.
  * Lives here: options of launchers that take words of their own. Must not live here: what kind of program it is.
  */
+#include "analyzer/run/program_file.h"
 #include "analyzer/run/run.h"
 
 #include <limits.h>
@@ -102,9 +103,9 @@ static bool is_program_file(const char *path) {
     return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
 }
 
-/* As a shell finds it. */
-static bool find_file(char *path, size_t size, const char *word) {
+bool program_file_find(char path[PATH_MAX], const char *word) {
     const char *places = getenv("PATH");
+    size_t size = PATH_MAX;
     if (strchr(word, '/'))
         return (size_t)snprintf(path, size, "%s", word) < size && is_program_file(path);
     for (const char *p = places ? places : ""; *p; p += strcspn(p, ":"), p += *p == ':')
@@ -134,7 +135,7 @@ char *run_launched_program(enum run_launcher launcher, char *const *argv) {
                 i++;
             continue;
         }
-        if (!find_file(path, sizeof path, argv[i]))
+        if (!program_file_find(path, argv[i]))
             continue;
         starts_others = is_starter(argv[i]);
         if (!starts_others)

@@ -94,6 +94,8 @@ int run_rank_under_launcher(void);
 bool run_ds_config(const char *path, struct run_settings *settings, struct run_notes *notes, char *error,
                    size_t error_bytes);
 
+enum { RUN_ROOM_FOR_A_DUMP = 256 << 10 }; /* bytes, of an idle rank */
+
 /* ---- where dumps go -------------------------------------------------------------------------------- */
 
 /* COMMTAP_DIR before the job runs. */

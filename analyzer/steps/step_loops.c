@@ -17,14 +17,15 @@ enum {
     COUNTS_LIKE = 32,   /* counts that differ by less than a part in so many are of one loop, cut off at the ends */
     BYTES_LARGE = 1024, /* a reduction of less is a norm or a loss, not a gradient */
 };
-#define IN_ALL   0.85 /* share of the stretches that makes a symbol part of the loop */
-#define IN_FEW   0.34 /* ... and that it may have when it is not */
-#define BETWEEN  0.5  /* share of the symbols that may lie between the two */
-#define SPANNED  0.5  /* share of the sequence that the loop lasts */
-#define SCATTER  0.75 /* of the distances of an anchor, as a share of what it is where they are up to chance */
-#define CONSTANT 0.8  /* share of the stretches with the most frequent number of inner iterations */
-#define BESIDE   0.8  /* share of the anchor's occurrences with the same symbol before them, or behind */
-#define MOST     0.5  /* share of the symbols that an inner loop has where the outer is an interval */
+#define IN_ALL    0.85 /* share of the stretches that makes a symbol part of the loop */
+#define IN_FEW    0.34 /* ... and that it may have when it is not */
+#define BETWEEN   0.5  /* share of the symbols that may lie between the two */
+#define SPANNED   0.5  /* share of the sequence that the loop lasts */
+#define SCATTER   0.75 /* of the distances of an anchor, as a share of what it is where they are up to chance */
+#define CONSTANT  0.8  /* share of the stretches with the most frequent number of inner iterations */
+#define BESIDE    0.8  /* share of the anchor's occurrences with the same symbol before them, or behind */
+#define EVALUATED 2.5  /* reductions alike in an evaluation: two may be those of two groups of parameters */
+#define MOST      0.5  /* share of the symbols that an inner loop has where the outer is an interval */
 
 struct loop {
     uint32_t anchor;
@@ -81,22 +82,41 @@ static bool is_in_place(const struct search *s, uint32_t anchor) {
     return false;
 }
 
-/* Whether the anchor's occurrences spread over most of the sequence, at distances alike: those of an evaluation come in
- * bursts, those of an operation that depends on the data as they come. */
-static bool is_spread(const struct search *s, uint32_t anchor) {
-    double stretches = (double)s->symbols[anchor].count - 1, sum = 0, squares = 0;
-    size_t last = SIZE_MAX;
-    for (size_t i = 0; i < s->count; i++) {
-        if (s->which[i] != anchor)
-            continue;
-        double length = last == SIZE_MAX ? 0 : (double)(i - last);
-        sum += length;
-        squares += length * length;
-        last = i;
+static bool is_small(const struct loop_symbol *symbol) {
+    return symbol->collective && symbol->order >> 16 < BYTES_LARGE;
+}
+
+/* Whether a symbol is a small reduction that most stretches of the loop lack: a loss or a metric of an evaluation. */
+static bool is_beside(const struct search *s, uint32_t symbol, double stretches) {
+    return symbol != LOOP_UNKNOWN && is_small(&s->symbols[symbol]) && s->present[symbol] < IN_ALL * stretches;
+}
+
+/* Whether the anchor's occurrences lie at distances alike, counted with or without what is beside the loop: those of an
+ * evaluation come in bursts, those of an operation that depends on the data as they come. */
+static bool is_steady(const struct search *s, uint32_t anchor, bool without_beside) {
+    double stretches = (double)s->symbols[anchor].count - 1, sum = 0, squares = 0, length = 0;
+    uint32_t seen = 0;
+    for (size_t i = 0; i < s->count && seen <= stretches; i++) {
+        if (s->which[i] == anchor && seen++ > 0) {
+            sum += length;
+            squares += length * length;
+        }
+        length = s->which[i] == anchor ? 0 : length;
+        length += !without_beside || !is_beside(s, s->which[i], stretches);
     }
     double mean = sum / stretches, scatter = sqrt(fmax(squares / stretches - mean * mean, 0)) / mean;
     double by_chance = sqrt(1 - 1 / mean); /* of a geometric distribution: what comes often scatters less */
-    return sum >= SPANNED * (double)s->count && scatter * (1 + 1 / sqrt(stretches)) <= SCATTER * by_chance;
+    return mean > 1 && scatter * (1 + 1 / sqrt(stretches)) <= SCATTER * by_chance;
+}
+
+/* Whether the loop lasts over most of the sequence. */
+static bool is_spread(const struct search *s, uint32_t anchor) {
+    size_t first = 0, last = s->count;
+    while (s->which[first] != anchor)
+        first++;
+    while (s->which[last - 1] != anchor)
+        last--;
+    return (double)(last - 1 - first) >= SPANNED * (double)s->count;
 }
 
 /* Counts in how many stretches each symbol is. */
@@ -114,22 +134,29 @@ static void count_presence(struct search *s, uint32_t anchor) {
     }
 }
 
+/* What an evaluation or a check reduces now and then leaves a loop alone that moves something large. */
 static bool is_loop(struct search *s, uint32_t anchor, struct loop *loop) {
     double stretches = (double)s->symbols[anchor].count - 1;
-    uint32_t between = 0;
+    uint32_t between = 0, beside = 0;
+    bool moves = false;
     s->passes--;
     if (!is_spread(s, anchor))
         return false;
     count_presence(s, anchor);
     *loop = (struct loop){.anchor = anchor, .collectives_alone = true, .in_place = is_in_place(s, anchor)};
     for (uint32_t i = 0; i < s->symbol_count; i++) {
-        bool part = s->present[i] >= IN_ALL * stretches;
+        bool part = s->present[i] >= IN_ALL * stretches, often = s->present[i] > IN_FEW * stretches;
         loop->parts += part;
         loop->collectives_alone &= !part || s->symbols[i].collective;
         loop->largest |= part && i == s->largest;
-        between += !part && s->present[i] > IN_FEW * stretches;
+        moves |= part && s->symbols[i].collective && !is_small(&s->symbols[i]);
+        between += !part && often;
+        beside += often && is_beside(s, i, stretches);
     }
-    return between <= BETWEEN * (loop->parts + between);
+    moves &= loop->parts > 1;
+    between -= moves ? beside : 0;
+    return between <= BETWEEN * (loop->parts + between) &&
+           (is_steady(s, anchor, false) || (moves && is_steady(s, anchor, true)));
 }
 
 /* ---- all loops --------------------------------------------------------------------------------------------------- */
@@ -196,16 +223,45 @@ static uint32_t iterations_of(const struct search *s, uint32_t outer, uint32_t i
     return equal >= CONSTANT * stretches ? expected : 0;
 }
 
+/* Whether what the outer loop does beside the inner one is itself a loop over losses or metrics: most often a small
+ * reduction that no iteration of the inner loop has comes several times in a stretch. What comes once or twice there,
+ * such as a norm of gradients, ends a step of several iterations. */
+static bool evaluates(struct search *s, const struct loop *outer, const struct loop *inner) {
+    double stretches = (double)s->symbols[inner->anchor].count - 1;
+    count_presence(s, inner->anchor);
+    for (uint32_t i = 0; i < s->symbol_count; i++)
+        if (is_beside(s, i, stretches) && s->symbols[i].count >= EVALUATED * s->symbols[outer->anchor].count)
+            return true;
+    return false;
+}
+
 /* Whether a loop is only an interval of the one inside it, or no loop at all: something that happens now and then. */
-static bool is_interval(const struct search *s, const struct loop *outer, const struct loop *inner, uint32_t periodic) {
+static bool is_interval(struct search *s, const struct loop *outer, const struct loop *inner, uint32_t periodic) {
     uint32_t mean = iterations_of(s, outer->anchor, inner->anchor, 0);
     uint32_t iterations = mean > 0 ? iterations_of(s, outer->anchor, inner->anchor, mean) : 0;
-    bool most = inner->parts >= MOST * outer->parts;
-    if (iterations <= TOGETHER_MAX)
-        return iterations == 0 && !outer->in_place;
+    bool most = inner->parts + !inner->largest > MOST * outer->parts || evaluates(s, outer, inner);
+    if (iterations <= TOGETHER_MAX && iterations > 0)
+        return inner->largest && inner->collectives_alone && evaluates(s, outer, inner);
+    if (iterations == 0)
+        return !outer->in_place;
     if (periodic != LOOP_UNKNOWN && s->symbols[periodic].count + STRETCHES_MIN >= s->symbols[inner->anchor].count)
         return true;
     return most && (periodic == LOOP_UNKNOWN || (inner->largest && inner->collectives_alone));
+}
+
+/* A step of one collective alone has nothing within it that recurs: where all else are small reductions, and one of
+ * them comes several times in a row now and then, these are evaluations between such steps. */
+static uint32_t only_collective(struct search *s) {
+    bool evaluated = false;
+    if (s->largest == LOOP_UNKNOWN || s->symbols[s->largest].count <= STRETCHES_MIN || !is_spread(s, s->largest))
+        return LOOP_UNKNOWN;
+    count_presence(s, s->largest);
+    for (uint32_t i = 0; i < s->symbol_count; i++) {
+        if (i != s->largest && !is_small(&s->symbols[i]))
+            return LOOP_UNKNOWN;
+        evaluated |= i != s->largest && s->symbols[i].count >= EVALUATED * s->present[i];
+    }
+    return evaluated ? s->largest : LOOP_UNKNOWN;
 }
 
 static uint32_t choose_anchor(struct search *s, uint32_t periodic) {
@@ -217,6 +273,8 @@ static uint32_t choose_anchor(struct search *s, uint32_t periodic) {
             outer++;
         step = outer == inner ? inner : step;
     }
+    if (count == 0 && periodic == LOOP_UNKNOWN)
+        return only_collective(s);
     return count > 0 ? loops[step].anchor : periodic;
 }
 

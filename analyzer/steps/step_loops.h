@@ -9,7 +9,8 @@
  * a stretch does not matter: solvers take as many iterations as they take.
  *
  * Of nested loops the outermost is the step, unless it is an interval: the inner loop goes through it equally often
- * each time, more than eight times, and does most of what the job does. Evaluations and checkpoints come so.
+ * each time, more than eight times, and does most of what the job does. Evaluations and checkpoints come so. Fewer
+ * iterations make a step of several micro-batches, unless what lies between them is seen to be an evaluation.
  */
 #ifndef COMMTAP_STEPS_STEP_LOOPS_H
 #define COMMTAP_STEPS_STEP_LOOPS_H

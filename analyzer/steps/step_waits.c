@@ -15,6 +15,12 @@ enum { WAITS_MOST = 1 << 23 }; /* that are kept: 200 MB; where there are more, n
 
 struct tally {
     uint64_t parts, matched; /* in collectives and messages; those that found their counterparts */
+    uint64_t unresolved;     /* waits that are shorter than the clocks' error */
+};
+
+/* A step's time alone: looking for one among steps as they are would touch their whole width. */
+struct step_span {
+    int64_t start, end;
 };
 
 struct kept_wait {
@@ -26,7 +32,10 @@ struct step_worker {
     const struct steps *steps;
     const struct match_directory *directory;
     const struct filter *counted;
-    const size_t *first_of; /* per dump: its first step's tally */
+    const size_t *first_of;        /* per dump: its first step's tally and span */
+    const struct step_span *spans; /* of all steps */
+    size_t *last;                  /* per dump: the step asked for last */
+    bool ascending;                /* no step ends before the one before it */
     struct tally *tallies;
     struct waits waits;
     struct kept_wait *kept;
@@ -51,9 +60,11 @@ static size_t step_at(const struct rank_steps *rank, int64_t at) {
 /* NULL outside of all steps. */
 static struct tally *tally_at(const struct step_worker *worker, size_t dump, int64_t at) {
     const struct rank_steps *rank = &worker->steps->ranks[dump];
-    size_t step = step_at(rank, at);
-    return step < rank->count && rank->steps[step].start_ns <= at ? &worker->tallies[worker->first_of[dump] + step]
-                                                                  : NULL;
+    const struct step_span *spans = worker->spans + worker->first_of[dump];
+    size_t step = worker->last[dump]; /* most often it is the same again */
+    if (!worker->ascending || step >= rank->count || spans[step].end <= at || (step > 0 && spans[step - 1].end > at))
+        step = worker->last[dump] = step_at(rank, at);
+    return step < rank->count && spans[step].start <= at ? &worker->tallies[worker->first_of[dump] + step] : NULL;
 }
 
 static void take_wait(void *context, const struct told_wait *wait) {
@@ -66,6 +77,12 @@ static void take_wait(void *context, const struct told_wait *wait) {
     }
     worker->kept[worker->kept_count++] =
         (struct kept_wait){.from = wait->until - wait->length, .to = wait->until, .dump = wait->dump};
+}
+
+static void take_unresolved(void *context, uint32_t dump, int64_t since) {
+    struct tally *tally = tally_at(context, dump, since);
+    if (tally)
+        tally->unresolved++;
 }
 
 /* `name` is the communicator's, NULL where the dump does not define it: it is then none that was asked for. */
@@ -106,11 +123,12 @@ static void take_message(void *state, const struct match_message *message) {
 }
 
 /* What would be part of an instance or a message (match.c). */
-static bool is_part(const struct record *record) {
+static bool is_part(const struct match_record *item) {
+    const struct record *record = item->record;
     bool message = (record->flags & (FLAG_SEND | FLAG_RECV)) && record->peer != PEER_NULL;
     if (record->flags & (FLAG_CANCELLED | FLAG_FAILED | FLAG_UNMATCHED))
         return false;
-    return (message || record->flags & FLAG_COLLECTIVE) &&
+    return (message || item->message_count > 0 || record->flags & FLAG_COLLECTIVE) &&
            (record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GPU ||
             record->kind == RECORD_KERNEL);
 }
@@ -118,12 +136,12 @@ static bool is_part(const struct record *record) {
 static void take_record(void *state, const struct match_record *item) {
     const struct step_worker *worker = state;
     const struct dump_communicator *c = dump_communicator(worker->directory->dumps[item->dump], item->record->comm);
-    struct tally *tally = is_part(item->record) && is_wait_counted(worker, item->call, c ? c->name : NULL,
-                                                                   c ? c->definition->uid : 0, item->record->bytes)
+    struct tally *tally = is_part(item) && is_wait_counted(worker, item->call, c ? c->name : NULL,
+                                                           c ? c->definition->uid : 0, item->record->bytes)
                               ? tally_at(worker, item->dump, item->t0)
                               : NULL;
     if (tally)
-        tally->parts++;
+        tally->parts += item->message_count > 0 ? item->message_count : 1;
 }
 
 /* ---- by step ----------------------------------------------------------------------------------------------------- */
@@ -168,6 +186,20 @@ static void mark_known(struct steps *steps, const struct step_worker *workers, u
         }
 }
 
+/* A step in which the clocks tell no wait, and there was one: how long it was is not known. */
+static void mark_unresolved(struct steps *steps, const struct step_worker *workers, unsigned count,
+                            const size_t *first_of) {
+    for (size_t r = 0; r < steps->rank_count; r++)
+        for (size_t i = 0; i < steps->ranks[r].count; i++) {
+            struct step *step = &steps->ranks[r].steps[i];
+            bool known = step->wait_ns != STEP_UNKNOWN;
+            for (unsigned w = 0; w < count && step->wait_ns == 0; w++)
+                if (workers[w].tallies[first_of[r] + i].unresolved > 0)
+                    step->wait_ns = STEP_UNKNOWN;
+            step->waits_unresolved = known && step->wait_ns == STEP_UNKNOWN;
+        }
+}
+
 static bool set_waits(struct steps *steps, const struct step_worker *workers, unsigned count, const size_t *first_of) {
     size_t all = 0;
     for (unsigned w = 0; w < count; w++)
@@ -182,6 +214,7 @@ static bool set_waits(struct steps *steps, const struct step_worker *workers, un
     qsort(waits, all, sizeof *waits, compare_waits);
     mark_known(steps, workers, count, first_of);
     add_kept_waits(steps, waits, all);
+    mark_unresolved(steps, workers, count, first_of);
     free(waits);
     return true;
 }
@@ -202,34 +235,54 @@ static bool walk_waits(struct step_worker *work, const struct common_clock *cloc
     return done;
 }
 
+static struct step_span *spans_of(const struct steps *steps, const size_t *first_of, bool *ascending) {
+    struct step_span *spans = malloc((first_of[steps->rank_count] + 1) * sizeof *spans);
+    for (size_t r = 0; spans && r < steps->rank_count; r++)
+        for (size_t i = 0; i < steps->ranks[r].count; i++) {
+            const struct step *step = &steps->ranks[r].steps[i];
+            spans[first_of[r] + i] = (struct step_span){step->start_ns, step->end_ns};
+            *ascending &= i == 0 || step[-1].end_ns <= step->end_ns;
+        }
+    return spans;
+}
+
+static void worker_free(struct step_worker *worker) {
+    waits_free(&worker->waits);
+    free(worker->tallies);
+    free(worker->last);
+    free(worker->kept);
+}
+
 bool step_waits_fill(struct steps *steps, const struct common_clock *clock, const struct match_directory *directory,
                      const struct filter *counted, unsigned workers) {
     struct step_worker work[MATCH_WORKERS_MAX] = {0};
     size_t all = 0, kept_in_all = 0, *first_of = calloc(steps->rank_count + 1, sizeof *first_of);
-    bool done = first_of != NULL;
-    for (size_t r = 0; done && r < steps->rank_count; r++) {
-        first_of[r] = all;
-        all += steps->ranks[r].count;
-    }
+    bool ascending = true;
+    for (size_t r = 0; first_of && r < steps->rank_count; r++)
+        first_of[r + 1] = all += steps->ranks[r].count;
+    struct step_span *spans = first_of ? spans_of(steps, first_of, &ascending) : NULL;
+    bool done = spans != NULL;
     workers = match_workers(workers);
     for (unsigned w = 0; w < workers; w++) {
         work[w] = (struct step_worker){.steps = steps,
                                        .directory = directory,
                                        .counted = counted && filter_chooses_calls(counted) ? counted : NULL,
                                        .first_of = first_of,
+                                       .spans = spans,
+                                       .ascending = ascending,
+                                       .last = calloc(steps->rank_count + 1, sizeof *work[w].last),
                                        .kept_in_all = &kept_in_all,
                                        .tallies = calloc(all + 1, sizeof *work[w].tallies)};
-        done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && done;
-        work[w].waits.listener = (struct wait_listener){.context = &work[w], .wait = take_wait};
+        done = waits_init(&work[w].waits, clock, directory) && work[w].tallies && work[w].last && done;
+        work[w].waits.listener =
+            (struct wait_listener){.context = &work[w], .wait = take_wait, .unresolved = take_unresolved};
     }
     if (done && all > 0)
         done =
             walk_waits(work, clock, workers) && (kept_in_all > WAITS_MOST || set_waits(steps, work, workers, first_of));
-    for (unsigned w = 0; w < workers; w++) {
-        waits_free(&work[w].waits);
-        free(work[w].tallies);
-        free(work[w].kept);
-    }
+    for (unsigned w = 0; w < workers; w++)
+        worker_free(&work[w]);
+    free(spans);
     free(first_of);
     return done;
 }

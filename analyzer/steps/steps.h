@@ -6,23 +6,26 @@
  * Must not live here: how a period is found (step_period.h), printing.
  *
  * A step goes from one anchor to the next: from a marker of the user's, or the entry of a function the user names, else
- * from the return of an operation that comes back once per step (step_period.h), the same on all ranks. What lies
- * between two anchors is a step only where no rank's records are missing.
+ * from the return of an operation that comes back once per step (step_period.h), the same on all ranks; where that one
+ * is a step's first act, from the end of the operation before it. What lies between two anchors is a step only where no
+ * rank's records are missing.
  *
  * Step trace (MindSpore Insight): start to the first operation (`interval`: data loading), to the last gradient
- * synchronisation (`forward and backward`), to the next step (`tail`). The last gradient synchronisation is the last
+ * synchronisation (`forward and backward`), to the next step (`tail`). Where the step begins with its only one, which
+ * was named as the anchor, that is the tail, and the interval follows it. The last gradient synchronisation is the last
  * call of the operation that moves most bytes per step among reductions that all members need. Overlap figures, T = the
  * step's length: receive_alone = receiving that no other communication overlaps; stage = T - receive_alone;
  * communication_alone = communication that nothing hides; computation = T - communication_alone; collective_alone = of
  * it, what is not receiving. What a host does outside of blocking calls counts as computation; where work is on record
  * (imported time lines and traces), it hides the communication that it overlaps; else, on a GPU's timeline,
  * communication is hidden unless a stream waits for it: without such waits on record none of the three is known. Idle
- * is what is neither communication nor work, known only where work is on record, too.
+ * is what is neither communication nor work nor copying, known only where work is on record, too.
  */
 #ifndef COMMTAP_STEPS_STEPS_H
 #define COMMTAP_STEPS_STEPS_H
 
 #include "analyzer/job/covered_time.h"
+#include "analyzer/steps/gpu_times.h"
 #include "analyzer/steps/step_period.h"
 #include "analyzer/load/filter.h"
 
@@ -44,13 +47,17 @@ struct step {
     uint64_t comm; /* uid; with `seq` the collective that begins the step */
     uint32_t seq;  /* SEQ_NONE: a marker or another operation does */
     uint32_t operations;
-    int64_t comm_ns;  /* union of communication */
-    int64_t first_ns; /* start to the first operation: interval */
-    int64_t sync_ns;  /* first operation to the last gradient synchronisation, STEP_UNKNOWN without one */
-    int64_t tail_ns;  /* from there to the end */
+    int64_t comm_ns;   /* union of communication */
+    int64_t first_ns;  /* start to the first operation: interval */
+    int64_t queued_ns; /* of that, the operation was in its GPU's stream already; STEP_UNKNOWN where it has no stream */
+    int64_t sync_ns;   /* first operation to the last gradient synchronisation, STEP_UNKNOWN without one */
+    int64_t tail_ns;   /* from there to the end */
     int64_t receive_alone_ns, communication_alone_ns, collective_alone_ns; /* STEP_UNKNOWN: see above */
     int64_t idle_ns;                                                       /* likewise */
-    int64_t wait_ns; /* for others; STEP_UNKNOWN until step_waits.h has looked */
+    int64_t wait_ns;       /* for others; STEP_UNKNOWN until step_waits.h has looked */
+    bool waits_unresolved; /* wait_ns is not known only because all waits are shorter than the clocks' error */
+    bool gpu_known;        /* all that ran on the GPU is on record, and something did */
+    struct gpu_times gpu;
 };
 
 struct rank_steps {
@@ -61,6 +68,8 @@ struct rank_steps {
     const struct call_name *anchor; /* NULL: a marker, or no steps */
     size_t operations;              /* of the rank in all */
     bool device;                    /* times are a GPU's */
+    struct gpu_span *gpu_spans;     /* sorted; none where not all that ran on its GPU is on record, or is wanted */
+    size_t gpu_span_count;
 };
 
 struct steps {

@@ -25,6 +25,50 @@ static int64_t step_start(const struct step_walk *w, size_t anchor) {
     return early ? next->enter : at->leave;
 }
 
+/* Whether steps begin with the anchor and do not end with it: the call sites of all other operations were come to for
+ * the first time after the anchor's. Dumps define call sites as they come, and lose none; imported traces begin
+ * anywhere. */
+static bool begins_with_anchor(const struct step_walk *w, uint64_t anchor) {
+    const struct dump *dump = w->clock->dumps[w->dump];
+    size_t first = 0, last = w->operation_count;
+    while (first < last && w->operations[first].symbol != anchor)
+        first++;
+    while (last > first && w->operations[last - 1].symbol != anchor)
+        last--;
+    const struct dump_stack *own = first < last ? dump_stack(dump, w->operations[first].stack) : NULL;
+    if (!own || dump->header->pid == 0 || w->operations[first].seq == SEQ_NONE || step_walk_gradient(w) == anchor)
+        return false;
+    for (size_t i = first; i < last; i++) {
+        const struct dump_stack *site = dump_stack(dump, w->operations[i].stack);
+        if (w->operations[i].symbol != anchor && (!site || site->order <= own->order))
+            return false;
+    }
+    return true;
+}
+
+/* The step before it ended with the operation before it: what comes then, until the anchor, begins an iteration. */
+static int64_t start_before(const struct step_walk *w, size_t anchor) {
+    const struct step_operation *at = &w->operations[anchor], *last = at - 1;
+    bool in_stream = last->enqueued != STEP_UNKNOWN || at->before == STEP_UNKNOWN;
+    int64_t left = in_stream ? last->leave : at->before;
+    return left < at->enter ? left : at->enter;
+}
+
+/* A step from each anchor on. Before the first one that is at the head of its step the program may have set itself up:
+ * that step begins with it. */
+static void add_starts(struct step_walk *w, struct rank_steps *rank, uint64_t anchor) {
+    bool head = begins_with_anchor(w, anchor);
+    for (size_t i = 0; i < w->operation_count; i++) {
+        const struct step_operation *operation = &w->operations[i];
+        if (operation->symbol != anchor)
+            continue;
+        bool first = !rank->anchor;
+        int64_t at = !head ? step_start(w, i) : first ? operation->enter : start_before(w, i);
+        step_walk_add_start(w, at, operation);
+        rank->anchor = dump_call(w->clock->dumps[w->dump], operation->call);
+    }
+}
+
 /* Periods are those of the order of the calls; steps go by where the operations ran. */
 static bool find_starts(struct step_walk *w, struct rank_steps *rank) {
     if (w->marker->pcontrol || w->marker->anchor) {
@@ -50,13 +94,50 @@ static bool find_starts(struct step_walk *w, struct rank_steps *rank) {
     step_walk_move_to_device(w);
     if (!done || rank->periods.step == rank->periods.count)
         return done;
-    const struct step_period *step = &rank->periods.levels[rank->periods.step];
-    for (size_t i = 0; i < w->operation_count; i++)
-        if (w->operations[i].symbol == step->anchor) {
-            rank->anchor = dump_call(w->clock->dumps[w->dump], w->operations[i].call);
-            step_walk_add_start(w, step_start(w, i), &w->operations[i]);
-        }
+    add_starts(w, rank, rank->periods.levels[rank->periods.step].anchor);
     return !w->no_memory;
+}
+
+/* Index of the step that a moment lies in. */
+static size_t step_at(const struct rank_steps *rank, int64_t at) {
+    size_t low = 0, high = rank->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (rank->steps[middle].start_ns <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 && at < rank->steps[low - 1].end_ns ? low - 1 : GPU_NO_STEP;
+}
+
+static void sum_gpu_spans(struct rank_steps *rank) {
+    struct gpu_span *spans = rank->gpu_spans;
+    gpu_spans_sort_by_step(spans, rank->gpu_span_count);
+    for (size_t from = 0, to; from < rank->gpu_span_count && spans[from].step != GPU_NO_STEP; from = to) {
+        struct step *step = &rank->steps[spans[from].step];
+        for (to = from + 1; to < rank->gpu_span_count && spans[to].step == spans[from].step;)
+            to++;
+        step->gpu_known = gpu_times_sum(&step->gpu, spans + from, to - from, NULL);
+    }
+}
+
+/* What ran on the GPU becomes the rank's, each with its step. */
+static void give_gpu_spans(struct step_walk *w, struct rank_steps *rank) {
+    if (!w->gpu_work)
+        return;
+    for (size_t i = 0; i < w->gpu_span_count; i++) {
+        struct gpu_span *span = &w->gpu_spans[i];
+        if (!w->marker->pcontrol)
+            span->step = step_at(rank, span->from);
+        else if (span->launched != GPU_LAUNCH_UNKNOWN)
+            span->step = step_at(rank, span->launched);
+    }
+    rank->gpu_spans = w->gpu_spans;
+    rank->gpu_span_count = w->gpu_span_count;
+    w->gpu_spans = NULL;
+    sum_gpu_spans(rank);
+    gpu_spans_sort(rank->gpu_spans, rank->gpu_span_count);
 }
 
 static bool find_rank(struct step_walk *w, struct rank_steps *rank) {
@@ -64,6 +145,7 @@ static bool find_rank(struct step_walk *w, struct rank_steps *rank) {
     if (done) {
         step_walk_sort(w);
         done = step_walk_make_steps(w, rank);
+        give_gpu_spans(w, rank);
         rank->operations = w->operation_count;
         rank->device = w->device;
     }
@@ -181,7 +263,8 @@ bool steps_find_counting(struct steps *steps, const struct common_clock *clock, 
                                  .counted = all ? NULL : counted,
                                  .anchor = anchor,
                                  .dump = d,
-                                 .last_ns = INT64_MIN};
+                                 .last_ns = INT64_MIN,
+                                 .called_ns = STEP_UNKNOWN};
         steps->ranks[d].dump = d;
         done = find_rank(&walk, &steps->ranks[d]);
     }
@@ -195,8 +278,10 @@ bool steps_find(struct steps *steps, const struct common_clock *clock, const str
 }
 
 void steps_free(struct steps *steps) {
-    for (size_t r = 0; steps->ranks && r < steps->rank_count; r++)
+    for (size_t r = 0; steps->ranks && r < steps->rank_count; r++) {
         free(steps->ranks[r].steps);
+        free(steps->ranks[r].gpu_spans);
+    }
     free(steps->ranks);
     *steps = (struct steps){0};
 }

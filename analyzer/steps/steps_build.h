@@ -7,6 +7,7 @@
 #ifndef COMMTAP_STEPS_STEPS_BUILD_H
 #define COMMTAP_STEPS_STEPS_BUILD_H
 
+#include "analyzer/steps/gpu_times.h"
 #include "analyzer/steps/steps.h"
 
 enum part_kind {
@@ -15,7 +16,8 @@ enum part_kind {
     PART_WAIT,            /* becomes one of the above by what it completed */
     PART_EXPOSED,         /* a stream waited: the part of device communication that nothing hid */
     PART_EXPOSED_RECEIVE, /* ... for receives alone */
-    PART_WORK,            /* no communication: work that an imported time line names */
+    PART_WORK,            /* no communication: work that an imported trace names */
+    PART_COPY,            /* neither of both: copies on a GPU, likewise */
 };
 
 /* One stretch of communication. */
@@ -29,10 +31,13 @@ struct step_operation {
     uint64_t symbol;
     uint64_t order; /* how much it is wanted as an anchor; the same for its counterparts on other ranks */
     int64_t enter, leave;
+    int64_t before;   /* end of the communication calls before it, STEP_UNKNOWN: there is none, or it is a replay */
+    int64_t enqueued; /* when its call had put it into a stream, STEP_UNKNOWN where it ran in no stream */
     uint64_t bytes, comm;
     uint32_t seq;    /* on its communicator, SEQ_NONE where it is no collective */
     uint32_t number; /* of a collective on its communicator, 0 = none */
     uint32_t op;     /* of the launch, where it ran on a GPU */
+    uint32_t stack;
     uint16_t call;
     bool counted; /* the figures are about it */
     bool receive;
@@ -49,6 +54,12 @@ struct step_completion {
 struct step_launch {
     uint32_t op;
     int64_t from, to;
+};
+
+/* The launch that a rank made last. */
+struct step_posted {
+    uint32_t op;
+    int64_t from, to; /* equal: nothing is known of the call, unless the kernel began later */
 };
 
 /* Where a step begins. */
@@ -77,8 +88,13 @@ struct step_walk {
     size_t launch_count, launch_room;
     struct step_start *starts; /* of steps, by a marker or an anchor */
     size_t start_count, start_room;
+    struct gpu_span *gpu_spans;
+    size_t gpu_span_count, gpu_span_room;
+    struct step_posted posted;
     int64_t last_ns;
+    int64_t called_ns; /* end of the communication calls so far, STEP_UNKNOWN: there was none */
     bool device, no_memory;
+    bool gpu_work;     /* all that ran on the GPU is on record */
     bool stream_waits; /* recorded on this rank: what nothing hides is known */
     bool own_work;     /* likewise: what is neither work nor communication is idle */
 };
@@ -97,6 +113,9 @@ void step_walk_add_start(struct step_walk *w, int64_t at, const struct step_oper
 
 /* Sorts operations and starts by their times. */
 void step_walk_sort(struct step_walk *w);
+
+/* The symbol of the gradient synchronisation, 0: there is none. */
+uint64_t step_walk_gradient(const struct step_walk *w);
 
 /* The rank's steps from the sorted starts, with all their figures. Returns false when memory is short. */
 bool step_walk_make_steps(const struct step_walk *w, struct rank_steps *rank);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* The reduction that moves most bytes in all. */
-static uint64_t gradient_symbol(const struct step_walk *w) {
+uint64_t step_walk_gradient(const struct step_walk *w) {
     uint64_t best = 0, best_bytes = 0;
     enum { TRACKED = 64 };
     struct {
@@ -49,6 +49,7 @@ enum cover_kind {
     COVER_BUSY,                  /* communication, and work that has a name */
     COVER_WORK,                  /* that work */
     COVER_WORK_NOT_RECEIVING,    /* it, and all communication but receives */
+    COVER_ANYTHING,              /* those, and copies */
     COVERS,
 };
 
@@ -62,7 +63,7 @@ struct cover {
 
 static bool is_covered(enum cover_kind cover, enum part_kind part) {
     bool exposed = part == PART_EXPOSED || part == PART_EXPOSED_RECEIVE;
-    bool communication = !exposed && part != PART_WORK;
+    bool communication = !exposed && part != PART_WORK && part != PART_COPY;
     switch (cover) {
     case COVER_COMMUNICATION:
         return communication;
@@ -78,8 +79,10 @@ static bool is_covered(enum cover_kind cover, enum part_kind part) {
         return part == PART_WORK;
     case COVER_WORK_NOT_RECEIVING:
         return part == PART_WORK || (communication && part != PART_RECEIVE);
-    default:
+    case COVER_BUSY:
         return communication || part == PART_WORK;
+    default:
+        return !exposed;
     }
 }
 
@@ -143,13 +146,24 @@ static void fill_alone(const struct step_walk *w, struct step *step, struct cove
     else if (w->device)
         fill_alone_on_device(w, step, parts);
     bool idle_known = w->own_work && !w->counted;
-    step->idle_ns = idle_known ? step->end_ns - step->start_ns - parts[COVER_BUSY] : STEP_UNKNOWN;
+    step->idle_ns = idle_known ? step->end_ns - step->start_ns - parts[COVER_ANYTHING] : STEP_UNKNOWN;
 }
 
-static void fill_step(const struct step_walk *w, struct step *step, struct cover *covers, size_t *operation,
-                      uint64_t gradient) {
-    fill_alone(w, step, covers);
-    int64_t first = STEP_UNKNOWN, sync = STEP_UNKNOWN;
+/* How much of the time from the step's start to an operation's beginning it spent in its stream. */
+static int64_t queued_of(const struct step_operation *o, int64_t start_ns) {
+    if (o->enqueued == STEP_UNKNOWN)
+        return STEP_UNKNOWN;
+    int64_t since = o->enqueued > start_ns ? o->enqueued : start_ns;
+    return o->enter > since ? o->enter - since : 0;
+}
+
+/* What divides a step: the first of its operations, the one after it, the last gradient synchronisation. */
+struct step_acts {
+    const struct step_operation *first, *second, *sync;
+};
+
+static struct step_acts find_acts(const struct step_walk *w, struct step *step, size_t *operation, uint64_t gradient) {
+    struct step_acts acts = {0};
     while (*operation < w->operation_count && w->operations[*operation].enter < step->start_ns)
         ++*operation;
     for (; *operation < w->operation_count && w->operations[*operation].enter < step->end_ns; ++*operation) {
@@ -157,16 +171,42 @@ static void fill_step(const struct step_walk *w, struct step *step, struct cover
         if (!o->counted)
             continue;
         step->operations++;
-        if (first == STEP_UNKNOWN)
-            first = o->enter;
+        if (acts.first && !acts.second)
+            acts.second = o;
+        if (!acts.first)
+            acts.first = o;
         if (gradient && o->symbol == gradient)
-            sync = o->enter;
+            acts.sync = o;
     }
-    step->first_ns = first != STEP_UNKNOWN ? first - step->start_ns
-                     : w->counted          ? STEP_UNKNOWN
-                                           : step->end_ns - step->start_ns;
-    step->sync_ns = sync == STEP_UNKNOWN || first == STEP_UNKNOWN || sync < first ? STEP_UNKNOWN : sync - first;
-    step->tail_ns = sync == STEP_UNKNOWN ? STEP_UNKNOWN : step->end_ns - sync;
+    return acts;
+}
+
+/* The step begins with its one gradient synchronisation, as where that was named as the anchor: what comes before the
+ * next operation begins an iteration, and is no end of this one. */
+static void divide_after_sync(struct step *step, const struct step_acts *acts) {
+    int64_t left = acts->first->leave < step->end_ns ? acts->first->leave : step->end_ns;
+    int64_t next = acts->second ? acts->second->enter : step->end_ns;
+    next = next > left ? next : left;
+    step->tail_ns = left - step->start_ns;
+    step->first_ns = next - left;
+    step->sync_ns = step->end_ns - next;
+    step->queued_ns = acts->second ? queued_of(acts->second, left) : STEP_UNKNOWN;
+}
+
+static void fill_step(const struct step_walk *w, struct step *step, struct cover *covers, size_t *operation,
+                      uint64_t gradient) {
+    fill_alone(w, step, covers);
+    struct step_acts acts = find_acts(w, step, operation, gradient);
+    if (acts.first && acts.sync == acts.first && acts.first->enter == step->start_ns) {
+        divide_after_sync(step, &acts);
+        return;
+    }
+    step->first_ns = acts.first   ? acts.first->enter - step->start_ns
+                     : w->counted ? STEP_UNKNOWN
+                                  : step->end_ns - step->start_ns;
+    step->queued_ns = acts.first ? queued_of(acts.first, step->start_ns) : STEP_UNKNOWN;
+    step->sync_ns = acts.first && acts.sync ? acts.sync->enter - acts.first->enter : STEP_UNKNOWN;
+    step->tail_ns = acts.sync ? step->end_ns - acts.sync->enter : STEP_UNKNOWN;
 }
 
 static bool is_on_record(const struct step_walk *w, int64_t from, int64_t to) {
@@ -182,7 +222,7 @@ bool step_walk_make_steps(const struct step_walk *w, struct rank_steps *rank) {
     bool done = rank->steps != NULL;
     for (int i = 0; done && i < COVERS; i++)
         done = make_cover(&covers[i], w, (enum cover_kind)i);
-    uint64_t gradient = gradient_symbol(w);
+    uint64_t gradient = step_walk_gradient(w);
     size_t operation = 0;
     for (size_t i = 0; done && i + 1 < w->start_count; i++) {
         if (w->starts[i + 1].at <= w->starts[i].at || !is_on_record(w, w->starts[i].at, w->starts[i + 1].at))

@@ -56,11 +56,15 @@ static void add_operation(struct step_walk *w, const struct record *record, cons
         .order = wanted_order(record, call, c ? c->definition->uid : 0),
         .enter = enter,
         .leave = leave,
+        .before = record_is_device(record) ? STEP_UNKNOWN : w->called_ns,
+        .enqueued = STEP_UNKNOWN,
         .bytes = record->bytes == BYTES_UNKNOWN ? 0 : record->bytes,
         .comm = c ? c->definition->uid : 0,
         .seq = c && record->flags & FLAG_COLLECTIVE && !(record->flags & FLAG_STARTED) ? record->seq : SEQ_NONE,
         .number = record->flags & FLAG_COLLECTIVE && record->seq != SEQ_NONE ? record->seq : 0,
-        .op = call->api == API_NCCL && record->tag > 0 ? (uint32_t)record->tag : record->op,
+        .op = call->api == API_NCCL && record->kind == RECORD_POST && record->tag > 0 ? (uint32_t)record->tag
+                                                                                      : record->op,
+        .stack = record->stack,
         .call = record->call,
         .counted = counted,
         .receive = call->call_class == CLASS_RECV,
@@ -109,7 +113,44 @@ static bool is_operation(const struct call_name *call) {
            call->call_class == CLASS_SENDRECV || call->call_class == CLASS_START || call->call_class == CLASS_RMA;
 }
 
-static void add_device_record(struct step_walk *w, const struct record *record, const struct call_name *call) {
+/* What is captured does not run yet: it does in the replays, which have records of their own. */
+static bool is_called_operation(const struct step_walk *w, const struct record *record, const struct call_name *call) {
+    return is_operation(call) && !(record->flags & FLAG_CAPTURED && dump_has_device_times(w->clock->dumps[w->dump]));
+}
+
+/* Something ran on the GPU. */
+static void add_gpu_span(struct step_walk *w, int64_t from, int64_t to, int64_t launched, enum gpu_span_kind kind) {
+    if (!w->counted && to > from && GROW(w, gpu_spans, gpu_span_count, gpu_span_room))
+        w->gpu_spans[w->gpu_span_count++] = (struct gpu_span){from, to, launched, GPU_NO_STEP, kind};
+}
+
+/* When the launch with that number was made: imported traces have its call right before it. */
+static int64_t launch_time(const struct step_walk *w, uint32_t op, int64_t from) {
+    bool known = w->posted.op == op && (w->posted.to > w->posted.from || w->posted.from < from);
+    return known ? w->posted.from : GPU_LAUNCH_UNKNOWN;
+}
+
+/* An operation that a graph replayed was called when it was captured: here it ran. Replays of a captured collective are
+ * numbered apart from the communicator's other collectives. */
+static void add_replayed(struct step_walk *w, const struct record *record, const struct call_name *call,
+                         const struct record_replay *replay) {
+    size_t before = w->operation_count;
+    if (!record_is_replayed(record) || !is_operation(call))
+        return;
+    add_operation(w, record, call, record_begin(w->clock, w->dump, record), record_end(w->clock, w->dump, record),
+                  is_counted(w, record, call));
+    if (w->operation_count == before)
+        return;
+    struct step_operation *operation = &w->operations[before];
+    operation->number = operation->seq == SEQ_NONE ? 0 : replay->number;
+    operation->comm = hash_mix(operation->comm, operation->seq);
+    operation->seq = operation->number > 0 ? operation->number : SEQ_NONE;
+    if (replay->launched_ns > 0)
+        operation->enqueued = device_to_common(w->clock, w->dump, replay->launched_ns);
+}
+
+static void add_device_record(struct step_walk *w, const struct record *record, const struct call_name *call,
+                              const struct record_replay *replay) {
     int64_t from = record_begin(w->clock, w->dump, record), to = record_end(w->clock, w->dump, record);
     if (record->kind == RECORD_EXPOSED) {
         w->stream_waits = true; /* also where it was over at once */
@@ -119,6 +160,8 @@ static void add_device_record(struct step_walk *w, const struct record *record, 
         w->device = true;
         if (!(record->flags & FLAG_CAPTURED) && GROW(w, launches, launch_count, launch_room))
             w->launches[w->launch_count++] = (struct step_launch){record->op, from, to};
+        add_replayed(w, record, call, replay);
+        add_gpu_span(w, from, to, launch_time(w, record->op, from), GPU_SPAN_COMMUNICATION);
         if (is_counted(w, record, call))
             add_part(w, from, to, call->call_class == CLASS_RECV ? PART_RECEIVE : PART_OTHER);
     }
@@ -128,8 +171,37 @@ static void add_device_record(struct step_walk *w, const struct record *record, 
 static void add_polls(struct step_walk *w, const struct record *record, const struct call_name *call) {
     int64_t from = to_common(w->clock, w->dump, record_polls_since(record)), to = record_end(w->clock, w->dump, record);
     w->last_ns = to > w->last_ns ? to : w->last_ns;
+    w->called_ns = to > w->called_ns ? to : w->called_ns;
     if (call && is_counted(w, record, call))
         add_part(w, from, to, part_kind_of(call));
+}
+
+/* What a trace names beside operations. Copies hide no communication, and communication of which nobody knows the
+ * partners is communication all the same. */
+static void add_trace_work(struct step_walk *w, const struct record *record, enum trace_work work, int64_t t0,
+                           int64_t t1) {
+    int64_t launched = record->seq == SEQ_NONE ? GPU_LAUNCH_UNKNOWN : add_ns(t0, -(int64_t)record->seq * 1000);
+    w->own_work |= work == TRACE_WORK_OWN || work == TRACE_WORK_KERNELS;
+    w->gpu_work |= work != TRACE_WORK_OWN;
+    if (work == TRACE_WORK_COPIES) {
+        add_part(w, t0, t1, PART_COPY);
+        add_gpu_span(w, t0, t1, launched, GPU_SPAN_COPY);
+    } else if (work == TRACE_WORK_NCCL) {
+        if (!w->counted)
+            add_part(w, t0, t1, PART_OTHER);
+        add_gpu_span(w, t0, t1, launched, GPU_SPAN_COMMUNICATION);
+    } else {
+        add_part(w, t0, t1, PART_WORK);
+        if (work == TRACE_WORK_KERNELS)
+            add_gpu_span(w, t0, t1, launched, GPU_SPAN_COMPUTE);
+    }
+}
+
+/* NCCL's calls only enqueue: the device tells what they take. */
+static void add_communication(struct step_walk *w, const struct call_name *call, int64_t t0, int64_t t1, bool counted) {
+    w->called_ns = t1 > w->called_ns ? t1 : w->called_ns;
+    if (counted && call->api != API_NCCL)
+        add_part(w, t0, t1, part_kind_of(call));
 }
 
 static void add_host_record(struct step_walk *w, const struct record *record, const struct call_name *call) {
@@ -148,15 +220,14 @@ static void add_host_record(struct step_walk *w, const struct record *record, co
     if ((record->kind != RECORD_CALL && record->kind != RECORD_POST) || (record->flags & FLAG_RECEIVE_HALF))
         return;
     bool counted = is_counted(w, record, call);
-    if (record->kind == RECORD_CALL && call->api == API_TRACE && call->call_class == CLASS_OTHER) {
-        w->own_work = true;
-        add_part(w, t0, t1, PART_WORK);
-    }
-    if (is_operation(call))
+    if (record->kind == RECORD_CALL && trace_work_of(call) != TRACE_WORK_NONE)
+        add_trace_work(w, record, trace_work_of(call), t0, t1);
+    if (record->kind == RECORD_POST)
+        w->posted = (struct step_posted){record->op, t0, t1};
+    if (is_called_operation(w, record, call))
         add_operation(w, record, call, t0, t1, counted);
-    if (counted && is_communication_call(call) &&
-        call->api != API_NCCL) /* NCCL's calls only enqueue: the device tells */
-        add_part(w, t0, t1, part_kind_of(call));
+    if (is_communication_call(call))
+        add_communication(w, call, t0, t1, counted);
 }
 
 static bool read_records(struct step_walk *w) {
@@ -166,7 +237,7 @@ static bool read_records(struct step_walk *w) {
     for (const struct record *record; done && !w->no_memory && (record = record_stream_next(&stream)) != NULL;) {
         const struct call_name *call = dump_call(dump, record->call);
         if (record_is_device(record))
-            add_device_record(w, record, call);
+            add_device_record(w, record, call, &stream.current->replay);
         else if (record->kind == RECORD_POLL)
             add_polls(w, record, call);
         else if (record->kind != RECORD_PROXY && record->kind != RECORD_THREAD)
@@ -223,6 +294,7 @@ void step_walk_move_to_device(struct step_walk *w) {
         const struct call_name *call = dump_call(w->clock->dumps[w->dump], operation->call);
         if (!launch || !call || call->api != API_NCCL)
             continue;
+        operation->enqueued = operation->leave;
         operation->enter = launch->from;
         operation->leave = launch->to;
     }
@@ -310,4 +382,5 @@ void step_walk_free(struct step_walk *w) {
     free(w->completions);
     free(w->launches);
     free(w->starts);
+    free(w->gpu_spans);
 }

@@ -22,8 +22,7 @@ enum {
     SEGMENTS_IN_ALL = 1 << 14, /* of samples; 8 MiB */
     SEGMENTS_MOST = 64,
     SEGMENTS_LEAST = 2,
-    IDLE_BELOW = 2,            /* a rank with less than half of the median's own work is no peer */
-    BATCH_NS_LEAST = 10000000, /* within a few time slices of the scheduler nothing is independent */
+    IDLE_BELOW = 2, /* a rank with less than half of the median's own work is no peer */
 };
 
 /* ---- the walk ---------------------------------------------------------------------------------------------------- */
@@ -150,6 +149,8 @@ static bool walk_dumps(struct straggler_analysis *analysis, struct replay *repla
         delay_costs_begin(analysis->clock, analysis->directory, &analysis->covered, workers);
     struct replay_build *again = replay_begin(analysis->clock, analysis->directory, &analysis->covered,
                                               analysis->comparison_groups.cuts, workers);
+    if (build)
+        delay_costs_keep_parts(build, request->path_parts);
     if (!build || !again || !walk_with(analysis, build, again, request, sink)) {
         delay_costs_drop(build);
         replay_drop(again);

@@ -18,8 +18,9 @@ struct comparison_groups {
     uint32_t *communicators; /* per comparison group: index into the directory, NOWHERE without one */
     bool *collectives;       /* per comparison group: its ranks meet in collectives in every step */
     bool *often;             /* per comparison group: it is compared by what every step holds, not a few collectives */
-    uint32_t *group_of;      /* per dump: comparison group or NOWHERE */
-    struct cut *cuts;        /* per dump: what ends its stretches */
+    bool *met;          /* per communicator of the directory: its ranks meet there again and again, all along the run */
+    uint32_t *group_of; /* per dump: comparison group or NOWHERE */
+    struct cut *cuts;   /* per dump: what ends its stretches */
 };
 
 /* Returns false when memory is short; the caller frees with comparison_groups_free in every case. */

@@ -9,26 +9,31 @@
 #include "analyzer/stragglers/slow_stretches.h"
 
 enum {
-    ROWS_MIN = 16, /* as of turns: two for each of TIME_BATCHES_MIN batches */
-    PARTS = 8,     /* of the run, whose means are compared: TIME_BATCHES_MIN */
-    TESTS = 2,     /* this one, and that of significance.h */
-    HALVINGS = 50, /* of an interval, until the bound is as low as it gets */
+    ROWS_MIN = 16,    /* as of turns: two for each of TIME_BATCHES_MIN batches */
+    PARTS = 8,        /* of the run, whose means are compared: TIME_BATCHES_MIN */
+    TESTS = 2,        /* this one, and that of significance.h */
+    TESTS_BESIDE = 2, /* of its leads over all, and over all but one */
+    TESTS_SHARED = 4, /* ... and of what it leads by together with one other: Bonferroni once more */
+    HALVINGS = 50,    /* of an interval, until the bound is as low as it gets */
 };
 #define ALIKE_LEAST      1.5  /* of eight means: what independent rows show in one of eight cases is not added up */
 #define CHANCE_LOOKED_AT 0.05 /* what is likelier than a suspicion (CONFIDENCE_SUSPECT) is not looked at further */
 
-/* Who is ahead in a row. */
+/* Who is ahead in a row, and by how much. */
 struct lead {
     double ns;
-    uint32_t column;
+    uint32_t columns[2]; /* of a single rank: the same twice */
 };
 
 /* The table as it is tested: levelled, several rows added up. */
 struct lead_rows {
     size_t rows, columns;
     double *self;
-    double *places; /* of each value in its row, from 0; ties share the mean place */
-    struct lead *leads;
+    double *places;          /* of each value in its row, from 0; ties share the mean place */
+    struct lead *leads;      /* of the slowest, over the second */
+    struct lead *shared;     /* of the two slowest, over the third; without three columns 0 */
+    struct lead_rows *added; /* the same with `added_width` of them as one, where those were asked for */
+    size_t added_width;
 };
 
 static bool rows_init(struct lead_rows *rows, size_t count, size_t columns) {
@@ -36,14 +41,27 @@ static bool rows_init(struct lead_rows *rows, size_t count, size_t columns) {
                                .columns = columns,
                                .self = calloc(count * columns, sizeof *rows->self),
                                .places = calloc(count * columns, sizeof *rows->places),
-                               .leads = calloc(count, sizeof *rows->leads)};
-    return rows->self && rows->places && rows->leads;
+                               .leads = calloc(count, sizeof *rows->leads),
+                               .shared = calloc(count, sizeof *rows->shared)};
+    return rows->self && rows->places && rows->leads && rows->shared;
 }
 
-static void rows_free(struct lead_rows *rows) {
+static void free_values(struct lead_rows *rows) {
     free(rows->self);
     free(rows->places);
     free(rows->leads);
+    free(rows->shared);
+}
+
+static void drop_added(struct lead_rows *rows) {
+    if (rows->added)
+        free_values(rows->added);
+    free(rows->added);
+}
+
+static void rows_free(struct lead_rows *rows) {
+    drop_added(rows);
+    free_values(rows);
 }
 
 /* ---- leads, and who has which place -------------------------------------------------------------------------- */
@@ -68,7 +86,10 @@ static void place_row(struct lead_rows *rows, size_t row, const struct placed_va
         for (size_t k = i; k < end; k++)
             rows->places[row * n + sorted[k].column] = ((double)i + (double)end - 1) / 2;
     }
-    rows->leads[row] = (struct lead){sorted[n - 1].value - sorted[n - 2].value, sorted[n - 1].column};
+    const struct placed_value *first = &sorted[n - 1], *second = &sorted[n - 2];
+    rows->leads[row] = (struct lead){first->value - second->value, {first->column, first->column}};
+    if (n > 2)
+        rows->shared[row] = (struct lead){second->value - sorted[n - 3].value, {first->column, second->column}};
 }
 
 static bool place_rows(struct lead_rows *rows) {
@@ -111,6 +132,24 @@ static bool single_rows(struct lead_rows *rows, const struct leads_table *table,
     return (!table->level || level_columns(rows, unit)) && place_rows(rows);
 }
 
+/* Stretches that follow each other within a few time slices become one row; what is left over at the end is left
+ * out. */
+static bool rows_at_once(struct lead_rows *rows, const struct lead_rows *single, const struct leads_table *table) {
+    size_t n = single->columns;
+    uint32_t at_once = table->at_once > 0 ? table->at_once : 1, first = table->numbers[0], slot = UINT32_MAX;
+    uint32_t slots = (table->numbers[single->rows - 1] - first + 1) / at_once;
+    if (!rows_init(rows, single->rows, n))
+        return false;
+    rows->rows = 0;
+    for (size_t row = 0; row < single->rows && (table->numbers[row] - first) / at_once < slots; row++) {
+        rows->rows += (table->numbers[row] - first) / at_once != slot;
+        slot = (table->numbers[row] - first) / at_once;
+        for (size_t c = 0; c < n; c++)
+            rows->self[(rows->rows - 1) * n + c] += single->self[row * n + c];
+    }
+    return place_rows(rows);
+}
+
 /* `width` rows become one; what is left over at the end is left out. */
 static bool added_rows(struct lead_rows *rows, const struct lead_rows *single, size_t width) {
     size_t n = single->columns;
@@ -122,22 +161,41 @@ static bool added_rows(struct lead_rows *rows, const struct lead_rows *single, s
     return place_rows(rows);
 }
 
+/* The same for whoever asks: most ranks ask for the same width. NULL: no memory. */
+static const struct lead_rows *rows_of_width(struct lead_rows *rows, size_t width) {
+    if (rows->added && rows->added_width == width)
+        return rows->added;
+    struct lead_rows *added = calloc(1, sizeof *added);
+    bool done = added && added_rows(added, rows, width);
+    drop_added(rows);
+    rows->added = added;
+    rows->added_width = done ? width : 0;
+    return done ? added : NULL;
+}
+
 /* ---- rows that resemble each other --------------------------------------------------------------------------- */
 
-/* A column's place among the others without `skip`. */
-static double place_without(const struct lead_rows *rows, size_t row, size_t column, size_t skip) {
+/* Two columns that are left out; one: the same twice. */
+struct left_out {
+    size_t a, b;
+};
+
+/* A column's place among the others without those left out. */
+static double place_without(const struct lead_rows *rows, size_t row, size_t column, struct left_out out) {
     const double *places = rows->places + row * rows->columns;
-    if (skip == column)
-        return places[column];
-    double before = places[skip] < places[column] ? 1 : places[skip] > places[column] ? 0 : 0.5;
+    double before = 0;
+    for (int i = 0; i < 1 + (out.a != out.b); i++) {
+        double other = places[i == 0 ? out.a : out.b];
+        before += other < places[column] ? 1 : other > places[column] ? 0 : 0.5;
+    }
     return places[column] - before;
 }
 
 /* How much more the means of a column's places over the parts vary than those of independent rows would. */
-static double column_alike(const struct lead_rows *rows, size_t column, size_t skip) {
+static double column_alike(const struct lead_rows *rows, size_t column, struct left_out out) {
     double parts[PARTS] = {0}, sum = 0, squares = 0, of_parts = 0, per_part = (double)rows->rows / PARTS;
     for (size_t row = 0; row < rows->rows; row++) {
-        double place = place_without(rows, row, column, skip);
+        double place = place_without(rows, row, column, out);
         parts[row * PARTS / rows->rows] += place;
         sum += place;
         squares += place * place;
@@ -149,112 +207,251 @@ static double column_alike(const struct lead_rows *rows, size_t column, size_t s
 }
 
 /* How many rows count as one: the median over the ranks. Whoever is judged, slow in a part of the run, is left out
- * where two others remain. `scratch` has room for all columns. */
-static double rows_alike(const struct lead_rows *rows, size_t judged, double *scratch) {
+ * where two others remain; where another slow rank is left out too, the mean over the others, for none is left that
+ * would spoil it. `scratch` has room for all columns. */
+static double rows_alike(const struct lead_rows *rows, struct left_out judged, double *scratch) {
     size_t count = 0;
+    double sum = 0;
     for (size_t c = 0; c < rows->columns; c++)
-        if (c != judged)
-            scratch[count++] = column_alike(rows, c, rows->columns > 2 ? judged : c);
-    return fmax(1, median_double(scratch, count));
+        if (c != judged.a && c != judged.b) {
+            scratch[count] = column_alike(rows, c, rows->columns > 2 ? judged : (struct left_out){c, c});
+            sum += scratch[count++];
+        }
+    return fmax(1, judged.a == judged.b ? median_double(scratch, count) : sum / (double)count);
 }
 
 /* ---- the test ------------------------------------------------------------------------------------------------ */
 
-/* Sum over the leads of ln(1 + (exp(t lead) - 1) / n), the logarithm of the moment generating function of what is one
- * rank's, and its derivative. */
-static double log_moment(const struct lead_rows *rows, double t, double *derivative) {
-    double n = (double)rows->columns, sum = 0;
+/* Whose leads are asked about. */
+struct question {
+    size_t column, partner; /* what either of them has; of a single rank the same twice */
+    bool shared;            /* what it leads by together with any other one, not what it leads by alone */
+    struct left_out out;    /* where it is measured how much rows resemble each other */
+};
+
+/* By chance a rank has an equal part of the leads, two have twice that, and so has whoever is one of the two slowest.
+ */
+static double share_of(const struct question *question, const struct lead_rows *rows) {
+    return (question->shared || question->partner != question->column ? 2 : 1) / (double)rows->columns;
+}
+
+static const struct lead *leads_asked_about(const struct question *question, const struct lead_rows *rows) {
+    return question->shared ? rows->shared : rows->leads;
+}
+
+static bool is_asked_about(const struct question *question, const struct lead *lead) {
+    for (int i = 0; i < 2; i++)
+        if (lead->columns[i] == question->column || lead->columns[i] == question->partner)
+            return true;
+    return false;
+}
+
+/* Sum over the leads of ln(1 + (exp(t lead) - 1) share), the logarithm of the moment generating function of what is due
+ * to a share of the ranks, and its derivative. */
+static double log_moment(const struct lead *leads, size_t count, double share, double t, double *derivative) {
+    double sum = 0;
     *derivative = 0;
-    for (size_t row = 0; row < rows->rows; row++) {
-        double lead = rows->leads[row].ns, x = t * lead;
-        sum += x > 30 ? x - log(n) : log1p(expm1(x) / n);
-        *derivative += lead / (1 + (n - 1) * exp(-x));
+    for (size_t i = 0; i < count; i++) {
+        double lead = leads[i].ns, x = t * lead;
+        sum += x > 30 ? x + log(share) : log1p(expm1(x) * share);
+        *derivative += lead / (1 + (1 / share - 1) * exp(-x));
     }
     return sum;
 }
 
-/* The logarithm of Chernoff's bound of the chance that one rank's leads sum to as much. */
-static double log_chance(const struct lead_rows *rows, size_t column) {
-    double own = 0, all = 0, largest = 0, derivative, low = 0;
+/* The logarithm of Chernoff's bound of the chance that the leads asked about sum to as much. */
+static double log_chance(const struct lead_rows *rows, const struct question *question) {
+    const struct lead *leads = leads_asked_about(question, rows);
+    double share = share_of(question, rows), own = 0, all = 0, largest = 0, derivative, low = 0;
     for (size_t row = 0; row < rows->rows; row++) {
-        all += rows->leads[row].ns;
-        own += rows->leads[row].column == column ? rows->leads[row].ns : 0;
-        largest = fmax(largest, rows->leads[row].ns);
+        all += leads[row].ns;
+        own += is_asked_about(question, &leads[row]) ? leads[row].ns : 0;
+        largest = fmax(largest, leads[row].ns);
     }
-    if (largest <= 0 || own * (double)rows->columns <= all)
+    if (largest <= 0 || own <= all * share)
         return 0;
     double high = 1 / largest;
-    for (int i = 0; i < HALVINGS && (log_moment(rows, high, &derivative), derivative < own); i++)
+    for (int i = 0; i < HALVINGS && (log_moment(leads, rows->rows, share, high, &derivative), derivative < own); i++)
         high *= 2;
     for (int i = 0; i < HALVINGS; i++) {
         double middle = (low + high) / 2;
-        log_moment(rows, middle, &derivative);
+        log_moment(leads, rows->rows, share, middle, &derivative);
         if (derivative < own)
             low = middle;
         else
             high = middle;
     }
-    return fmin(0, log_moment(rows, low, &derivative) - low * own);
+    return fmin(0, log_moment(leads, rows->rows, share, low, &derivative) - low * own);
 }
 
-/* The same of rows that resemble each other: so many as count as one, and one more, are added up first. Positive: no
- * memory. */
-static double log_chance_of_alike(const struct lead_rows *single, size_t column, double *scratch) {
-    double alike = rows_alike(single, column, scratch);
+/* The chance that the leads asked about sum to as much. Of rows that resemble each other as many as count as one, and
+ * one more, are added up first. Negative: no memory. */
+static double chance_of(struct lead_rows *apart, const struct question *question, double *scratch) {
+    double chance = exp(log_chance(apart, question));
+    if (chance > CHANCE_LOOKED_AT)
+        return chance;
+    double alike = rows_alike(apart, question->out, scratch);
     size_t width = alike >= ALIKE_LEAST ? (size_t)ceil(alike) + 1 : 1;
-    struct lead_rows rows;
-    if (single->rows / width < PARTS)
-        return 0;
-    double chance =
-        added_rows(&rows, single, width) ? log_chance(&rows, column) / rows_alike(&rows, column, scratch) : 1;
-    rows_free(&rows);
-    return chance;
+    if (apart->rows / width < PARTS)
+        return 1;
+    const struct lead_rows *rows = rows_of_width(apart, width);
+    return rows ? exp(log_chance(rows, question) / rows_alike(rows, question->out, scratch)) : -1;
+}
+
+/* ---- ranks beside each other --------------------------------------------------------------------------------- */
+
+/* One of the two ranks that lead most, and the table without it: beside a rank that is slow at times, too, nobody's
+ * leads are more than half of all. */
+struct leader {
+    size_t column;
+    struct lead_rows single, apart; /* without it */
+};
+
+struct judging {
+    const struct leads_table *table;
+    struct lead_rows single, apart;
+    struct leader leaders[2]; /* the first leads most */
+    double *unit;
+    double *scratch; /* two values of each column */
+};
+
+static bool rows_without(struct lead_rows *rows, const struct lead_rows *from, size_t column) {
+    size_t n = from->columns;
+    if (!rows_init(rows, from->rows, n - 1))
+        return false;
+    for (size_t row = 0; row < from->rows; row++)
+        for (size_t c = 0; c < n; c++)
+            if (c != column)
+                rows->self[row * (n - 1) + c - (c > column)] = from->self[row * n + c];
+    return place_rows(rows);
+}
+
+/* Sums of the leads by column; `unit` NULL: as they are. */
+static void sum_leads(const struct lead *leads, const struct lead_rows *rows, const double *unit, double *sums) {
+    for (size_t c = 0; c < rows->columns; c++)
+        sums[c] = 0;
+    for (size_t row = 0; row < rows->rows; row++)
+        for (int i = 0; i < 1 + (leads[row].columns[1] != leads[row].columns[0]); i++)
+            sums[leads[row].columns[i]] += leads[row].ns * (unit ? unit[leads[row].columns[i]] : 1);
+}
+
+static bool find_leaders(struct judging *judging) {
+    double *sums = judging->scratch;
+    sum_leads(judging->apart.leads, &judging->apart, NULL, sums);
+    struct leader *leaders = judging->leaders;
+    for (size_t c = 1; c < judging->apart.columns; c++)
+        leaders[0].column = sums[c] > sums[leaders[0].column] ? c : leaders[0].column;
+    leaders[1].column = leaders[0].column == 0;
+    for (size_t c = 0; c < judging->apart.columns; c++)
+        if (c != leaders[0].column && sums[c] > sums[leaders[1].column])
+            leaders[1].column = c;
+    for (int k = 0; k < 2; k++)
+        if (!rows_without(&leaders[k].single, &judging->single, leaders[k].column) ||
+            !rows_at_once(&leaders[k].apart, &leaders[k].single, judging->table))
+            return false;
+    return true;
+}
+
+/* The one of the leaders that this rank may go unnoticed beside. */
+static struct leader *leader_beside(struct judging *judging, size_t column) {
+    return &judging->leaders[judging->leaders[0].column == column];
+}
+
+/* The chance of a rank's leads over all others but the leader, where those of both are more than two ranks' by chance:
+ * else a rank that shares its slow stretches with the leader, as where ranks of two groups take turns, would be ahead
+ * in those alone once the leader is left out. Any other rank might have been the leader. Negative: no memory. */
+static double chance_beside(struct judging *judging, size_t column) {
+    struct leader *leader = leader_beside(judging, column);
+    size_t own = column - (column > leader->column), others = judging->apart.columns - 1;
+    const struct question of_own = {own, own, false, {own, own}};
+    double alone =
+        chance_of(&leader->apart, &of_own, judging->scratch); /* first: most ranks lead in few rows, if any */
+    if (alone < 0 || alone > CHANCE_LOOKED_AT)
+        return alone;
+    const struct question of_both = {column, leader->column, false, {column, column}};
+    double both = chance_of(&judging->apart, &of_both, judging->scratch);
+    return both < 0 ? both : fmin(1, fmax(alone, both > CHANCE_LOOKED_AT ? both : both * (double)others));
 }
 
 /* ---- all ranks ----------------------------------------------------------------------------------------------- */
 
-/* Sums of the leads by column. */
-static void sum_leads(const struct lead_rows *rows, const double *unit, double *sums) {
-    for (size_t c = 0; c < rows->columns; c++)
-        sums[c] = 0;
-    for (size_t row = 0; row < rows->rows; row++)
-        sums[rows->leads[row].column] += rows->leads[row].ns * unit[rows->leads[row].column];
+/* What a rank's leads are of a mean stretch, less the median rank's. */
+static double mean_lead(const struct judging *judging, const struct lead_rows *rows, const struct lead *leads,
+                        size_t column, size_t without) {
+    size_t n = rows->columns;
+    double *unit = judging->scratch, *sums = judging->scratch + judging->single.columns;
+    for (size_t c = 0; c < n; c++)
+        unit[c] = judging->unit[c + (c >= without)];
+    sum_leads(leads, rows, unit, sums);
+    double own = sums[column];
+    return (own - median_double(sums, n)) / (double)rows->rows;
 }
 
-/* `scratch` has room for two values of each column. */
-static bool judge_columns(const struct leads_table *table, const struct lead_rows *rows, double *scratch,
-                          const double *unit, struct rank_leads *out) {
-    size_t columns = rows->columns;
-    double *sums = scratch + columns;
-    sum_leads(rows, unit, scratch);
-    sum_leads(rows, unit, sums);
-    double usual = median_double(scratch, columns);
-    for (size_t c = 0; c < columns; c++) {
-        out[c].lead_ns = (sums[c] - usual) / (double)rows->rows;
-        out[c].p = exp(log_chance(rows, c));
-        if (out[c].p > CHANCE_LOOKED_AT)
-            continue;
-        double chance = log_chance_of_alike(rows, c, scratch);
-        if (chance > 0)
-            return false;
-        out[c].p = exp(chance);
-        if (out[c].p <= CHANCE_LOOKED_AT && !slow_stretches_find(table, c, &out[c]))
-            return false;
+/* The chance of what a rank leads by together with another one: of two that are slow in the very same stretches neither
+ * leads by much alone. Slow in a part of the run, that other one would make all rows resemble each other. Negative: no
+ * memory. */
+static double chance_shared(struct judging *judging, size_t column) {
+    size_t columns = judging->single.columns;
+    size_t other = columns > 4 ? leader_beside(judging, column)->column : column; /* three remain to be measured on */
+    const struct question question = {column, column, true, {column, other}};
+    return columns > 2 ? chance_of(&judging->apart, &question, judging->scratch) : 1;
+}
+
+/* A rank is judged by its leads over all, by those over all but one, and by those that it shares with another one.
+ * Returns false when memory is short. */
+static bool judge_column(struct judging *judging, size_t column, struct rank_leads *out) {
+    const struct lead_rows *single = &judging->single;
+    const struct question question = {column, column, false, {column, column}};
+    double alone = chance_of(&judging->apart, &question, judging->scratch);
+    double beside = single->columns > 2 ? chance_beside(judging, column) : 1;
+    double shared = chance_shared(judging, column);
+    if (alone < 0 || beside < 0 || shared < 0)
+        return false;
+    beside *= TESTS_BESIDE;
+    shared *= TESTS_SHARED;
+    out->p = fmin(1, fmin(alone, fmin(beside, shared)));
+    if (out->p > CHANCE_LOOKED_AT)
+        return true;
+    const struct leader *leader = leader_beside(judging, column);
+    if (shared <= fmin(alone, beside))
+        out->lead_ns = mean_lead(judging, single, single->shared, column, single->columns);
+    else if (beside < alone)
+        out->lead_ns = mean_lead(judging, &leader->single, leader->single.leads, column - (column > leader->column),
+                                 leader->column);
+    else
+        out->lead_ns = mean_lead(judging, single, single->leads, column, single->columns);
+    return slow_stretches_find(judging->table, column, out);
+}
+
+static bool judging_begin(struct judging *judging, const struct leads_table *table) {
+    *judging = (struct judging){.table = table,
+                                .unit = calloc(table->columns, sizeof *judging->unit),
+                                .scratch = calloc(2 * table->columns, sizeof *judging->scratch)};
+    return judging->unit && judging->scratch && single_rows(&judging->single, table, judging->unit) &&
+           rows_at_once(&judging->apart, &judging->single, table) && (table->columns == 2 || find_leaders(judging));
+}
+
+static void judging_end(struct judging *judging) {
+    rows_free(&judging->single);
+    rows_free(&judging->apart);
+    for (int k = 0; k < 2; k++) {
+        rows_free(&judging->leaders[k].single);
+        rows_free(&judging->leaders[k].apart);
     }
-    return true;
+    free(judging->unit);
+    free(judging->scratch);
 }
 
 bool leads_judge(const struct leads_table *table, struct rank_leads *out) {
-    struct lead_rows rows = {0};
+    struct judging judging;
     for (size_t c = 0; c < table->columns; c++)
         out[c] = (struct rank_leads){.p = 1, .slow_ratio = 1};
     if (table->columns < 2 || table->rows < ROWS_MIN)
         return true;
-    double *scratch = calloc(2 * table->columns, sizeof *scratch), *unit = calloc(table->columns, sizeof *unit);
-    bool done = scratch && unit && single_rows(&rows, table, unit) && judge_columns(table, &rows, scratch, unit, out);
-    rows_free(&rows);
-    free(scratch);
-    free(unit);
+    bool done = judging_begin(&judging, table);
+    for (size_t c = 0; done && c < table->columns; c++)
+        done = judge_column(&judging, c, &out[c]);
+    judging_end(&judging);
     return done;
 }
 

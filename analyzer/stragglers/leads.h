@@ -11,6 +11,9 @@
  * chance that it comes to as much is at most Chernoff's bound of it. One huge lead proves nothing: it has to be
  * somebody's.
  *
+ * Of two ranks that are slow in the very same stretches neither leads the other by much. Both lead the third: the same
+ * test is made on by how much the two slowest of a stretch are ahead, which chance gives any rank in 2 of n stretches.
+ *
  * Stretches that follow each other may resemble each other. How much they do is measured on the places of the others
  * among themselves: by how much more the means over an eighth of the run differ than places drawn anew in each stretch
  * would. That many stretches and one more are then added up into one; what remains of the likeness is measured once

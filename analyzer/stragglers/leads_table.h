@@ -17,6 +17,8 @@ struct leads_table {
     const uint32_t *numbers; /* per row */
     bool level;              /* the ranks do different work: each is compared by how far it is from its own median, as a
                                 multiple of its own median distance from that */
+    uint32_t at_once;        /* so many stretches, counted from the first, are one observation: they follow each other
+                                faster than a scheduler lets ranks be independent; 0 and 1: each is one */
 };
 
 struct rank_leads {
@@ -24,7 +26,7 @@ struct rank_leads {
     double confidence; /* as in significance.h, set by leads_correct */
     double lead_ns;    /* of its mean stretch, less the median rank's: what goes of each stretch on its account */
     double self_ratio; /* all of its time / all of the others' median; 0: not judged */
-    /* when it is slow (slow_stretches.h) */
+    /* when it is slow (slow_stretches.h); two stretches in a row that come regularly count as one */
     size_t rows, slow_rows;
     double slow_ratio;  /* in the slow ones, its time / the others' median */
     double usual_ratio; /* the same in its median stretch, where it is slow for a part of the run of those beside it */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/load/gpu_view.h"
 
 enum {
     MESSAGES_MIN = 16,   /* of a channel: two stretches for each of TIME_BATCHES_MIN batches */
@@ -45,8 +46,13 @@ static bool is_usable(const struct channel_use *use) {
     return use->seen >= MESSAGES_MIN;
 }
 
-static bool note_message(struct hash_table *channels, const struct record *record) {
-    struct channel_key key = {record->comm, record->peer, record->tag, message_direction(record)};
+static bool is_of_nccl(const struct match_directory *directory, size_t dump, const struct record *record) {
+    uint16_t call = match_call_of(directory, dump, record->call);
+    return call != CALL_UNKNOWN && directory->calls[call].name->api == API_NCCL;
+}
+
+static bool note_message(struct hash_table *channels, const struct record *record, bool nccl) {
+    struct channel_key key = {record->comm, record->peer, nccl ? TAG_ANY : record->tag, message_direction(record)};
     struct channel_use *use =
         channels->count < CHANNELS_MOST ? channel_uses_add(channels, &key) : channel_uses_find(channels, &key);
     if (!use)
@@ -62,7 +68,8 @@ static bool note_record(struct message_cuts *cuts, uint32_t dump, const struct r
     int64_t last = begin > end ? begin : end;
     if (last > cuts->last_ns[dump])
         cuts->last_ns[dump] = last;
-    return !is_numbered_message(record) || note_message(&cuts->channels[dump], record);
+    return !is_numbered_message(record) ||
+           note_message(&cuts->channels[dump], record, is_of_nccl(cuts->directory, dump, record));
 }
 
 static bool read_channels(struct message_cuts *cuts, uint32_t d) {
@@ -72,7 +79,7 @@ static bool read_channels(struct message_cuts *cuts, uint32_t d) {
         bool done = record_cursor_begin(&cursor, dump, l);
         for (const struct record *r = done ? record_cursor_next(&cursor) : NULL; r && done;
              r = record_cursor_next(&cursor))
-            done = note_record(cuts, d, r);
+            done = !dump_shows(dump, r) || note_record(cuts, d, r);
         record_cursor_end(&cursor);
         if (!done)
             return false;
@@ -97,6 +104,11 @@ static uint32_t first_tied(struct message_cuts *cuts, uint32_t dump) {
     while (cuts->tied[dump] != dump)
         dump = cuts->tied[dump] = cuts->tied[cuts->tied[dump]];
     return dump;
+}
+
+static void untie(struct message_cuts *cuts) {
+    for (uint32_t d = 0; d < cuts->directory->dump_count; d++)
+        cuts->tied[d] = d;
 }
 
 static void tie(struct message_cuts *cuts, uint32_t a, uint32_t b) {
@@ -183,11 +195,13 @@ static void make_group(struct message_cuts *cuts, struct cut cut, uint32_t messa
         const struct channel_use *use = messages > 0 ? channel_of(&cuts->channels[dump], messages, &count) : NULL;
         groups->group_of[dump] = (uint32_t)groups->count;
         groups->cuts[dump] = cut;
+        cuts->wanted[dump] = false;
         if (use) {
             groups->cuts[dump].comm = use->key.comm;
             groups->cuts[dump].peer = use->key.peer;
             groups->cuts[dump].tag = use->key.tag;
             groups->cuts[dump].direction = (uint16_t)use->key.direction;
+            groups->cuts[dump].device = use->key.tag == TAG_ANY && dump_has_device_times(cuts->directory->dumps[dump]);
             groups->cuts[dump].messages = use->seen;
         }
     }
@@ -201,6 +215,14 @@ static bool group_by_channels(struct message_cuts *cuts) {
     if (messages > 0)
         make_group(cuts, (struct cut){.kind = CUT_MESSAGE}, messages);
     return messages > 0;
+}
+
+/* Work on demand is dealt out by hosts. */
+static bool on_gpus(const struct message_cuts *cuts) {
+    for (size_t m = 0; m < cuts->member_count; m++)
+        if (dump_has_device_times(cuts->directory->dumps[cuts->members[m]]))
+            return true;
+    return false;
 }
 
 /* The last anchor may lie long before the last record. */
@@ -252,7 +274,8 @@ static bool group_all_without_collectives(struct message_cuts *cuts) {
     return group_by_channels(cuts);
 }
 
-static void group_tied(struct message_cuts *cuts) {
+/* `by_time`: where no channel will do, slices of time may. */
+static void group_tied(struct message_cuts *cuts, bool by_time) {
     for (uint32_t d = 0; d < cuts->directory->dump_count; d++) {
         bool collectives, several;
         if (!cuts->wanted[d] || first_tied(cuts, d) != d)
@@ -260,7 +283,7 @@ static void group_tied(struct message_cuts *cuts) {
         list_tied(cuts, d, &collectives, &several);
         if (cuts->member_count < 2 || (collectives && !several))
             continue;
-        if (!group_by_channels(cuts) && !collectives)
+        if (!group_by_channels(cuts) && by_time && !collectives && !on_gpus(cuts))
             group_by_time(cuts);
     }
 }
@@ -274,8 +297,18 @@ static bool choose_wanted(struct message_cuts *cuts) {
     for (size_t d = 0; d < cuts->directory->dump_count; d++)
         any |= !has_collectives(cuts, d);
     for (size_t d = 0; d < cuts->directory->dump_count; d++)
-        cuts->wanted[d] = any && !dump_has_device_times(cuts->directory->dumps[d]);
+        cuts->wanted[d] = any;
     return any;
+}
+
+/* Those who meet in collectives do the same steps, as the rows and the columns of a grid. */
+static void tie_those_who_meet(struct message_cuts *cuts) {
+    for (size_t c = 0; c < cuts->directory->communicator_count; c++) {
+        const struct match_communicator *communicator = &cuts->directory->communicators[c];
+        for (uint32_t i = 1; cuts->groups->met[c] && i < communicator->dump_count; i++)
+            if (cuts->wanted[communicator->dump_of[0]] && cuts->wanted[communicator->dump_of[i]])
+                tie(cuts, communicator->dump_of[0], communicator->dump_of[i]);
+    }
 }
 
 /* The members of a group go together. */
@@ -307,15 +340,18 @@ bool message_cuts_choose(struct comparison_groups *groups, const struct match_di
     bool done = cuts.wanted && cuts.channels && cuts.last_ns && cuts.tied && cuts.members;
     if (done && choose_wanted(&cuts)) {
         for (uint32_t d = 0; d < count && done; d++) {
-            cuts.tied[d] = d;
             cuts.last_ns[d] = INT64_MIN;
             done = !cuts.wanted[d] || read_channels(&cuts, d);
         }
-        if (done) {
+        if (done && !group_all_without_collectives(&cuts)) {
+            untie(&cuts);
+            tie_those_who_meet(&cuts);
+            tie_all(&cuts);
+            group_tied(&cuts, false);
+            untie(&cuts);
             tie_groups(&cuts);
             tie_all(&cuts);
-            if (!group_all_without_collectives(&cuts))
-                group_tied(&cuts);
+            group_tied(&cuts, true);
         }
     }
     for (size_t d = 0; cuts.channels && d < count; d++)

@@ -147,12 +147,13 @@ static void count_work(struct rank_times *times, int64_t t0, int64_t t1) {
     times->work_to_ns = later_of(times->work_to_ns, t1);
 }
 
-static void pass_cut(struct rank_times *times, const struct record *record) {
-    if (!cut_ends_at(&times->cut, record) || !times->bins.capacity)
+static void pass_cut(struct rank_times *times, const struct match_record *item) {
+    uint32_t number = cut_ends_at(&times->cut, item);
+    if (number == SEQ_NONE || !times->bins.capacity)
         return;
     if (times->after_cut) {
-        add_to_bins(&times->bins, record->seq, times->pending_self_ns, 1);
-        sampled_collectives_add(&times->sampled, record->seq, times->pending_self_ns);
+        add_to_bins(&times->bins, number, times->pending_self_ns, 1);
+        sampled_collectives_add(&times->sampled, number, times->pending_self_ns);
     }
     times->after_cut = true;
     times->pending_self_ns = 0;
@@ -203,13 +204,13 @@ void rank_times_add(struct rank_times *times, const struct match_record *item, c
     enum call_class class = class_of(call);
     int64_t t0 = item->t0, t1 = item->t1 > item->t0 ? item->t1 : item->t0;
     open_at(times, item->stretch, class, t0, t1);
-    if (class == CLASS_OTHER && call && call->api == API_TRACE)
+    if (call && call_is_own_work(call))
         count_work(times, t0, t1);
     if (!classes[class].busy && !(class == CLASS_FILE && (item->record->flags & FLAG_COLLECTIVE)))
         return;
     int64_t new_from = later_of(t0, times->busy_to_ns);
     count_call(times, class, t0, t1);
-    pass_cut(times, item->record);
+    pass_cut(times, item);
     add_self(times, new_from, earlier_of(t1, times->work_to_ns));
     if (class == CLASS_SETUP && times->open && t0 > times->since_ns) /* Finalize ends the stretch at its entry */
         close_stretch(times, t0);

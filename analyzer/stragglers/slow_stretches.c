@@ -184,10 +184,34 @@ static uint32_t regular_distance(const struct stretches *s, int64_t *distances) 
     return 100 * equal >= (size_t)REGULAR_SHARE * (s->slow_count - 1) ? (uint32_t)usual : 0;
 }
 
-static bool find_distance(const struct stretches *s, struct rank_leads *out) {
+/* Leaves of two slow stretches in a row the first: what a rank does across the end of a stretch, as in a sweep, whose
+ * ranks work twice in a step, is in both. Returns false where more follow each other. */
+static bool join_pairs(struct stretches *s) {
+    size_t count = 0, joined = SIZE_MAX;
+    for (size_t i = 0; i < s->slow_count; i++) {
+        bool follows = i > 0 && s->slow[i] == s->slow[i - 1] + 1;
+        if (follows && joined == i - 1)
+            return false;
+        s->slow[count] = s->slow[i];
+        joined = follows ? i : joined;
+        count += !follows;
+    }
+    s->slow_count = count;
+    return true;
+}
+
+static bool find_distance(struct stretches *s, struct rank_leads *out) {
     int64_t *distances = malloc((s->slow_count + 1) * sizeof *distances);
+    size_t single = s->slow_count;
     if (distances && !out->phase)
         out->every = regular_distance(s, distances);
+    if (distances && !out->phase && out->every == 0 && join_pairs(s)) {
+        out->every = regular_distance(s, distances);
+        if (out->every > 0) {
+            out->slow_rows = s->slow_count;
+            out->longer_ns *= (double)single / (double)s->slow_count;
+        }
+    }
     free(distances);
     return distances != NULL;
 }

@@ -123,6 +123,7 @@ struct straggler_request {
     int64_t from_ns, to_ns;
     const struct filter *shown; /* waits in these functions on these communicators are summed up beside all others, on
                                    which alone the judgement rests; NULL = no such sums */
+    size_t path_parts;          /* so many parts of the critical path are kept (delay_costs.h); 0: none */
     void (*progress)(void *context, unsigned permille); /* as in struct match_sink, or NULL */
     void *progress_context;
 };

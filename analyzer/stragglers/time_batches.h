@@ -12,6 +12,8 @@
 
 #include "analyzer/stragglers/ranks.h"
 
+enum { BATCH_NS_LEAST = 10000000 }; /* within a few time slices of the scheduler nothing is independent */
+
 struct time_batches {
     size_t *dumps; /* columns: dumps of the comparison group that have bins */
     size_t dump_count;

@@ -177,22 +177,44 @@ static bool compare_work(const struct straggler_analysis *analysis, const struct
     return true;
 }
 
+/* How much more own time the slowest of a straggler's ranks has than its peers by its ratio; not more than it has than
+ * the median of the others in all, where a ratio is that of batches that end for one part of the work before another.
+ */
+static bool compare_totals(const struct straggler_analysis *analysis, const struct time_batches *batches,
+                           struct straggler *straggler) {
+    int64_t *others = calloc(batches->dump_count, sizeof *others), own = 0;
+    size_t count = 0;
+    if (!others)
+        return false;
+    for (size_t i = 0; i < batches->dump_count; i++) {
+        int64_t self = analysis->times[batches->dumps[i]].self_ns;
+        if (!straggler_concerns(straggler, batches->dumps[i]))
+            others[count++] = self;
+        else if (self > own)
+            own = self;
+    }
+    int64_t more = count > 0 ? own - median_int64(others, count) : own;
+    straggler->extra_ns = ns_clamped((double)own * (1 - 1 / straggler->slowdown_ratio));
+    if (more < straggler->extra_ns)
+        straggler->extra_ns = more > 0 ? more : 0;
+    free(others);
+    return true;
+}
+
 /* Gathers what a straggler costs, and what mending it would give. */
 static bool add_costs(const struct straggler_analysis *analysis, const struct time_batches *batches,
                       struct straggler *straggler) {
-    int64_t mended = 0, self = 0;
+    int64_t mended = 0;
     for (size_t i = 0; i < straggler->dump_count; i++) {
         const struct rank_waits *waits = &analysis->waits.ranks[straggler->dumps[i]];
         straggler->imposed_ns =
             add_ns(straggler->imposed_ns, analysis->delay_costs.ranks[straggler->dumps[i]].imposed_ns);
         straggler->waited_for_ns = add_ns(straggler->waited_for_ns, waits->waited_for_ns);
         mended = add_ns(mended, waits->mended_ns);
-        if (analysis->times[straggler->dumps[i]].self_ns > self)
-            self = analysis->times[straggler->dumps[i]].self_ns;
     }
-    if (!compare_communication(analysis, batches, straggler) || !compare_work(analysis, batches, straggler))
+    if (!compare_communication(analysis, batches, straggler) || !compare_work(analysis, batches, straggler) ||
+        !compare_totals(analysis, batches, straggler))
         return false;
-    straggler->extra_ns = ns_clamped((double)self * (1 - 1 / straggler->slowdown_ratio));
     /* Ranks of one host arrive together: what they impose as a group is their extra work, not their last one's lead.
      * Where collectives show little of what the others wait, they wait elsewhere for the extra work. */
     int64_t shown = straggler->kind == STRAGGLER_RANK ? mended : straggler->waited_for_ns;

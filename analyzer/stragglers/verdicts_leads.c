@@ -4,6 +4,7 @@
  * Lives here: what leads_judge is given. Must not live here: the test itself (leads.c), what a claim needs
  * (verdicts.c).
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,15 @@ struct leads_input {
     struct rank_leads *found;
 };
 
+/* How many stretches make at least the shortest batch. */
+static uint32_t stretches_at_once(const struct straggler_analysis *analysis, const struct sampled_rows *rows) {
+    if (rows->rows == 0 || analysis->window_ns <= 0)
+        return 1;
+    double stretches = (double)rows->numbers[rows->rows - 1] - rows->numbers[0] + 1;
+    double held = BATCH_NS_LEAST * stretches / (double)analysis->window_ns;
+    return (uint32_t)fmax(1, fmin(ceil(held), UINT32_MAX));
+}
+
 static bool judge_list(struct straggler_analysis *analysis, const struct time_batches *batches,
                        struct leads_input *input, bool level) {
     struct sampled_rows rows = {0};
@@ -29,7 +39,8 @@ static bool judge_list(struct straggler_analysis *analysis, const struct time_ba
     for (size_t i = 0; i < input->count; i++)
         input->samples[i] = &analysis->times[batches->dumps[input->columns[i]]].sampled;
     bool done = sampled_rows_make(&rows, input->samples, input->count);
-    const struct leads_table table = {rows.rows, input->count, rows.self_ns, rows.numbers, level};
+    const struct leads_table table = {rows.rows,    input->count, rows.self_ns,
+                                      rows.numbers, level,        stretches_at_once(analysis, &rows)};
     done = done && leads_judge(&table, input->found);
     sampled_rows_free(&rows);
     return done;

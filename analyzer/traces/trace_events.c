@@ -49,13 +49,18 @@ static void name_lane(char *name, const struct dump *dump, uint32_t lane) {
 
 static void name_device(char *name, const struct dump *dump, const struct track *track) {
     const struct dump_communicator *communicator = dump_communicator(dump, track->comm);
+    uint32_t gpu = track->which < dump->device_count ? dump->devices[track->which].ordinal : track->which;
     if (communicator && communicator->name[0])
-        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", communicator %.200s", track->which, communicator->name);
+        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", communicator %.200s", gpu, communicator->name);
     else if (communicator)
-        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", communicator %016" PRIx64, track->which,
-                 communicator->definition->uid);
+        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", communicator %016" PRIx64, gpu, communicator->definition->uid);
     else
-        snprintf(name, TRACK_NAME, "GPU %" PRIu32, track->which);
+        snprintf(name, TRACK_NAME, "GPU %" PRIu32, gpu);
+}
+
+static void name_memory(char *name, const struct dump *dump, const struct track *track) {
+    const struct call_name *part = track->call ? dump_call(dump, track->call) : NULL;
+    snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", %.200s", track->which, part ? part->name : "memory in use");
 }
 
 static void name_track(char *name, const struct dump *dump, const struct track *track) {
@@ -77,7 +82,7 @@ static void name_track(char *name, const struct dump *dump, const struct track *
         snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", waiting for communication", track->which);
         break;
     case TRACK_MEMORY:
-        snprintf(name, TRACK_NAME, "GPU %" PRIu32 ", memory in use", track->which);
+        name_memory(name, dump, track);
         break;
     case TRACK_PROXY:
         snprintf(name, TRACK_NAME, "network proxy");

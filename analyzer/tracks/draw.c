@@ -28,7 +28,7 @@ struct drawing {
 /* ---- letting go ------------------------------------------------------------------------------ */
 
 static void draw_front(struct drawing *drawing, size_t d, uint32_t lane, struct held_lane *held) {
-    layout_draw_record(&drawing->layout, d, lane, held_front(held));
+    layout_draw_record(&drawing->layout, d, lane, held_front(held), &held->last_track);
     held_pop(held);
 }
 
@@ -40,12 +40,11 @@ static void draw_settled(struct drawing *drawing, size_t d, uint32_t lane) {
 
 /* Lets go what was held when `walked` records had been walked, settled or not. */
 static void draw_older(struct drawing *drawing, uint64_t walked) {
+    struct held_lane *held;
     for (size_t d = 0; d < drawing->held.dump_count; d++)
-        for (uint32_t lane = 0; lane < drawing->held.dumps[d]->lane_count; lane++) {
-            struct held_lane *held = held_lane_of(&drawing->held, d, lane);
+        for (uint32_t lane = 0; (held = held_lane_of(&drawing->held, d, lane)); lane++)
             while (held->count > 0 && (held_front(held)->settled || held_front(held)->walked < walked))
                 draw_front(drawing, d, lane, held);
-        }
 }
 
 static uint64_t held_most(const struct drawing *drawing) {
@@ -56,7 +55,7 @@ static uint64_t held_most(const struct drawing *drawing) {
 /* ---- records --------------------------------------------------------------------------------- */
 
 static bool is_asked_for(const struct drawing *drawing, const struct match_record *item) {
-    const struct dump *dump = drawing->held.dumps[item->dump];
+    const struct dump *dump = drawing->request->directory->dumps[item->dump];
     return drawing->shown[item->dump] &&
            filter_lets_pass(drawing->request->filter, dump, item->record->call,
                             dump_communicator(dump, item->record->comm), item->record->bytes) &&
@@ -74,7 +73,7 @@ static bool may_be_told_of(const struct drawing *drawing, const struct match_rec
     if (record->flags & (FLAG_COLLECTIVE | FLAG_SEND | FLAG_RECV) || item->call == CALL_UNKNOWN)
         return true;
     enum call_class class = drawing->request->directory->calls[item->call].name->call_class;
-    return class == CLASS_WAIT || class == CLASS_TEST || class == CLASS_PROBE;
+    return class == CLASS_WAIT || class == CLASS_TEST || class == CLASS_PROBE || item->message_count > 0;
 }
 
 static int64_t within(int64_t at, int64_t from, int64_t to) {
@@ -88,16 +87,17 @@ static void take_record(void *state, const struct match_record *item) {
     struct held_lane *lane = held_lane_of(&drawing->held, item->dump, item->lane);
     if (!lane || !is_asked_for(drawing, item))
         return;
-    struct held_record *held = held_push(lane);
+    int64_t end = item->t1 > item->begin ? item->t1 : item->begin;
+    struct held_record *held = held_push(lane, item->record->commit - 1, end);
     if (!held) {
         drawing->no_memory = true;
         return;
     }
     held->record = *item->record;
     held->begin = item->begin;
-    held->end = item->t1 > item->begin ? item->t1 : item->begin;
     held->arrival = within(item->t0, held->begin, held->end);
     held->walked = drawing->walked;
+    held->messages = item->message_count > 0 || (item->record->flags & (FLAG_SEND | FLAG_RECV));
     held->settled = !may_be_told_of(drawing, item);
     draw_settled(drawing, item->dump, item->lane);
 }
@@ -105,11 +105,14 @@ static void take_record(void *state, const struct match_record *item) {
 /* ---- waits ----------------------------------------------------------------------------------- */
 
 /* Whether this is a call, or a launch, that the wait was spent in. */
-static bool may_wait(const struct drawing *drawing, const struct told_wait *wait, const struct record *record) {
+static bool may_wait(const struct drawing *drawing, const struct told_wait *wait, const struct held_record *held) {
+    const struct record *record = &held->record;
     if (record->kind == RECORD_CALL || record->kind == RECORD_POLL)
         return true;
     if (record->kind != RECORD_GPU && record->kind != RECORD_KERNEL)
         return false;
+    if (!(wait->channel & 1)) /* between two ranks */
+        return held->messages;
     const struct match_directory *directory = drawing->request->directory;
     struct match_place place = match_place_of(directory, wait->dump, record->comm);
     return place.communicator != NOWHERE && (directory->communicators[place.communicator].uid | 1) == wait->channel;
@@ -138,7 +141,7 @@ static void take_wait(void *context, const struct told_wait *wait) {
         struct held_record *held = &lane->items[i];
         if (held->begin >= wait->until && held->record.kind == RECORD_CALL)
             break;
-        if (may_wait(drawing, wait, &held->record))
+        if (may_wait(drawing, wait, held))
             add_wait(held, wait);
     }
 }
@@ -150,20 +153,16 @@ static struct held_record *record_of(const struct drawing *drawing, size_t dump,
     return lane ? held_find(lane, member->ticket) : NULL;
 }
 
-static void settle(struct drawing *drawing, size_t dump, const struct match_member *member) {
-    struct held_record *held = record_of(drawing, dump, member);
-    if (held)
-        held->settled = held->matched = true;
-}
-
-/* Leads a flow through those members whose records are shown. */
-static void draw_flow(struct drawing *drawing, const struct match_instance *instance) {
+/* Leads a flow through those members whose records are shown; nothing more will be told of them. One walk for both: of
+ * thousands of ranks each member is far from the one before. */
+static void settle_members(struct drawing *drawing, const struct match_instance *instance) {
     struct held_record *first = NULL, *last = NULL;
     uint64_t flow = drawing->totals->flows + 1;
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
         struct held_record *held = record_of(drawing, instance->communicator->dump_of[i], &instance->members[i]);
         if (!held)
             continue;
+        held->settled = held->matched = true;
         held->flow = flow;
         held->place = FLOW_THROUGH;
         first = !first || held->begin < first->begin ? held : first;
@@ -181,15 +180,22 @@ static void draw_flow(struct drawing *drawing, const struct match_instance *inst
 static void take_instance(void *state, const struct match_instance *instance) {
     struct drawing *drawing = state;
     waits_add(&drawing->waits, instance);
-    draw_flow(drawing, instance);
-    for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
-        settle(drawing, instance->communicator->dump_of[i], &instance->members[i]);
+    settle_members(drawing, instance);
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
         if (instance->members[i].enter != MATCH_ABSENT)
             draw_settled(drawing, instance->communicator->dump_of[i], instance->members[i].lane);
 }
 
-/* A wait of several receives in one call is told only when no more of them can turn up: then the call is held, too. */
+/* What came is what was sent, where the receive knows its buffer's size alone. */
+static void take_size(struct held_record *received, uint64_t bytes) {
+    if (!(received->record.flags & FLAG_BYTES_POSTED) || bytes == BYTES_UNKNOWN)
+        return;
+    received->record.bytes = bytes;
+    received->record.flags &= (uint16_t)~FLAG_BYTES_POSTED;
+}
+
+/* A wait of several receives in one call is told only when no more of them can turn up: then the call is held, too, as
+ * is the launch of an NCCL group. */
 static void take_message(void *state, const struct match_message *message) {
     struct drawing *drawing = state;
     waits_add_message(&drawing->waits, message);
@@ -200,8 +206,12 @@ static void take_message(void *state, const struct match_message *message) {
         sent->place = FLOW_SENT;
         received->place = FLOW_RECEIVED;
     }
-    settle(drawing, message->from_dump, &message->send);
-    settle(drawing, message->to_dump, &message->receive);
+    if (received)
+        take_size(received, message->bytes);
+    if (sent && (!message->device || !message->send.shared))
+        sent->settled = sent->matched = true;
+    if (received && (!message->device || !message->receive.shared))
+        received->settled = received->matched = true;
     draw_settled(drawing, message->from_dump, message->send.lane);
     draw_settled(drawing, message->to_dump, message->receive.lane);
 }
@@ -224,7 +234,7 @@ static bool draw_steps(struct drawing *drawing) {
 /* Calls that enqueued what ran in the window may lie before it. */
 static bool may_be_limited(const struct drawing *drawing) {
     for (size_t d = 0; d < drawing->held.dump_count; d++)
-        if (drawing->shown[d] && dump_has_device_times(drawing->held.dumps[d]))
+        if (drawing->shown[d] && dump_has_device_times(drawing->request->directory->dumps[d]))
             return false;
     return scope_is_limited(drawing->request->scope);
 }
@@ -268,8 +278,8 @@ static bool prepare(struct drawing *drawing) {
 bool tracks_draw(const struct track_request *request, struct track_totals *totals) {
     struct drawing drawing = {.request = request, .totals = totals, .layout = {request, totals, .last_id = 0}};
     *totals = (struct track_totals){0};
-    bool done = prepare(&drawing) && draw_steps(&drawing) && walk(&drawing) && !drawing.no_memory &&
-                !drawing.layout.no_memory && !drawing.waits.no_memory;
+    bool done = prepare(&drawing) && (request->without_steps || draw_steps(&drawing)) && walk(&drawing) &&
+                !drawing.no_memory && !drawing.layout.no_memory && !drawing.waits.no_memory;
     for (size_t d = 0; drawing.parts && d < request->directory->dump_count; d++)
         scope_dump_end(&drawing.parts[d]);
     free(drawing.parts);

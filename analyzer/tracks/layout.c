@@ -3,7 +3,8 @@
 
 struct track_key {
     uint32_t kind, dump, which, comm, number;
-    uint32_t of; /* a bandwidth's: the kind of the track beside it */
+    uint32_t of;   /* a bandwidth's: the kind of the track beside it */
+    uint32_t call; /* a memory's */
 };
 
 struct placed_track {
@@ -29,12 +30,9 @@ static struct placed_track *track_of(struct layout *layout, const struct track_k
                                        .dump = key->dump,
                                        .which = key->which,
                                        .comm = key->comm,
+                                       .call = (uint16_t)key->call,
                                        .number = key->number};
     return placed;
-}
-
-static bool is_new(const struct layout *layout, const struct track_key *key) {
-    return !placed_tracks_find(&layout->tracks, key);
 }
 
 static void hand_out(struct layout *layout, const struct track *track) {
@@ -44,9 +42,11 @@ static void hand_out(struct layout *layout, const struct track *track) {
 /* The parent of a rank's tracks. 0 when memory is short. */
 static uint32_t rank_track(struct layout *layout, uint32_t dump) {
     const struct track_key key = {.kind = TRACK_RANK, .dump = dump};
-    bool new = is_new(layout, &key);
-    struct placed_track *placed = track_of(layout, &key);
-    if (placed && new)
+    struct placed_track *placed = placed_tracks_find(&layout->tracks, &key);
+    if (placed)
+        return placed->track.id;
+    placed = track_of(layout, &key);
+    if (placed)
         hand_out(layout, &placed->track);
     return placed ? placed->track.id : 0;
 }
@@ -54,10 +54,12 @@ static uint32_t rank_track(struct layout *layout, uint32_t dump) {
 /* The same for any other track; `beside` where it is the counter of another one. Its place holds until the next one is
  * asked for. */
 static struct placed_track *child_track(struct layout *layout, const struct track_key *key, uint32_t beside) {
-    bool new = is_new(layout, key);
-    uint32_t parent = new ? rank_track(layout, key->dump) : 0;
-    struct placed_track *placed = track_of(layout, key);
-    if (placed && new) {
+    struct placed_track *placed = placed_tracks_find(&layout->tracks, key);
+    if (placed)
+        return placed;
+    uint32_t parent = rank_track(layout, key->dump);
+    placed = track_of(layout, key);
+    if (placed) {
         placed->track.parent = parent;
         placed->track.beside = beside;
         hand_out(layout, &placed->track);
@@ -70,10 +72,20 @@ static int64_t since_origin(const struct layout *layout, int64_t common_ns) {
     return at > 0 ? at : 0;
 }
 
+/* The same, where it was `*last` most often. */
+static struct placed_track *track_like_last(struct layout *layout, const struct track_key *key, uint32_t *last) {
+    struct placed_track *placed = *last ? &placed_tracks_items(&layout->tracks)[*last - 1] : NULL;
+    if (placed && memcmp(&placed->key, key, sizeof *key) == 0)
+        return placed;
+    placed = child_track(layout, key, 0);
+    *last = placed ? (uint32_t)(placed - placed_tracks_items(&layout->tracks)) + 1 : 0;
+    return placed;
+}
+
 /* Sets the slice's track to the first of its kind that is free by then. False: there is none, it is left out. */
-static bool place(struct layout *layout, struct track_key *key, struct slice *slice) {
+static bool place(struct layout *layout, struct track_key *key, struct slice *slice, uint32_t *last_track) {
     for (key->number = 0; key->number < TRACKS_SIDE_BY_SIDE; key->number++) {
-        struct placed_track *placed = child_track(layout, key, 0);
+        struct placed_track *placed = track_like_last(layout, key, last_track);
         if (!placed)
             return false;
         if (placed->free_from > slice->begin)
@@ -117,6 +129,8 @@ static struct track_key key_of(size_t d, uint32_t lane, const struct record *rec
         key.which = (uint32_t)record->tag;
     if (key.kind == TRACK_DEVICE)
         key.comm = record->comm;
+    if (key.kind == TRACK_MEMORY)
+        key.call = record->call;
     return key;
 }
 
@@ -124,13 +138,15 @@ static void count(struct layout *layout, const struct track *track, int64_t at, 
     layout->request->sink.counter(layout->request->sink.context, track, at, value);
 }
 
-/* Bytes per nanosecond are GB/s: of the operation's bytes, over the time in which it did not wait. */
+/* Bytes per nanosecond are GB/s: of the operation's bytes, over the time in which it did not wait. The size of a
+ * receive's buffer tells nothing of what came. */
 static void draw_bandwidth(struct layout *layout, struct track_key key, const struct slice *slice) {
     const struct record *record = slice->record;
     int64_t from = slice->waited && slice->wait_to > slice->begin ? slice->wait_to : slice->begin;
     bool moves = record->kind == RECORD_CALL || record->kind == RECORD_DONE || record->kind == RECORD_GPU ||
                  record->kind == RECORD_KERNEL || record->kind == RECORD_PROXY;
-    if (!moves || record->bytes == BYTES_UNKNOWN || record->bytes == 0 || from >= slice->end)
+    if (!moves || record->flags & FLAG_BYTES_POSTED || record->bytes == BYTES_UNKNOWN || record->bytes == 0 ||
+        from >= slice->end)
         return;
     uint32_t beside = slice->track;
     key.of = key.kind;
@@ -163,7 +179,8 @@ static struct slice slice_of(const struct layout *layout, size_t d, uint32_t lan
     return slice;
 }
 
-void layout_draw_record(struct layout *layout, size_t d, uint32_t lane, const struct held_record *held) {
+void layout_draw_record(struct layout *layout, size_t d, uint32_t lane, const struct held_record *held,
+                        uint32_t *last_track) {
     struct slice slice = slice_of(layout, d, lane, held);
     struct track_key key = key_of(d, lane, &held->record);
     if (key.kind == TRACK_MEMORY) {
@@ -172,10 +189,11 @@ void layout_draw_record(struct layout *layout, size_t d, uint32_t lane, const st
             count(layout, &placed->track, slice.begin, (double)held->record.bytes);
         return;
     }
-    if (!place(layout, &key, &slice))
+    if (!place(layout, &key, &slice, last_track))
         return;
     hand_out_slice(layout, &slice);
-    draw_bandwidth(layout, key, &slice);
+    if (!layout->request->without_bandwidths)
+        draw_bandwidth(layout, key, &slice);
 }
 
 void layout_draw_step(struct layout *layout, size_t d, const struct step *step) {
@@ -186,6 +204,7 @@ void layout_draw_step(struct layout *layout, size_t d, const struct step *step) 
     struct track_key key = {.kind = TRACK_STEPS, .dump = (uint32_t)d};
     if (slice.end < slice.begin)
         slice.end = slice.begin;
-    if (place(layout, &key, &slice))
+    uint32_t last_track = 0;
+    if (place(layout, &key, &slice, &last_track))
         hand_out_slice(layout, &slice);
 }

@@ -21,8 +21,10 @@ struct layout {
 /* Starts zeroed but for request and totals; freed with layout_free. */
 void layout_free(struct layout *layout);
 
-/* Hands out the slice of a record of dump `d`, and its counters. */
-void layout_draw_record(struct layout *layout, size_t d, uint32_t lane, const struct held_record *held);
+/* Hands out the slice of a record of dump `d`, and its counters. *last_track is kept for the lane from record to
+ * record, and 0 at first: most of a lane's records go where the one before them went. */
+void layout_draw_record(struct layout *layout, size_t d, uint32_t lane, const struct held_record *held,
+                        uint32_t *last_track);
 void layout_draw_step(struct layout *layout, size_t d, const struct step *step);
 
 #endif

@@ -36,6 +36,7 @@ struct track {
     size_t dump;
     uint32_t which;  /* the lane of THREAD and IN_FLIGHT, the device of DEVICE, EXPOSED and MEMORY */
     uint32_t comm;   /* of DEVICE: local index */
+    uint16_t call;   /* of MEMORY: what says which part of it, 0: all that is in use */
     uint32_t number; /* 0, 1, ... of several that take what overlaps; a bandwidth's is that of the track beside it */
 };
 
@@ -75,6 +76,8 @@ struct track_request {
     const struct scope *scope;        /* may be without limits */
     const struct filter *filter;      /* ranks, functions and communicators to show */
     const struct step_marker *marker; /* what begins a step */
+    bool without_steps;               /* nobody wants them: they need not be found */
+    bool without_bandwidths;          /* likewise */
     int64_t origin_ns;                /* common ns, time 0 of what is handed out */
     struct track_sink sink;
     void (*progress)(void *context, unsigned permille);

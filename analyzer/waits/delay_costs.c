@@ -71,6 +71,9 @@ struct delay_costs_build {
     size_t wait_count;
     struct hash_table meetings;
     struct delays delays;
+    size_t parts_most; /* of the critical path, that are kept */
+    size_t part_room;
+    bool no_memory; /* for those */
 };
 
 /* ---- what the records say -------------------------------------------------------------------- */
@@ -363,22 +366,48 @@ static void go_backwards(struct delay_costs *costs, struct delay_costs_build *c)
 
 /* ---- the critical path ----------------------------------------------------------------------- */
 
+/* A path is walked from its end, so that of too many parts the last ones are kept. */
+static void keep_part(struct delay_costs *costs, struct delay_costs_build *c, uint32_t site, struct path_part part) {
+    if (c->parts_most == 0 || part.from_ns >= part.to_ns)
+        return;
+    if (costs->part_count == c->parts_most) {
+        costs->parts_left_out++;
+    } else if (grow_by_one(costs->parts, costs->part_count, c->part_room)) {
+        const struct timeline_site *of = &timeline_sites_items(&c->histories[part.dump].timeline.sites)[site];
+        part.stack = of->key.stack;
+        part.call = (uint16_t)of->key.call;
+        costs->parts[costs->part_count++] = part;
+    } else {
+        c->no_memory = true;
+    }
+}
+
+static void add_part(struct delay_costs *costs, struct delay_costs_build *c, uint32_t site,
+                     const struct path_part *part) {
+    struct site_sums *sums = &c->histories[part->dump].sums[site];
+    int64_t *sum = part->inside ? &sums->path_inside : &sums->path_before;
+    *sum = add_ns(*sum, part->to_ns - part->from_ns);
+    keep_part(costs, c, site, *part);
+}
+
 /* Time of a rank on the path, from the end; `next` stretches begin at or before `to`. */
-static void add_piece(struct rank_history *history, int64_t from, int64_t to) {
+static void add_piece(struct delay_costs *costs, struct delay_costs_build *c, uint32_t rank, int64_t from, int64_t to) {
+    struct rank_history *history = &c->histories[rank];
     const struct timeline *timeline = &history->timeline;
     history->cursor = timeline_back_to(timeline, history->cursor, to);
     for (size_t next = history->cursor; to > from; next--) {
         uint32_t leads_to = next < timeline->count ? timeline->stretches[next].site : TIMELINE_NOWHERE;
         if (next == 0) { /* before its first call */
-            history->sums[leads_to].path_before = add_ns(history->sums[leads_to].path_before, to - from);
+            add_part(costs, c, leads_to, &(struct path_part){.from_ns = from, .to_ns = to, .dump = rank});
             return;
         }
         const struct stretch *stretch = &timeline->stretches[next - 1];
         int64_t end = stretch->to > to ? to : stretch->to > from ? stretch->to : from;
         int64_t begin = stretch->from > from ? stretch->from : from;
         begin = begin < end ? begin : end;
-        history->sums[leads_to].path_before = add_ns(history->sums[leads_to].path_before, to - end);
-        history->sums[stretch->site].path_inside = add_ns(history->sums[stretch->site].path_inside, end - begin);
+        add_part(costs, c, leads_to, &(struct path_part){.from_ns = end, .to_ns = to, .dump = rank});
+        add_part(costs, c, stretch->site,
+                 &(struct path_part){.from_ns = begin, .to_ns = end, .dump = rank, .inside = true});
         to = begin;
     }
 }
@@ -424,9 +453,18 @@ static void walk_path(struct delay_costs *costs, struct delay_costs_build *c, co
         const struct wait_event *wait = wait_before(c, &c->histories[rank], at);
         int64_t since = wait && wait->until > path->from ? wait->until : path->from;
         costs->ranks[rank].critical_path_ns = add_ns(costs->ranks[rank].critical_path_ns, at - since);
-        add_piece(&c->histories[rank], since, at);
+        add_piece(costs, c, rank, since, at);
         at = since;
         rank = wait ? wait->cause : NOWHERE;
+    }
+}
+
+/* By time: they were found from the end. */
+static void turn_parts(struct delay_costs *costs) {
+    for (size_t i = 0, j = costs->part_count; i + 1 < j; i++) {
+        struct path_part last = costs->parts[--j];
+        costs->parts[j] = costs->parts[i];
+        costs->parts[i] = last;
     }
 }
 
@@ -446,6 +484,7 @@ static void walk_paths(struct delay_costs *costs, struct delay_costs_build *c) {
         costs->from_ns = path.from;
         costs->to_ns = path.to > costs->to_ns ? path.to : costs->to_ns;
     }
+    turn_parts(costs);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
@@ -508,6 +547,10 @@ struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, co
         return build;
     delay_costs_drop(build);
     return NULL;
+}
+
+void delay_costs_keep_parts(struct delay_costs_build *build, size_t most) {
+    build->parts_most = most;
 }
 
 /* All workers' waits behind the first one's. */
@@ -577,7 +620,7 @@ bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *bui
     if (done) {
         go_backwards(costs, build);
         walk_paths(costs, build);
-        done = list_sites(costs, build);
+        done = list_sites(costs, build) && !build->no_memory;
     }
     delay_costs_drop(build);
     return done;
@@ -586,5 +629,6 @@ bool delay_costs_finish(struct delay_costs *costs, struct delay_costs_build *bui
 void delay_costs_free(struct delay_costs *costs) {
     free(costs->ranks);
     free(costs->sites);
+    free(costs->parts);
     *costs = (struct delay_costs){0};
 }

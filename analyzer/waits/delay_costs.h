@@ -40,6 +40,14 @@ struct site_delay_costs {
     int64_t delay_cost_inside_ns, delay_cost_before_ns; /* of delay_cost_ns, likewise */
 };
 
+/* A part of the critical path: time in one call of one rank, or in the rank's own work that leads to it. */
+struct path_part {
+    int64_t from_ns, to_ns; /* common clock */
+    uint32_t dump, stack;   /* STACK_NONE: not known */
+    uint16_t call;          /* as in struct site_delay_costs */
+    bool inside;            /* in the call; else in the work before it */
+};
+
 struct delay_costs {
     struct rank_delay_costs *ranks; /* per dump */
     struct site_delay_costs *sites; /* by dump; without those where all is 0 */
@@ -48,8 +56,11 @@ struct delay_costs {
     int64_t path_ns;        /* length of the critical path: what is covered of that time */
     int64_t waits_ns;       /* sum of all waits in it */
     size_t path_pieces;
-    bool end_only; /* there is too much to look at all of it: only the end was */
-    bool partial;  /* not all of the run was looked at: only the end, or some of its records are missing */
+    struct path_part *parts; /* of the critical path by time, where they were asked for; without gap in each stretch */
+    size_t part_count;
+    uint64_t parts_left_out; /* earlier ones, beyond as many as were asked for */
+    bool end_only;           /* there is too much to look at all of it: only the end was */
+    bool partial;            /* not all of the run was looked at: only the end, or some of its records are missing */
 };
 
 /* Of more records than `most` only those of the end are to be looked at: moves *from_ns (common clock) to the moment
@@ -63,6 +74,8 @@ struct delay_costs_build;
  * NULL when memory is short; ended by delay_costs_finish or delay_costs_drop. */
 struct delay_costs_build *delay_costs_begin(const struct common_clock *clock, const struct match_directory *directory,
                                             const struct covered_time *covered, unsigned workers);
+/* Asks for the parts of the critical path, of more than `most` for the last ones. */
+void delay_costs_keep_parts(struct delay_costs_build *build, size_t most);
 /* What a worker's waits (waits.h) have to tell. */
 struct wait_listener delay_costs_listener(struct delay_costs_build *build, unsigned worker);
 /* Takes one of a worker's records. */

@@ -80,12 +80,17 @@ static struct latest find_latest(const struct match_instance *instance, uint32_t
     return find_latest_of(instance, 0, instance->communicator->dump_count, skip);
 }
 
-static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
-    size_t dump_a = instance->communicator->dump_of[a], dump_b = instance->communicator->dump_of[b];
+/* Between two dumps' times, on their GPUs where `device`. */
+static int64_t clocks_error(const struct waits *waits, size_t dump_a, size_t dump_b, bool device) {
     int64_t error = common_clock_error(waits->clock, dump_a, dump_b);
-    if (!instance->device || error == CLOCK_ERROR_UNKNOWN)
+    if (!device || error == CLOCK_ERROR_UNKNOWN)
         return error;
     return add_ns(error, waits->clock->device_error[dump_a] + waits->clock->device_error[dump_b]);
+}
+
+static int64_t error_between(const struct waits *waits, const struct match_instance *instance, uint32_t a, uint32_t b) {
+    const uint32_t *dump_of = instance->communicator->dump_of;
+    return clocks_error(waits, dump_of[a], dump_of[b], instance->device);
 }
 
 /* Since when a member was blocked. */
@@ -94,11 +99,13 @@ static int64_t blocked_since(const struct match_member *member) {
 }
 
 /* A wait of a rank as the clocks have it; 0 where they cannot tell it. */
-static int64_t resolve_wait(struct waits *waits, uint32_t dump, int64_t wait, int64_t error) {
+static int64_t resolve_wait(struct waits *waits, uint32_t dump, int64_t since, int64_t wait, int64_t error) {
     if (wait <= 0 || wait > error)
         return wait > 0 ? wait : 0;
     struct rank_waits *rank = &waits->ranks[dump];
     rank->unresolved_ns = add_ns(rank->unresolved_ns, wait);
+    if (waits->listener.unresolved)
+        waits->listener.unresolved(waits->listener.context, dump, since);
     return 0;
 }
 
@@ -127,8 +134,8 @@ static int64_t charge_waits(struct waits *waits, const struct match_instance *in
         const struct match_member *member = &instance->members[i];
         if (i == cause || member->enter == MATCH_ABSENT)
             continue;
-        int64_t length =
-            resolve_wait(waits, dump_of[i], wait_for(instance, i, cause), error_between(waits, instance, i, cause));
+        int64_t length = resolve_wait(waits, dump_of[i], blocked_since(member), wait_for(instance, i, cause),
+                                      error_between(waits, instance, i, cause));
         if (length == 0)
             continue;
         struct rank_waits *victim = &waits->ranks[dump_of[i]];
@@ -429,9 +436,9 @@ static uint64_t channel_of(uint32_t a, uint32_t b) {
 
 /* What one side of a message waited for the other. */
 static int64_t message_wait(struct waits *waits, const struct match_member *waiting, const struct match_member *late,
-                            uint32_t dump, uint32_t late_dump) {
+                            uint32_t dump, uint32_t late_dump, bool device) {
     int64_t wait = (late->enter < waiting->leave ? late->enter : waiting->leave) - blocked_since(waiting);
-    return resolve_wait(waits, dump, wait, common_clock_error(waits->clock, dump, late_dump));
+    return resolve_wait(waits, dump, blocked_since(waiting), wait, clocks_error(waits, dump, late_dump, device));
 }
 
 static void charge_message(struct waits *waits, enum wait_state state, const struct waiting_pair *pair, int64_t until,
@@ -524,7 +531,7 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
         left.enter = send->wait;
         left.stack = match_member_waited_at(send);
     }
-    int64_t wait = message_wait(waits, receive, &left, to, from), since = blocked_since(receive);
+    int64_t wait = message_wait(waits, receive, &left, to, from, message->device), since = blocked_since(receive);
     struct waiting_pair late_sender = {to, from, match_member_waited_at(receive), left.stack, receive->lane};
     if (wait > 0 && receive->shared)
         note_receive_wait(waits, &late_sender, since, since + wait);
@@ -534,11 +541,11 @@ void waits_add_message(struct waits *waits, const struct match_message *message)
         waits->listener.met(waits->listener.context, left.enter > receive->enter ? left.enter : receive->enter,
                             channel_of(from, to));
     struct match_member came = *receive;
-    bool held = message_send_was_held(send, receive);
+    bool held = message_send_was_held(send, receive) || message->released != MATCH_ABSENT;
     if (held)
-        came.enter = receive->before;
+        came.enter = message->released != MATCH_ABSENT ? message->released : receive->before;
     bool rendezvous = message->synchronous || held || send->leave > receive->enter;
-    wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, &came, from, to) : 0;
+    wait = rendezvous && sends_alone(waits, send) ? message_wait(waits, send, &came, from, to, message->device) : 0;
     if (wait > 0)
         charge_message(waits, WAIT_LATE_RECEIVER,
                        &(struct waiting_pair){from, to, match_member_waited_at(send), receive->stack, send->lane},

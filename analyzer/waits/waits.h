@@ -20,6 +20,7 @@
  *  - Late receiver: min(x_s, e_r) - e_s, only where the sender can have waited for the receiver at all: a synchronous
  *    send, or one that was left only after the receive was entered (rendezvous); never a send that shares its Wait call
  *    or its Sendrecv with other operations, since there it is not known what was waited for.
+ *    A send on a GPU that was over when an earlier receive of its channel made room waited for that one.
  *  - Transfer: what is left of the time in a collective: x_i - last e for who waited until then.
  * On an intercommunicator a group waits for the other one only: N to N for its last member, from a root for the root,
  * to a root the root for the last of the other group; who stands by beside the root neither waits nor is waited for.
@@ -85,6 +86,8 @@ struct told_wait {
 struct wait_listener {
     void *context;
     void (*wait)(void *context, const struct told_wait *wait);
+    /* `dump` waited since then, by clocks whose error is longer than that wait: how long is not known */
+    void (*unresolved)(void *context, uint32_t dump, int64_t since);
     /* everybody on `channel` had come at `at` */
     void (*met)(void *context, int64_t at, uint64_t channel);
 };

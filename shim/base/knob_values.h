@@ -107,6 +107,16 @@ static inline bool knob_is_rank_list(const char *text) {
     return true;
 }
 
+/* The names of ranges in "nvtx:NAME", "" in anything else. */
+static inline const char *knob_region_ranges(const char *text) {
+    return strncmp(text, "nvtx:", 5) == 0 ? text + 5 : "";
+}
+
+/* Of COMMTAP_REGION. */
+static inline bool knob_region_is_sound(const char *text) {
+    return knob_is_one_of("profiler pcontrol", text) || *knob_region_ranges(text);
+}
+
 /* Of COMMTAP_VERBOSE. */
 static inline bool knob_verbose_is_sound(const char *text) {
     return knob_is_one_of("off 0 no false all on 1 yes true", text) ||

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/gpu/device.h"
 
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "shim/base/os.h"
 
 struct gpu_engine gpu;
@@ -48,6 +53,7 @@ struct gpu_device *gpu_device_attach(void *context, int ordinal) {
     device->ordinal = ordinal;
     device->incarnation++;
     __atomic_store_n(&device->chunk_count, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&device->missed, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&device->free, (device->free >> 32) << 32, __ATOMIC_RELEASE);
     if (!gpu.kernel && !gpu_pool_grow(device)) {
         gpu_device_drop(device);
@@ -112,21 +118,33 @@ static uint64_t next_free(uint64_t before, uint32_t number) {
     return ((before >> 32) + 1) << 32 | number;
 }
 
+/* Asleep it may be for much longer than a burst of launches takes to use up the pool. */
+static void wake_harvester(struct gpu_device *device, uint32_t number) {
+    if (__atomic_compare_exchange_n(&device->wake_at, &number, 0, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+        !__atomic_exchange_n(&gpu.wanted, 1, __ATOMIC_RELEASE))
+        syscall(SYS_futex, &gpu.wanted, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 struct gpu_span *gpu_span_take(struct gpu_device *device) {
     uint64_t head = __atomic_load_n(&device->free, __ATOMIC_ACQUIRE);
     struct gpu_span *span;
     do {
-        if (!(uint32_t)head)
+        if (!(uint32_t)head) {
+            __atomic_fetch_add(&device->missed, 1, __ATOMIC_RELAXED);
             return NULL;
+        }
         span = numbered(device, (uint32_t)head);
     } while (!__atomic_compare_exchange_n(&device->free, &head,
                                           next_free(head, __atomic_load_n(&span->free_next, __ATOMIC_RELAXED)), true,
                                           __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
+    if (unlikely(span->number == __atomic_load_n(&device->wake_at, __ATOMIC_RELAXED)))
+        wake_harvester(device, span->number);
     return span;
 }
 
 void gpu_span_put(struct gpu_span *span) {
     struct gpu_device *device = span->device;
+    __atomic_store_n(&span->pushed, 0, __ATOMIC_RELAXED);
     if (span->incarnation != device->incarnation)
         return;
     uint64_t head = __atomic_load_n(&device->free, __ATOMIC_RELAXED);
@@ -136,7 +154,20 @@ void gpu_span_put(struct gpu_span *span) {
                                         __ATOMIC_RELAXED));
 }
 
+void gpu_spans_claim_all(void (*lost)(const struct gpu_span *span)) {
+    for (uint32_t d = 0; d < gpu_device_limit(); d++) {
+        struct gpu_device *device = &gpu.devices[d];
+        uint32_t count = __atomic_load_n(&device->chunk_count, __ATOMIC_ACQUIRE) * GPU_SPANS_PER_CHUNK;
+        for (uint32_t number = 1; number <= count; number++) {
+            struct gpu_span *span = numbered(device, number);
+            if (span->device && gpu_span_claim(span)) /* NULL: the driver made no event for it */
+                lost(span);
+        }
+    }
+}
+
 void gpu_span_push(struct gpu_span *span) {
+    __atomic_store_n(&span->pushed, 1, __ATOMIC_RELAXED);
     struct gpu_span *head = __atomic_load_n(&gpu.queue, __ATOMIC_RELAXED);
     do
         span->next = head;
@@ -163,5 +194,11 @@ bool gpu_pool_grow(struct gpu_device *device) {
     __atomic_store_n(&device->chunk_count, chunk + 1, __ATOMIC_RELEASE);
     for (uint32_t i = made; i > 0; i--)
         gpu_span_put(&spans[i - 1]);
+    gpu_pool_watch(device);
     return true;
+}
+
+void gpu_pool_watch(struct gpu_device *device) {
+    uint32_t before = (device->chunk_count - 1) * GPU_SPANS_PER_CHUNK;
+    __atomic_store_n(&device->wake_at, before + GPU_SPANS_PER_CHUNK / 2, __ATOMIC_RELAXED);
 }

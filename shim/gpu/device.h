@@ -27,7 +27,7 @@ enum span_kind {
     SPAN_LAUNCH,   /* start and stop around a launch */
     SPAN_WAIT,     /* stop alone: a stream had come to its wait for a launch */
     SPAN_REPLAY,   /* stop alone: behind a graph's launch */
-    SPAN_CAPTURED, /* no events of the pool: a launch being captured */
+    SPAN_CAPTURED, /* not of the pool: a launch being captured */
 };
 
 struct captured_graph;
@@ -45,7 +45,9 @@ struct gpu_span {
     uint32_t incarnation;
     uint8_t kind;
     uint8_t started;                  /* seen running */
+    uint32_t pushed;                  /* 1 from gpu_span_push until somebody has taken account of it */
     uint32_t replay;                  /* SPAN_REPLAY: which one */
+    uint32_t launches;                /* ... how many launches its executable graph has that may be timed */
     struct captured_graph *graph;     /* SPAN_REPLAY */
     struct captured_launch *captured; /* SPAN_CAPTURED; NULL: is counted, not timed */
     struct gpu_launch launch;
@@ -63,7 +65,9 @@ struct gpu_device {
     uint32_t life;        /* enum device_life */
     uint32_t incarnation; /* grows when a device comes back after a reset: older spans are void */
     uint32_t chunk_count;
-    uint64_t free; /* number of the first free span, low half; a count of changes, high half */
+    uint32_t missed;  /* spans asked for in vain since the pool was last looked after */
+    uint32_t wake_at; /* whoever takes the span with this number wakes the harvester, once; 0 = nobody */
+    uint64_t free;    /* number of the first free span, low half; a count of changes, high half */
     struct gpu_span *chunks[GPU_CHUNKS_MAX];
 
     /* the harvester's own */
@@ -82,7 +86,9 @@ struct gpu_engine {
     uint32_t generation;    /* recorder generation that this serves, 0 = none: a forked child's copy never matches */
     uint32_t stopped;       /* no more spans: the process ends */
     uint32_t kernel;        /* launches are timed by stamps from inside kernels (kernel_times.h), nothing by events */
+    uint32_t events_asked;  /* the job's owner asked for events, whatever they cost */
     uint32_t device_limit;  /* places that have ever been used */
+    uint32_t wanted;        /* a pool runs low: the harvester, who sleeps on this word, is to look now */
     struct gpu_span *queue; /* newest first */
     struct device_state *rows;
     struct gpu_device devices[GPU_DEVICES_MAX];
@@ -123,6 +129,9 @@ void gpu_stream_forget(void *stream);
 
 /* Adds a chunk of spans with their events; the device's context must be current. False when there is no more room. */
 bool gpu_pool_grow(struct gpu_device *device);
+/* Once half of the newest chunk is in use, which is taken from first, the harvester is woken. Where the pool does not
+ * grow then, that is to be asked for again. */
+void gpu_pool_watch(struct gpu_device *device);
 
 /* A free span of the pool, or NULL. Any thread. */
 struct gpu_span *gpu_span_take(struct gpu_device *device);
@@ -130,6 +139,14 @@ struct gpu_span *gpu_span_take(struct gpu_device *device);
 void gpu_span_put(struct gpu_span *span);
 /* Hands one to the harvester. */
 void gpu_span_push(struct gpu_span *span);
+
+/* Whether the caller is the one that takes account of a span that was handed over: its record, or its loss. Any thread.
+ */
+static inline bool gpu_span_claim(struct gpu_span *span) {
+    return __atomic_exchange_n(&span->pushed, 0, __ATOMIC_ACQ_REL);
+}
+/* Claims all that were handed over and not claimed; `lost` hears of each. */
+void gpu_spans_claim_all(void (*lost)(const struct gpu_span *span));
 
 /* After this nobody asks the device's context for anything. */
 void gpu_device_drop(struct gpu_device *device);

@@ -105,7 +105,7 @@ bool device_clock_take(struct device_clock *clock, uint64_t now_ns) {
     return true;
 }
 
-int device_clock_read(const struct device_clock *clock, void *event, uint64_t *ns) {
+int device_clock_read(const struct device_clock *clock, void *event, uint64_t *ns, uint64_t *width_ns) {
     uint32_t count = clock->taken < DEVICE_CLOCK_ANCHORS ? clock->taken : DEVICE_CLOCK_ANCHORS;
     uint64_t nearest = UINT64_MAX;
     for (uint32_t i = 1; i <= count; i++) {
@@ -119,10 +119,18 @@ int device_clock_read(const struct device_clock *clock, void *event, uint64_t *n
             break; /* older anchors are farther away */
         nearest = magnitude(host);
         *ns = clock->anchors[place].monotonic_ns + (host < 0 ? 0 - nearest : nearest);
+        if (width_ns)
+            *width_ns = clock->anchors[place].width_ns;
         if (host >= 0)
             break;
     }
     return nearest == UINT64_MAX ? GPU_NOT_READY : GPU_SUCCESS;
+}
+
+uint64_t device_clock_narrow(uint64_t t0, uint64_t length, uint64_t enqueued, uint64_t seen) {
+    if (t0 + length > seen && seen > length)
+        t0 = seen - length;
+    return t0 < enqueued ? enqueued : t0;
 }
 
 int device_clock_length(void *start, void *stop, uint64_t *ns) {

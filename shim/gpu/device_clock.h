@@ -38,9 +38,14 @@ int device_clock_begin(struct device_clock *clock);
  * to give a narrow one is asked again soon. True when there is a new one (the last of clock->anchors). */
 bool device_clock_take(struct device_clock *clock, uint64_t now_ns);
 
-/* CLOCK_MONOTONIC ns at which `event`, which must be complete, happened. Returns the driver's status; GPU_NOT_READY
- * while there is no anchor. */
-int device_clock_read(const struct device_clock *clock, void *event, uint64_t *ns);
+/* CLOCK_MONOTONIC ns at which `event`, which must be complete, happened, and the width of the anchor that it was
+ * measured from, by which it may be off (NULL: not wanted). Returns the driver's status; GPU_NOT_READY while there is
+ * no anchor. */
+int device_clock_read(const struct device_clock *clock, void *event, uint64_t *ns, uint64_t *width_ns);
+
+/* Where what took `length` and was read to start at `t0` lies, as far as the host knows for certain: nothing starts
+ * before it was enqueued or ends after it was seen complete. CLOCK_MONOTONIC ns. */
+uint64_t device_clock_narrow(uint64_t t0, uint64_t length, uint64_t enqueued, uint64_t seen);
 
 /* Device ns between two complete events; 0 where the second is not later. Returns the driver's status. */
 int device_clock_length(void *start, void *stop, uint64_t *ns);

@@ -14,6 +14,8 @@ static struct {
     struct lane *records;
     struct anchors clock; /* of the lane: "ticks" are CLOCK_MONOTONIC ns */
     struct device_anchor *anchors;
+    uint64_t graph_launched_ns;              /* ... which was launched then */
+    uint32_t replay;                         /* that the last record belongs to, 0 = none, or not known */
     uint32_t anchors_touched;                /* of these, from the front, that have room */
     uint32_t told_anchors[GPU_DEVICES_MAX];  /* number of device_tell_anchor's next one */
     uint32_t anchor_stride[GPU_DEVICES_MAX]; /* every how many-th anchor of a device is kept in the dump */
@@ -22,6 +24,8 @@ static struct {
 bool device_lane_begin(void) {
     memset(lane.told_anchors, 0, sizeof lane.told_anchors);
     lane.anchors_touched = 0;
+    lane.replay = 0;
+    lane.graph_launched_ns = 0;
     lane.clock =
         (struct anchors){.tick_hz = 1000000000u, .last_ticks = os_monotonic_ns(), .last_realtime = os_realtime_ns()};
     for (uint32_t i = 0; i < GPU_DEVICES_MAX; i++)
@@ -40,6 +44,28 @@ void device_lane_tick(uint64_t now) {
 }
 
 void device_record(const struct record *content) {
+    lane.replay = 0;
+    lane.graph_launched_ns = 0;
+    ring_add(lane.records, content);
+}
+
+static void record_replay(const struct record *first, const struct gpu_launch *launch) {
+    uint64_t since = launch->graph_launched_ns;
+    ring_add(lane.records, &(struct record){.t0 = since && since < first->t0 ? since : first->t0,
+                                            .t1 = first->t0,
+                                            .seq = launch->replay ? launch->replay : SEQ_NONE,
+                                            .comm = COMM_NONE,
+                                            .peer = PEER_NONE,
+                                            .tag = first->tag,
+                                            .kind = RECORD_REPLAY});
+}
+
+/* Launches of one replay follow each other, so that it is told once. */
+void device_record_launch(const struct record *content, const struct gpu_launch *launch) {
+    if (launch->replay != lane.replay || launch->graph_launched_ns != lane.graph_launched_ns)
+        record_replay(content, launch);
+    lane.replay = launch->replay;
+    lane.graph_launched_ns = launch->graph_launched_ns;
     ring_add(lane.records, content);
 }
 
@@ -48,14 +74,15 @@ void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t
     uint32_t comm_epoch = (launch->comm < ROW_COMM_NONE ? launch->comm : ROW_COMM_NONE) | epoch_bits;
     uint8_t source = gpu.kernel ? SOURCE_IN_KERNEL : SOURCE_GPU_EVENT;
     uint64_t key = operation_key(launch->call, source, peer_class, comm_epoch);
-    struct operation_row *row = operations_find(lane.records, key, launch->bytes);
+    uint64_t bytes = launch_bytes_of_one(launch);
+    struct operation_row *row = operations_find(lane.records, key, bytes);
     if (!row) {
         operation_add_rare(lane.records, NULL,
-                           &(struct operation_sample){.call = launch->call, .bytes = launch->bytes, .time = ns});
+                           &(struct operation_sample){.call = launch->call, .bytes = bytes, .time = ns});
         return;
     }
     uint64_t before = row_begin(&row->version);
-    operation_count(row, launch->bytes, ns);
+    operation_count_alike(row, launch_count(launch), bytes, ns);
     row_end(&row->version, before);
 }
 

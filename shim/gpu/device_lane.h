@@ -16,6 +16,8 @@ bool device_lane_begin(void);
 
 /* A record; its commit word is filled here. For the harvester's place alone. */
 void device_record(const struct record *content);
+/* The same of a launch. */
+void device_record_launch(const struct record *content, const struct gpu_launch *launch);
 
 /* Counts an operation that took `ns` in its row. */
 void device_count(const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t ns);

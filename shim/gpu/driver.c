@@ -15,6 +15,7 @@ static struct {
     int (*primary_retain)(void **context, int ordinal);
     int (*primary_release)(int ordinal);
     int (*capture_info_v3)(void *, int *, uint64_t *, void **, const void ***, const void **, size_t *);
+    int (*stream_contexts)(void *stream, void **context, void **green);
     int (*hip_get_device)(int *ordinal);
     int (*hip_set_device)(int ordinal);
     int (*hip_stream_device)(void *stream, int *ordinal);
@@ -45,6 +46,8 @@ static const struct driver_function functions[] = {
     {IN_TABLE(context_push), false, {"cuCtxPushCurrent_v2"}, ""},
     {IN_TABLE(context_pop), false, {"cuCtxPopCurrent_v2"}, ""},
     {IN_TABLE(memory_info), false, {"cuMemGetInfo_v2"}, "hipMemGetInfo"},
+    {IN_TABLE(attribute), false, {"cuDeviceGetAttribute"}, ""},
+    {IN_TABLE(version), false, {"cuDriverGetVersion"}, ""},
     {IN_TABLE(device_name), false, {"cuDeviceGetName"}, "hipDeviceGetName"},
     {IN_TABLE(device_bus), false, {"cuDeviceGetPCIBusId"}, "hipDeviceGetPCIBusId"},
 };
@@ -85,6 +88,13 @@ static int capture_info_by_v3(void *stream, int *status, uint64_t *id, void **gr
     return foreign.capture_info_v3(stream, status, id, graph, nodes, &edges, node_count);
 }
 
+/* Of a stream of a green context: the primary context of its device, whose events may be recorded there. Without this
+ * function (12.5) a driver tells a handle of the green context's own. */
+static int context_beside_green(void *stream, void **context) {
+    void *green;
+    return foreign.stream_contexts(stream, context, &green);
+}
+
 static bool find_cuda(struct gpu_driver *driver) {
     static const char library[] = "libcuda.so.1";
     if (!fill(driver, library, GPU_BACKEND_CUDA) || !driver->stream_context || !driver->context_current ||
@@ -94,6 +104,9 @@ static bool find_cuda(struct gpu_driver *driver) {
     *(void **)&foreign.primary_retain = lookup_in_loaded(library, "cuDevicePrimaryCtxRetain");
     *(void **)&foreign.primary_release = lookup_in_loaded(library, "cuDevicePrimaryCtxRelease_v2");
     *(void **)&foreign.capture_info_v3 = lookup_in_loaded(library, "cuStreamGetCaptureInfo_v3");
+    *(void **)&foreign.stream_contexts = lookup_in_loaded(library, "cuStreamGetCtx_v2");
+    if (foreign.stream_contexts)
+        driver->stream_context = context_beside_green;
     if (foreign.primary_state && foreign.primary_retain && foreign.primary_release)
         driver->primary_context = cuda_primary_context;
     if (!driver->stream_capture && foreign.capture_info_v3)

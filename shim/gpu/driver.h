@@ -53,6 +53,8 @@ struct gpu_driver {
     int (*context_pop)(void **context);
     int (*primary_context)(void **context, int ordinal); /* NULL in *context where the device is not in use */
     int (*memory_info)(size_t *free_bytes, size_t *total_bytes);
+    int (*attribute)(int *value, int which, int ordinal); /* these two: NULL where not known */
+    int (*version)(int *version);
     int (*device_name)(char *name, int bytes, int ordinal);
     int (*device_bus)(char *bus, int bytes, int ordinal);
 };

@@ -37,30 +37,49 @@ static void count_busy(struct gpu_device *device, uint64_t t0, uint64_t t1) {
 }
 
 static void print(const struct gpu_launch *launch, uint64_t ns) {
-    for (unsigned i = 0; i < commtap_call_count; i++)
-        if (commtap_calls[i].id == launch->call)
-            verbose_line_ns(&commtap_calls[i], launch->ranks, launch->bytes, ns);
+    for (unsigned i = 0; i < commtap_call_count + PATTERN_COUNT; i++) {
+        const struct call *call =
+            i < commtap_call_count ? &commtap_calls[i] : &commtap_patterns[i - commtap_call_count];
+        if (call->id == launch->call)
+            verbose_line_ns(call, launch->ranks, launch_bytes_of_one(launch), ns / launch_count(launch));
+    }
+}
+
+/* What a launch has of the interval between its events. */
+static void take_share(const struct gpu_launch *launch, uint64_t *t0, uint64_t *t1) {
+    uint64_t length = *t1 - *t0, before = launch->share_before, own = launch->share_own, all = launch->share_all;
+    if (all <= own)
+        return;
+    *t1 = *t0 + (uint64_t)((unsigned __int128)length * (before + own) / all);
+    *t0 += (uint64_t)((unsigned __int128)length * before / all);
 }
 
 void finish_operation(struct gpu_device *device, const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t t0,
-                      uint64_t t1, uint16_t flags) {
-    device_record(&(struct record){.t0 = t0,
-                                   .t1 = t1,
-                                   .bytes = launch->bytes,
-                                   .seq = launch->seq,
-                                   .op = launch->op,
-                                   .comm = launch->comm,
-                                   .peer = launch->peer,
-                                   .tag = (int32_t)gpu_device_index(device),
-                                   .stack = launch->stack,
-                                   .call = launch->call,
-                                   .flags = launch->flags | flags,
-                                   .kind = gpu.kernel ? RECORD_KERNEL : RECORD_GPU,
-                                   .dtype = launch->dtype,
-                                   .redop = launch->redop});
+                      uint64_t t1) {
+    uint64_t ended = t1;
+    if (launch->quiet)
+        return;
+    if (!gpu.kernel) /* stamps are the launch's own */
+        take_share(launch, &t0, &t1);
+    device_record_launch(&(struct record){.t0 = t0,
+                                          .t1 = t1,
+                                          .bytes = launch->bytes,
+                                          .seq = launch->seq,
+                                          .op = launch->op,
+                                          .comm = launch->comm,
+                                          .peer = launch->peer,
+                                          .tag = (int32_t)gpu_device_index(device),
+                                          .stack = launch->stack,
+                                          .call = launch->call,
+                                          .flags = launch->flags,
+                                          .kind = gpu.kernel ? RECORD_KERNEL : RECORD_GPU,
+                                          .dtype = launch->dtype,
+                                          .redop = launch->redop,
+                                          .result = (uint8_t)(launch->parts ? launch->parts - 1 : 0)},
+                         launch);
     device_count(launch, epoch_bits, t1 - t0);
     count_busy(device, t0, t1);
-    waits_ended(launch->op, t1);
+    waits_ended(launch->op, ended);
     if (unlikely(recorder.verbose))
         print(launch, t1 - t0);
 }

@@ -15,9 +15,9 @@
 /* Forgets everything. */
 void finish_begin(void);
 
-/* One launch ran from t0 to t1 (device ns). `flags` are added to the launch's own. */
+/* One launch ran from t0 to t1 (device ns). */
 void finish_operation(struct gpu_device *device, const struct gpu_launch *launch, uint32_t epoch_bits, uint64_t t0,
-                      uint64_t t1, uint16_t flags);
+                      uint64_t t1);
 
 /* The collectives of a launch that made its communicator's progress reach `reached` are running, or done. 0: it makes
  * no progress. */

@@ -8,9 +8,13 @@
  * An event node is written anew by each replay, so a replay must be read before the next one of its graph is launched.
  * Where it has not finished by then, its launches are counted in the losses (replays_untimed).
  *
- * Whose executable graphs nobody sees being made (a statically linked CUDA runtime; clones and child graphs) is
- * sampled: its nodes are looked at now and then, and a replay found there is a record. How many there were is then
- * unknown.
+ * Two captures that are alike get the same nodes, or one could not update the executable graph of the other. Without
+ * nodes, so that their replays are counted and not timed, are what is captured into a graph that exists already (the
+ * bodies of conditional nodes, where event nodes are forbidden, are captured so), and graphs that others contain.
+ *
+ * Whose executable graphs nobody sees being made (a statically linked CUDA runtime; clones, bodies of conditional
+ * nodes) is sampled: its nodes are looked at now and then, and a replay found there is a record. How many there were is
+ * then unknown: such launches are counted in the header (captured_unfollowed).
  */
 #ifndef COMMTAP_GPU_GRAPHS_H
 #define COMMTAP_GPU_GRAPHS_H
@@ -29,14 +33,29 @@ struct gpu_span *graphs_capture_begin(struct gpu_device *device, void *stream, u
 void graphs_capture_end(struct gpu_span *span, const struct gpu_launch *launch);
 void graphs_capture_drop(struct gpu_span *span);
 
+/* The job captures into a graph of its own; made a copy of one; made one a part of another. */
+void graphs_captured_into(const void *graph);
+void graphs_cloned(const void *clone, const void *graph);
+void graphs_child_added(const void *graph, const void *child);
+
 /* The job made an executable graph, or gave it another's nodes; destroyed one; destroyed a graph. */
 void graphs_instantiated(const void *executable, const void *graph);
 void graphs_executable_destroyed(const void *executable);
 void graphs_destroyed(const void *graph);
 
-/* Around the job's launch of an executable graph: takes the times of the replay before. The result goes to
- * graphs_launched with whether the launch succeeded; NULL: holds nothing of ours. */
-struct gpu_span *graphs_before_launch(const void *executable, void *stream);
-void graphs_launched(struct gpu_span *span, bool succeeded);
+/* The job's launch of an executable graph that holds something of ours. */
+struct graph_launch {
+    struct captured_graph *graph;
+    void *stream;
+    uint32_t launches;     /* of its graph's, from the first one, that it was made with */
+    uint32_t plain;        /* ... and of those that are only counted */
+    bool into_capture;     /* it becomes a part of the graph that is being captured */
+    uint32_t number;       /* of the replay */
+    struct gpu_span *span; /* NULL: this replay cannot be timed */
+};
+
+/* Around it: takes the times of the replay before; false: holds nothing of ours, and graphs_launched is not called. */
+bool graphs_before_launch(struct graph_launch *launch, const void *executable, void *stream);
+void graphs_launched(struct graph_launch *launch, bool succeeded);
 
 #endif

@@ -2,11 +2,14 @@
 #include "shim/gpu/harvester.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "shim/base/os.h"
 #include "shim/gpu/device_lane.h"
@@ -144,13 +147,26 @@ static bool look_at_stream(struct stream_list *list) {
     return any;
 }
 
+/* As many as were in use at once, were there enough of them; twice as many as wait now. */
+static uint32_t spans_needed(struct gpu_device *device) {
+    uint32_t missed = __atomic_exchange_n(&device->missed, 0, __ATOMIC_RELAXED);
+    uint32_t peak = missed ? device->chunk_count * GPU_SPANS_PER_CHUNK + missed : 0;
+    return peak > device->waiting * 2 ? peak : device->waiting * 2;
+}
+
+/* At once to what is needed: the burst that showed it may go on, or come again before the next look. */
 static void grow_pool(struct gpu_device *device) {
-    if (gpu.kernel || device->waiting * 2 < device->chunk_count * GPU_SPANS_PER_CHUNK ||
-        device->chunk_count >= GPU_CHUNKS_MAX)
+    if (gpu.kernel || device->chunk_count == GPU_CHUNKS_MAX)
         return;
+    uint32_t needed = spans_needed(device), there = device->chunk_count * GPU_SPANS_PER_CHUNK;
+    if (needed < there) {
+        if (needed * 2 >= there)
+            gpu_pool_watch(device);
+        return;
+    }
     bool entered = gpu_context_enter(device);
-    if (gpu_device_is_live(device))
-        gpu_pool_grow(device);
+    while (gpu_device_is_live(device) && needed >= device->chunk_count * GPU_SPANS_PER_CHUNK && gpu_pool_grow(device))
+        ;
     gpu_context_leave(entered);
 }
 
@@ -280,18 +296,19 @@ void harvester_end(void) {
             kernel_times_lose();
         leave_place(CLOSED); /* the thread asks the driver for nothing from now on */
     } else if (__atomic_exchange_n(&harvester.at_work, CLOSED, __ATOMIC_ACQ_REL) != CLOSED) {
-        uint32_t lost = launches_waiting();
-        for (const struct gpu_span *span = __atomic_load_n(&gpu.queue, __ATOMIC_ACQUIRE); span; span = span->next)
-            lost++;
-        __atomic_fetch_add(&recorder.header->losses.gpu_unfinished, lost, __ATOMIC_RELAXED);
+        spans_unfinished();
+        if (gpu.kernel)
+            __atomic_fetch_add(&recorder.header->losses.gpu_unfinished, kernel_times_waiting(), __ATOMIC_RELAXED);
     }
 }
 
 /* ---- the thread ------------------------------------------------------------------------------ */
 
+/* Until then, or until a pool runs low. */
 static void nap(uint64_t ns) {
     struct timespec t = {.tv_nsec = (long)ns};
-    nanosleep(&t, NULL);
+    syscall(SYS_futex, &gpu.wanted, FUTEX_WAIT_PRIVATE, 0, &t, NULL, 0);
+    __atomic_store_n(&gpu.wanted, 0, __ATOMIC_RELAXED);
 }
 
 static void *harvest(void *nothing) {

@@ -117,6 +117,7 @@ void kernel_span_launch(struct kernel_span *span, int device, const struct gpu_l
     span->reached = reached_by(launch);
     if (span->captured) {
         span->launch.flags |= FLAG_CAPTURED;
+        span->launch.quiet &= QUIET_LEFT_OUT; /* it is recorded where its replay is */
         __atomic_store_n(&span->state, KERNEL_CAPTURED, __ATOMIC_RELEASE);
     } else {
         push(span);
@@ -124,12 +125,14 @@ void kernel_span_launch(struct kernel_span *span, int device, const struct gpu_l
 }
 
 /* A graph runs long after its capture, and again: it moves no communicator's progress. */
-static struct kernel_span *begin_replay(const struct kernel_span *captured) {
+static struct kernel_span *begin_replay(const struct kernel_span *captured, uint32_t replay) {
     struct kernel_span *span = kernel_span_take();
     if (!span)
         return NULL;
     span->device = captured->device;
     span->launch = captured->launch;
+    span->launch.replay = replay;
+    span->launch.quiet |= __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED);
     span->members = captured->members;
     span->epoch_bits = recorder.epoch_bits;
     span->enqueued_ns = 0; /* the kernel may be running before this is told */
@@ -142,7 +145,7 @@ struct kernel_span *kernel_span_replayed(struct kernel_span *captured, uint32_t 
         return NULL;
     if (captured->replay == replay)
         return kernel_span_find(captured->replay_span, captured->replay_life);
-    struct kernel_span *span = begin_replay(captured);
+    struct kernel_span *span = begin_replay(captured, ++captured->replays);
     captured->replay = replay;
     captured->replay_span = span ? span->number : 0;
     captured->replay_life = span ? span->life : 0;
@@ -273,7 +276,7 @@ static void finish_stamped(const struct kernel_span *span) {
     uint64_t length = span->last > span->first ? span->last - span->first : 0;
     if (t0 < span->enqueued_ns)
         t0 = span->enqueued_ns;
-    finish_operation(&gpu.devices[span->device], &span->launch, span->epoch_bits, t0, t0 + length, 0);
+    finish_operation(&gpu.devices[span->device], &span->launch, span->epoch_bits, t0, t0 + length);
     note_clock((uint32_t)span->device, span, width);
 }
 

@@ -40,6 +40,7 @@ struct kernel_span {
     uint32_t vague;   /* of these, those that do not tell their channels */
     uint32_t channels, started, stopped;
     uint32_t replay, replay_span, replay_life; /* of a captured one: the copy for the latest replay */
+    uint32_t replays;                          /* ... and how many there were */
     uint32_t seen_running;                     /* the harvester's */
     uint32_t epoch_bits;
     uint64_t first, last;            /* earliest start, latest stop: the device's clock */

@@ -15,10 +15,14 @@ static enum gpu_timing without_events(const struct gpu_surroundings *s) {
 
 enum gpu_timing gpu_mode_choose(const char *wanted, const struct gpu_surroundings *s, const char **why) {
     *why = NULL;
-    if (!strcmp(wanted, "off"))
+    if (!strcmp(wanted, "off")) {
+        *why = "COMMTAP_GPU_TIMING=off";
         return GPU_TIMING_OFF;
-    if (!strcmp(wanted, "host"))
+    }
+    if (!strcmp(wanted, "host")) {
+        *why = "COMMTAP_GPU_TIMING=host";
         return GPU_TIMING_HOST;
+    }
     if (!s->driver) {
         *why = "no GPU driver in the process that has what event timing needs";
         return without_events(s);

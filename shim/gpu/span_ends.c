@@ -16,28 +16,22 @@ void span_started(struct gpu_span *span) {
     finish_progress(&span->launch, span->reached, false);
 }
 
-/* An anchor is off by up to its width; what the host knows for certain narrows that: nothing starts before it was
- * enqueued or ends after it was seen complete. */
-static uint64_t place(uint64_t t0, uint64_t length, uint64_t enqueued, uint64_t seen) {
-    if (t0 + length > seen && seen > length)
-        t0 = seen - length;
-    return t0 < enqueued ? enqueued : t0;
-}
-
 static int launch_ended(struct gpu_span *span) {
     uint64_t seen = os_monotonic_ns(), t0, length;
     int status = device_clock_length(span->start, span->stop, &length);
     if (status == GPU_SUCCESS)
-        status = device_clock_read(&span->device->clock, span->start, &t0);
+        status = device_clock_read(&span->device->clock, span->start, &t0, NULL);
     if (status != GPU_SUCCESS)
         return status;
     finish_progress(&span->launch, span->reached, true);
+    if (!gpu_span_claim(span))
+        return GPU_SUCCESS;
     if (finish_is_aborted(span->launch.comm)) {
-        span_unfinished(span);
+        count_loss(&recorder.header->losses.gpu_unfinished);
         return GPU_SUCCESS;
     }
-    t0 = place(t0, length, span->enqueued_ns, seen);
-    finish_operation(span->device, &span->launch, span->epoch_bits, t0, t0 + length, 0);
+    t0 = device_clock_narrow(t0, length, span->enqueued_ns, seen);
+    finish_operation(span->device, &span->launch, span->epoch_bits, t0, t0 + length);
     return GPU_SUCCESS;
 }
 
@@ -48,7 +42,8 @@ int span_ended(struct gpu_span *span) {
 }
 
 void span_failed(struct gpu_span *span, int status) {
-    if (span->kind == SPAN_LAUNCH)
+    bool mine = gpu_span_claim(span);
+    if (span->kind == SPAN_LAUNCH && mine)
         count_loss(&recorder.header->losses.gpu_failed);
     else if (span->kind == SPAN_REPLAY)
         graphs_replay_lost(span);
@@ -56,11 +51,20 @@ void span_failed(struct gpu_span *span, int status) {
         gpu_device_error(span->device, status);
 }
 
-void span_unfinished(const struct gpu_span *span) {
+static void count_unfinished(const struct gpu_span *span) {
     if (span->kind == SPAN_LAUNCH)
         count_loss(&recorder.header->losses.gpu_unfinished);
     else if (span->kind == SPAN_REPLAY)
         graphs_replay_lost(span);
+}
+
+void span_unfinished(struct gpu_span *span) {
+    if (gpu_span_claim(span))
+        count_unfinished(span);
+}
+
+void spans_unfinished(void) {
+    gpu_spans_claim_all(count_unfinished);
 }
 
 /* ---- now and then ---------------------------------------------------------------------------- */

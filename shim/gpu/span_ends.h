@@ -22,7 +22,10 @@ void span_started(struct gpu_span *span);
 void span_failed(struct gpu_span *span, int status);
 
 /* Nobody will look at it again. */
-void span_unfinished(const struct gpu_span *span);
+void span_unfinished(struct gpu_span *span);
+/* ... at any of those under way: the thread that looks is stuck in the driver. What it finds when it comes back after
+ * all is not counted again. */
+void spans_unfinished(void);
 
 /* Anchors and memory of one live device, when they are due. */
 void keep_device(struct gpu_device *device, uint64_t now_ns);

@@ -42,6 +42,7 @@ static void start_engine(uint32_t generation) {
     memset(&gpu, 0, sizeof gpu);
     graphs_begin();
     gpu.kernel = mode == GPU_TIMING_KERNEL;
+    gpu.events_asked = !strcmp(recorder.knobs.gpu_timing, "events");
     gpu.stopped = mode != GPU_TIMING_EVENTS && mode != GPU_TIMING_KERNEL;
     const char *trouble = NULL;
     if (gpu.kernel && !kernel_times_begin())
@@ -83,23 +84,33 @@ static int attach_current(void *context) {
     return device ? (int)gpu_device_index(device) : -1;
 }
 
+static int attach(void *context) {
+    void *ignored;
+    if (gpu_driver.context_push(context) != GPU_SUCCESS)
+        return -1;
+    int index = attach_current(context);
+    gpu_driver.context_pop(&ignored);
+    return index;
+}
+
+/* Where a green context is current, the one that its streams are found by: the context of the default stream. */
 int gpu_attach_device(void) {
     int saved = errno, index = -1;
-    void *context = NULL;
-    if (started() && gpu_driver.context_current(&context) == GPU_SUCCESS && context)
-        index = attach_current(context);
+    void *context = NULL, *of_streams = NULL;
+    if (started() && gpu_driver.context_current(&context) == GPU_SUCCESS && context) {
+        bool other = gpu_driver.stream_context(NULL, &of_streams) == GPU_SUCCESS && of_streams != context;
+        index = other && of_streams ? attach(of_streams) : attach_current(context);
+    }
     errno = saved;
     return index;
 }
 
 int gpu_attach_ordinal(int ordinal) {
     int saved = errno, index = -1;
-    void *context = NULL, *ignored;
+    void *context = NULL;
     if (started() && gpu_driver.primary_context && gpu_driver.primary_context(&context, ordinal) == GPU_SUCCESS &&
-        context && gpu_driver.context_push(context) == GPU_SUCCESS) {
-        index = attach_current(context);
-        gpu_driver.context_pop(&ignored);
-    }
+        context)
+        index = attach(context);
     errno = saved;
     return index;
 }
@@ -167,6 +178,31 @@ struct gpu_span *gpu_span_begin(int index, void *stream, uint32_t streams) {
     return span;
 }
 
+#define CAPABILITY_MAJOR 75    /* CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR */
+#define OVERLAPPING      9     /* ... of devices that have programmatic dependent launches */
+#define OVERLAPPING_CUDA 12030 /* and the driver's version from which NCCL asks for them */
+
+bool gpu_overlaps_launches(int index) {
+    int capability = OVERLAPPING, version = OVERLAPPING_CUDA;
+    if (index < 0 || !gpu_is_live() || gpu_driver.backend != GPU_BACKEND_CUDA)
+        return false;
+    if (gpu_driver.attribute)
+        gpu_driver.attribute(&capability, CAPABILITY_MAJOR, gpu.devices[index].ordinal);
+    if (gpu_driver.version)
+        gpu_driver.version(&version);
+    return capability >= OVERLAPPING && version >= OVERLAPPING_CUDA;
+}
+
+struct gpu_span *gpu_span_begin_overlapping(int index, void *stream, uint32_t streams) {
+    if (gpu.events_asked)
+        return gpu_span_begin(index, stream, streams);
+    if (gpu_stream_is_capturing(index, stream))
+        return gpu_span_begin(index, stream, GPU_STREAMS_UNTIMED);
+    if (index >= 0 && !gpu.kernel && gpu_is_live())
+        count_loss(&recorder.header->losses.gpu_overlapping);
+    return NULL;
+}
+
 bool gpu_span_is_captured(const struct gpu_span *span) {
     return span && span->kind == SPAN_CAPTURED;
 }
@@ -181,7 +217,8 @@ static void end_launch(struct gpu_span *span, const struct gpu_launch *launch) {
     span->epoch_bits = recorder.epoch_bits;
     span->reached =
         launch->progress && launch->collectives ? __atomic_load_n(&launch->progress->enqueued, __ATOMIC_RELAXED) : 0;
-    waits_launched(span->stream, launch->op);
+    if (!launch->quiet)
+        waits_launched(span->stream, launch->op);
     gpu_span_push(span);
 }
 

@@ -28,11 +28,21 @@ int gpu_attach_device(void);
 /* The same for the device with this number in the process (communicators made for several devices at once). */
 int gpu_attach_ordinal(int ordinal);
 
+#define GPU_STREAMS_UNTIMED 2u /* streams of a launch of which no node may be made in a graph */
+
 /* Records the start. `device` as gpu_attach_device gave it for the communicator; `stream` is what the job passed, the
  * special handles 0, 1 and 2 included; `streams` is how many different streams of the job take part in the launch: a
  * captured launch of several is counted only, since a node behind it would have no way back to the job's stream.
  * NULL: this launch is not timed. */
 struct gpu_span *gpu_span_begin(int device, void *stream, uint32_t streams);
+
+/* Whether the device can begin a kernel before the one in front of it on the stream has ended, where its launch asks
+ * for that (a programmatic dependent launch: compute capability 9, CUDA 12.3). */
+bool gpu_overlaps_launches(int device);
+
+/* Instead of gpu_span_begin for such a launch, from which an event in front would take the overlap: it is not timed,
+ * but where COMMTAP_GPU_TIMING=events asks for times at that price. Its replays in graphs are counted. */
+struct gpu_span *gpu_span_begin_overlapping(int device, void *stream, uint32_t streams);
 
 /* True for a span under graph capture: nothing runs until the graph does. NULL: false. */
 bool gpu_span_is_captured(const struct gpu_span *span);

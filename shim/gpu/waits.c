@@ -150,7 +150,7 @@ void waits_ended(uint32_t op, uint64_t t1) {
 
 int waits_reached(const struct gpu_span *span) {
     uint64_t reached;
-    int status = device_clock_read(&span->device->clock, span->stop, &reached);
+    int status = device_clock_read(&span->device->clock, span->stop, &reached, NULL);
     if (status != GPU_SUCCESS)
         return status;
     if (reached < span->enqueued_ns)

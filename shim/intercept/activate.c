@@ -12,6 +12,7 @@
 #include "shim/record/delivery.h"
 #include "shim/record/identity.h"
 #include "shim/record/output_directory.h"
+#include "shim/intercept/region.h"
 #include "shim/record/recorder.h"
 #include "shim/record/ring.h"
 #include "shim/stacks/python.h"
@@ -54,10 +55,11 @@ static uint64_t bytes_wanted(uint32_t records) {
 }
 
 static bool list_calls(void) {
-    struct call_name *names =
-        dumpfile_full_section(&recorder.file, SECTION_CALLS, 0, commtap_call_count, sizeof(struct call_name));
-    for (unsigned i = 0; names && i < commtap_call_count; i++) {
-        const struct call *call = &commtap_calls[i];
+    unsigned count = commtap_call_count + PATTERN_COUNT;
+    struct call_name *names = dumpfile_full_section(&recorder.file, SECTION_CALLS, 0, count, sizeof *names);
+    for (unsigned i = 0; names && i < count; i++) {
+        const struct call *call =
+            i < commtap_call_count ? &commtap_calls[i] : &commtap_patterns[i - commtap_call_count];
         names[i].id = call->id;
         names[i].api = call->api;
         names[i].call_class = (uint8_t)commtap_call_class(call);
@@ -80,7 +82,7 @@ static void fill_header(void) {
     h->section_limit = SECTIONS_MAX;
     h->clock_kind = clock_choose();
     for (unsigned i = 0; i < commtap_call_count; i++)
-        if (!recorder.enabled[i])
+        if (recorder.left_out[i])
             copy_text(h->operations, sizeof h->operations, recorder.knobs.ops);
     copy_text(h->writer, sizeof h->writer, COMMTAP_VERSION);
 }
@@ -205,7 +207,7 @@ static bool open_dump(void) {
 
 static void choose_calls(void) {
     for (unsigned i = 0; i < commtap_call_count; i++)
-        recorder.enabled[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name);
+        recorder.left_out[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name) ? 0 : QUIET_LEFT_OUT;
 }
 
 static void point_to_staged(void) {
@@ -293,6 +295,7 @@ bool activate_process(void) {
             if (complaint)
                 say(recorder.header, complaint);
             add_stack_sources();
+            region_begin();
             arm();
             armed = true;
         }

@@ -43,8 +43,8 @@ struct call_frame {
     uint8_t dtype, redop, result;
 
     uint8_t peer_class;
-    bool quiet;  /* bookkeeping only: paused, or left out by COMMTAP_OPS */
-    bool failed; /* the real function returned an error */
+    uint8_t quiet; /* QUIET_*: bookkeeping only; 0: recorded */
+    bool failed;   /* the real function returned an error */
 };
 
 static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {

@@ -11,6 +11,7 @@
 #include "shim/base/fork_page.h"
 #include "shim/base/os.h"
 #include "shim/base/self_path.h"
+#include "shim/intercept/region.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
 #include "shim/record/ring.h"
@@ -41,6 +42,7 @@ struct registered {
 /* A push that has not been popped. */
 struct range {
     const struct domain *domain; /* NULL: popped while ranges inside it stay open */
+    bool is_region;
     const char *text;
     uint16_t length;
     int16_t level;  /* among the ranges of its domain on this thread, from 0 */
@@ -68,6 +70,7 @@ struct started {
     uint32_t version; /* odd while it is written */
     uint64_t serial;
     const struct domain *domain;
+    bool is_region;
     uint16_t length;
     char text[LABEL_BYTES];
 };
@@ -93,6 +96,7 @@ static size_t registered_used;
 static struct started started[LABEL_STARTED];
 static uint64_t started_serial;
 static uint32_t labels_awake;    /* a copy of NVTX has taken the hooks */
+static bool tells_regions;       /* COMMTAP_REGION names ranges */
 static uint64_t started_changes; /* counts starts and ends: a thread whose copy is older looks again */
 
 static struct label_slot *labels, *patterns;
@@ -132,6 +136,10 @@ static inline size_t kept_length(const char *text, size_t room) {
 /* ---- ranges of a thread ---------------------------------------------------------------------- */
 
 static void free_labels(void *memory) {
+    struct labels *l = memory;
+    for (uint32_t i = 0; i < l->depth; i++)
+        if (l->ranges[i].domain && l->ranges[i].is_region)
+            region_close();
     thread_labels = NULL;
     os_unmap(memory, sizeof(struct labels));
 }
@@ -169,19 +177,35 @@ static inline struct range *open_range(struct labels *l, const struct domain *do
     struct range *range = &l->ranges[l->depth];
     range->level = (int16_t)level_of_next(l, domain);
     range->domain = domain;
+    range->is_region = false;
     l->depth++;
     return range;
 }
 
-/* A range that the user has named begins a step. */
-static void mark_step(const char *text, size_t length) {
+static void mark_step(void) {
     static uint32_t steps;
-    char copy[LABEL_BYTES + 1];
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    struct thread *self = knobs_match(recorder.knobs.step, copy) ? current_thread() : NULL;
+    struct thread *self = current_thread();
     if (self)
         record_mark(self, STEP_LEVEL + (int32_t)(count_up(&steps) & INT16_MAX));
+}
+
+/* What the user's patterns make of a range: a region, the beginning of a step. True: a region, which is open now. */
+static __attribute__((noinline)) bool match_patterns(const char *text, size_t length, bool may_be_step) {
+    char copy[LABEL_BYTES + 1];
+    length = length < LABEL_BYTES ? length : LABEL_BYTES;
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    bool is_region = tells_regions && region_is_range(copy);
+    if (is_region)
+        region_open();
+    if (may_be_step && recorder.marks_steps && knobs_match(recorder.knobs.step, copy))
+        mark_step();
+    return is_region;
+}
+
+static inline void look_at_text(struct range *range) {
+    if (unlikely(tells_regions || recorder.marks_steps))
+        range->is_region = match_patterns(range->text, range->length, true);
 }
 
 static inline int push_copy(const struct domain *domain, const char *text) {
@@ -194,8 +218,7 @@ static inline int push_copy(const struct domain *domain, const char *text) {
     memcpy(to, text, length);
     range->text = to;
     range->length = (uint16_t)length;
-    if (unlikely(recorder.marks_steps))
-        mark_step(to, length);
+    look_at_text(range);
     return range->level;
 }
 
@@ -213,8 +236,7 @@ static int push_registered(const struct domain *domain, const struct registered 
         return 0;
     range->text = string ? string->text : "";
     range->length = string ? (uint16_t)string->length : 0;
-    if (unlikely(recorder.marks_steps))
-        mark_step(range->text, range->length < LABEL_BYTES ? range->length : LABEL_BYTES);
+    look_at_text(range);
     return range->level;
 }
 
@@ -232,6 +254,8 @@ static int pop(const struct domain *domain) {
         i--;
     if (i == 0)
         return -1;
+    if (unlikely(l->ranges[i - 1].is_region))
+        region_close();
     l->ranges[i - 1].domain = NULL;
     if (l->named > i - 1)
         l->named = i - 1;
@@ -257,6 +281,7 @@ static uint64_t start_range(const struct domain *domain, const char *text, size_
         s->domain = domain;
         s->length = (uint16_t)length;
         memcpy(s->text, text, length);
+        s->is_region = tells_regions && match_patterns(text, length, false);
         __atomic_store_n(&s->serial, serial, __ATOMIC_RELAXED);
         __atomic_store_n(&s->version, s->version + 1, __ATOMIC_RELEASE);
         __atomic_store_n(&s->state, STARTED_OPEN, __ATOMIC_RELEASE);
@@ -277,9 +302,14 @@ static uint64_t start_wide(const struct domain *domain, const int32_t *text) {
 
 static void end_range(uint64_t id) {
     uint32_t i = (uint32_t)(id & 0xff) - 1, open = STARTED_OPEN;
-    if (i < LABEL_STARTED && __atomic_load_n(&started[i].serial, __ATOMIC_RELAXED) == id >> 8 &&
-        __atomic_compare_exchange_n(&started[i].state, &open, STARTED_FREE, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
-        __atomic_fetch_add(&started_changes, 1, __ATOMIC_RELEASE);
+    if (i >= LABEL_STARTED || __atomic_load_n(&started[i].serial, __ATOMIC_RELAXED) != id >> 8)
+        return;
+    bool is_region = started[i].is_region;
+    if (!__atomic_compare_exchange_n(&started[i].state, &open, STARTED_FREE, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+        return;
+    __atomic_fetch_add(&started_changes, 1, __ATOMIC_RELEASE);
+    if (is_region)
+        region_close();
 }
 
 /* ---- domains and registered strings ---------------------------------------------------------- */
@@ -457,13 +487,14 @@ int nvtx_attach(nvtx_export_table get_export_table) {
             table[hooks[i].index])
             *table[hooks[i].index] = hooks[i].function;
     }
+    tells_regions = region_marked_by(&recorder.knobs) == REGION_RANGES;
     __atomic_store_n(&labels_awake, 1, __ATOMIC_RELAXED);
     return 1;
 }
 
 static inline bool are_wanted(const struct knobs *knobs) {
     const char *stack = knobs_stack(knobs);
-    return knobs_enabled(knobs) && (!*stack || !strcmp(stack, "full"));
+    return knobs_enabled(knobs) && (!*stack || !strcmp(stack, "full") || region_marked_by(knobs) == REGION_RANGES);
 }
 
 __attribute__((visibility("default"))) int InitializeInjectionNvtx2(nvtx_export_table get_export_table) {

@@ -31,8 +31,8 @@
 
 extern const struct stack_source label_source;
 
-/* For the constructor: offers this library to NVTX where COMMTAP_STACK (full, or not given) wants labels. `knobs` is
- * NULL where none is given. */
+/* For the constructor: offers this library to NVTX where COMMTAP_STACK (full, or not given) wants labels, or
+ * COMMTAP_REGION ranges. `knobs` is NULL where none is given. */
 void nvtx_offer(const struct knobs *knobs);
 
 /* What NVTX calls. Returns 0, "no tool here", unless the library was preloaded and wants labels: a child process may

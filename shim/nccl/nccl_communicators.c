@@ -125,6 +125,7 @@ static struct communicator *register_handle(uintptr_t handle, const struct nccl_
         c->base.flags = creation->flags;
         c->device = creation->device;
         c->copy = creation->copy;
+        c->windows = NCCL_WINDOWS_NONE;
         if (!creation->size)
             ask_size_and_rank(c, handle);
         bool whole_world = !creation->parent_uid && creation->local == 1;

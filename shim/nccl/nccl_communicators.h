@@ -32,10 +32,18 @@ struct nccl_creation {
     char name[62]; /* the job's, empty = has none */
 };
 
+/* Symmetric memory that the job registered with a communicator (nccl_windows.h). */
+enum nccl_windows {
+    NCCL_WINDOWS_NONE = 0,
+    NCCL_WINDOWS_SOME,
+    NCCL_WINDOWS_ALL /* more than there was room for: any memory may be symmetric */
+};
+
 struct nccl_communicator {
     struct communicator base;
-    int32_t device; /* index in the dump, -1 = its operations are not timed */
-    int32_t copy;   /* of the library that made it, -1 = unknown */
+    int32_t device;   /* index in the dump, -1 = its operations are not timed */
+    int32_t copy;     /* of the library that made it, -1 = unknown */
+    uint32_t windows; /* enum nccl_windows */
 
     /* Non-blocking communicators: what the library was still at when a call returned ncclInProgress. The communicator
      * takes no further work until the job was told that this is done. */

@@ -7,6 +7,7 @@
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_launches.h"
+#include "shim/nccl/nccl_windows.h"
 
 /* Communicators of one process's devices: nobody else has part in them. */
 static uint64_t uid_of_devices(const int *devices, uint32_t count) {
@@ -153,6 +154,7 @@ void nccl_destroy_before(struct call_frame *f) {
         return;
     f->comm_index = c->index;
     nccl_drop_launching(c);
+    nccl_windows_forget(c);
     nccl_communicator_forget(argument(f, f->call->comm), f->call->kind == KIND_NCCL_DESTROY);
 }
 

@@ -21,6 +21,7 @@ struct nccl_frame {
     struct gpu_span *span;      /* around the call itself: outside of a group, or on one rank */
     struct kernel_span *kernel; /* the same where stamps from inside kernels tell times */
     uint32_t ordinal;           /* creations: of the new communicator among its parent's children */
+    bool overlaps;              /* it may begin before the kernel in front of it has ended (nccl_windows.h) */
     bool in_progress;           /* a non-blocking communicator: the library goes on in a thread of its own */
 };
 

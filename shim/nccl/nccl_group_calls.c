@@ -46,8 +46,7 @@ void group_end_before(struct call_frame *f) {
         struct group_launch *launch = &group->launches[i];
         kernel_span_enqueue(launch->kernel);
         if (launch->operations)
-            launch->span =
-                gpu_span_begin(nccl_communicator(launch->comm)->device, launch->stream, launch->stream_count);
+            launch->span = nccl_span_begin(launch->comm, launch->stream, launch->stream_count, launch->facts.overlaps);
     }
     if (group->launch_count && group->launches[0].operations)
         stand_for(f, &group->launches[0].facts);
@@ -69,6 +68,25 @@ static void record_group(const struct call_frame *f, const struct group_launch *
         record_frame(&g, RECORD_GROUP);
 }
 
+static bool on_one_stream(const struct group_launch *a, const struct group_launch *b) {
+    return a->stream == b->stream && nccl_communicator(a->comm)->device == nccl_communicator(b->comm)->device;
+}
+
+/* NCCL launches the communicators of a group one after the other. Events in between are not to be had: those on one
+ * stream have the same two events, and share what lies between them by their numbers of operations. */
+static void share_interval(struct nccl_group *group, uint32_t number) {
+    struct group_launch *own = &group->launches[number];
+    struct gpu_launch *facts = &own->facts;
+    for (uint32_t i = 0; i < group->launch_count; i++) {
+        const struct group_launch *other = &group->launches[i];
+        if (!on_one_stream(own, other))
+            continue;
+        facts->share_all += other->operations;
+        facts->share_before += i < number ? other->operations : 0;
+    }
+    facts->share_own = own->operations;
+}
+
 static void finish_launch(const struct call_frame *f, struct group_launch *launch) {
     uint16_t flags = 0;
     if (gpu_span_is_captured(launch->span) || (launch->kernel && launch->kernel->captured)) {
@@ -77,8 +95,12 @@ static void finish_launch(const struct call_frame *f, struct group_launch *launc
         if (!launch->group_op)
             ring_amend(f->self->lane, &launch->first, NULL, FLAG_CAPTURED);
     }
-    launch->facts.stack = launch->group_op ? f->stack : launch->facts.stack;
-    nccl_launched(launch->comm, launch->span, launch->kernel, &launch->facts, nccl_tail(f)->in_progress);
+    struct gpu_launch facts = launch->facts;
+    if (launch->group_op) {
+        facts.stack = f->stack;
+        group_pattern_settle(&launch->pattern, launch->operations, &facts);
+    }
+    nccl_launched(launch->comm, launch->span, launch->kernel, &facts, nccl_tail(f)->in_progress);
     if (launch->group_op)
         record_group(f, launch, flags);
 }
@@ -134,10 +156,13 @@ static void end_group(struct call_frame *f, bool simulated) {
                 kernel_span_drop(launch->kernel);
                 continue;
             }
-            if (simulated || f->failed)
+            if (simulated || f->failed) {
                 take_back(f, launch);
-            else
-                finish_launch(f, launch);
+                continue;
+            }
+            if (group->launch_count > 1)
+                share_interval(group, i);
+            finish_launch(f, launch);
         }
         if (!f->failed && !simulated)
             register_creations(group);

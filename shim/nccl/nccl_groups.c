@@ -48,6 +48,7 @@ void group_become_one(struct group_launch *launch, struct thread *self) {
 
 void group_join(struct group_launch *launch, struct call_frame *f) {
     group_note_stream(launch, nccl_tail(f)->stream);
+    group_pattern_note(&launch->pattern, launch->operations, f);
     if (launch->operations++ == 0) {
         nccl_fill_launch(&launch->facts, f);
         return;
@@ -55,6 +56,8 @@ void group_join(struct group_launch *launch, struct call_frame *f) {
     if (launch->operations == 2)
         group_become_one(launch, f->self);
     f->tag = (int32_t)launch->group_op;
+    launch->facts.quiet &= f->quiet;
+    launch->facts.overlaps |= nccl_tail(f)->overlaps;
     if (f->bytes == BYTES_UNKNOWN || launch->facts.bytes == BYTES_UNKNOWN)
         launch->facts.bytes = BYTES_UNKNOWN;
     else

@@ -13,6 +13,7 @@
 
 #include "shim/nccl/nccl_communicators.h"
 #include "shim/nccl/nccl_frame.h"
+#include "shim/nccl/nccl_group_patterns.h"
 
 #define GROUP_LAUNCHES  64u /* communicators of one group; the operations of further ones are not timed */
 #define GROUP_STREAMS   8u  /* of one communicator; further ones all look new */
@@ -29,6 +30,7 @@ struct group_launch {
     struct record_place first; /* of the first operation's record */
     uint32_t first_sequence;   /* communicator's numbers and history before the group */
     uint64_t hashed, prefix_hash;
+    struct group_pattern pattern;
     struct gpu_launch facts; /* of the one operation, or of the group */
     struct gpu_span *span;
     struct kernel_span *kernel; /* stamps from inside its kernels; NULL: none are told */

@@ -32,7 +32,8 @@ void nccl_launched(struct communicator *c, struct gpu_span *span, struct kernel_
         return;
     }
     gpu_span_end(span, launch);
-    if (!timed && launch->collectives && (nccl_communicator(c)->device < 0 || gpu.kernel))
+    if (!timed && launch->collectives &&
+        (nccl_communicator(c)->device < 0 || gpu.kernel || (launch->overlaps && !span)))
         nccl_progress_untimed(c->progress);
 }
 

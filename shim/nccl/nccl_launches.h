@@ -26,8 +26,18 @@ static inline void nccl_fill_launch(struct gpu_launch *launch, const struct call
                                   .flags = f->flags,
                                   .dtype = f->dtype,
                                   .redop = f->redop,
+                                  .quiet = f->quiet,
+                                  .overlaps = nccl_tail(f)->overlaps,
                                   .progress = f->comm->progress,
                                   .collectives = (f->flags & FLAG_COLLECTIVE) != 0};
+}
+
+/* The start of a launch's times by events. `overlaps`: an event in front of it would take its overlap away. */
+static inline struct gpu_span *nccl_span_begin(const struct communicator *c, void *stream, uint32_t streams,
+                                               bool overlaps) {
+    int32_t device = nccl_communicator(c)->device;
+    return unlikely(overlaps) ? gpu_span_begin_overlapping(device, stream, streams)
+                              : gpu_span_begin(device, stream, streams);
 }
 
 /* The launch was enqueued, or will be by a thread of the library's own (`in_progress`). It is timed by events (`span`),

@@ -7,6 +7,7 @@
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_launches.h"
 #include "shim/nccl/nccl_sensors.h"
+#include "shim/nccl/nccl_windows.h"
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
@@ -31,14 +32,15 @@ uint64_t nccl_bytes(const struct call *call, const uintptr_t *a, uint32_t ranks)
 }
 
 /* Two names of one operation: ranks may mix them. */
-static uint16_t operation_id(uint16_t id) {
+static uint16_t operation_id(const struct call *call) {
+    uint16_t id = call->bits & CALL_CONFIG ? (uint16_t)(call->id - NCCL_CONFIG_IDS) : call->id;
     if (id == commtap_calls[INDEX_ncclBcast].id)
         return commtap_calls[INDEX_ncclBroadcast].id;
     return id == commtap_calls[INDEX_ncclAllToAll].id ? commtap_calls[INDEX_ncclAlltoAll].id : id;
 }
 
 uint64_t nccl_signature(const struct call_frame *f) {
-    uint64_t h = (uint64_t)operation_id(f->id) << 16 | (uint64_t)f->dtype << 8 | f->redop;
+    uint64_t h = (uint64_t)operation_id(f->call) << 16 | (uint64_t)f->dtype << 8 | f->redop;
     h ^= (uint64_t)(uint32_t)f->peer << 32;
     return f->call->bytes == BYTES_SUM ? h : h ^ hash_spread(f->bytes);
 }
@@ -81,6 +83,7 @@ static void begin_operation(struct call_frame *f) {
     f->op = nccl_next_op();
     nccl_tail(f)->span = NULL;
     nccl_tail(f)->kernel = NULL;
+    nccl_tail(f)->overlaps = f->comm && unlikely(nccl_communicator(f->comm)->windows) && nccl_windows_overlap(f);
     if (f->comm && unlikely(nccl_communicator(f->comm)->launching))
         nccl_drop_launching(f->comm);
 }
@@ -94,7 +97,7 @@ static bool runs_alone(const struct call_frame *f) {
 
 static void begin_launch(struct call_frame *f) {
     if (f->comm && runs_alone(f))
-        nccl_tail(f)->span = gpu_span_begin(nccl_communicator(f->comm)->device, nccl_tail(f)->stream, 1);
+        nccl_tail(f)->span = nccl_span_begin(f->comm, nccl_tail(f)->stream, 1, nccl_tail(f)->overlaps);
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */

@@ -20,6 +20,7 @@ struct proxy_operation {
     struct profiler_event event;
     uint32_t comm; /* COMM_NONE: another process's, or not known */
     bool foreign;
+    uint8_t quiet;   /* as its launch, where that is known */
     uint64_t t0, t1; /* CLOCK_MONOTONIC ns */
     uint64_t bytes, steps;
     uint64_t waited[WAITS];
@@ -75,6 +76,7 @@ void *proxy_start(const void *context, const struct profiler_event *event) {
     o->event = *event;
     o->foreign = event->proxy.pid != recorder.header->pid;
     o->comm = o->foreign ? COMM_NONE : plugin_comm_of(context);
+    o->quiet = __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED);
     o->t0 = os_monotonic_ns();
     __atomic_store_n(&o->life, life, __ATOMIC_RELEASE);
     struct proxy_operation *head = __atomic_load_n(&proxies.queue, __ATOMIC_RELAXED);
@@ -170,6 +172,7 @@ static bool join_launch(struct proxy_operation *o) {
     if (plugin_span_of(o->event.parent, PLUGIN_TASK) != span) /* given back meanwhile: what was read may be another's */
         return false;
     o->joined = true;
+    o->quiet = launch.quiet;
     o->comm = launch.comm;
     o->seq = launch.seq;
     o->op = launch.op;
@@ -237,7 +240,7 @@ static void count_transfer(const struct proxy_operation *o) {
     __atomic_store_n(&row->version, before + 2, __ATOMIC_RELEASE);
 }
 
-static void finish_transfer(struct proxy_operation *o) {
+static void record_transfer(const struct proxy_operation *o) {
     count_transfer(o);
     device_record(&(struct record){.t0 = o->t0,
                                    .t1 = o->t1,
@@ -250,6 +253,11 @@ static void finish_transfer(struct proxy_operation *o) {
                                    .call = o->call,
                                    .flags = o->flags | (o->event.proxy.sends ? FLAG_SEND : FLAG_RECV),
                                    .kind = RECORD_PROXY});
+}
+
+static void finish_transfer(struct proxy_operation *o) {
+    if (!o->quiet)
+        record_transfer(o);
     __atomic_store_n(&o->life, o->life + 1, __ATOMIC_RELEASE);
     free_list_put(&proxies.free, o->number);
 }

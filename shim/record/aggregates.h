@@ -127,6 +127,12 @@ static inline void operation_count(struct operation_row *row, uint64_t bytes, ui
     *bucket += *bucket != UINT32_MAX;
 }
 
+/* The same of `count` calls of `bytes` each that took `time` together. */
+static inline void operation_count_alike(struct operation_row *row, uint32_t count, uint64_t bytes, uint64_t time) {
+    for (uint32_t i = 0; i < count; i++)
+        operation_count(row, bytes, time / count + (i < time % count));
+}
+
 static inline uint64_t row_begin(uint64_t *version) {
     uint64_t before = *version;
     __atomic_store_n(version, before + 1, __ATOMIC_RELAXED);

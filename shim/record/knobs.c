@@ -230,23 +230,34 @@ static const char *doubt_keep(const char *text) {
     return knob_is_one_of(knob_words("COMMTAP_KEEP"), text) ? NULL : "value not understood, all is kept: ";
 }
 
-/* What is to be said of the variable `entry`, whose name is known and whose value could be read; NULL = nothing. */
+static const char *doubt_region(const char *text) {
+    return knob_region_is_sound(text)
+               ? NULL
+               : "value not understood, not one of nvtx:NAME, profiler, pcontrol; everything is recorded: ";
+}
+
+static bool is_called(const char *entry, size_t length, const char *name) {
+    return strlen(name) == length && !memcmp(name, entry, length);
+}
+
+/* What is to be said of the variable `entry`, whose name is known and whose value could be read; NULL = nothing. No
+ * table of functions: each would be a relocation in every process below a preload. */
 static const char *doubtful(const char *entry, size_t length) {
-    static const struct {
-        char name[24];
-        const char *(*doubt)(const char *text);
-    } doubts[] = {{"COMMTAP_DIR", doubt_dir},
-                  {"COMMTAP_MODE", doubt_mode},
-                  {"COMMTAP_RUN_ID", doubt_run_id},
-                  {"COMMTAP_OPS", doubt_ops},
-                  {"COMMTAP_VERBOSE", doubt_verbose},
-                  {"COMMTAP_RING", doubt_ring},
-                  {"COMMTAP_STACK_DEPTH", doubt_stack_depth},
-                  {"COMMTAP_GPU_TIMING", doubt_gpu_timing},
-                  {"COMMTAP_KEEP", doubt_keep}};
-    for (size_t i = 0; i < sizeof doubts / sizeof *doubts; i++)
-        if (strlen(doubts[i].name) == length && !memcmp(doubts[i].name, entry, length))
-            return doubts[i].doubt(entry + length + 1);
+    const char *text = entry + length + 1;
+#define DOUBT(name, doubt)                                                                                             \
+    if (is_called(entry, length, name))                                                                                \
+        return doubt(text);
+    DOUBT("COMMTAP_DIR", doubt_dir)
+    DOUBT("COMMTAP_MODE", doubt_mode)
+    DOUBT("COMMTAP_RUN_ID", doubt_run_id)
+    DOUBT("COMMTAP_OPS", doubt_ops)
+    DOUBT("COMMTAP_VERBOSE", doubt_verbose)
+    DOUBT("COMMTAP_REGION", doubt_region)
+    DOUBT("COMMTAP_RING", doubt_ring)
+    DOUBT("COMMTAP_STACK_DEPTH", doubt_stack_depth)
+    DOUBT("COMMTAP_GPU_TIMING", doubt_gpu_timing)
+    DOUBT("COMMTAP_KEEP", doubt_keep)
+#undef DOUBT
     return NULL;
 }
 

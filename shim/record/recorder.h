@@ -103,6 +103,13 @@ struct thread {
     bool pooled;
 };
 
+/* Why a call leaves nothing but what a hang is told from. */
+enum {
+    QUIET_PAUSED = 1,  /* MPI_Pcontrol(0) */
+    QUIET_OUTSIDE = 2, /* of the regions that COMMTAP_REGION names */
+    QUIET_LEFT_OUT = 4 /* by COMMTAP_OPS */
+};
+
 struct recorder {
     struct dumpfile file;
     struct dump_header *header;
@@ -120,9 +127,9 @@ struct recorder {
     struct definitions definitions;
     uint32_t epoch_bits; /* current epoch, shifted to where rows want it */
     uint32_t next_op;
-    uint64_t poll_gap; /* POLL_GAP_NS in ticks */
-    bool ready;        /* the library is initialised and known: its calls may be looked into */
-    bool paused;
+    uint64_t poll_gap;  /* POLL_GAP_NS in ticks */
+    bool ready;         /* the library is initialised and known: its calls may be looked into */
+    uint8_t paused;     /* QUIET_PAUSED, QUIET_OUTSIDE; 0: calls are recorded */
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;
     bool marks_steps; /* COMMTAP_STEP names ranges */
@@ -130,7 +137,7 @@ struct recorder {
     bool gave_up;     /* activation failed or recording was switched off: never tried again */
     uint32_t generation;
     struct knobs knobs;
-    bool enabled[CALL_INDEX_COUNT]; /* by COMMTAP_OPS */
+    uint8_t left_out[CALL_INDEX_COUNT]; /* QUIET_LEFT_OUT, or 0 */
 };
 
 extern struct recorder recorder;
@@ -152,6 +159,11 @@ void *thread_scratch_more(struct thread *self, size_t bytes);
 static inline void *thread_scratch(struct thread *self, size_t bytes) {
     const struct thread_part *scratch = &self->parts[PART_SCRATCH];
     return likely(bytes <= scratch->bytes) ? scratch->memory : thread_scratch_more(self, bytes);
+}
+
+/* QUIET_* of a call made now. */
+static inline uint8_t recorder_quiet(unsigned index) {
+    return __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) | recorder.left_out[index];
 }
 
 /* Adds without a lock prefix where only one thread can be here. Returns the value before. */

@@ -315,6 +315,8 @@ void ring_add(struct lane *lane, const struct record *content) {
 
 void record_mark(struct thread *self, int32_t level) {
     uint64_t now = ticks();
+    if (__atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) & QUIET_OUTSIDE)
+        return;
     ring_add(self->lane, &(struct record){.t0 = now,
                                           .t1 = now,
                                           .seq = SEQ_NONE,

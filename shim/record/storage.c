@@ -1,73 +1,24 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * A store into a mapping is SIGBUS in the job when the file system finds no block for it. Taking a block beforehand
- * prevents that only where it is written in place for good. Copy-on-write file systems write elsewhere each time
- * (btrfs, zfs, bcachefs, f2fs, nilfs), or as soon as the blocks are shared with a copy (xfs made with reflinks, which
- * `cp` makes use of without being asked); overlayfs hides which one is below; for those of a network or of FUSE a
- * store waits for a server. So there is a list of those that are known to be safe, and all others are not mapped.
- *
- * What cannot be seen from here: a device that promises more room than it has (thin provisioning, a loop device on a
- * full file system) or breaks. Stores are then lost later without a fault, unless the file system shuts itself down.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/record/storage.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "shim/base/file_system.h"
 #include "shim/base/os.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define TMPFS_MAGIC 0x01021994 /* linux/magic.h */
-#define EXT_MAGIC   0xEF53     /* ext2, ext3, ext4 */
-#define XFS_MAGIC   0x58465342
-
 #define INTERRUPTIONS_MAX 100
 
-/* xfs_fs.h: struct xfs_fsop_geom_v4, which every kernel with xfs answers. */
-struct xfs_geometry {
-    uint32_t sizes[8];
-    uint64_t blocks[4];
-    uint8_t uuid[16];
-    uint32_t stripe[2];
-    int32_t version;
-    uint32_t flags;
-    uint32_t more_sizes[4];
-};
-_Static_assert(sizeof(struct xfs_geometry) == 112, "as the kernel has it");
-#define XFS_GEOMETRY _IOR('X', 124, struct xfs_geometry)
-#define XFS_REFLINK  (1u << 20)
-
-static bool xfs_never_shares_blocks(const char *directory) {
-    struct xfs_geometry geometry;
-    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    bool known = ioctl(fd, XFS_GEOMETRY, &geometry) == 0;
-    close(fd);
-    return known && !(geometry.flags & XFS_REFLINK);
-}
-
 bool storage_is_mappable(const char *directory) {
-    struct statfs fs;
-    if (statfs(directory, &fs) != 0)
-        return false;
-    switch ((long)fs.f_type) {
-    case TMPFS_MAGIC:
-    case EXT_MAGIC:
-        return true;
-    case XFS_MAGIC:
-        return xfs_never_shares_blocks(directory);
-    default:
-        return false;
-    }
+    return file_system_keeps_blocks(directory);
 }
 
 bool storage_is_shared_fairly(int fd, uint64_t bytes) {

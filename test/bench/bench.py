@@ -7,8 +7,11 @@ Must not live here: what is measured (the C programs beside this file), limits t
 import argparse
 import os
 import platform
+import pty
+import select
 import shutil
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,9 @@ MPI_NAMES = {"openmpi": "Open MPI", "mpich": "MPICH"}
 SPAWN_ROUNDS = 300
 REPORT_RANKS = 60
 DATABASE_RANKS, DATABASE_RECORDS = 160, 65536  # 10 million records
+LIVE_RANKS, LIVE_RECORDS, LOOK_SECONDS, LOOK_INTERVAL = 64, 16384, 8, 2
+# struct dump_header (shim/format.h)
+BOOT_ID_AT, PID_AT, START_AT, SECTIONS_AT, HEADER_BYTES, SECTION_LANES = 192, 240, 256, 1608, 6728, 8
 REPORT_RECORDS = [65536, 131072, 262144]  # per rank: about 0.25, 0.5 and 1 GB of dumps
 
 
@@ -131,6 +137,44 @@ class Bench:
         table(["MPI", "variant", "Allreduce 8 B", "added", "exchange 8 B", "added", "MPI_Init ms"], rows)
         print("Goal: with full stacks at most floor + 45 ns for the Allreduce and floor + 130 ns for the three calls of the "
               "exchange; without, floor + 15 and + 55 ns.\n")
+        self.launches()
+
+    def launch_rounds(self):
+        """Variants in turns: the region of the profiler is the knob's in all of commtap's."""
+        commtap = {"LD_PRELOAD": self.library, "COMMTAP_DIR": os.path.join(self.scratch, "launches"),
+                   "COMMTAP_REGION": "profiler"}
+        variants = {"bare": {}, "floor": {"LD_PRELOAD": self.program("ncclfloor.so")},
+                    "host": {**commtap, "COMMTAP_GPU_TIMING": "host"},
+                    "events": {**commtap, "COMMTAP_GPU_TIMING": "events"}}
+        results = {name: [] for name in variants}
+        for _ in range(self.options.rounds):
+            for name, environment in variants.items():
+                self.empty_directory("launches")
+                measured = last_figures(run([self.program("launches")], {
+                    **environment, "LD_LIBRARY_PATH": os.path.join(self.options.build, "standin")}), "group")
+                if measured:
+                    results[name].append(measured)
+        return results
+
+    def launches(self):
+        """No other tool is known for these: what timing by events needs of the driver stands in for a peer."""
+        print("## Groups, regions and graphs, on one rank of the stand-in\n")
+        results = self.launch_rounds()
+        if not results["bare"]:
+            return
+        bare = {key: median([figure[key] for figure in results["bare"]]) for key in results["bare"][0]}
+        needs = {"group": bare["records"] + bare["capturing"], "graph": bare["records"] / 2 + bare["capturing"],
+                 "outside": 0, "inside": bare["records"] + bare["capturing"]}
+        rows = []
+        for key, what in (("group", "a group of a send and a receive"), ("graph", "launch of a captured graph"),
+                          ("outside", "ncclAllReduce outside the region"), ("inside", "ncclAllReduce inside it")):
+            added = [median([figure[key] - before[key] for figure, before in zip(results[name], results["bare"])])
+                     for name in ("floor", "host", "events")]
+            rows.append([what, show(bare[key], 0)] + [show(value, 0, sign=True) for value in added] +
+                        [show(needs[key], 0)])
+        table(["call", "bare ns", "floor: 2 x time stamp counter", "commtap, no GPU times", "commtap, events",
+               "event records and question for a capture, bare"], rows)
+        print(f"The question whether a stream is being captured alone: {show(bare['capturing'], 0)} ns.\n")
 
     # ---- communicators -------------------------------------------------------------------------------------------
 
@@ -333,6 +377,61 @@ class Bench:
         print("Goal: at most 2 s for 1 GB on 2 cores; memory does not grow with the number of events. Own memory does "
               "not count the dumps' mapped pages, which the kernel may drop at any time.\n")
 
+    # ---- a running job
+
+    def make_live(self, directory, process):
+        """Makes the dumps in a directory those of a process that runs; where each has the head of its first lane."""
+        boot_id, heads = open("/proc/sys/kernel/random/boot_id", encoding="ascii").read().strip(), {}
+        for entry in os.scandir(directory):
+            with open(entry.path, "r+b") as dump:
+                header = dump.read(HEADER_BYTES)
+                sections = struct.iter_unpack("<IIQQII", header[SECTIONS_AT:])
+                heads[entry.path] = next(offset for kind, _, offset, *_ in sections if kind == SECTION_LANES)
+                for offset, value in ((BOOT_ID_AT, boot_id.encode()), (PID_AT, struct.pack("<q", process.pid)),
+                                      (START_AT, struct.pack("<Q", time.time_ns()))):
+                    dump.seek(offset)
+                    dump.write(value)
+        return heads
+
+    def look_at(self, directory, heads, moving):
+        """(looks, processor seconds) of commtap top on a terminal in some seconds."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([os.path.join(self.options.build, "commtap"), "top", "--interval", "0.2", directory],
+                                   stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
+        os.close(theirs)
+        looks, number, end = 0, 1 << 20, time.monotonic() + LOOK_SECONDS
+        while time.monotonic() < end:
+            number += 1
+            for path, head in heads.items() if moving else ():
+                with open(path, "r+b") as dump:
+                    dump.seek(head)
+                    dump.write(struct.pack("<Q", number))
+            while select.select([ours], [], [], 0.1)[0]:
+                looks += os.read(ours, 1 << 20).count(b"\033[H")
+        process.terminate()
+        _, _, usage = os.wait4(process.pid, 0)
+        process.returncode = 0
+        os.close(ours)
+        return looks, usage.ru_utime + usage.ru_stime
+
+    def top(self):
+        print(f"## commtap top, {LIVE_RANKS} ranks\n")
+        rows = []
+        sleeper = subprocess.Popen(["sleep", "600"])
+        for name, base in (("build directory", None), ("/dev/shm", "/dev/shm")):
+            directory = self.empty_directory(f"commtap-bench-top.{os.getpid()}", base)
+            run([self.program("dumps"), directory, str(LIVE_RANKS), str(LIVE_RECORDS)])
+            heads = self.make_live(directory, sleeper)
+            for kind, moving in (("runs", True), ("stands", False)):
+                looks, seconds = self.look_at(directory, heads, moving)
+                rows.append([name, kind, show(looks, 0), show(seconds * 1e3 / max(looks, 1)),
+                             show(seconds / max(looks, 1) / LOOK_INTERVAL * 100, 2)])
+            shutil.rmtree(directory)
+        sleeper.kill()
+        sleeper.wait()
+        table(["dumps in", "job", "looks", "processor ms per look", f"per cent of a core at one look in {LOOK_INTERVAL} s"], rows)
+        print("Goal: at most 2 % of a core.\n")
+
     def database(self):
         print("## commtap export --format sqlite\n")
         directory, path = self.empty_directory("dumps"), os.path.join(self.scratch, "job.db")
@@ -366,7 +465,7 @@ class Bench:
         parts = {"percall": self.percall, "churn": self.churn, "recorder": self.recorder, "stacks": self.stacks, "symbols": self.symbols, "gpu": self.gpu, "nccl": self.nccl,
                  "plugin": self.plugin,
                  "startup": self.startup, "tail": self.tail,
-                 "report": self.report, "database": self.database}
+                 "report": self.report, "top": self.top, "database": self.database}
         try:
             self.machine()
             for name, part in parts.items():

@@ -10,7 +10,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "alone: tells by times who is slow or hangs; no other test may run beside it")
+    config.addinivalue_line("markers", "alone: tells by times who is slow; no other test may run beside it")
+    config.addinivalue_line("markers", "hangs: looks at jobs that stand still; few tests may run beside it")
 
 
 @pytest.fixture(params=["openmpi", "mpich"])

@@ -130,6 +130,17 @@ def test_the_ten_questions_have_answers(scene):
     assert [row["bytes"] for row in rows(scene / "ring.db", questions()[9])] == [2048]
 
 
+def test_what_is_no_step_of_all_ranks_is_no_answer(scene, tmp_path):
+    """Stretches of ranks whose steps are not alike have no number."""
+    path = tmp_path / "odd.db"
+    shutil.copy(scene / "train.db", path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("INSERT INTO steps (rank, step, step_seconds) VALUES (0, NULL, 1000), (1, NULL, 2000)")
+    connection.close()
+    wanted = rows(scene / "train.db", questions()[8])
+    assert rows(path, questions()[8]) == wanted and len(wanted) == 5
+
+
 def test_others_read_it_alike(scene):
     jobs.need("sqlite3")
     query = "SELECT rank, waited_for_seconds FROM ranks ORDER BY rank"
@@ -163,6 +174,34 @@ def test_only_commtaps_own_files_are_overwritten(scene, tmp_path):
     for path in (tmp_path, "/dev/null"):
         export(scene / "ring", path, "--force", codes=(4,))
     assert sorted(os.listdir(tmp_path)) == ["notes.txt", "other.db", "ours.db"]
+
+
+def test_a_dash_is_standard_output_and_a_link_to_nothing_stays(scene, tmp_path, monkeypatch):
+    where, link = scene / "ring", tmp_path / "link"
+    link.symlink_to(tmp_path / "none" / "file")
+    wanted = jobs.commtap("export", where).stdout
+    monkeypatch.chdir(tmp_path)
+    assert jobs.commtap("export", "-o", "-", where).stdout == wanted
+    assert "name it with -o" in export(where, "-", codes=(2,)).stderr
+    for format in ("csv", "sqlite"):
+        refused = jobs.commtap("export", "--format", format, "-o", link, where, codes=(4,))
+        assert "is a link to a file that is not there" in refused.stderr and link.is_symlink()
+    assert os.listdir(tmp_path) == ["link"]
+
+
+def test_a_database_that_is_open_elsewhere_stays(scene, tmp_path):
+    path = tmp_path / "job.db"
+    export(scene / "train", path)
+    with sqlite3.connect(path) as viewer:
+        viewer.execute("PRAGMA journal_mode = WAL")
+        viewer.execute("CREATE TABLE note (text)")
+        viewer.commit()
+        before = path.read_bytes()
+        refused = export(scene / "ring", path, "--force", codes=(4,))
+        assert "job.db-wal" in refused.stderr and path.read_bytes() == before
+    viewer.close()
+    export(scene / "ring", path)
+    assert rows(path, "PRAGMA integrity_check") == [{"integrity_check": "ok"}]
 
 
 def test_a_file_that_cannot_grow_leaves_the_old_one(scene, tmp_path):

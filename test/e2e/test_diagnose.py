@@ -14,7 +14,7 @@ import pytest
 
 import jobs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.hangs
 
 RANKS = 4
 KNOBS = {"COMMTAP_RING": "16"}

@@ -10,7 +10,7 @@ import pytest
 
 import jobs
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.hangs
 
 RANKS = 4
 GOOD = 800  # collectives before a rank goes wrong: test/programs/nccl/hang.c

@@ -46,6 +46,9 @@ def assert_nothing_was_lost(where, ranks=RANKS):
 def test_all_calls_survive(mpi, ending, where):
     done = jobs.run(mpi, RANKS, [jobs.program(mpi, "ending"), ending], where, check=ending == "proper")
     assert_nothing_was_lost(where)
+    if ending in ("exit-now", "no-finalize"):  # a process that leaves so looks like a killed one: it is said to be either
+        killed = [finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == "killed"]
+        assert killed and all("killed, crashed or left by _exit()" in text for text in killed)
 
 
 def test_commtap_run_keeps_the_exit_code(mpi, where):

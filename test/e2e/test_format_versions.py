@@ -13,12 +13,13 @@ import jobs
 
 CORPUS = jobs.ROOT / "test" / "corpus" / "format"
 KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*/*/"))
-CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test"}
+CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test", "region": "MPI_Allreduce",
+             "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
 HEADER_END = 6728  # of 1.0
-HEADER_BYTES_KNOWN = 7864  # of this version
+HEADER_BYTES_KNOWN = 7992  # of this version
 SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
 ALIGN = 65536
 KINDS_OF_ONE_LENGTH = {6, 7, 9, 17}  # definitions, windows, rings, ring pages: the same within a major version
@@ -100,15 +101,27 @@ def test_polls_of_a_kept_job_are_read(tmp_path):
     assert kinds.count("poll") > 50
 
 
+def test_the_region_of_a_kept_job_is_said(tmp_path):
+    said = [finding["text"] for finding in jobs.report(unpack("2.3/region", tmp_path / "dumps"))["findings"]
+            if finding["code"] == "region"]
+    assert len(said) == 1 and "COMMTAP_REGION=pcontrol" in said[0]
+
+
+def test_replays_of_a_kept_job_are_matched(tmp_path):
+    where = unpack("2.4/replays", tmp_path / "dumps")
+    assert [row["kind"] for row in jobs.records(where)].count("replay") > 100
+    assert jobs.report(where)["coverage"]["matched_share"] > 0.9
+
+
 @pytest.mark.parametrize("kept", KEPT)
 @pytest.mark.parametrize("more", [8, 24, 136])
 def test_a_later_minor_version_says_the_same(kept, more, tmp_path):
     where = unpack(kept, tmp_path / "dumps")
     before = everything(where)
-    rewrite(where, lambda dump: with_longer_items(dump, 3, more))
+    rewrite(where, lambda dump: with_longer_items(dump, 9, more))
     assert everything(where) == before
     check = json.loads(jobs.commtap("check", "--format", "json", where).stdout)
-    version = kept.split(".")[0] + ".3"
+    version = kept.split(".")[0] + ".9"
     assert {row["format"] for row in check["dumps"]} == {version}
     assert version in jobs.commtap("check", where).stdout
 

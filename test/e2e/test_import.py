@@ -12,6 +12,7 @@ import tarfile
 
 import jobs
 import pytest
+from flight_recorders import DIFFERENCES, entry, flight, recorders_that_disagree
 
 TRACES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "traces")
 
@@ -238,6 +239,205 @@ def test_kernels_hide_the_communication_that_they_overlap(tmp_path):
     assert {entry["op"] for entry in analyse("summary", tmp_path / "out")["summary"]} == {"ncclAllReduce", "ncclAllGather"}
 
 
+def copy(at, length, **arguments):
+    return {**kernel("Memcpy HtoD (Pinned -> Device)", at, length, **arguments), "cat": "gpu_memcpy"}
+
+
+def launch(at, correlation):
+    return {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at, "dur": 5,
+            "args": {"correlation": correlation}}
+
+
+def test_gpu_in_the_steps_that_launched_its_kernels(tmp_path):
+    """Two steps of 1000 us whose kernels begin 900 us after their launches: compute 0-400, copies in 350-430 and
+    620-670, a reduction in 300-600, communication of which nothing more is told in 700-800."""
+    files = []
+    for rank in range(2):
+        events, number = [], 0
+        for step in range(2):
+            at = 10_000 + 1000 * step
+            events.append({"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1,
+                           "ts": at, "dur": 1000, "args": {}})
+            for make, start, length in ((lambda *a, **k: kernel("void gemm()", *a, **k), 0, 400), (copy, 350, 80),
+                                        (copy, 620, 50),
+                                        (lambda *a, **k: kernel("ncclDevKernel_AllReduce_Sum_f32(x)", *a, **k), 300, 300),
+                                        (lambda *a, **k: kernel("ncclDevKernel_Generic_4(x)", *a, **k), 700, 100)):
+                number += 1
+                events += [launch(at + start, number),
+                           make(at + start + 900, length, correlation=number, device=rank + 2)]
+        # its launch was not recorded: it belongs to no step
+        events.append(kernel("void gemm()", 10_500, 100, correlation=99, device=rank + 2))
+        trace = kineto(rank, 2, events)
+        trace["deviceProperties"] = [{"id": number, "name": f"Model {number}"} for number in range(4)]
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(trace))
+    run_import(*files, "-o", tmp_path / "out")
+    by_both = analyse("steps", tmp_path / "out", "--by", "both")["gpus"]
+    assert [(row["rank"], row["step"], row["gpu"], row["gpu_name"]) for row in by_both] == [
+        (rank, step, rank + 2, f"Model {rank + 2}") for rank in range(2) for step in range(2)]
+    keys = ("kernel_seconds", "busy_seconds", "idle_seconds", "compute_seconds", "communication_seconds",
+            "overlap_seconds", "exposed_seconds", "copy_seconds")
+    for row in by_both:
+        assert [round(row[key] * 1e6) for key in keys] == [800, 750, 50, 400, 400, 100, 300, 130]
+        assert row["overlap_share"] == pytest.approx(0.25)
+    # the gap of 200 us between the steps' kernels is idle, too
+    whole = analyse("steps", tmp_path / "out")["gpus"]
+    assert [(row["rank"], row["steps"]) for row in whole] == [(0, 2), (1, 2)]
+    for row in whole:
+        assert [round(row[key] * 1e6) for key in keys] == [1800, 1500, 300, 800, 800, 200, 600, 260]
+    last = analyse("steps", tmp_path / "out", "--step", "1", "--rank", "1")["gpus"]
+    assert [(row["rank"], row["steps"], round(row["kernel_seconds"] * 1e6)) for row in last] == [(1, 1, 800)]
+    assert [(row["gpu"], row["gpu_name"]) for row in analyse("report", tmp_path / "out")["ranks"]] == [
+        (2, "Model 2"), (3, "Model 3")]
+    # from 11000 to 12000 by the clock: what the first step launched until 11700, and the second one's from 11900 on
+    second = analyse("steps", tmp_path / "out", "--by", "both", "--rank", "0")["rows"][1]
+    assert [round(second[key] * 1e6) for key in ("idle_seconds", "communication_alone_seconds")] == [250, 300]
+    # of the operations that are left the rest of a GPU's time is not known
+    assert analyse("steps", tmp_path / "out", "--op", "allreduce")["gpus"] == []
+    assert jobs.commtap("check", tmp_path / "out").stdout.count("incomplete") == 0
+
+
+def test_gpu_times_are_those_of_holistic_trace_analysis(tmp_path):
+    """Its own get_temporal_breakdown and get_comm_comp_overlap of two of its test traces, which leave out the last step
+    (`make check-hta` runs it on the others)."""
+    theirs = {0: (600058, 321378, 106252, 172428, 11.81), 1: (600674, 328671, 135548, 136455, 20.05)}
+    run_import(*(os.path.join(TRACES, f"hta_sampled_rank-{rank}.json.gz") for rank in theirs), "-o", tmp_path)
+    rows = analyse("steps", tmp_path, "--step", "0")["gpus"]
+    assert {row["rank"]: (round(row["kernel_seconds"] * 1e6), round(row["idle_seconds"] * 1e6),
+                          round(row["compute_seconds"] * 1e6),
+                          round((row["busy_seconds"] - row["compute_seconds"]) * 1e6),
+                          round(row["overlap_share"] * 100, 2)) for row in rows} == theirs
+
+
+def test_kernels_without_a_gap_belong_to_the_steps_that_launched_them(tmp_path):
+    """The last kernel of step 0 ends when the first one of step 1 begins. Nothing but they and the marks is recorded."""
+    events = [{"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{step}", "pid": 1, "tid": 1,
+               "ts": 1000 + 100 * step, "dur": 100, "args": {}} for step in range(2)]
+    for number, (launched, at, length) in enumerate([(1010, 1150, 70), (1110, 1220, 30), (1120, 1250, 10)]):
+        events += [launch(launched, number), kernel("void gemm()", at, length, correlation=number)]
+    (tmp_path / "rank0.json").write_text(json.dumps(kineto(0, 1, events)))
+    run_import(tmp_path / "rank0.json", "-o", tmp_path / "out")
+    rows = analyse("steps", tmp_path / "out", "--by", "both")["gpus"]
+    assert [(row["step"], round(row["compute_seconds"] * 1e6)) for row in rows] == [(0, 70), (1, 40)]
+    assert "incomplete" not in jobs.commtap("check", tmp_path / "out").stderr
+
+
+def memory(at, allocated, reserved, device=1, kind=1):
+    return {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 9, "tid": 9, "ts": at,
+            "args": {"Total Reserved": reserved, "Total Allocated": allocated, "Bytes": 512, "Device Id": device,
+                     "Device Type": kind, "Addr": 4096, "Ev Idx": 7}}
+
+
+def test_memory_of_a_profiler_trace(tmp_path):
+    """Of 90 samples 0.7 ms apart every other one is within a millisecond of the one before. The peak lies on such a one."""
+    peak, whole = 45, 95 << 20
+    samples = [memory(1000 + 700 * i, (1 << 20) + i + (50 << 20 if i == peak else 0), (whole if i == peak else 60 << 20))
+               for i in range(90)]
+    others = [memory(5000, 1 << 40, 1 << 40, device=0), memory(5000, 1 << 40, 1 << 40, device=-1, kind=0),
+              {**memory(5000, 1, 1), "args": {"Device Id": 1, "Device Type": 1, "Bytes": 5}}]
+    kernels = [kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 1000 + 700 * i, 300, device=1) for i in range(90)]
+    for name, events in (("with", [*samples[::-1], *others, *kernels]), ("without", kernels)):
+        document = kineto(0, 1, events)
+        document["deviceProperties"] = [{"id": 0, "totalGlobalMem": 1 << 40}, {"id": 1, "totalGlobalMem": 100 << 20}]
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+        run_import(tmp_path / f"{name}.json", "-o", tmp_path / name)
+    rows = [json.loads(line) for line in jobs.commtap("export", "--format", "jsonl", tmp_path / "with").stdout.splitlines()]
+    rows = [row for row in rows if row["kind"] == "memory"]
+    held = {part: [row["bytes"] for row in rows if row["op"] == f"memory {part} by PyTorch"]
+            for part in ("allocated", "reserved")}
+    assert held["allocated"] == [(1 << 20) + i + (50 << 20 if i == peak else 0) for i in range(1, 90, 2)]
+    assert held["reserved"] == [whole if i == peak else 60 << 20 for i in range(1, 90, 2)]
+    found = [finding["text"] for finding in analyse("report", tmp_path / "with")["findings"]]
+    assert "device memory was 95 % full at its peak on rank 0." in found
+    # all else is what it is without
+    for command in (("summary",), ("steps", "--by", "both"), ("calls",), ("stragglers",)):
+        with_them, without = (analyse(command[0], tmp_path / name, *command[1:]) for name in ("with", "without"))
+        for key in ("rows", "summary", "root", "ranks"):
+            assert with_them.get(key) == without.get(key), (command, key)
+    assert jobs.commtap("check", tmp_path / "with").returncode == 0
+
+
+def test_trace_without_communication(tmp_path):
+    """Of one process that was no part of a distributed job, and says nothing of ranks and steps."""
+    (tmp_path / "alone.json").write_text(json.dumps({"traceEvents": [
+        {**kernel("void gemm()", 1000, 300), "cat": "Kernel"}, {**kernel("void gemm()", 1500, 100), "cat": "Kernel"}]}))
+    assert "1 of 1 ranks, 0 operations" in run_import(tmp_path / "alone.json", "-o", tmp_path / "out").stdout
+    row, = analyse("steps", tmp_path / "out")["gpus"]
+    assert [round(row[key] * 1e6) for key in ("kernel_seconds", "idle_seconds", "compute_seconds")] == [600, 200, 400]
+    assert row["overlap_share"] is None and row["steps"] == 0
+    assert "GPUs, over the steps together" in jobs.commtap("steps", tmp_path / "out").stdout
+    assert "incomplete" not in jobs.commtap("report", tmp_path / "out").stderr
+    # two of them cannot be told apart
+    refused = run_import(tmp_path / "alone.json", tmp_path / "alone.json", "-o", tmp_path / "two", code=3)
+    assert "has no sound rank and world_size" in refused.stderr
+
+
+def test_names_and_roles_of_process_groups(tmp_path):
+    """Two meshes over 4 ranks: what a kernel does not say of its group stands in the list of all of them."""
+    config = [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 4, "ranks": [0, 1, 2, 3]},
+              {"pg_name": "1", "pg_desc": "mesh_tp", "pg_size": 2, "ranks": [0, 1]},
+              {"pg_name": "2", "pg_desc": "mesh_tp", "pg_size": 2, "ranks": [2, 3]},
+              {"pg_name": "3", "pg_desc": "undefined", "pg_size": 2, "ranks": [0, 2]},
+              {"pg_name": "4", "pg_desc": "undefined", "pg_size": 2, "ranks": [1, 3]}]
+    files = []
+    for rank in range(4):
+        tensor = {"Process Group Name": "1" if rank < 2 else "2", "Process Group Ranks": "[0, ..., 3]"}
+        data = {"Process Group Name": "3" if rank % 2 == 0 else "4",
+                "Process Group Description": "DATA_PARALLEL_GROUP_WITH_CP"}
+        events = [kernel("ncclDevKernel_AllReduce_Sum_f32(x)", 1000, 50, **tensor),
+                  kernel("ncclDevKernel_AllGather_RING(x)", 2000, 50, **data)]
+        trace = kineto(rank, 4, events)
+        trace["distributedInfo"]["pg_config"] = config
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(trace))
+    run_import(*files, "-o", tmp_path / "out")
+    rows = [row for row in analyse("summary", tmp_path / "out")["summary"] if row["source"] == "gpu-event"]
+    assert sorted((row["op"], row["comm_name"], row["comm_role"], row["comm_size"], row["count"]) for row in rows) == [
+        ("ncclAllGather", "DATA_PARALLEL_GROUP_WITH_CP 3", "DP+CP", 2, 2),
+        ("ncclAllGather", "DATA_PARALLEL_GROUP_WITH_CP 4", "DP+CP", 2, 2),
+        ("ncclAllReduce", "mesh_tp 1", "TP", 2, 2), ("ncclAllReduce", "mesh_tp 2", "TP", 2, 2)]
+    page = jobs.commtap("report", tmp_path / "out").stdout
+    assert "mesh_tp 2" in page and "role" in page
+
+
+def test_directory_of_traces(tmp_path):
+    """Two ranks, one compressed, beside what is no trace: the same dumps as from the files by name, in any order."""
+    folder = tmp_path / "log"
+    (folder / "deeper").mkdir(parents=True)
+    for rank in range(2):
+        text = json.dumps(kineto(rank, 2, [kernel("ncclDevKernel_AllReduce_Sum_f32(x)", 1000, 50)]))
+        (folder / f"host.{rank}.pt.trace.json").write_text(text)
+    (folder / "host.1.pt.trace.json").rename(tmp_path / "plain")
+    (folder / "host.1.pt.trace.json.gz").write_bytes(gzip.compress((tmp_path / "plain").read_bytes()))
+    (folder / ".hidden.json").write_text("[")
+    (folder / "deeper" / "host.0.json").write_text(text)
+    (folder / "commtap.a.b.ct").write_text("a dump")
+    os.mkfifo(folder / "pipe")
+    said = run_import(folder, "-o", tmp_path / "out")
+    assert "2 of 2 ranks, 2 operations" in said.stdout and said.stderr == ""
+    run_import(folder / "host.1.pt.trace.json.gz", folder / "host.0.pt.trace.json", "-o", tmp_path / "named")
+    dumps = [{path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("out", "named")]
+    assert dumps[0] == dumps[1]
+    # what else lies there is named, and takes nothing from the traces
+    (folder / "notes.txt").write_text("lr = 0.1")
+    said = run_import(folder, "-o", tmp_path / "noted")
+    assert "2 of 2 ranks, 2 operations" in said.stdout and "1 documents that cannot be read" in said.stdout
+    assert f"{folder}/notes.txt: at byte" in said.stderr
+    (tmp_path / "empty").mkdir()
+    assert f"{tmp_path / 'empty'}: a directory without a file" in run_import(tmp_path / "empty", "-o", tmp_path / "none", code=3).stderr
+
+
+def test_unreadable_rank_is_no_loss_of_the_others(tmp_path):
+    files = []
+    for rank in range(2):
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 2, [kernel("ncclDevKernel_AllReduce_Sum_f32(x)", 1000, 50)])))
+    files[1].write_text(files[1].read_text()[:-4])
+    said = run_import(*files, "-o", tmp_path / "out")
+    assert "1 of 2 ranks, 1 operations" in said.stdout and "1 documents that cannot be read" in said.stdout
+    assert "rank1.json: at byte" in said.stderr
+
+
 def test_slow_rank_whose_work_communication_hides(tmp_path):
     """Each step works 10 + 10 + 10 ms, and the first of two reductions runs beside the last 10: rank 2 takes 13 for
     them. Of the gaps between its collectives that would be 24 ms for 21; of its work it is 33 for 30."""
@@ -309,6 +509,34 @@ def test_frames_of_a_profiler_trace(tmp_path):
     assert ("Net_0", "Linear_0", "step", "forward", "c10d::allreduce_") in every
 
 
+def test_call_stacks_of_operators(tmp_path):
+    """Without Python's functions an operator's argument tells who called it: innermost first, the lines executed. One
+    inside another operator tells nothing new, nor does one inside a function on record."""
+    event = lambda category, name, at, length, **arguments: {
+        "ph": "X", "cat": category, "name": name, "pid": 1, "tid": 1, "ts": at, "dur": length, "args": arguments}
+    stack = "/job/net.py(21): forward;/job/train.py(7): step;/job/train.py(30): <module>"
+    files = []
+    for rank in range(2):
+        events = [event("user_annotation", "epoch", 900, 700),
+                  event("cpu_op", "c10d::allreduce_", 1000, 100, **{"Call stack": stack}),
+                  event("cpu_op", "record_param_comms", 1010, 80, **{"Call stack": stack}),
+                  event("cuda_runtime", "cudaLaunchKernelExC", 1050, 5, correlation=1),
+                  kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", 1200, 50, correlation=1),
+                  event("python_function", "/job/train.py(40): save", 1300, 200),
+                  event("cpu_op", "c10d::allgather_", 1310, 100, **{"Call stack": "/job/train.py(44): save"}),
+                  event("cuda_runtime", "cudaLaunchKernelExC", 1350, 5, correlation=2),
+                  kernel("ncclDevKernel_AllGather_RING_LL(x)", 1410, 20, correlation=2)]
+        files.append(tmp_path / f"rank{rank}.json")
+        files[-1].write_text(json.dumps(kineto(rank, 2, events)))
+    run_import(*files, "-o", tmp_path / "out")
+    assert jobs.commtap("check", tmp_path / "out").returncode == 0
+    found = {" > ".join(path): own for path, own in paths(analyse("calls", tmp_path / "out", "--noise", "2")["root"])}
+    assert found == {"epoch > <module> > step > forward > c10d::allreduce_ > record_param_comms": {"ncclAllReduce": 2},
+                     "epoch > save > c10d::allgather_": {"ncclAllGather": 2}}
+    tree = jobs.commtap("calls", tmp_path / "out").stdout
+    assert "net.py:21" in tree and "train.py:7" in tree and "train.py:40" in tree and "train.py:44" not in tree
+
+
 def test_frames_of_a_flight_recorder(tmp_path):
     frames = [{"name": "all_reduce", "filename": "/usr/lib/python3/dist-packages/torch/distributed/c10d.py", "line": 9},
               {"name": "reduce_loss", "filename": "/job/train.py", "line": 41},
@@ -335,21 +563,6 @@ def test_frames_of_a_time_line(tmp_path):
     run_import(tmp_path / "line.json", "-o", tmp_path / "out")
     found = {" > ".join(path): own for path, own in paths(analyse("calls", tmp_path / "out")["root"])}
     assert found == {"main > reduce_gradients": {"grads-reduce-scatter": 4}, "": {"grads-reduce-scatter": 2}}
-
-
-def flight(entries, ranks="[0, 1, 2]"):
-    return {"version": "2.9", "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": ranks}},
-            "entries": entries}
-
-
-def entry(number, state="completed", name="nccl:all_reduce"):
-    at = 1_700_000_000_000_000_000 + number * 1_000_000_000
-    done = state == "completed"
-    return {"process_group": ["0", "default_pg"], "collective_seq_id": number, "p2p_seq_id": 0, "is_p2p": False,
-            "profiling_name": name, "time_created_ns": at, "input_sizes": [[4, 8]], "input_dtypes": ["Float"],
-            "output_sizes": [[4, 8]], "output_dtypes": ["Float"], "state": state,
-            "time_discovered_started_ns": None, "time_discovered_completed_ns": at + 300_000_000 if done else None,
-            "duration_ms": 1.5 if done else None}
 
 
 def test_flight_recorder(tmp_path):
@@ -381,36 +594,13 @@ def test_imports_that_differ_in_a_word_are_different_runs(tmp_path):
     assert len({job["id"] for job in analyse("report", tmp_path / "out")["jobs"]}) == 2
 
 
-SAME = {}
-# What each of three ranks did as collective 5, and what PyTorch's own analysis (fr_trace) finds there.
-DIFFERENCES = {
-    "operation": ([SAME, {"profiling_name": "nccl:all_gather"}, SAME], "desync", {1}),
-    "barrier and broadcast": ([{"profiling_name": "nccl:broadcast"}, {"profiling_name": "nccl:barrier"},
-                               {"profiling_name": "nccl:broadcast"}], "desync", {1}),
-    "size": ([SAME, SAME, {"input_sizes": [[4, 9]], "output_sizes": [[4, 9]]}], "desync", {2}),
-    "type": ([{"input_dtypes": ["Half"], "output_dtypes": ["Half"]}, SAME, SAME], "desync", {0}),
-    "parts of an all-to-all": ([{"profiling_name": "nccl:all_to_all", "input_sizes": [[rank]]} for rank in range(3)],
-                               "hang", set()),
-    "what the root alone has": ([{"profiling_name": "nccl:scatter", "input_sizes": [[12]] if rank == 0 else [[]]}
-                                 for rank in range(3)], "hang", set()),
-    "one has not come": ([SAME, None, SAME], "hang", {1}),
-    "one is only scheduled": ([SAME, {"state": "scheduled"}, SAME], "hang", {1}),
-    "nobody has started": ([{"state": "scheduled"}] * 3, "hang", set()),
-    "one has not ended": ([{"state": "completed"}, SAME, {"state": "completed"}], "hang", set()),
-    "nothing": ([SAME, SAME, SAME], "hang", set()),
-}
-
-
 @pytest.mark.parametrize("what", DIFFERENCES)
 @pytest.mark.parametrize("earliest", [(1, 1, 1), (1, 3, 2)])
 def test_what_flight_recorders_disagree_about(what, earliest, tmp_path):
     """Also where each ring begins elsewhere. Numbers are PyTorch's."""
-    ranks, verdict, guilty = DIFFERENCES[what]
-    for rank, changes in enumerate(ranks):
-        entries = [{**entry(n), "time_discovered_started_ns": 1} for n in range(earliest[rank], 5)]
-        if changes is not None:
-            entries.append({**entry(5, "started"), **changes})
-        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(flight(entries)))
+    _, verdict, guilty = DIFFERENCES[what]
+    for rank, document in enumerate(recorders_that_disagree(what, earliest)):
+        (tmp_path / f"nccl_trace_rank_{rank}").write_text(json.dumps(document))
     run_import(*(tmp_path / f"nccl_trace_rank_{rank}" for rank in range(3)), "-o", tmp_path / "out")
     result = analyse("diagnose", tmp_path / "out")
     assert result["verdict"] == verdict

@@ -71,7 +71,7 @@ def test_an_id_that_there_is_not_lists_those_that_there_are(two):
     run = jobs.report(two)["job"]["run_id"]
     for command in ("report", "summary", "stragglers", "steps", "calls", "diagnose", "export"):
         said = jobs.commtap(command, "--run", "nonsense", two, codes=(3,)).stderr
-        listed = re.findall(r"^  (\S+)  (\d) ranks, from \d{4}-\d\d-\d\d [\d:]+ UTC: .*ending proper$", said, re.M)
+        listed = re.findall(r"^  (\S+)  (\d) ranks, generation \d, from \d{4}-\d\d-\d\d [\d:]+ UTC: .*ending proper$", said, re.M)
         assert "'nonsense'" in said and listed == [(f"{run}/1", "3"), (f"{run}/2", "2")], command
 
 

@@ -163,7 +163,7 @@ def test_every_code_of_a_finding_is_listed_and_taken(command, tmp_path):
 
 
 @pytest.mark.parametrize("typed, meant", [("reprot", "report"), ("sumary", "summary"), ("foo", None), ("top", None),
-                                          ("doctor", None), ("html", None)])
+                                          ("doktor", "doctor"), ("html", None)])
 def test_what_was_meant_is_not_far_fetched(typed, meant):
     said = jobs.commtap(typed, codes=(2,)).stderr
     assert (f"maybe: {meant}?" in said) if meant else "maybe" not in said

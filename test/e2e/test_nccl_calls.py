@@ -7,6 +7,7 @@ import csv
 import glob
 import io
 import json
+import re
 import subprocess
 
 import pytest
@@ -87,6 +88,37 @@ def test_every_call_is_counted(way, tmp_path):
     assert jobs.report(directory)["job"]["ranks_seen"] == 3
 
 
+def test_collectives_with_a_configuration_of_their_own(tmp_path):
+    """NCCL 2.31's: the operations of ranks that have one and of ranks that have none match."""
+    directory, books = play("configured", 2, tmp_path)
+    agree(directory, books)
+    assert sum(calls for (name, what), calls in books.items() if what == "calls" and name.endswith("Config")) == 8
+    report = jobs.report(directory)
+    assert report["coverage"]["matched_share"] == 1
+    assert not {finding["code"] for finding in report["findings"]} & {"mismatch", "unseen_calls"}
+    assert jobs.document("diagnose", directory, codes=(0, 1))["verdict"] == "ok"
+    timed = {(row["op"].removesuffix("Config"), row["busbw_gbps"] is None) for row in report["summary"]
+             if row["source"] == "gpu-event"}
+    assert len(timed) == 8 and not any(unknown for _, unknown in timed)
+
+
+def gpu_times_of(directory):
+    return {(row["op"], row["bytes"]): row["count"] for row in jobs.summary(directory)["summary"]
+            if row["source"] == "gpu-event"}
+
+
+@pytest.mark.parametrize("mode", ["auto", "events"])
+def test_no_event_takes_the_overlap_of_launches_on_symmetric_memory(mode, tmp_path):
+    """They may begin before the kernel in front of them has ended: not timed, and said, unless events were asked for."""
+    directory, books = play("windows", 2, tmp_path, COMMTAP_GPU_TIMING=mode)
+    agree(directory, books)
+    others = {("ncclBroadcast", 24): 2, ("ncclAllReduce", 28): 2, ("ncclAllReduce", 36): 2, ("ncclAllReduce", 40): 2}
+    symmetric = {("ncclAllReduce", 20): 6, ("ncclAllReduce", 32): 4}
+    assert gpu_times_of(directory) == (others if mode == "auto" else {**others, **symmetric})
+    assert jobs.report(directory)["losses"]["gpu_overlapping"] == (8 if mode == "auto" else 0)
+    assert jobs.document("diagnose", directory, codes=(0, 1))["verdict"] == "ok"
+
+
 def test_groups_are_one_launch_with_their_members(tmp_path):
     directory, books = play("all", 2, tmp_path)
     mine = [record for record in jobs.records(directory) if record["rank"] == 0]
@@ -105,6 +137,34 @@ def test_groups_are_one_launch_with_their_members(tmp_path):
     numbers = [record["seq"] for record in mine if record["kind"] == "post" and record["collective"] and
                record["comm"] == groups[0]["comm"]]
     assert numbers == list(range(len(numbers)))
+
+
+def test_groups_are_called_what_they_are_together(tmp_path):
+    """Five rounds on three ranks: three reductions alike, an exchange, an all-to-all with and without the own part."""
+    directory, books = play("patterns", 3, tmp_path)
+    agree(directory, books)
+    rows = jobs.summary(directory)["summary"]
+    assert not [row for row in rows if row["source"] == "host" and row["time_total_us"] is None]
+    timed = collections.Counter()
+    for row in rows:
+        if row["source"] == "gpu-event":
+            timed[row["op"], row["bytes"]] += row["count"]
+            factor = {"ncclAllReduce": 4 / 3, "ncclSend+ncclRecv": 1, "ncclSend+ncclRecv (all-to-all)": 2 / 3}.get(row["op"])
+            rate = row["bytes"] * row["count"] / row["time_total_us"] / 1e3
+            assert row["busbw_gb_per_s"] == (pytest.approx(factor * rate) if factor else None)
+    assert timed == {("ncclAllReduce", 2000): 45, ("ncclSend+ncclRecv", 800): 15,
+                     ("ncclSend+ncclRecv (all-to-all)", 1200): 15, ("ncclSend+ncclRecv (all-to-all)", 600): 15,
+                     ("ncclGroupEnd", 520): 15, ("ncclAllReduce", 320): 15, ("ncclAllReduce", 360): 15}
+    logged = jobs.commtap("summary", "--compat", "deepspeed", directory).stdout
+    assert "all_to_all_single\n" in logged
+    tree = jobs.commtap("calls", directory).stdout
+    assert "*ncclSend+ncclRecv: 15 launches" in tree and not re.search(r"\*\S.*: 0\b", tree)
+    collectives = json.loads(jobs.commtap("calls", "--format", "commdebug", directory).stdout)["collectives_forward"]
+    assert dict(collectives)["ncclSend+ncclRecv (all-to-all)"] == 30
+    assert {name for name, _ in collectives} == {"ncclAllReduce", "ncclBroadcast", "ncclSend+ncclRecv (all-to-all)"}
+    launches = [record for record in of_kind(directory, "gpu") if record["rank"] == 0]
+    first, second = ([r for r in launches if r["bytes"] == size] for size in (320, 360))
+    assert all(a["end_ns"] < b["start_ns"] + 1000 for a, b in zip(first, second))
 
 
 def test_communicators_are_named_alike(tmp_path):
@@ -277,6 +337,57 @@ def test_ctypes(tmp_path):
     assert (done.stdout, done.stderr) == ("0 0\n0\n", "")
     agree(tmp_path / "dumps", collections.Counter({(f, "calls"): 1 for f in (
         "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy")}))
+
+
+ENDS = {"exits": "os._exit(3)", "dies": "os.kill(os.getpid(), 9)"}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("communicator", [False, True])
+def test_jobs_without_mpi_are_told_without_its_words(end, communicator, tmp_path):
+    """However they end: nothing is called by MPI's names, no rank is -1, no setting is blamed that nobody made."""
+    probe = ("import ctypes, os\n"
+             "nccl = ctypes.CDLL('libnccl.so.2')\n"
+             "class Id(ctypes.Structure):\n"
+             "    _fields_ = [('internal', ctypes.c_char * 128)]\n"
+             "unique, comm = Id(), ctypes.c_void_p()\n"
+             "ctypes.CDLL('libcudart.so.13').cudaSetDevice(0)\n"
+             "nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]\n"
+             "nccl.ncclGetUniqueId(ctypes.byref(unique))\n"
+             f"{communicator} and nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0)\n"
+             f"{ENDS[end]}")
+    subprocess.run([jobs.PYTHON, "-c", probe], env=environment(0, 1, tmp_path / "dumps", launcher=False), check=False)
+    for command in ("report", "diagnose", "stragglers", "check", "calls"):
+        said = jobs.commtap(command, tmp_path / "dumps", codes=(0, 1)).stdout
+        assert said and not re.search(r"MPI|rank -1|COMMTAP_", said), said
+
+
+@pytest.mark.parametrize("current", [False, True])
+def test_streams_of_green_contexts_are_timed(current, tmp_path):
+    """Whether or not the green context is the thread's when the communicator is made."""
+    probe = ("import ctypes, sys\n"
+             "nccl, cuda = ctypes.CDLL('libnccl.so.2'), ctypes.CDLL('libcuda.so.1')\n"
+             "runtime = ctypes.CDLL('libcudart.so.13')\n"
+             "class Id(ctypes.Structure):\n"
+             "    _fields_ = [('internal', ctypes.c_char * 128)]\n"
+             "green, context, stream, comm, a, b = (ctypes.c_void_p() for _ in range(6))\n"
+             "unique = Id()\n"
+             "nccl.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, Id, ctypes.c_int]\n"
+             "made = [runtime.cudaSetDevice(0), runtime.cudaMalloc(ctypes.byref(a), 4096),\n"
+             "        runtime.cudaMalloc(ctypes.byref(b), 4096), cuda.cuGreenCtxCreate(ctypes.byref(green), None, 0, 1),\n"
+             "        cuda.cuGreenCtxStreamCreate(ctypes.byref(stream), green, 1, 0),\n"
+             "        cuda.cuCtxFromGreenCtx(ctypes.byref(context), green)]\n"
+             "if sys.argv[1] == 'True':\n"
+             "    made.append(cuda.cuCtxSetCurrent(context))\n"
+             "made += [nccl.ncclGetUniqueId(ctypes.byref(unique)), nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0)]\n"
+             "for _ in range(5):\n"
+             "    made.append(nccl.ncclAllReduce(a, b, ctypes.c_size_t(64), 7, 0, comm, stream))\n"
+             "made += [cuda.cuStreamSynchronize(stream), nccl.ncclCommDestroy(comm)]\n"
+             "print(set(made))")
+    done = subprocess.run([jobs.PYTHON, "-c", probe, str(current)], env=environment(0, 1, tmp_path / "dumps"),
+                          capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("{0}\n", "")
+    assert gpu_times_of(tmp_path / "dumps") == {("ncclAllReduce", 256): 5}
 
 
 @pytest.mark.skipif(not REAL, reason="no real libnccl here")

@@ -5,6 +5,7 @@ Lives here: jobs of test/timing/ranks.c and the training program. Must not live 
 Versions 4 and 6 of the interface are proven by the stand-in alone.
 """
 import collections
+import json
 import os
 import subprocess
 
@@ -132,6 +133,16 @@ def test_proxies_tell_bytes_and_waits_per_peer(tmp_path):
         assert all(r["bytes"] and r["steps"] >= r["operations"] and r["channels"] == 1 for r in rows)
         for row in rows:
             sent[rank, row["comm"], row["sends"]] = row
+    # the export has what the dumps have, row by row, as another reader sees it
+    exported = [json.loads(line) for rank in range(2) for line in jobs.commtap(
+        "export", "--table", "transfers", "--format", "jsonl",
+        os.path.join(job.directory, str(rank))).stdout.splitlines()]
+    assert [row["direction"] == "send" for row in exported] == [
+        row["sends"] == 1 for dump in job.dumps() for row in dump.lines["transfer"]]
+    for key, name in {"peer": "peer", "channels": "channels", "count": "operations", "proxy_steps": "steps",
+                      "bytes_total": "bytes", "wait_gpu_ns": "gpu", "wait_peer_ns": "peers", "wait_wire_ns": "wire",
+                      "wait_flush_ns": "flush"}.items():
+        assert [row[key] for row in exported] == [row[name] for dump in job.dumps() for row in dump.lines["transfer"]]
     for comm in {comm for _, comm, _ in sent}:
         assert sent[0, comm, 1]["bytes"] == sent[1, comm, 0]["bytes"]
         slow, fast = sent[1, comm, 0], sent[0, comm, 0]

@@ -21,17 +21,19 @@ RANKS = 4
 LATE, MS = 2, 15
 STANDIN = jobs.BUILD / "standin"
 ROUNDS = jobs.PROGRAMS / "nccl" / "rounds"
+GRID = jobs.PROGRAMS / "nccl" / "grid"
 NEVER_CALLED = {"synchronize", "free", "create-context", "destroy-busy"}
 
 
 class Job:
-    """The ranks of one scene, started; `where` is the directory of their dumps."""
+    """The ranks of one scene, or of a grid, started; `where` is the directory of their dumps."""
 
     def __init__(self, folder, scene, *arguments, faults="", preload=True, **environment):
         self.where, self.calls = folder / "dumps", folder / "calls"
         ids = folder / "ids"
         ids.mkdir(parents=True)
         self.ranks = [subprocess.Popen(
+            [GRID, str(rank), ids, *map(str, arguments)] if scene == "grid" else
             [ROUNDS, scene, str(rank), str(RANKS), ids, *map(str, arguments)], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True, env={
                 **jobs.clean_environment(), "LD_LIBRARY_PATH": str(STANDIN), "RANK": str(rank), "LOCAL_RANK": str(rank),
@@ -102,8 +104,9 @@ def gpu_times(where, rank, op, size):
 
 
 def waits_of(result):
-    """Seconds that all ranks spend in communication, of these waiting, and of these waiting for the late rank."""
-    return (sum(row["comm_seconds"] for row in result["ranks"]), sum(row["wait_seconds"] for row in result["ranks"]),
+    """Seconds that all ranks spend in communication, of these waiting, and of these waiting for the late rank, who itself
+    may wait for less than the clocks can tell."""
+    return (sum(row["comm_seconds"] for row in result["ranks"]), sum(row["wait_seconds"] or 0 for row in result["ranks"]),
             next(row["waited_for_seconds"] for row in result["ranks"] if row["rank"] == LATE))
 
 
@@ -128,6 +131,22 @@ def test_a_late_rank_is_named_with_where_it_is_late(play, fault, scene, explaine
     # three ranks wait in each of fifty rounds; on a busy machine they are late themselves for a part of it
     assert for_it > 0.4 * 3 * 50 * MS / 1000
     assert explained in " ".join(jobs.commtap("stragglers", where).stdout.split())
+
+
+@pytest.mark.parametrize("mode, where_late", [("events", "work on its GPU"), ("kernel", "its host or its GPU")])
+def test_a_rank_late_in_a_captured_step_is_named(start, mode, where_late):
+    """What graphs replay is matched between ranks as calls are. By the program's own clock rank 2 is late by seven
+    eighths of late_us, since the others take 1 ms for what takes it 8; a busy machine has part of that back."""
+    job = start("captured", 60, COMMTAP_GPU_TIMING=mode)
+    said = [dict(line.split() for line in out.splitlines()) for out in job.end()]
+    result = jobs.report(job.where)
+    assert result["coverage"]["matched_share"] > 0.9
+    straggler, = jobs.stragglers(result)
+    assert (straggler["kind"], straggler["rank"]) == ("rank", LATE)
+    wall, late = result["job"]["wall_seconds"], int(said[LATE]["late_us"]) * 1e-6
+    assert straggler["what_if_speedup"] == pytest.approx(wall / (wall - late * 7 / 8), rel=0.3)
+    text = " ".join(jobs.commtap("report", job.where).stdout.split())
+    assert "rank 2 is late by" in text and where_late in text and "data loading" not in text
 
 
 def test_calls_that_limit_the_device_are_pointed_out(play):
@@ -155,6 +174,22 @@ def test_a_slow_operation_is_no_late_rank(play):
     for rank in range(RANKS):  # every member's interval holds it
         times = gpu_times(where, rank, "ncclAllReduce", 65536)
         assert len(times) == 40 and statistics.median(times[10:]) >= (MS - 1) * 1e6
+
+
+@pytest.mark.parametrize("stages, tensor, host", [(2, 2, 0), (2, 2, 1), (4, 1, 0), (4, 1, 1)])
+def test_a_late_rank_of_a_pipeline_is_named(play, stages, tensor, host):
+    """Stages that send to each other, with reductions among neighbours or with no collective at all."""
+    steps, batches = 20, 4
+    where = play("grid", "--data", 1, "--stages", stages, "--tensor", tensor, "--steps", steps, "--batches", batches,
+                 "--work-us", 3000, "--one-by-one", 1, "--streams", 2, "--late-rank", LATE, "--late-us", 3000 + 9000 * host,
+                 "--late-host", host)
+    result = jobs.report(where)
+    assert (LATE, True) in [(s["rank"], s["what_if_speedup"] > 1.2) for s in jobs.stragglers(result)]
+    # of activations to the next stage and gradients to the one before, none is left unmatched
+    messages = 2 * (stages - 1) * tensor * steps * batches
+    assert (result["coverage"]["messages_matched"], result["coverage"]["message_halves_alone"]) == (messages, 0)
+    costs = {row["rank"]: row["caused_seconds"] for row in result["ranks"]}
+    assert max(costs, key=costs.get) == LATE
 
 
 # ---- who hangs -------------------------------------------------------------------------------------------------------

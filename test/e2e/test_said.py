@@ -132,6 +132,15 @@ def test_a_filter_in_force_is_said_and_the_totals_claim_no_more(mpi, where, tmp_
     assert jobs.summary(tmp_path / "all")["coverage"]["totals_complete"] is True
 
 
+def test_a_region_in_force_is_said_and_the_totals_claim_no_more(mpi, where):
+    jobs.run(mpi, 2, [jobs.program(mpi, "pcontrol")], where, knobs={"COMMTAP_REGION": "pcontrol"})
+    said = findings(where)
+    assert said["region"].startswith("2 ranks") and "COMMTAP_REGION=pcontrol" in said["region"]
+    assert "paused" not in said
+    assert "COMMTAP_REGION" in coverage_line(where) and "hold every call" not in coverage_line(where)
+    assert jobs.summary(where)["coverage"]["totals_complete"] is False
+
+
 def test_pauses_are_said(mpi, where):
     jobs.run(mpi, 2, [jobs.program(mpi, "pcontrol")], where)
     assert "MPI_Pcontrol(0) paused recording" in findings(where)["paused"]

@@ -9,6 +9,7 @@ import random
 import re
 import shutil
 import struct
+import subprocess
 
 import pytest
 
@@ -17,11 +18,13 @@ import schema
 
 EVERY = {
     "report": ["report"], "summary": ["summary"], "stragglers": ["stragglers"], "steps": ["steps", "--by", "both"],
-    "calls": ["calls", "--noise", "3", "--waits"], "diagnose": ["diagnose", "--op", "*"], "diff": ["diff"],
-    "check": ["check"], "env": ["env"], "links": ["links"],
+    "calls": ["calls", "--noise", "3", "--waits"], "diagnose": ["diagnose", "--op", "*"], "top": ["top"], "diff": ["diff"],
+    "check": ["check"], "doctor": ["doctor"], "env": ["env"],
+    "elastic": ["elastic", "-c", str(jobs.ROOT / "test" / "data" / "ds_config_elastic.json")], "links": ["links"],
     "export_record": ["export", "--format", "jsonl"],
     "export_operation": ["export", "--format", "jsonl", "--table", "operations"],
     "export_peer": ["export", "--format", "jsonl", "--table", "peers"],
+    "export_transfer": ["export", "--format", "jsonl", "--table", "transfers"],
     "export_communicator": ["export", "--format", "jsonl", "--table", "communicators"],
     "deepspeed": ["summary", "--compat", "deepspeed"],
     "commdebug": ["calls", "--format", "commdebug", "--noise", "1"],
@@ -173,8 +176,20 @@ def outputs(where, **codes):
     """(definition, text) of each document of these dumps; jobs.commtap checks it."""
     for name, words in EVERY.items():
         words = words if "--format" in words else [*words, "--format", "json"]
-        directories = {"diff": [where, where], "env": []}.get(name, [where])
+        directories = {"diff": [where, where], "doctor": [], "env": []}.get(name, [where])
         yield name, jobs.commtap(*words, *directories, **codes).stdout
+
+
+def run_over_network(folder):
+    """Dumps of two ranks of NCCL whose proxies were timed: they pass for two hosts."""
+    folder.mkdir()
+    ranks = [subprocess.Popen(
+        [jobs.BUILD / "test" / "timing" / "ranks", "streams", str(rank), "2", folder / "id"], stdout=subprocess.DEVNULL,
+        env={**jobs.clean_environment(), "LD_LIBRARY_PATH": str(jobs.BUILD / "standin"), "STANDIN_DEVICES": "2",
+             "STANDIN_HOSTS": "2", "COMMTAP_GPU_TIMING": "kernel", "RANK": str(rank), "WORLD_SIZE": "2",
+             "LD_PRELOAD": str(jobs.SHIM), "COMMTAP_DIR": str(folder / "dumps")}) for rank in range(2)]
+    assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+    return folder / "dumps"
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +197,9 @@ def samples(train, tmp_path_factory):
     """A document of every kind."""
     pipeline = tmp_path_factory.mktemp("schema") / "pipeline"
     jobs.commtap("import", jobs.ROOT / "test" / "data" / "traces" / "straggler-ST.json.gz", "-o", pipeline)
-    texts = {**dict(outputs(train)), "export_peer": dict(outputs(pipeline))["export_peer"]}
+    network = run_over_network(tmp_path_factory.mktemp("schema") / "network")
+    texts = {**dict(outputs(train)), "export_peer": dict(outputs(pipeline))["export_peer"],
+             "export_transfer": jobs.commtap(*EVERY["export_transfer"], network).stdout}
     return {name: next(iter(schema.documents(name, text))) for name, text in texts.items()}
 
 

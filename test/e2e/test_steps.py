@@ -44,6 +44,23 @@ def test_steps_of_a_training_job(mpi, where):
     assert "steps of 2 operations" in jobs.commtap("steps", where).stdout
 
 
+# what varies from step to step, by a program's own clock, shows in the steps where these begin with one collective
+ITERATIONS = {"solver": True, "inner": True, "evaluation": False, "checkpoint": False, "sweep": False, "tasks": True}
+
+
+@pytest.mark.parametrize("kind", ITERATIONS)
+def test_steps_are_those_of_the_programs_clock(where, kind):
+    """A step lasts from one anchor to the next: of 24 steps the last has none behind it, and may begin in its middle."""
+    ran = jobs.run("openmpi", 4, [jobs.program("openmpi", "iterations"), kind], where)
+    taken = [float(line) / 1e6 for line in ran.stdout.split()]
+    assert len(taken) == 24
+    assert 22 <= steps(where)["steps_found"] <= 24
+    found = [row["step_seconds"] for row in steps(where, "--by", "both", "--rank", "0")["rows"]]
+    assert sum(taken) - 2 * max(taken) <= sum(found) <= sum(taken) * 1.02
+    if ITERATIONS[kind]:
+        assert sum(abs(a - b) for a, b in zip(taken, found)) <= 0.1 * sum(found)
+
+
 def test_pcontrol_marks_steps(mpi, where):
     jobs.run(mpi, 2, [jobs.program(mpi, "pcontrol")], where)
     rows = steps(where, "--marker", "pcontrol")["rows"]

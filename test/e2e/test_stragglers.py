@@ -14,7 +14,7 @@ import jobs
 
 pytestmark = pytest.mark.alone
 
-NULL_JOBS = 50
+NULL_JOBS = 16
 # Waiting ranks of MPICH spin and never yield: more of them than cores slow each other down, really.
 RANKS = {"openmpi": 4, "mpich": 2}
 STEPS, SLOW_MS = 80, 20

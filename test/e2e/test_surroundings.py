@@ -141,6 +141,7 @@ def test_unknown_variable_is_warned_about_once(mpi, where, tmp_path):
     ("COMMTAP_VERBOSE", "ranks:zz", "not understood"),
     ("COMMTAP_VERBOSE", "ranks:1-", "not understood"),
     ("COMMTAP_GPU_TIMING", "perhaps", "not understood"),
+    ("COMMTAP_REGION", "nvtx:", "not understood"),
     ("COMMTAP_STACK", "deep", "none of")])
 def test_bad_values_do_no_harm_and_are_said_once(knob, value, said, mpi, where, tmp_path):
     line = assert_job_is_untouched(mpi, where, tmp_path, knobs={knob: value})

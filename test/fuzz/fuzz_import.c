@@ -113,11 +113,13 @@ static void timeline_event(FILE *stream, const struct fuzz_step *step) {
 static void kineto_event(FILE *stream, const struct fuzz_step *step) {
     const char *category = WORD(step->op, "kernel", "kernel", "cuda_runtime", "user_annotation", "cuda_driver",
                                 "cpu_op", "python_function");
+    bool is_memory = strcmp(category, "cpu_op") == 0 && (step->what & 0xf0) == 0xf0;
     const char *name =
         *category == 'k'   ? WORD(step->what, "ncclDevKernel_AllReduce_Sum_f32_RING_LL()", "ncclKernel_SendRecv",
                                   "ncclDevKernel_AllGather_RING_LL", "gemm", "ncclDevKernel_ReduceScatter")
         : *category == 'u' ? WORD(step->what >> 4, "nccl:", "nccl:", "forward", "ProfilerStep#")
         : *category == 'p' ? WORD(step->what, "nn.Module: Net_0", "net.py(7): step", "(1): x", "<b(2): y")
+        : is_memory        ? "[memory]"
                            : "cudaLaunchKernel";
     fprintf(stream, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"%s%s\",\"pid\":0,\"tid\":%u,\"ts\":", category, name,
             *category == 'u' ? operation(step->what) : "", step->where & 3u);
@@ -126,6 +128,14 @@ static void kineto_event(FILE *stream, const struct fuzz_step *step) {
     put_number(stream, step->who >> 4, step->value >> 16);
     fputs(",\"args\":{\"correlation\":", stream);
     put_number(stream, step->x >> 12, step->x & 0xff);
+    if (is_memory) {
+        fprintf(stream, ",\"Device Type\":%u,\"Device Id\":", step->y & 7u);
+        put_number(stream, step->y >> 12, step->y >> 8 & 1);
+        fputs(",\"Total Allocated\":", stream);
+        put_number(stream, step->what & 15, step->value >> 8);
+        fputs(",\"Total Reserved\":", stream);
+        put_number(stream, step->where >> 4, step->value >> 32);
+    }
     if (step->where & 4)
         fprintf(stream, ",\"Collective name\":\"%s\"", operation(step->what >> 2));
     if (step->where & 8) {

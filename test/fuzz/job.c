@@ -260,6 +260,7 @@ static void record_gpu(struct job *job, struct rank *rank, const struct fuzz_ste
     record.t0 = start;
     record.t1 = end;
     record.tag = 0;
+    record.flags |= (step->where & 0xc0) == 0xc0 ? FLAG_CAPTURED : 0;
     put(job, rank, DEVICE_LANE, &record);
     if (step->where & 0x40) {
         record.kind = RECORD_EXPOSED;
@@ -444,14 +445,14 @@ static void step_plain(struct job *job, const struct fuzz_step *step) {
 
 /* Marks, threads that take over a ring, device memory, network operations of the proxy: each a record of its own. */
 static void step_special(struct job *job, const struct fuzz_step *step) {
-    static const uint8_t kinds[] = {RECORD_MARK,  RECORD_THREAD, RECORD_MEMORY,
-                                    RECORD_PROXY, RECORD_GROUP,  RECORD_EXPOSED};
+    static const uint8_t kinds[] = {RECORD_MARK,  RECORD_THREAD,  RECORD_MEMORY, RECORD_PROXY,
+                                    RECORD_GROUP, RECORD_EXPOSED, RECORD_REPLAY};
     for (unsigned r = 0; r < job->count; r++) {
         struct rank *rank = &job->ranks[r];
         if (!takes_part(step, r))
             continue;
-        uint8_t kind = kinds[step->what % 6];
-        bool device = kind == RECORD_MEMORY || kind == RECORD_PROXY || kind == RECORD_EXPOSED;
+        uint8_t kind = kinds[step->what % sizeof kinds];
+        bool device = kind == RECORD_MEMORY || kind == RECORD_PROXY || kind == RECORD_EXPOSED || kind == RECORD_REPLAY;
         uint32_t lane = device ? DEVICE_LANE : (step->where & 3) % job->lanes;
         struct record record =
             call_record(rank, call_of(CLASS_COLLECTIVE, step->y), COMM_NONE, rank->now[0], rank->now[0]);
@@ -462,6 +463,7 @@ static void step_special(struct job *job, const struct fuzz_step *step) {
         record.peer = (int32_t)(step->where >> 4 & 7);
         record.comm = step->where & 8 ? (uint32_t)rank->index[0] : COMM_NONE;
         record.t1 += kind == RECORD_MARK ? 0 : delay_of(step, r);
+        record.seq = kind == RECORD_REPLAY ? step->value & 7 : record.seq;
         if (kind == RECORD_GROUP)
             record.call = call_of(CLASS_GROUP, 0);
         put(job, rank, lane, &record);

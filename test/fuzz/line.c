@@ -8,6 +8,9 @@ static const struct command *const commands[] = {
     &command_report, &command_summary, &command_stragglers, &command_steps, &command_calls,    &command_diagnose,
     &command_export, &command_check,   &command_diff,       &command_links, &command_timeline,
 };
+/* Kept inputs begin with none of the last bytes: those mean the commands that were added later. */
+static const struct command *const later_commands[] = {&command_html, &command_top};
+enum { FIRST_LATER = 240 };
 
 /* Values that mean something, per option; "" ends a list. Options with choices bring their own. */
 static const struct {
@@ -28,6 +31,7 @@ static const struct {
     {"threads", {"1", "1", "1", "3", "0"}},
     {"fail-on", {"info", "warning", "error", "hang", "deadlock", "stragglers", "ok"}},
     {"wait", {"1", "2", "3600"}},
+    {"interval", {"0.1", "2", "3600", "nan", "0"}},
     {"limits", {"interval=1", "communication=0,receive=0,collective=0", "link=0", "link=100", "x=1", "interval=-3"}},
     {"threshold", {"5", "0", "100", "1e9", "-1", "nan"}},
     {"run", {"testrun", "none", ""}},
@@ -78,8 +82,14 @@ static void add_option(struct line *line, const struct option *row, unsigned num
     line_add(line, value);
 }
 
+static const struct command *command_of(uint8_t byte) {
+    if (byte >= FIRST_LATER)
+        return later_commands[(byte - FIRST_LATER) % (sizeof later_commands / sizeof *later_commands)];
+    return commands[byte % (sizeof commands / sizeof *commands)];
+}
+
 void line_make(struct line *line, const uint8_t *bytes) {
-    *line = (struct line){.command = commands[bytes[0] % (sizeof commands / sizeof *commands)]};
+    *line = (struct line){.command = command_of(bytes[0])};
     unsigned rows = 0;
     while (line->command->options[rows].name)
         rows++;

@@ -42,6 +42,14 @@ def test_make_targets_exist(paper):
     assert {name for name in named if not re.search(rf"^\.PHONY:.*\b{name}\b|^{name}:", rules, re.MULTILINE)} == set()
 
 
+def test_pictures_are_small_and_shown():
+    pictures = sorted((ROOT / "doc" / "pictures").glob("*"))
+    shown = re.findall(r"!\[[^\]]+\]\((doc/pictures/[^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert sorted(shown) == [str(picture.relative_to(ROOT)) for picture in pictures] != []
+    assert all(picture.read_bytes().startswith(b"\x89PNG\r\n") for picture in pictures)
+    assert sum(picture.stat().st_size for picture in pictures) <= 1_000_000
+
+
 @pytest.mark.parametrize("tree", ["shim", "analyzer"])
 def test_rooms_are_those_of_the_tree(tree):
     folders = sorted(path.name for path in (ROOT / tree).iterdir() if path.is_dir() and any(path.glob("*.[ch]")))

@@ -155,7 +155,7 @@ def _bindings(mpi, version):
 
     if not version.startswith("3."):
         return _once(target, install)
-    tree, settings = source(version), {**os.environ, "MPICC": str(_home(mpi) / mpi.compiler), "CFLAGS": "-O1"}
+    tree, settings = source(version), {**os.environ, "MPICC": str(_home(mpi) / mpi.compiler), "CFLAGS": "-O0 -g0"}
 
     def build():
         # In a copy: what was compiled for another MPI stays in the tree, and would be taken again.

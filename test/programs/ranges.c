@@ -6,6 +6,7 @@
  *
  *   ranges            each call inside the ranges that its comment says
  *   ranges numbered   300 calls, each in a range of its own number
+ *   ranges regions    barriers inside ranges called "train ...", one of them of another thread's, broadcasts outside
  *   ranges probe      only prints whether there is a tool
  */
 #include <dlfcn.h>
@@ -153,6 +154,40 @@ static void numbered(void) {
     }
 }
 
+static void barriers(int count) {
+    for (int i = 0; i < count; i++)
+        MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void *barrier_in_thread(void *unused_argument) {
+    (void)unused_argument;
+    barriers(4);
+    return NULL;
+}
+
+static void regions(void) {
+    pthread_t thread;
+    int value = 0;
+    barriers(1); /* main() has opened a range before MPI_Init */
+    pop();
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    push_a("train once");
+    push_a("inner");
+    barriers(2);
+    pthread_create(&thread, NULL, barrier_in_thread, NULL);
+    pthread_join(thread, NULL);
+    pop();
+    pop();
+    push_a("validate");
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    pop();
+    uint64_t first = start_a("train again"), second = start_a("train too");
+    end(first);
+    barriers(8);
+    end(second);
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     int provided, tool = load_tool();
@@ -162,9 +197,13 @@ int main(int argc, char **argv) {
     }
     if (!tool || !push_a || !domain_push_ex)
         return 2;
+    if (!strcmp(what, "regions"))
+        push_a("train early");
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     if (!strcmp(what, "numbered"))
         numbered();
+    else if (!strcmp(what, "regions"))
+        regions();
     else
         various();
     MPI_Finalize();

@@ -52,6 +52,22 @@ struct drawn_job drawn_job_of(uint64_t seed) {
     return job;
 }
 
+struct drawn_job drawn_job_of_two(uint64_t seed) {
+    uint64_t random;
+    struct drawn_job job = draw(seed, &random);
+    unsigned kind = below(&random, 3), every = 5 + below(&random, 6);
+    double factor = kind == 2 ? 1.2 + 0.6 * uniform(&random) : 3 + 3.5 * uniform(&random);
+    job.steps += 60;
+    job.ranks = job.ranks < 6 ? 6 : job.ranks; /* two of four are half of all: as well the others might be fast */
+    job.together = kind == 1 ? 0.1 + 0.1 * uniform(&random) : 0;
+    for (unsigned i = 0; i < DRAWN_PLANTS; i++)
+        job.plants[i] = (struct drawn_plant){
+            .factor = factor * (1 + 0.03 * uniform(&random)), .every = kind == 0 ? every : 1, .late = kind == 2};
+    job.plants[0].rank = (int)below(&random, job.ranks);
+    job.plants[1].rank = (job.plants[0].rank + 1 + (int)below(&random, job.ranks - 1)) % (int)job.ranks;
+    return job;
+}
+
 struct drawn_job drawn_null_job(uint64_t seed, enum drawn_tail tail) {
     uint64_t random;
     struct drawn_job job = draw(seed, &random);
@@ -75,6 +91,7 @@ struct drawn_job drawn_job_of_turns(uint64_t seed, bool per_half) {
 struct play {
     const struct drawn_job *job;
     uint64_t *random; /* per rank */
+    double *speed;    /* per rank: how far it has wandered, in standard deviations */
     uint32_t half[HALVES];
 };
 
@@ -98,14 +115,33 @@ static bool has_its_turn(const struct drawn_job *job, unsigned rank, unsigned st
     return rank % ranks == (job->by_chance ? scene_random(&chance) : step) % ranks;
 }
 
+/* Whether a plant is at work in a step. */
+static bool is_slow_now(const struct drawn_job *job, const struct drawn_plant *plant, unsigned step) {
+    uint64_t chance = job->seed * 1000 + step;
+    if (job->together > 0)
+        return uniform(&chance) < job->together;
+    return step % plant->every == plant->every - 1 && (!plant->late || step >= job->steps / 2);
+}
+
 static double slowness(const struct drawn_job *job, unsigned rank, unsigned step) {
     double factor = job->turns > 0 && has_its_turn(job, rank, step) ? job->turns : 1;
     for (unsigned i = 0; i < DRAWN_PLANTS; i++) {
         const struct drawn_plant *plant = &job->plants[i];
-        bool now = step % plant->every == plant->every - 1 && (!plant->late || step >= job->steps / 2);
-        factor *= plant->rank == (int)rank && now ? plant->factor : 1;
+        factor *= plant->rank == (int)rank && is_slow_now(job, plant, step) ? plant->factor : 1;
     }
     return factor;
+}
+
+/* What a step is longer by beside the noise of its parts. */
+static double noise_of_step(struct play *play, unsigned rank, unsigned step) {
+    const double kept = 0.95;
+    uint64_t shared = play->job->seed * 1000 + step;
+    if (play->job->tail == TAIL_SHARED)
+        return exp(scene_gauss(&shared));
+    if (play->job->tail != TAIL_WANDERING)
+        return 1;
+    play->speed[rank] = kept * play->speed[rank] + sqrt(1 - kept * kept) * scene_gauss(&play->random[rank]);
+    return exp(0.15 * play->speed[rank]);
 }
 
 static void work(struct play *play, unsigned rank, double factor, double share, struct script *script) {
@@ -134,7 +170,7 @@ static void exchange(unsigned rank, unsigned ranks, struct script *script) {
 static void write_step(void *context, unsigned rank, unsigned step, struct script *script) {
     struct play *play = context;
     const struct drawn_job *job = play->job;
-    double factor = slowness(job, rank, step);
+    double factor = slowness(job, rank, step) * noise_of_step(play, rank, step);
     work(play, rank, factor, 0.6, script);
     switch (job->shape) {
     case DRAWN_TWO_COLLECTIVES:
@@ -164,15 +200,17 @@ static struct stage *play_job(const struct drawn_job *job) {
                                 .slow_to = -1,
                                 .slow_link = 1,
                                 .ring_records = 1 << 11};
-    struct play play = {.job = job, .random = calloc(job->ranks, sizeof *play.random)};
+    struct play play = {
+        .job = job, .random = calloc(job->ranks, sizeof *play.random), .speed = calloc(job->ranks, sizeof *play.speed)};
     struct stage *stage = stage_new(&rules);
     for (unsigned r = 0; play.random && r < job->ranks; r++)
         play.random[r] = job->seed * 1000003 + r * 97 + 1;
     for (unsigned h = 0; h < HALVES; h++)
         play.half[h] = stage_group(stage, "half", h * job->ranks / HALVES, job->ranks / HALVES, 1);
-    if (play.random)
+    if (play.random && play.speed)
         stage_play(stage, job->steps, write_step, &play);
     free(play.random);
+    free(play.speed);
     return stage;
 }
 

@@ -25,7 +25,10 @@ enum drawn_tail {
     TAIL_OUTLIERS,  /* the same; one in twenty is 5 to 20 times as long */
     TAIL_LOGNORMAL, /* sigma 1.5 */
     TAIL_PARETO,    /* exponent 1.5 */
-    DRAWN_TAILS
+    DRAWN_TAILS,
+    TAIL_SHARED = DRAWN_TAILS, /* normal, times what all ranks of the step share: lognormal, sigma 1 */
+    TAIL_WANDERING,            /* normal, times the rank's own speed: sigma 15 %, 0.95 of it is kept in each step */
+    DRAWN_NULLS
 };
 
 struct drawn_plant {
@@ -43,14 +46,19 @@ struct drawn_job {
     enum drawn_shape shape;
     enum drawn_tail tail;
     struct drawn_plant plants[DRAWN_PLANTS];
-    double turns;   /* in each step another rank takes so many times as long; 0: none does */
-    bool by_chance; /* which one; else one after the other */
-    bool per_half;  /* one in each half of the ranks */
+    double together; /* all plants are slow in this share of the steps, drawn once for all; 0: each by `every` */
+    double turns;    /* in each step another rank takes so many times as long; 0: none does */
+    bool by_chance;  /* which one; else one after the other */
+    bool per_half;   /* one in each half of the ranks */
 };
 
 /* 4 to 12 ranks, 60 to 140 steps of any shape and tail, up to two plants. */
 struct drawn_job drawn_job_of(uint64_t seed);
-/* The same with nobody slow, and that tail. */
+/* 6 to 12 ranks, 120 to 200 steps, in at least ten of which two ranks are slow, both as much: three to six times as
+ * long in every so many-th step or in a tenth to a fifth of them by chance, or 1.2 to 1.8 times all through the second
+ * half. */
+struct drawn_job drawn_job_of_two(uint64_t seed);
+/* As the first with nobody slow, and that tail. */
 struct drawn_job drawn_null_job(uint64_t seed, enum drawn_tail tail);
 /* In each step another rank takes five times as long, normal noise. */
 struct drawn_job drawn_job_of_turns(uint64_t seed, bool per_half);

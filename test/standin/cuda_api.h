@@ -100,6 +100,8 @@ enum { STANDIN_CUDA_CONSTANTS(STANDIN_ENUMERATOR) };
 typedef int CUdevice;
 typedef unsigned long long CUdeviceptr;
 typedef struct CUctx_st *CUcontext;
+typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
@@ -221,12 +223,18 @@ typedef struct CUlaunchConfig_st {
     X(cuStreamGetFlags, (CUstream stream, unsigned *flags))                                                            \
     X(cuStreamGetId, (CUstream stream, unsigned long long *id))                                                        \
     X(cuStreamGetCtx, (CUstream stream, CUcontext * context))                                                          \
+    X(cuStreamGetCtx_v2, (CUstream stream, CUcontext * context, CUgreenCtx * green))                                   \
+    X(cuGreenCtxCreate, (CUgreenCtx * green, CUdevResourceDesc description, CUdevice device, unsigned flags))          \
+    X(cuGreenCtxStreamCreate, (CUstream * stream, CUgreenCtx green, unsigned flags, int priority))                     \
+    X(cuCtxFromGreenCtx, (CUcontext * context, CUgreenCtx green))                                                      \
     X(cuStreamGetDevice, (CUstream stream, CUdevice * device))                                                         \
     X(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                             \
     X(cuStreamAddCallback, (CUstream stream, CUstreamCallback callback, void *argument, unsigned flags))               \
     X(cuStreamQuery, (CUstream stream))                                                                                \
     X(cuStreamSynchronize, (CUstream stream))                                                                          \
     X(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))                                            \
+    X(cuStreamBeginCaptureToGraph, (CUstream stream, CUgraph graph, const CUgraphNode *dependencies,                   \
+                                    const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode))             \
     X(cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                                          \
     X(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus * status))                                          \
     X(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus * status, uint64_t * id))                        \

@@ -192,6 +192,8 @@ STANDIN_CUDART_LAYOUTS(STANDIN_ASSERT_LAYOUT)
     X(cudaStreamSynchronize, (cudaStream_t stream))                                                                    \
     X(cudaStreamQuery, (cudaStream_t stream))                                                                          \
     X(cudaStreamBeginCapture, (cudaStream_t stream, enum cudaStreamCaptureMode mode))                                  \
+    X(cudaStreamBeginCaptureToGraph, (cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t *dependencies,     \
+                                      const cudaGraphEdgeData *edges, size_t count, enum cudaStreamCaptureMode mode))  \
     X(cudaThreadExchangeStreamCaptureMode, (enum cudaStreamCaptureMode * mode))                                        \
     X(cudaStreamEndCapture, (cudaStream_t stream, cudaGraph_t * graph))                                                \
     X(cudaStreamIsCapturing, (cudaStream_t stream, enum cudaStreamCaptureStatus * status))                             \

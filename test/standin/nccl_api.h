@@ -175,10 +175,30 @@ STANDIN_NCCL_DECLARE(ncclResult_t, ncclRecv, void *buffer, size_t count, ncclDat
 
 #endif
 
-/* Not in 2.28's nccl.h: the first two came later, the others are in nccl_device.h. */
+/* Not in 2.28's nccl.h: what came later, and what is in nccl_device.h. */
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommGetUniqueId, ncclComm_t comm, ncclUniqueId *id);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclCommGrow, ncclComm_t comm, int ranks, const ncclUniqueId *id, int rank,
                      ncclComm_t *child, ncclConfig_t *config);
+#ifndef NCCL_WIN_COLL_SYMMETRIC
+#define NCCL_WIN_DEFAULT        0
+#define NCCL_WIN_COLL_SYMMETRIC 1
+#endif
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclAllReduceConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclBroadcastConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     int root, ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclReduceConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclAllGatherConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclReduceScatterConfig, const void *send, void *recv, size_t count,
+                     ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclAlltoAllConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclGatherConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     int root, ncclComm_t comm, cudaStream_t stream, const void *config);
+STANDIN_NCCL_DECLARE(ncclResult_t, ncclScatterConfig, const void *send, void *recv, size_t count, ncclDataType_t type,
+                     int root, ncclComm_t comm, cudaStream_t stream, const void *config);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclDevCommCreate, ncclComm_t comm, const void *requirements, void *device_comm);
 STANDIN_NCCL_DECLARE(ncclResult_t, ncclDevCommDestroy, ncclComm_t comm, const void *device_comm);
 

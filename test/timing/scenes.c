@@ -139,6 +139,78 @@ static void replays_at_once(int count) {
     OK(cuStreamSynchronize(stream));
 }
 
+/* Every graph lives while the others are launched: two launches each. */
+static void many_graphs(int count) {
+    CUstream stream = new_stream();
+    CUgraphExec *executables = calloc((size_t)count, sizeof *executables);
+    for (int i = 0; i < count; i++) {
+        CUgraph graph;
+        OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        launch(stream, 3, 0);
+        launch(stream, 3, 0);
+        OK(cuStreamEndCapture(stream, &graph));
+        OK(cuGraphInstantiateWithFlags(&executables[i], graph, 0));
+        OK(cuGraphDestroy(graph));
+    }
+    for (int round = 0; round < 3; round++)
+        for (int i = 0; i < count; i++)
+            OK(cuGraphLaunch(executables[i], stream));
+    OK(cuStreamSynchronize(stream));
+    printf("launches %d\n", 3 * 2 * count);
+}
+
+/* A graph of two launches, launched into the capture of another that has one of its own. */
+static void nested_graphs(int count) {
+    CUstream stream = new_stream();
+    CUgraphExec part = capture(stream, 100), executable;
+    CUgraph whole;
+    OK(cuStreamBeginCapture_v2(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    launch(stream, 3, 100);
+    OK(cuGraphLaunch(part, stream));
+    OK(cuStreamEndCapture(stream, &whole));
+    OK(cuGraphInstantiateWithFlags(&executable, whole, 0));
+    for (int i = 0; i < count; i++) {
+        OK(cuGraphLaunch(part, stream));
+        OK(cuGraphLaunch(executable, stream));
+        OK(cuGraphLaunch(executable, stream));
+        OK(cuStreamSynchronize(stream));
+    }
+    printf("launches %d\n", count * (2 + 2 * 3));
+}
+
+static unsigned event_nodes(CUgraph graph) {
+    CUgraphNode nodes[64];
+    size_t count = 64;
+    unsigned found = 0;
+    OK(cuGraphGetNodes(graph, nodes, &count));
+    for (size_t i = 0; i < count; i++) {
+        CUgraphNodeType type;
+        OK(cuGraphNodeGetType(nodes[i], &type));
+        found += type == CU_GRAPH_NODE_TYPE_EVENT_RECORD;
+    }
+    return found;
+}
+
+/* One launch more in each capture into one graph, and an executable graph after each. */
+static void captured_again(int count) {
+    CUstream stream = new_stream();
+    CUgraphExec executable;
+    CUgraph graph, same;
+    int launches = 0;
+    OK(cuGraphCreate(&graph, 0));
+    for (int i = 0; i < count; i++) {
+        OK(cuStreamBeginCaptureToGraph(stream, graph, NULL, NULL, 0, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        launch(stream, 3, 100);
+        OK(cuStreamEndCapture(stream, &same));
+        OK(cuGraphInstantiateWithFlags(&executable, graph, 0));
+        for (int k = 0; k < 3; k++)
+            OK(cuGraphLaunch(executable, stream));
+        OK(cuStreamSynchronize(stream));
+        launches += 3 * (i + 1);
+    }
+    printf("launches %d\nevent-nodes %u\n", launches, event_nodes(graph));
+}
+
 /* Two streams in one captured group: the job joins only what it has forked itself. */
 static void captured_group(int count) {
     CUstream main_stream = new_stream(), second = new_stream();
@@ -339,6 +411,9 @@ int main(int argc, char **argv) {
         {"special", special, 3},
         {"replays", replays, 1000},
         {"replays_at_once", replays_at_once, 200},
+        {"many_graphs", many_graphs, 1500},
+        {"nested_graphs", nested_graphs, 5},
+        {"captured_again", captured_again, 4},
         {"captured_group", captured_group, 5},
         {"exposed", exposed, 5},
         {"runtime", runtime, 5},

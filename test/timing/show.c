@@ -76,9 +76,10 @@ int main(int argc, char **argv) {
     if (!file_bytes || bytes < SECTION_ALIGN || fread(file_bytes, 1, bytes, file) != bytes)
         return 2;
     const struct dump_header *h = (const void *)file_bytes;
-    printf("header exited %d mode %u no_event %lu unfinished %lu failed %lu replays_untimed %lu\n",
+    printf("header exited %d mode %u no_event %lu unfinished %lu failed %lu replays_untimed %lu "
+           "unfollowed %lu\n",
            !!(h->state & STATE_EXITED), h->gpu_timing, h->losses.gpu_no_event, h->losses.gpu_unfinished,
-           h->losses.gpu_failed, h->losses.replays_untimed);
+           h->losses.gpu_failed, h->losses.replays_untimed, h->captured_unfollowed);
     printf("why %s\n", h->gpu_timing_why);
     uint32_t lane = UINT32_MAX;
     for (uint32_t i = 0; i < h->section_limit; i++)

@@ -5,6 +5,7 @@
 #include "fake_gpu.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #include "shim/base/os.h"
@@ -146,6 +147,10 @@ static int status_of(const struct fake_event *event) {
 
 static int event_query(void *handle) {
     struct fake_event *event = handle;
+    while (__atomic_load_n(&fake.hang, __ATOMIC_ACQUIRE)) {
+        __atomic_store_n(&fake.hanging, true, __ATOMIC_RELEASE);
+        sched_yield();
+    }
     pthread_mutex_lock(&lock);
     fake.calls.queries++;
     event->queries++;

@@ -37,6 +37,7 @@ struct fake_gpu {
     int record_error, query_error, push_error; /* given to every call of the kind while not 0 */
     void *recorded_on;                         /* stream that an event was recorded on last, as the caller named it */
     uint64_t free_memory, total_memory;
+    bool hang, hanging;  /* queries do not return while `hang` is set; one does not */
     void *capture_graph; /* of the stream under capture */
     uint64_t capture_id;
 };

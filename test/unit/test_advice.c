@@ -42,7 +42,7 @@ static void make_steps(struct hand_steps *hand, uint32_t count) {
         hand->list[r] = &hand->dumps[r];
     }
     hand->all = (struct steps){.ranks = hand->ranks, .rank_count = RANKS, .count = count};
-    hand->job = (struct job){.dumps = hand->list, .count = RANKS};
+    hand->job = (struct job){.processes = hand->list, .process_count = RANKS, .dumps = hand->list, .count = RANKS};
 }
 
 /* Sets a figure of all steps of the ranks from `from` on, in ms. */
@@ -119,6 +119,55 @@ static void short_intervals_are_nobodys_trouble(void **state) {
         SET(&hand, 3, first_ns, late ? 1.5 : 1.35); /* 1.05 and 0.94 ms above the mean */
         assert_int_equal(is_advised(&hand, "step_interval"), late);
     }
+}
+
+static bool is_blamed_on_its_gpu(const struct hand_steps *hand) {
+    struct findings findings = {0};
+    struct advice_limits limits = advice_standard();
+    advice_add(&findings, &hand->all, &hand->job, hand->stage_of, &limits);
+    bool gpu = false, host = false;
+    for (size_t i = 0; i < findings.count; i++) {
+        gpu |= strstr(findings.items[i].text, "work on its GPU") != NULL;
+        host |= strstr(findings.items[i].text, "data loading") != NULL;
+    }
+    findings_free(&findings);
+    assert_int_not_equal(gpu, host);
+    return gpu;
+}
+
+/* Late by 10 ms: half of that in its stream is the GPU's doing, less of it the host's, as where nothing is known. */
+static void who_was_enqueued_in_time_is_late_on_its_gpu(void **state) {
+    (void)state;
+    struct hand_steps hand;
+    make_steps(&hand, STEPS);
+    SET(&hand, 0, first_ns, 20);
+    SET(&hand, 3, first_ns, 30);
+    SET(&hand, 3, queued_ns, 5.5);
+    assert_true(is_blamed_on_its_gpu(&hand));
+    SET(&hand, 3, queued_ns, 4.5);
+    assert_false(is_blamed_on_its_gpu(&hand));
+    hand.steps[3][1].queued_ns = STEP_UNKNOWN;
+    SET(&hand, 0, queued_ns, 20); /* of the others it tells nothing */
+    hand.steps[3][1].queued_ns = STEP_UNKNOWN;
+    assert_false(is_blamed_on_its_gpu(&hand));
+}
+
+/* Its replays do not tell when their graph was launched. */
+static void a_gpu_of_which_too_little_is_known_blames_nobody(void **state) {
+    (void)state;
+    struct hand_steps hand;
+    struct findings findings = {0};
+    struct advice_limits limits = advice_standard();
+    make_steps(&hand, STEPS);
+    SET(&hand, 0, first_ns, 20);
+    SET(&hand, 3, first_ns, 30);
+    hand.all.ranks[3].device = true;
+    hand.steps[3][1].queued_ns = STEP_UNKNOWN;
+    advice_add(&findings, &hand.all, &hand.job, hand.stage_of, &limits);
+    assert_int_equal(findings.count, 1);
+    assert_non_null(strstr(findings.items[0].text, "is not known: that is its host or its GPU"));
+    assert_null(strstr(findings.items[0].text, "data loading"));
+    findings_free(&findings);
 }
 
 static void four_steps_are_enough(void **state) {
@@ -199,6 +248,8 @@ int main(void) {
         cmocka_unit_test(one_ranks_collectives_stand_out_by_a_fifth),
         cmocka_unit_test(an_interval_a_fifth_above_the_mean_is_late),
         cmocka_unit_test(short_intervals_are_nobodys_trouble),
+        cmocka_unit_test(who_was_enqueued_in_time_is_late_on_its_gpu),
+        cmocka_unit_test(a_gpu_of_which_too_little_is_known_blames_nobody),
         cmocka_unit_test(four_steps_are_enough),
         cmocka_unit_test(most_of_eight_launches_make_a_job_host_bound),
         cmocka_unit_test(memory_is_full_at_nine_tenths),

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/base/parallel_role.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
 #include "analyzer/base/statistics.h"
@@ -444,8 +445,31 @@ static void long_names_are_only_far(void **state) {
     assert_string_equal(nearest_name(known + 1, names, 1), known);
 }
 
+static void names_of_process_groups_tell_the_layout(void **state) {
+    (void)state;
+    static const char *const names[][2] = {{"TENSOR_MODEL_PARALLEL_GROUP", "TP"},
+                                           {"mesh_tp", "TP"},
+                                           {"PIPELINE_MODEL_PARALLEL_GROUP", "PP"},
+                                           {"pipeline, dp 1 tp 0", "PP"},
+                                           {"data-parallel, pp 1 tp 0", "DP"},
+                                           {"DATA_PARALLEL_GROUP_WITH_CP", "DP+CP"},
+                                           {"tp0", "TP"},
+                                           {"tensor/pipeline/data/context/expert/sequence", "TP+PP+DP+CP"},
+                                           {"MPI_COMM_WORLD", ""},
+                                           {"update", ""},
+                                           {"http", ""},
+                                           {", tp", ""},
+                                           {"", ""}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char role[PARALLEL_ROLE_TEXT];
+        parallel_role(role, names[i][0]);
+        assert_string_equal(role, names[i][1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_of_process_groups_tell_the_layout),
         cmocka_unit_test(keyed_hash_is_siphash_1_3),
         cmocka_unit_test(scrambled_numbers_are_those_of_splitmix64),
         cmocka_unit_test(fingerprints_depend_on_every_number_and_on_their_order),

@@ -162,6 +162,8 @@ static const struct kind_columns expected[KIND_COUNT] = {
     [KIND_NCCL_DESTROY] = {BIT(COMM), 0, 1},
     [KIND_NCCL_ABORT] = {BIT(COMM), 0, 1},
     [KIND_NCCL_REVOKE] = {BIT(COMM), 0, 1},
+    [KIND_NCCL_WINDOW] = {BIT(COMM), 0, 1},
+    [KIND_NCCL_WINDOW_GONE] = {BIT(COMM), 0, 1},
     [KIND_NCCL_ASYNC_ERROR] = {BIT(COMM) | BIT(STATUS), 0, 1},
 };
 
@@ -369,6 +371,30 @@ static void twins_agree(void **state) {
     assert_int_not_equal(twins, 0);
 }
 
+/* So does an NCCL collective with a configuration of its own, which has one argument more. */
+static void configured_twins_agree(void **state) {
+    (void)state;
+    unsigned twins = 0;
+    for (unsigned i = 0; i < commtap_call_count; i++) {
+        const struct call *twin = &commtap_calls[i];
+        struct call expected_twin;
+        char name[64] = "";
+        if (!(twin->bits & CALL_CONFIG))
+            continue;
+        memcpy(name, twin->name, strlen(twin->name) - strlen("Config"));
+        assert_non_null(find(name));
+        memcpy(&expected_twin, find(name), sizeof expected_twin);
+        assert_string_equal(twin->name + strlen(name), "Config");
+        memcpy(expected_twin.name, twin->name, sizeof expected_twin.name);
+        expected_twin.id = (uint16_t)(expected_twin.id + NCCL_CONFIG_IDS);
+        expected_twin.bits |= CALL_CONFIG;
+        expected_twin.arity++;
+        assert_memory_equal(&expected_twin, twin, sizeof *twin);
+        twins++;
+    }
+    assert_int_equal(twins, 8);
+}
+
 static void variants_of_a_collective_agree(void **state) {
     (void)state;
     for (unsigned i = 0; i < commtap_call_count; i++) {
@@ -417,6 +443,7 @@ int main(void) {
         cmocka_unit_test(classes_follow_the_kind),
         cmocka_unit_test(torch_names_are_known),
         cmocka_unit_test(twins_agree),
+        cmocka_unit_test(configured_twins_agree),
         cmocka_unit_test(variants_of_a_collective_agree),
         cmocka_unit_test(synchronous_sends_say_so),
     };

@@ -146,7 +146,7 @@ static void runs_are_not_added_up(void **state) {
     assert_non_null(strstr(output, "1 dumps of other jobs than later"));
     assert_int_equal(run("summary --by op --format csv --run testrun"), 0);
     assert_null(strstr(output, "later"));
-    assert_non_null(strstr(output, ",MPI_Allreduce,,,,,false,100,"));
+    assert_non_null(strstr(output, ",MPI_Allreduce,,,,,,false,100,"));
     assert_int_equal(run("summary --run unheard"), 3);
     end();
 }

@@ -152,8 +152,36 @@ static void files_of_others_stay(void **state) {
     database_close(&database);
 }
 
+/* A program that was killed, or still runs, left what it wrote in a journal of its own. */
+static void databases_in_use_stay(void **state) {
+    (void)state;
+    static const char *const endings[] = {"-wal", "-journal"};
+    const struct cell old = cell_integer(1);
+    for (size_t i = 0; i < 2; i++) {
+        struct database database;
+        char journal[80], name[32];
+        snprintf(journal, sizeof journal, "%s%s", path, endings[i]);
+        snprintf(name, sizeof name, "job.db%s", endings[i]);
+        write_cells(&old, 1);
+        assert_int_equal(close(open(journal, O_WRONLY | O_CREAT, 0600)), 0);
+        assert_false(database_create(&database, path, true));
+        assert_non_null(strstr(database.reason, name));
+        database_close(&database);
+        unlink(journal);
+        assert_true(database_create(&database, path, false));
+        assert_true(database_add(&database, "things", &(struct table){columns, NULL, sizeof old, 0}));
+        assert_int_equal(close(open(journal, O_WRONLY | O_CREAT, 0600)), 0); /* while the new one was written */
+        assert_false(database_finish(&database));
+        assert_non_null(strstr(database.reason, name));
+        database_close(&database);
+        unlink(journal);
+        assert_answer("SELECT from_rank FROM things", SQLITE_INTEGER, "1");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(databases_in_use_stay),
         cmocka_unit_test(cells_keep_their_kind_and_value),
         cmocka_unit_test(what_is_not_finished_leaves_nothing),
         cmocka_unit_test(files_of_others_stay),

@@ -38,6 +38,8 @@ static void take_record(void *state, const struct match_record *record) {
     delay_costs_add_record(worker->build, worker->number, record);
 }
 
+static size_t parts_most = 100000;
+
 static struct delay_costs walk(struct hand_job *job, unsigned workers) {
     struct covered_time covered;
     const struct match_sink sink = {
@@ -49,6 +51,7 @@ static struct delay_costs walk(struct hand_job *job, unsigned workers) {
     assert_true(covered_time_find(&covered, &job->clock));
     struct delay_costs_build *build = delay_costs_begin(&job->clock, &job->directory, &covered, workers);
     assert_non_null(build);
+    delay_costs_keep_parts(build, parts_most);
     for (unsigned w = 0; w < workers; w++) {
         work[w].build = build;
         work[w].number = w;
@@ -81,6 +84,13 @@ static struct delay_costs analyse(struct hand_job *job, unsigned with_dump) {
         assert_int_equal(one->path_before_ns, other->path_before_ns);
         assert_int_equal(one->delay_cost_inside_ns, other->delay_cost_inside_ns);
         assert_int_equal(one->delay_cost_before_ns, other->delay_cost_before_ns);
+    }
+    assert_int_equal(costs.part_count, again.part_count);
+    assert_int_equal(costs.parts_left_out, again.parts_left_out);
+    for (size_t i = 0; i < costs.part_count; i++) {
+        const struct path_part *one = &costs.parts[i], *other = &again.parts[i];
+        assert_true(one->from_ns == other->from_ns && one->to_ns == other->to_ns && one->inside == other->inside);
+        assert_true(one->dump == other->dump && one->stack == other->stack && one->call == other->call);
     }
     delay_costs_free(&again);
     return costs;
@@ -286,6 +296,55 @@ static void play(struct hand_job *job, uint64_t seed) {
     }
 }
 
+/* Each begins where the one before it ended, and together they are what ranks and sites were on the path. */
+static void assert_parts_make_the_path(const struct delay_costs *costs) {
+    int64_t on_rank[RANKS] = {0}, inside = 0, before = 0;
+    assert_int_equal(costs->parts_left_out, 0);
+    assert_int_equal(costs->parts[0].from_ns, costs->from_ns);
+    assert_int_equal(costs->parts[costs->part_count - 1].to_ns, costs->to_ns);
+    for (size_t i = 0; i < costs->part_count; i++) {
+        const struct path_part *part = &costs->parts[i];
+        assert_true(part->to_ns > part->from_ns);
+        if (i > 0)
+            assert_int_equal(part->from_ns, part[-1].to_ns);
+        on_rank[part->dump] += part->to_ns - part->from_ns;
+        *(part->inside ? &inside : &before) += part->to_ns - part->from_ns;
+    }
+    for (unsigned r = 0; r < RANKS; r++)
+        assert_int_equal(on_rank[r], costs->ranks[r].critical_path_ns);
+    for (size_t i = 0; i < costs->site_count; i++) {
+        inside -= costs->sites[i].path_inside_ns;
+        before -= costs->sites[i].path_before_ns;
+    }
+    assert_true(inside == 0 && before == 0);
+}
+
+static void of_many_parts_the_last_are_kept_and_none_where_none_are_asked_for(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, RANKS, (struct dump_plan){0});
+    play(&job, 7);
+    struct delay_costs all = analyse(&job, RANKS);
+    parts_most = 5;
+    struct delay_costs few = walk(&job, 1);
+    parts_most = 0;
+    struct delay_costs none = walk(&job, 1);
+    parts_most = 100000;
+    assert_true(all.part_count > 10);
+    assert_int_equal(few.part_count, 5);
+    assert_int_equal(few.parts_left_out, all.part_count - 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(few.parts[i].from_ns, all.parts[all.part_count - 5 + i].from_ns);
+        assert_int_equal(few.parts[i].to_ns, all.parts[all.part_count - 5 + i].to_ns);
+    }
+    assert_null(none.parts);
+    assert_int_equal(none.part_count + none.parts_left_out, 0);
+    assert_int_equal(none.path_ns, all.path_ns);
+    delay_costs_free(&few);
+    delay_costs_free(&none);
+    done(&job, &all);
+}
+
 static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -315,6 +374,7 @@ static void costs_sum_to_the_waits_and_the_path_to_the_time(void **state) {
         assert_in_range(costs.waits_ns - (direct + passed), 0, RANKS); /* each wait is the one or the other */
         assert_int_equal(path, costs.to_ns - costs.from_ns);
         assert_true(costs.path_pieces > 5);
+        assert_parts_make_the_path(&costs);
         done(&job, &costs);
     }
 }
@@ -357,6 +417,12 @@ static void nothing_goes_on_in_a_hole(void **state) {
     assert_int_equal(costs.ranks[1].critical_path_ns, 540);
     assert_site(&job, &costs, 1, "MPI_Barrier", path_before_ns, 50 + 2 * 90 + 3 * 90);
     assert_true(costs.partial && !costs.end_only);
+    unsigned gaps = 0;
+    for (size_t i = 1; i < costs.part_count; i++)
+        gaps += costs.parts[i].from_ns != costs.parts[i - 1].to_ns;
+    assert_int_equal(gaps, 1);
+    assert_int_equal(costs.parts[0].from_ns, 0);
+    assert_int_equal(costs.parts[costs.part_count - 1].to_ns, 1960);
     done(&job, &costs);
 }
 
@@ -368,6 +434,7 @@ int main(void) {
         cmocka_unit_test(ways_are_told_apart_by_the_stack),
         cmocka_unit_test(a_rank_that_is_late_by_itself_bears_all),
         cmocka_unit_test(costs_sum_to_the_waits_and_the_path_to_the_time),
+        cmocka_unit_test(of_many_parts_the_last_are_kept_and_none_where_none_are_asked_for),
         cmocka_unit_test(nothing_is_charged_where_nothing_happened),
         cmocka_unit_test(nothing_goes_on_in_a_hole),
     };

@@ -373,6 +373,69 @@ static void a_message_that_has_come_is_not_waited_for(void **state) {
     hand_free(&hand);
 }
 
+enum { TEST = 240, IPROBE = 241 };
+
+/* A series of polls of 100 ms that found nothing, of which so many per cent passed in own work. */
+static void hand_polls(struct hand *hand, unsigned rank, uint16_t call, int32_t source, uint32_t own_percent) {
+    struct record polls = {.t0 = 1000000,
+                           .t1 = 101000000,
+                           .seq = own_percent * 1000000,
+                           .comm = call == IPROBE ? 0 : COMM_NONE,
+                           .peer = source,
+                           .tag = 1,
+                           .stack = STACK_NONE,
+                           .call = call,
+                           .kind = RECORD_POLL};
+    dump_builder_call(hand->builders[rank], TEST, CLASS_TEST, FLOW_NONE, BUSBW_NONE, 0, "MPI_Test");
+    dump_builder_call(hand->builders[rank], IPROBE, CLASS_PROBE, FLOW_NONE, BUSBW_NONE, 0, "MPI_Iprobe");
+    dump_builder_record(hand->builders[rank], 0, &polls);
+}
+
+/* Rank 0 tests a receive from 1, which asks whether 2 has sent; 2 is at work. */
+static void who_only_polls_waits(void **state) {
+    (void)state;
+    for (int settled = 0; settled < 2; settled++) {
+        struct hand hand;
+        hand_make(&hand, 3);
+        hand_polls(&hand, 0, TEST, PEER_NONE, 0);
+        hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0);
+        hand_polls(&hand, 1, IPROBE, 2, 0);
+        const struct diagnosis *diagnosis = hand_judge(&hand, settled);
+        assert_int_equal(diagnosis->verdict, settled ? VERDICT_HANG : VERDICT_OK); /* one look proves nothing */
+        assert_int_equal(diagnosis->culprit_count, settled);
+        assert_true(!settled || diagnosis->culprits[0].party == 2);
+        hand_free(&hand);
+    }
+}
+
+static void polling_in_a_circle_is_a_deadlock(void **state) {
+    (void)state;
+    struct hand hand;
+    hand_make(&hand, 3);
+    for (unsigned r = 0; r < 3; r++) {
+        hand_polls(&hand, r, TEST, PEER_NONE, 0);
+        hand_pending(&hand, r, BUILDER_IRECV, FLAG_RECV, (int32_t)(r + 1) % 3, 5, 0);
+    }
+    const struct diagnosis *diagnosis = hand_judge(&hand, true);
+    assert_int_equal(diagnosis->verdict, VERDICT_DEADLOCK);
+    assert_int_equal(diagnosis->cycle_count, 3);
+    hand_free(&hand);
+}
+
+/* Who works for more than half of the time between its polls does not wait. */
+static void who_works_between_polls_does_not_wait(void **state) {
+    (void)state;
+    for (uint32_t own = 40; own <= 60; own += 20) {
+        struct hand hand;
+        hand_make(&hand, 2);
+        hand_polls(&hand, 0, TEST, PEER_NONE, own);
+        hand_pending(&hand, 0, BUILDER_IRECV, FLAG_RECV, 1, 5, 0);
+        const struct diagnosis *diagnosis = hand_judge(&hand, true);
+        assert_int_equal(diagnosis->verdict, own < 50 ? VERDICT_HANG : VERDICT_OK);
+        hand_free(&hand);
+    }
+}
+
 /* The same without the message is a deadlock. */
 static void a_message_that_never_comes_is(void **state) {
     (void)state;
@@ -590,6 +653,31 @@ static void a_collective_that_all_are_in_names_nobody(void **state) {
     hand_free(&hand);
 }
 
+/* Ranks that sit in one collective by two names of it have not disagreed; by names of two they have. */
+static void twins_of_a_collective_are_one_operation(void **state) {
+    (void)state;
+    static const struct {
+        const char *others, *last;
+        enum verdict verdict;
+    } pairs[] = {{"ncclAllReduce", "ncclAllReduceConfig", VERDICT_HANG},
+                 {"MPI_Bcast", "MPI_Bcast_c", VERDICT_HANG},
+                 {"ncclAllReduce", "ncclReduceConfig", VERDICT_DESYNC},
+                 {"ncclAllGatherConfig", "ncclReduceScatterConfig", VERDICT_DESYNC}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        struct hand hand;
+        hand_leave_behind(&hand, 3, 0, 7);
+        for (unsigned r = 0; r < 3; r++) {
+            struct progress *p = dump_builder_contents(hand.builders[r], SECTION_PROGRESS, 0);
+            p->hashed = p->completed = 7;
+            dump_builder_call(hand.builders[r], 3000, CLASS_COLLECTIVE, FLOW_ALL, BUSBW_ONE, 0,
+                              r < 2 ? pairs[i].others : pairs[i].last);
+            hand_call(&hand, r, 3000, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, 7);
+        }
+        assert_int_equal(hand_judge(&hand, true)->verdict, pairs[i].verdict);
+        hand_free(&hand);
+    }
+}
+
 /* A communicator was freed, and the job came to its end: of its history the length and the last hash are left, which
  * tell where the lengths are equal and nothing was in flight. */
 static void ranks_may_have_disagreed_on_a_freed_communicator(void **state) {
@@ -759,6 +847,37 @@ static void a_job_that_ended_at_work_without_a_trace(void **state) {
             hand_judge_asked(&hand, (struct diagnose_request){.end = ends[i].end_noted ? &end : NULL});
         assert_int_equal(diagnosis->verdict, ends[i].verdict);
         assert_int_equal(diagnosis->culprit_count, 0);
+        hand_free(&hand);
+    }
+}
+
+/* Rank 2 came out of the Allreduce that the others are in: they were about to leave it as well when all left by
+ * _exit(). Older than usual they would have stood in it. Where rank 2 waits in the next one, the transport fails. */
+static void a_call_that_somebody_came_out_of_is_no_hang(void **state) {
+    (void)state;
+    static const struct {
+        unsigned end_ms;
+        bool next;
+        enum verdict verdict;
+    } ends[] = {{0, false, VERDICT_UNKNOWN}, {HUNG_AT + 500, false, VERDICT_HANG}, {0, true, VERDICT_HANG}};
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct hand hand;
+        struct job_end end = {.signal = -1, .status = -1, .monotonic_ns = (int64_t)(ends[i].end_ms * MS)};
+        strcpy(end.boot_id, "the boot");
+        hand_kill(&hand, 10, CALL_MS);
+        for (unsigned r = 0; r < 3; r++)
+            dump_builder_host(hand.builders[r], "host0", "the boot", 0);
+        struct progress *progress = dump_builder_contents(hand.builders[2], SECTION_PROGRESS, 0);
+        progress->enqueued = progress->completed = 12;
+        if (ends[i].next) {
+            progress->enqueued = 13;
+            hand_call(&hand, 2, BUILDER_ALLREDUCE, FLAG_COLLECTIVE, PEER_NONE, TAG_NONE, 12);
+            hand.slots[2]->enter = (HUNG_AT + 10) * MS;
+        }
+        const struct diagnosis *diagnosis =
+            hand_judge_asked(&hand, (struct diagnose_request){.end = ends[i].end_ms ? &end : NULL});
+        assert_int_equal(diagnosis->verdict, ends[i].verdict);
+        assert_true(ends[i].next || diagnosis->culprit_count == 0);
         hand_free(&hand);
     }
 }
@@ -1204,6 +1323,9 @@ int main(void) {
         cmocka_unit_test(only_the_newest_generation_is_judged),
         cmocka_unit_test(a_message_that_has_come_is_not_waited_for),
         cmocka_unit_test(a_message_that_never_comes_is),
+        cmocka_unit_test(who_only_polls_waits),
+        cmocka_unit_test(polling_in_a_circle_is_a_deadlock),
+        cmocka_unit_test(who_works_between_polls_does_not_wait),
         cmocka_unit_test(a_pending_request_outside_the_list_does_not_count),
         cmocka_unit_test(a_message_under_way_when_all_were_killed),
         cmocka_unit_test(a_send_to_a_posted_receive_is_no_deadlock),
@@ -1213,6 +1335,7 @@ int main(void) {
         cmocka_unit_test(waiting_for_ranks_that_move_is_no_hang),
         cmocka_unit_test(the_first_that_died_is_to_blame),
         cmocka_unit_test(who_is_left_behind_is_named),
+        cmocka_unit_test(twins_of_a_collective_are_one_operation),
         cmocka_unit_test(a_collective_that_all_are_in_names_nobody),
         cmocka_unit_test(ranks_may_have_disagreed_on_a_freed_communicator),
         cmocka_unit_test(a_job_killed_at_work),
@@ -1223,6 +1346,7 @@ int main(void) {
         cmocka_unit_test(a_wait_is_long_beyond_three_times_the_usual),
         cmocka_unit_test(a_gpus_memory_tells_when_the_job_ended),
         cmocka_unit_test(a_job_that_ended_at_work_without_a_trace),
+        cmocka_unit_test(a_call_that_somebody_came_out_of_is_no_hang),
         cmocka_unit_test(a_job_that_was_seen_to_stand_needs_no_age),
         cmocka_unit_test(what_stood_before_the_first_death_is_the_cause),
         cmocka_unit_test(a_death_at_work_is_the_cause),

@@ -236,10 +236,30 @@ static void turns_are_called_turns(void **state) {
     }
 }
 
+/* Of two that are slow in the very same steps none is called innocent because of the other, nor anybody else slow. */
+static void two_slow_at_once_are_both_named(void **state) {
+    (void)state;
+    unsigned both = 0, others = 0;
+    for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + 100; seed++) {
+        struct drawn_job job = drawn_job_of_two(seed);
+        struct drawn_result result;
+        drawn_job_judge(&result, &job);
+        const struct straggler_analysis *analysis = &result.analysis;
+        unsigned found = 0;
+        for (unsigned i = 0; i < DRAWN_PLANTS; i++)
+            found += find_rank(analysis->stragglers, analysis->straggler_count, (size_t)job.plants[i].rank) != NULL;
+        both += found == DRAWN_PLANTS;
+        others += analysis->straggler_count > found;
+        drawn_result_free(&result);
+    }
+    assert_in_range(both, 94, 100);
+    assert_in_range(others, 0, 3);
+}
+
 /* However seldom and far a rank of such a job is behind, it is none in particular. */
 static void heavy_tails_accuse_nobody(void **state) {
     (void)state;
-    for (int tail = TAIL_NORMAL; tail < DRAWN_TAILS; tail++) {
+    for (int tail = TAIL_NORMAL; tail < DRAWN_NULLS; tail++) {
         struct answers answers = {0};
         for (uint64_t seed = FIRST_SEED; seed < FIRST_SEED + 100; seed++) {
             struct drawn_job job = drawn_null_job(seed, (enum drawn_tail)tail);
@@ -256,6 +276,7 @@ int main(void) {
         cmocka_unit_test(a_gain_of_half_a_hundredth_is_worth_naming),
         cmocka_unit_test(confidence_is_999_in_a_thousand_at_most),
         cmocka_unit_test(turns_are_called_turns),
+        cmocka_unit_test(two_slow_at_once_are_both_named),
         cmocka_unit_test(heavy_tails_accuse_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,7 @@ static int begin(bool graphs) {
     fake_gpu_begin(graphs);
     memset(&gpu, 0, sizeof gpu);
     memset(&recorder.header->losses, 0, sizeof recorder.header->losses);
+    recorder.header->captured_unfollowed = 0;
     memset(&recorder.lanes[LANE_DEVICE], 0, sizeof recorder.lanes[LANE_DEVICE]);
     recorder.file.section_count = 20; /* sections of earlier tests may be overwritten */
     gpu.generation = *recorder_armed;
@@ -141,6 +142,11 @@ static void assert_near(uint64_t a, uint64_t b, uint64_t room) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
+static const struct operation_row *row_of(uint16_t call, uint64_t bytes) {
+    uint64_t key = operation_key(call, SOURCE_GPU_EVENT, PEER_CLASS_NONE, comm_and_epoch(COMM));
+    return operations_find(&recorder.lanes[LANE_DEVICE], key, bytes);
+}
+
 static void test_launch_becomes_a_record_and_a_row(void **state) {
     (void)state;
     void *stream = fake_stream(0, 0);
@@ -164,14 +170,67 @@ static void test_launch_becomes_a_record_and_a_row(void **state) {
     assert_int_equal(r->comm, COMM);
     assert_int_equal(r->tag, device);
     assert_int_equal(progress.completed, 1);
-    uint64_t key = operation_key(CALL, SOURCE_GPU_EVENT, PEER_CLASS_NONE, comm_and_epoch(COMM));
-    const struct operation_row *row = operations_find(&recorder.lanes[LANE_DEVICE], key, 4096);
+    const struct operation_row *row = row_of(CALL, 4096);
     assert_int_equal(row->count, 1);
     assert_int_equal(row->time_total, r->t1 - r->t0);
     assert_int_equal(gpu.rows[0].busy_ns, r->t1 - r->t0);
     assert_string_equal(gpu.rows[0].name, "Fake GPU");
     assert_int_equal(gpu.rows[0].capacity, 16u << 20);
     assert_int_equal(gpu.rows[0].memory_used, 13u << 20);
+}
+
+static void enqueue_launch(void *stream, const struct gpu_launch *l) {
+    struct gpu_span *span = gpu_span_begin(device, stream, 1);
+    progress.enqueued++;
+    gpu_span_end(span, l);
+}
+
+/* Three of 1000 bytes in 6 ms are three of 2 ms. */
+static void test_alike_operations_of_a_launch_are_counted_each(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    struct gpu_launch l = launch(1);
+    l.call = CALL + 1;
+    l.bytes = 3000;
+    l.parts = l.count = 3;
+    enqueue_launch(stream, &l);
+    fake_run(stream, 2, os_monotonic_ns(), 6 * MS);
+    harvester_round();
+    const struct record *r = next_record(RECORD_GPU);
+    assert_int_equal(r->bytes, 3000);
+    assert_int_equal(r->result, 2);
+    assert_null(next_record(RECORD_GPU));
+    const struct operation_row *row = row_of(CALL + 1, 1000);
+    assert_int_equal(row->count, 3);
+    assert_int_equal(row->bytes_total, 3000);
+    assert_int_equal(row->time_total, r->t1 - r->t0);
+    assert_near(row->time_max, 2 * MS, 1000);
+}
+
+/* Two communicators of one group between the same two events: 8 ms are 2 ms of one operation and 6 ms of three. */
+static void test_launches_of_one_stream_share_its_interval(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    struct gpu_launch one = launch(1), three = launch(2);
+    one.share_own = 1;
+    three.share_before = 1;
+    three.share_own = 3;
+    one.share_all = three.share_all = 4;
+    struct gpu_span *first = gpu_span_begin(device, stream, 1), *second = gpu_span_begin(device, stream, 1);
+    gpu_span_end(first, &one);
+    gpu_span_end(second, &three);
+    uint64_t at = os_monotonic_ns();
+    fake_run(stream, 2, at, 0);
+    fake_run(stream, 2, at + 8 * MS, 0);
+    while (os_monotonic_ns() < at + 9 * MS) /* what has not happened yet would be moved */
+        ;
+    uint64_t busy = gpu.rows[0].busy_ns;
+    harvester_round();
+    const struct record *a = next_record(RECORD_GPU), *b = next_record(RECORD_GPU);
+    assert_near(a->t1 - a->t0, 2 * MS, 1000);
+    assert_near(b->t1 - b->t0, 6 * MS, 1000);
+    assert_near(a->t1, b->t0, 1000);
+    assert_near(gpu.rows[0].busy_ns - busy, 8 * MS, 2000);
 }
 
 /* Only the oldest launch of a stream is asked for, and one stream does not wait for another. */
@@ -221,7 +280,7 @@ static void test_pool_grows_and_what_finds_no_event_is_counted(void **state) {
     assert_int_equal(timed, GPU_SPANS_PER_CHUNK);
     assert_int_equal(losses()->gpu_no_event, 300 - GPU_SPANS_PER_CHUNK);
     harvester_round();
-    assert_int_equal(gpu.devices[0].chunk_count, 2);
+    assert_int_equal(gpu.devices[0].chunk_count, 3); /* twice those that wait */
     assert_non_null(enqueue(stream, 500));
     fake_run(stream, 10000, os_monotonic_ns(), 1);
     while (harvester_round() && rounds < 10)
@@ -229,6 +288,44 @@ static void test_pool_grows_and_what_finds_no_event_is_counted(void **state) {
     for (timed = 0; next_record(RECORD_GPU);)
         timed++;
     assert_int_equal(timed, GPU_SPANS_PER_CHUNK + 1);
+}
+
+/* A burst that no pool was made for loses times once: the next look makes room for all of it. */
+static void test_pool_grows_to_its_need_in_one_look(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    enum { BURST = 3000 };
+    for (unsigned i = 0; i < BURST; i++)
+        enqueue(stream, i);
+    assert_int_equal(losses()->gpu_no_event, BURST - GPU_SPANS_PER_CHUNK);
+    fake_run(stream, 2 * BURST, os_monotonic_ns(), 1);
+    while (harvester_round())
+        ;
+    for (unsigned i = 0; i < BURST; i++)
+        enqueue(stream, i);
+    assert_int_equal(losses()->gpu_no_event, BURST - GPU_SPANS_PER_CHUNK);
+    assert_true(gpu.devices[0].chunk_count * GPU_SPANS_PER_CHUNK < 2 * BURST);
+}
+
+/* Nobody waits for the harvester: it is woken while there is still half of a chunk left, once for each look. */
+static void test_a_pool_that_runs_low_wakes_the_harvester(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    for (unsigned i = 1; i < GPU_SPANS_PER_CHUNK / 2; i++)
+        enqueue(stream, i);
+    assert_int_equal(gpu.wanted, 0);
+    enqueue(stream, GPU_SPANS_PER_CHUNK / 2);
+    assert_int_equal(gpu.wanted, 1);
+    assert_int_equal(gpu.devices[0].wake_at, 0);
+    for (unsigned looks = 0; looks < 20;
+         looks++) { /* more than a look's worth between two of them: still none is lost */
+        gpu.wanted = 0;
+        harvester_round();
+        for (unsigned i = 0; i < 1000 && !gpu.wanted; i++)
+            enqueue(stream, i);
+    }
+    assert_int_equal(losses()->gpu_no_event, 0);
+    assert_true(gpu.devices[0].chunk_count > 10);
 }
 
 /* Handles are given back and taken again for as long as one likes. */
@@ -451,11 +548,27 @@ static void capture_two(void *stream, uint32_t streams_of_second) {
     fake_capture(stream, true);
     for (uint32_t op = 1; op <= 2; op++) {
         struct gpu_launch l = launch(op);
+        l.quiet = recorder.paused;
         struct gpu_span *span = gpu_span_begin(device, stream, op == 2 ? streams_of_second : 1);
         assert_true(gpu_span_is_captured(span));
         gpu_span_end(span, &l);
     }
     fake_capture(stream, false);
+}
+
+static void capture_one(char *into, void *stream) {
+    struct gpu_launch l = launch(1);
+    fake.capture_graph = into;
+    fake.capture_id++;
+    fake_capture(stream, true);
+    gpu_span_end(gpu_span_begin(device, stream, 1), &l);
+    fake_capture(stream, false);
+}
+
+static void replay(const void *executable, void *stream) {
+    struct graph_launch l;
+    assert_true(graphs_before_launch(&l, executable, stream));
+    graphs_launched(&l, true);
 }
 
 static void test_each_replay_of_a_graph_is_timed(void **state) {
@@ -468,9 +581,7 @@ static void test_each_replay_of_a_graph_is_timed(void **state) {
     graphs_instantiated(&executables[0], graph);
     graphs_destroyed(graph); /* the executable graph lives on without it */
     for (unsigned i = 0; i < 1000; i++) {
-        struct gpu_span *span = graphs_before_launch(&executables[0], stream);
-        assert_non_null(span);
-        graphs_launched(span, true);
+        replay(&executables[0], stream);
         fake_replay(os_monotonic_ns(), 1000);
         fake_run(stream, 1, os_monotonic_ns(), 0);
         if (i % 2) /* the next launch reads what the harvester has not come to */
@@ -487,13 +598,77 @@ static void test_each_replay_of_a_graph_is_timed(void **state) {
     assert_int_equal(losses()->replays_untimed, 0);
 }
 
+/* A graph is captured at the start, and of interest where it runs. */
+static void test_replays_are_recorded_by_where_they_are_launched(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    recorder.paused = QUIET_OUTSIDE;
+    capture_two(stream, 1);
+    graphs_instantiated(&executables[0], graph);
+    for (unsigned i = 0; i < 20; i++) {
+        recorder.paused = i % 4 ? QUIET_OUTSIDE : 0;
+        replay(&executables[0], stream);
+        recorder.paused = QUIET_OUTSIDE;
+        fake_replay(os_monotonic_ns(), 1000 + i);
+        fake_run(stream, 1, os_monotonic_ns(), 0);
+        if (i % 2)
+            harvester_round();
+    }
+    harvester_round();
+    recorder.paused = 0;
+    for (unsigned i = 0; i < 20; i += 4)
+        for (unsigned op = 1; op <= 2; op++) {
+            const struct record *r = next_record(RECORD_GPU);
+            assert_non_null(r);
+            assert_int_equal(r->op, op);
+            assert_int_equal(r->t1 - r->t0, 1000 + i);
+        }
+    assert_null(next_record(RECORD_GPU));
+}
+
+/* The number and the time of the graph's launch, before the launches that it replayed; a later graph in the place of an
+ * earlier one begins with 1. */
+static void test_replays_are_numbered(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    for (unsigned tenant = 0; tenant < 2; tenant++) {
+        capture_two(stream, 1);
+        graphs_instantiated(&executables[0], graph);
+        graphs_destroyed(graph);
+        for (unsigned i = 1; i <= 3; i++) {
+            uint64_t before = os_monotonic_ns();
+            replay(&executables[0], stream);
+            uint64_t after = os_monotonic_ns();
+            while (os_monotonic_ns() < after + 2 * MS)
+                ;
+            fake_replay(os_monotonic_ns(), 1000);
+            fake_run(stream, 1, os_monotonic_ns(), 0);
+            harvester_round();
+            uint64_t at = seen_records;
+            const struct record *told = next_record(RECORD_REPLAY);
+            assert_non_null(told);
+            assert_int_equal(told->seq, i);
+            assert_true(before <= told->t0 && told->t0 <= after);
+            assert_true(told->t1 > after);
+            const struct record *first = next_record(RECORD_GPU), *second = next_record(RECORD_GPU);
+            assert_ptr_equal(first, told + 1); /* right behind it */
+            assert_ptr_equal(second, told + 2);
+            assert_true(first->flags & second->flags & FLAG_CAPTURED);
+            assert_int_equal(told->t1, first->t0);
+            assert_true(seen_records > at);
+            assert_null(next_record(RECORD_REPLAY));
+        }
+        graphs_executable_destroyed(&executables[0]);
+    }
+}
+
 static void test_unfinished_replays_are_counted(void **state) {
     (void)state;
     void *stream = fake_stream(0, 0);
     capture_two(stream, 1);
     graphs_instantiated(&executables[0], graph);
     for (unsigned i = 0; i < 10; i++)
-        graphs_launched(graphs_before_launch(&executables[0], stream), true);
+        replay(&executables[0], stream);
     assert_int_equal(losses()->replays_untimed, 9 * 2);
     fake_replay(os_monotonic_ns(), 1000);
     fake_run(stream, 10, os_monotonic_ns(), 0);
@@ -502,7 +677,7 @@ static void test_unfinished_replays_are_counted(void **state) {
     assert_int_equal(next_record(RECORD_GPU)->op, 2);
     assert_null(next_record(RECORD_GPU));
     assert_int_equal(losses()->replays_untimed, 9 * 2);
-    graphs_launched(graphs_before_launch(&executables[0], stream), true);
+    replay(&executables[0], stream);
     gpu_timing_exit();
     assert_int_equal(losses()->replays_untimed, 10 * 2);
 }
@@ -525,10 +700,7 @@ static void test_no_replay_is_both_timed_and_counted(void **state) {
     graphs_instantiated(&executables[0], graph);
     assert_int_equal(pthread_create(&harvester, NULL, harvest_until_stopped, &stopped), 0);
     for (unsigned i = 0; i < REPLAYS; i++) {
-        struct gpu_span *span = graphs_before_launch(&executables[0], stream);
-        if (!span)
-            continue; /* counted as a loss: no free span */
-        graphs_launched(span, true);
+        replay(&executables[0], stream);
         fake_replay(os_monotonic_ns(), 1000);
         fake_run(stream, 1, os_monotonic_ns(), 0);
     }
@@ -548,11 +720,34 @@ static void test_stale_nodes_are_not_believed(void **state) {
     capture_two(stream, 1);
     graphs_instantiated(&executables[0], graph);
     fake_replay(os_monotonic_ns() - 50 * MS, 1000);
-    graphs_launched(graphs_before_launch(&executables[0], stream), true);
+    replay(&executables[0], stream);
     fake_run(stream, 1, os_monotonic_ns(), 0);
     harvester_round();
     assert_null(next_record(RECORD_GPU));
     assert_int_equal(losses()->replays_untimed, 2);
+}
+
+/* On a machine short of cores an anchor may be wide: what is read to have begun earlier by no more than that did not.
+ */
+static void test_replays_are_timed_by_a_wide_anchor(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    capture_two(stream, 1);
+    graphs_instantiated(&executables[0], graph);
+    replay(&executables[0], stream);
+    uint64_t launched = os_monotonic_ns();
+    gpu.devices[0].clock.anchors[0].monotonic_ns -= 4 * MS;
+    gpu.devices[0].clock.anchors[0].width_ns = 8 * MS;
+    fake_replay(launched, 1000);
+    fake_run(stream, 1, launched, 0);
+    harvester_round();
+    for (unsigned i = 0; i < 2; i++) {
+        const struct record *r = next_record(RECORD_GPU);
+        assert_non_null(r);
+        assert_in_range(r->t0, launched - MS, launched + 1000);
+        assert_int_equal(r->t1 - r->t0, 1000);
+    }
+    assert_int_equal(losses()->replays_untimed, 0);
 }
 
 static void test_captured_launch_of_several_streams_is_only_counted(void **state) {
@@ -561,7 +756,7 @@ static void test_captured_launch_of_several_streams_is_only_counted(void **state
     capture_two(stream, 2);
     assert_int_equal(fake.calls.external_records, 2);
     graphs_instantiated(&executables[0], graph);
-    graphs_launched(graphs_before_launch(&executables[0], stream), true);
+    replay(&executables[0], stream);
     fake_replay(os_monotonic_ns(), 1000);
     fake_run(stream, 1, os_monotonic_ns(), 0);
     harvester_round();
@@ -585,10 +780,203 @@ static void test_graph_handles_are_reused(void **state) {
         graphs_executable_destroyed(&executables[0]);
     }
     assert_true(fake.calls.events_created - created <= 4);
-    assert_null(graphs_before_launch(&executables[0], stream));
+    struct graph_launch none;
+    assert_false(graphs_before_launch(&none, &executables[0], stream));
     graphs_destroyed(graph);
     graphs_instantiated(&executables[1], graph); /* one that holds nothing of ours */
-    assert_null(graphs_before_launch(&executables[1], stream));
+    assert_false(graphs_before_launch(&none, &executables[1], stream));
+}
+
+static uint64_t timed_replays(void) {
+    uint64_t timed = 0;
+    for (const struct record *r; (r = next_record(RECORD_GPU));)
+        timed += (r->flags & FLAG_CAPTURED) != 0;
+    return timed;
+}
+
+/* As many as a server of language models keeps, one for each size of a batch and each layer. */
+static void test_each_of_many_live_graphs_is_followed(void **state) {
+    (void)state;
+    enum { GRAPHS = 3000 };
+    static char graphs[GRAPHS], made[GRAPHS];
+    void *stream = fake_stream(0, 0);
+    uint64_t timed = 0;
+    for (unsigned i = 0; i < GRAPHS; i++) {
+        capture_one(&graphs[i], stream);
+        graphs_instantiated(&made[i], &graphs[i]);
+        replay(&made[i], stream);
+        fake_replay(os_monotonic_ns(), 1000);
+        fake_run(stream, 1, os_monotonic_ns(), 0);
+        harvester_round();
+        timed += timed_replays();
+    }
+    assert_int_equal(timed, GRAPHS);
+    for (unsigned i = 0; i < GRAPHS; i++) /* nobody looks */
+        replay(&made[i], stream);
+    gpu_timing_exit();
+    assert_int_equal(losses()->replays_untimed, GRAPHS);
+    assert_int_equal(recorder.header->captured_unfollowed, 0);
+}
+
+/* Taking a place takes no longer with thousands of graphs before it. */
+static void test_many_graphs_take_no_longer_each(void **state) {
+    (void)state;
+    enum { GRAPHS = 24000, PART = GRAPHS / 8 };
+    static char graphs[GRAPHS];
+    void *stream = fake_stream(0, 0);
+    uint64_t first = 0, last = 0;
+    for (unsigned i = 0; i < GRAPHS; i++) {
+        uint64_t begun = os_monotonic_ns();
+        capture_one(&graphs[i], stream);
+        uint64_t took = os_monotonic_ns() - begun;
+        first += i < PART ? took : 0;
+        last += i >= GRAPHS - PART ? took : 0;
+    }
+    assert_true(last < first * 4);
+}
+
+/* What cannot be launched is no replay. */
+static void test_refused_launches_of_graphs_are_not_counted(void **state) {
+    (void)state;
+    struct graph_launch l;
+    void *stream = fake_stream(0, 0);
+    capture_two(stream, 1);
+    graphs_instantiated(&executables[0], graph);
+    assert_true(graphs_before_launch(&l, &executables[0], stream));
+    graphs_launched(&l, false);
+    fake.push_error = fake.record_error = GPU_INVALID_HANDLE; /* the event behind it */
+    replay(&executables[0], stream);
+    assert_int_equal(losses()->replays_untimed, 2);
+    gpu_timing_exit();
+    assert_int_equal(losses()->replays_untimed, 2);
+}
+
+/* Two captures into one graph; executable graphs hold what was there when they were made. Event nodes might be
+ * forbidden there, so nothing is timed. */
+static void test_repeated_capture_into_one_graph(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        graphs_captured_into(graph);
+        capture_two(stream, 1);
+        assert_int_equal(recorder.header->captured_unfollowed, 2);
+        graphs_instantiated(&executables[i], graph);
+        assert_int_equal(recorder.header->captured_unfollowed, 0);
+    }
+    assert_int_equal(fake.calls.external_records, 0);
+    for (unsigned i = 0; i < 5; i++)
+        replay(&executables[0], stream);
+    replay(&executables[1], stream);
+    graphs_destroyed(graph);
+    graphs_executable_destroyed(&executables[0]);
+    graphs_executable_destroyed(&executables[1]);
+    assert_int_equal(losses()->replays_untimed, 5 * 2 + 4);
+    assert_int_equal(timed_replays(), 0);
+    capture_two(stream, 1); /* its handle comes again */
+    assert_int_equal(fake.calls.external_records, 4);
+}
+
+/* A graph of two launches, in a capture beside one more: three for each replay of the whole. */
+static void test_graph_launched_inside_a_capture(void **state) {
+    (void)state;
+    static char whole;
+    void *stream = fake_stream(0, 0);
+    capture_two(stream, 1);
+    graphs_instantiated(&executables[0], graph);
+    capture_one(&whole, stream);
+    fake_capture(stream, true);
+    replay(&executables[0], stream);
+    fake_capture(stream, false);
+    assert_int_equal(recorder.header->captured_unfollowed, 3);
+    graphs_instantiated(&executables[1], &whole);
+    assert_int_equal(recorder.header->captured_unfollowed, 0);
+    assert_int_equal(losses()->replays_untimed, 0); /* nothing has run */
+    replay(&executables[0], stream);                /* its events are the whole's as well */
+    assert_int_equal(losses()->replays_untimed, 2);
+    for (unsigned i = 0; i < 4; i++)
+        replay(&executables[1], stream);
+    gpu_timing_exit();
+    assert_int_equal(losses()->replays_untimed, 2 + 4 * 3);
+    assert_int_equal(timed_replays(), 0);
+}
+
+static void test_clones_and_child_graphs_are_counted(void **state) {
+    (void)state;
+    static char clone, whole;
+    void *stream = fake_stream(0, 0);
+    capture_two(stream, 1);
+    graphs_cloned(&clone, graph);
+    graphs_instantiated(&executables[0], &clone);
+    replay(&executables[0], stream);
+    assert_int_equal(losses()->replays_untimed, 2);
+    graphs_child_added(&whole, graph);
+    graphs_child_added(&whole, graph);
+    graphs_instantiated(&executables[1], &whole);
+    replay(&executables[1], stream);
+    assert_int_equal(losses()->replays_untimed, 2 + 4);
+    assert_int_equal(recorder.header->captured_unfollowed, 0);
+}
+
+/* More launches in one graph than are timed. */
+static void test_launches_beyond_the_last_place_are_counted(void **state) {
+    (void)state;
+    enum { PLACES = LAUNCHES_PER_CHUNK * LAUNCH_CHUNKS, LAUNCHES = PLACES + 10 };
+    void *stream = fake_stream(0, 0);
+    struct gpu_launch l = launch(1);
+    fake.capture_graph = graph;
+    fake_capture(stream, true);
+    for (unsigned i = 0; i < LAUNCHES; i++)
+        gpu_span_end(gpu_span_begin(device, stream, 2), &l);
+    fake_capture(stream, false);
+    graphs_instantiated(&executables[0], graph);
+    replay(&executables[0], stream);
+    replay(&executables[0], stream);
+    gpu_timing_exit();
+    assert_int_equal(losses()->replays_untimed, 2 * LAUNCHES);
+}
+
+static void test_captures_that_nobody_makes_executable_are_told(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0);
+    capture_two(stream, 1);
+    fake.capture_id++;
+    fake_capture(stream, true);
+    gpu_span_drop(gpu_span_begin(device, stream, 1)); /* the call failed */
+    fake_capture(stream, false);
+    assert_int_equal(recorder.header->captured_unfollowed, 2);
+}
+
+static void *look_once(void *nothing) {
+    harvester_round();
+    return nothing;
+}
+
+/* The thread hangs in the driver when the process ends, and comes back after all. */
+static void test_hanging_queries_are_lost_once(void **state) {
+    (void)state;
+    void *stream = fake_stream(0, 0), *other = fake_stream(1, 0);
+    pthread_t harvester;
+    capture_two(stream, 1);
+    graphs_instantiated(&executables[0], graph);
+    enqueue(other, 1);
+    replay(&executables[0], stream);
+    __atomic_store_n(&fake.hang, true, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_create(&harvester, NULL, look_once, NULL), 0);
+    while (!__atomic_load_n(&fake.hanging, __ATOMIC_ACQUIRE))
+        ;
+    replay(&executables[0], stream); /* takes account of the one before */
+    enqueue(other, 2);
+    gpu_timing_exit();
+    assert_int_equal(losses()->gpu_unfinished, 2);
+    assert_int_equal(losses()->replays_untimed, 2 * 2);
+    fake_replay(os_monotonic_ns(), 1000);
+    fake_run(stream, 2, os_monotonic_ns(), 0);
+    fake_run(other, 4, os_monotonic_ns(), 1000);
+    __atomic_store_n(&fake.hang, false, __ATOMIC_RELEASE);
+    pthread_join(harvester, NULL);
+    assert_null(next_record(RECORD_GPU));
+    assert_int_equal(losses()->gpu_unfinished, 2);
+    assert_int_equal(losses()->replays_untimed, 2 * 2);
 }
 
 static void test_without_graph_functions_captures_are_left_alone(void **state) {
@@ -704,13 +1092,13 @@ static void test_clock_reads_from_the_nearest_anchor_at_the_devices_rate(void **
     clock.anchors[1].event = &events[1];
     clock.anchors[1].monotonic_ns = 1000 * MS;
     uint64_t ns;
-    assert_int_equal(device_clock_read(&clock, &events[2], &ns), GPU_SUCCESS);
+    assert_int_equal(device_clock_read(&clock, &events[2], &ns, NULL), GPU_SUCCESS);
     assert_near(ns, 1000 * MS + 123468, 2); /* from the anchor an hour ago: off by up to 250000 */
     events[2].device_ns = 3600 * 1000 * MS - 2 * MS;
-    assert_int_equal(device_clock_read(&clock, &events[2], &ns), GPU_SUCCESS);
+    assert_int_equal(device_clock_read(&clock, &events[2], &ns, NULL), GPU_SUCCESS);
     assert_near(ns, 998 * MS - 200, 2);
     clock.taken = 0;
-    assert_int_equal(device_clock_read(&clock, &events[2], &ns), GPU_NOT_READY);
+    assert_int_equal(device_clock_read(&clock, &events[2], &ns, NULL), GPU_NOT_READY);
 }
 
 static void test_anchors_are_taken_and_listed(void **state) {
@@ -763,8 +1151,8 @@ static void test_mode(void **state) {
         {"events", {.driver = true, .one_connection = true}, GPU_TIMING_EVENTS, false},
         {"kernel", {.driver = true}, GPU_TIMING_EVENTS, true},
         {"kernel", {.driver = true, .kernel = true}, GPU_TIMING_KERNEL, false},
-        {"host", {.driver = true}, GPU_TIMING_HOST, false},
-        {"off", {.driver = true}, GPU_TIMING_OFF, false},
+        {"host", {.driver = true}, GPU_TIMING_HOST, true},
+        {"off", {.driver = true}, GPU_TIMING_OFF, true},
         {"evnets", {.driver = true}, GPU_TIMING_EVENTS, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -780,9 +1168,13 @@ static void test_mode(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         PLAIN(test_launch_becomes_a_record_and_a_row),
+        PLAIN(test_alike_operations_of_a_launch_are_counted_each),
+        PLAIN(test_launches_of_one_stream_share_its_interval),
         PLAIN(test_only_the_oldest_stop_is_polled),
         PLAIN(test_busy_time_is_a_union),
         PLAIN(test_pool_grows_and_what_finds_no_event_is_counted),
+        PLAIN(test_pool_grows_to_its_need_in_one_look),
+        PLAIN(test_a_pool_that_runs_low_wakes_the_harvester),
         PLAIN(test_spans_are_reused),
         PLAIN(test_special_handles_mean_the_devices_stream),
         PLAIN(test_stream_of_another_device_uses_that_pool),
@@ -796,11 +1188,23 @@ int main(void) {
         PLAIN(test_forked_child_touches_nothing),
         PLAIN(test_thread_ends_with_the_process_at_any_moment),
         GRAPHS(test_each_replay_of_a_graph_is_timed),
+        GRAPHS(test_replays_are_recorded_by_where_they_are_launched),
         GRAPHS(test_unfinished_replays_are_counted),
         GRAPHS(test_no_replay_is_both_timed_and_counted),
         GRAPHS(test_stale_nodes_are_not_believed),
+        GRAPHS(test_replays_are_timed_by_a_wide_anchor),
+        GRAPHS(test_replays_are_numbered),
         GRAPHS(test_captured_launch_of_several_streams_is_only_counted),
         GRAPHS(test_graph_handles_are_reused),
+        GRAPHS(test_each_of_many_live_graphs_is_followed),
+        GRAPHS(test_many_graphs_take_no_longer_each),
+        GRAPHS(test_refused_launches_of_graphs_are_not_counted),
+        GRAPHS(test_repeated_capture_into_one_graph),
+        GRAPHS(test_graph_launched_inside_a_capture),
+        GRAPHS(test_clones_and_child_graphs_are_counted),
+        GRAPHS(test_launches_beyond_the_last_place_are_counted),
+        GRAPHS(test_captures_that_nobody_makes_executable_are_told),
+        GRAPHS(test_hanging_queries_are_lost_once),
         GRAPHS(test_unseen_replays_are_sampled),
         PLAIN(test_without_graph_functions_captures_are_left_alone),
         PLAIN(test_wait_for_communication_is_exposed_until_it_ends),

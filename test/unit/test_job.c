@@ -37,7 +37,8 @@ struct shelf_item {
     uint64_t started; /* seconds */
 };
 
-static void put(struct shelf *shelf, const struct shelf_item *item) {
+/* `from`, `ends`: seconds that the dump tells of, 0 = it tells of none. */
+static void put_for(struct shelf *shelf, const struct shelf_item *item, uint64_t from, uint64_t ends) {
     struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = item->rank, .world_size = item->size});
     struct dump_header *header = dump_builder_header(builder);
     size_t bytes;
@@ -46,6 +47,11 @@ static void put(struct shelf *shelf, const struct shelf_item *item) {
     header->world_id = item->world;
     header->generation = item->generation;
     header->process_start_realtime_ns = item->started * 1000000000;
+    if (from > 0) {
+        header->activated_ticks = from * 1000000000;
+        header->exited_ticks = ends * 1000000000;
+        header->state |= STATE_EXITED;
+    }
     dump_builder_standard_calls(builder);
     dump_builder_anchor(builder, 1, 1, 1, 0);
     const void *data = dump_builder_data(builder, &bytes);
@@ -53,6 +59,10 @@ static void put(struct shelf *shelf, const struct shelf_item *item) {
     shelf->dumps[shelf->count++] = dump_open_buffer("shelf", data, bytes);
     shelf->set = (struct dump_set){
         .directory = (char *)"shelf", .dumps = shelf->dumps, .count = shelf->count, .duplicate = shelf->duplicate};
+}
+
+static void put(struct shelf *shelf, const struct shelf_item *item) {
+    put_for(shelf, item, 0, 0);
 }
 
 static void clear(struct shelf *shelf) {
@@ -88,6 +98,44 @@ static void the_newest_run_and_generation_is_chosen(void **state) {
     assert_int_equal(job.generations, 1);
     job_free(&job);
     assert_int_equal(job_select(&job, &shelf.set, "nothing", NULL), -1);
+    job_free(&job);
+    clear(&shelf);
+}
+
+/* A launcher's restart count is taken; where members change without one, or launches follow each other, they count. */
+static void starts_of_a_run_are_numbered(void **state) {
+    (void)state;
+    static const struct {
+        struct shelf_item item;
+        uint64_t from, ends;
+    } starts[] = {
+        {{"b", 1, 0, 0, 2, 100}, 100, 200},
+        {{"b", 1, 0, 1, 2, 100}, 100, 210}, /* the first start */
+        {{"b", 2, 1, 0, 1, 250}, 250, 300}, /* restarted with one rank */
+        {{"b", 3, 1, 0, 2, 400}, 400, 500},
+        {{"b", 3, 1, 1, 2, 400}, 401, 500}, /* grown again, and no restart counted */
+        {{"c", 4, 2, 0, 1, 100}, 100, 200}, /* its first two starts are not here */
+    };
+    static const struct {
+        unsigned generation;
+        int64_t gap_seconds;
+    } expected[] = {{0, -1}, {1, 40}, {2, 100}, {2, -1}};
+    struct shelf shelf = {0};
+    struct job job;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        put_for(&shelf, &starts[i].item, starts[i].from, starts[i].ends);
+    assert_int_equal(job_select(&job, &shelf.set, "b", NULL), 0);
+    const struct listed_job *listed = job.list.items;
+    assert_int_equal(job.list.count, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < job.list.count; i++) {
+        assert_int_equal(listed[i].generation, expected[i].generation);
+        assert_int_equal(listed[i].gap_ns, expected[i].gap_seconds < 0 ? -1 : expected[i].gap_seconds * 1000000000);
+    }
+    assert_ptr_equal(job_list_generation(&job.list, &shelf.set, &listed[0], 2), &listed[2]);
+    assert_null(job_list_generation(&job.list, &shelf.set, &listed[0], 3));
+    assert_ptr_equal(job_list_before(&job.list, &shelf.set, &listed[2]), &listed[1]);
+    assert_null(job_list_before(&job.list, &shelf.set, &listed[0]));
+    assert_null(job_list_before(&job.list, &shelf.set, &listed[3]));
     job_free(&job);
     clear(&shelf);
 }
@@ -491,6 +539,7 @@ int main(void) {
         cmocka_unit_test(ranks_are_crowded_from_one_more_than_processors_on),
         cmocka_unit_test(a_time_that_is_there_is_never_said_to_be_none),
         cmocka_unit_test(the_newest_run_and_generation_is_chosen),
+        cmocka_unit_test(starts_of_a_run_are_numbered),
         cmocka_unit_test(of_programs_side_by_side_the_largest_is_chosen),
         cmocka_unit_test(missing_ranks_and_duplicates_are_noticed),
         cmocka_unit_test(a_world_of_which_nearly_nothing_is_here_is_not_believed),

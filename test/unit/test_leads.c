@@ -34,7 +34,7 @@ static struct hand_table *make_table(uint64_t seed, size_t rows, size_t columns)
         hand->self_ns[i] = 10000000 + (int64_t)(500000 * scene_gauss(&random));
     for (size_t row = 0; row < rows; row++)
         hand->numbers[row] = (uint32_t)row;
-    hand->table = (struct leads_table){rows, columns, hand->self_ns, hand->numbers, false};
+    hand->table = (struct leads_table){rows, columns, hand->self_ns, hand->numbers, false, 1};
     return hand;
 }
 
@@ -183,6 +183,23 @@ static void slow_stretches_that_are_alike_apart_come_regularly(void **state) {
     }
 }
 
+/* What is done across the end of a stretch is in two of them. Three in a row are three. */
+static void pairs_of_slow_stretches_count_as_one(void **state) {
+    (void)state;
+    for (size_t in_a_row = 2; in_a_row <= 3; in_a_row++) {
+        struct hand_table *hand = make_table(3, 160, 8);
+        for (size_t row = 18; row + in_a_row <= 160; row += 20)
+            for (size_t k = 0; k < in_a_row; k++)
+                slow_down(hand, row + k, 5, 5);
+        judge(hand);
+        const struct rank_leads *found = &hand->found[5];
+        assert_int_equal(found->every, in_a_row == 2 ? 20 : 0);
+        assert_int_equal(found->slow_rows, in_a_row == 2 ? 8 : 21);
+        assert_true(fabs(found->longer_ns / (in_a_row == 2 ? 80e6 : 40e6) - 1) < 0.1);
+        free(hand);
+    }
+}
+
 /* Noise with heavy tails, in which the highest times say nothing of when a rank is slow. */
 static void heavy_tails_do_not_hide_a_phase(void **state) {
     (void)state;
@@ -250,7 +267,8 @@ static void ranks_of_different_work_are_levelled(void **state) {
         for (size_t row = 19; row < 200; row += 20)
             slow_down(hand, row, 1, 7);
         judge(hand);
-        assert_int_equal(hand->found[1].confidence >= CONFIDENCE_VERDICT, level == 1);
+        assert_true(hand->found[1].confidence >= CONFIDENCE_VERDICT);
+        assert_int_equal(sure(hand), level == 1 ? 1 : 2);
         if (level == 1)
             assert_true(fabs(hand->found[1].lead_ns / (60e6 / 20) - 1) < 0.1);
         free(hand);
@@ -284,6 +302,27 @@ static void slow_stretches_far_apart_count_although_neighbours_are_alike(void **
     }
 }
 
+/* A rank is behind for as long as another process has its processor, whatever number of stretches that holds: what lies
+ * in one time slice is one observation. Slices of 24 stretches prove nothing where 24 are one, and 8 of 8 do. */
+static void stretches_within_a_time_slice_count_once(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t at_once;
+        size_t rows;
+        bool sure;
+    } cases[] = {{1, 72, true}, {24, 72, false}, {24, 7 * 24, false}, {24, 8 * 24, true}, {48, 8 * 24, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = make_table(31, cases[i].rows, 4);
+        hand->table.at_once = cases[i].at_once;
+        for (size_t row = 0; row < cases[i].rows; row += 3)
+            slow_down(hand, row, 2, 1.5);
+        judge(hand);
+        assert_int_equal(sure(hand), cases[i].sure);
+        assert_true(!cases[i].sure || hand->found[2].slow_rows == cases[i].rows / 3);
+        free(hand);
+    }
+}
+
 /* A part of the run is an eighth of it at least: 60 of 400 stretches are one, of 36 it is the eighth around them. */
 static void a_phase_is_an_eighth_of_the_run(void **state) {
     (void)state;
@@ -313,6 +352,113 @@ static void a_chance_counts_twice(void **state) {
     }
 }
 
+/* Two ranks with seven slow stretches each: of all leads neither has more than chance may give one of six. */
+static void two_ranks_do_not_hide_each_other(void **state) {
+    (void)state;
+    unsigned both = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 6);
+        for (size_t row = 19; row < 160; row += 21)
+            slow_down(hand, row, 1, 7);
+        for (size_t row = 12; row < 160; row += 23)
+            slow_down(hand, row, 4, 7);
+        judge(hand);
+        const struct rank_leads *one = &hand->found[1], *other = &hand->found[4];
+        both += sure(hand) == 2 && one->confidence >= CONFIDENCE_VERDICT && other->confidence >= CONFIDENCE_VERDICT &&
+                one->every == 21 && other->every == 23;
+        free(hand);
+    }
+    assert_in_range(both, 18, 20);
+}
+
+/* Half of the ranks and the other half take turns, so that two are slow in each stretch: nobody is all the while. */
+static void two_at_a_time_that_take_turns_are_not_named(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 8);
+        for (size_t row = 0; row < 160; row++) {
+            slow_down(hand, row, row % 4, 5);
+            slow_down(hand, row, row % 4 + 4, 5);
+        }
+        judge(hand);
+        assert_int_equal(sure(hand), 0);
+        free(hand);
+    }
+}
+
+/* That a rank was compared with all but one counts twice more. Of two with five leads each in five (alone 4^-5) and
+ * with four each in seven (6^-4) the former is just sure, the latter is just not. */
+static void a_rank_left_out_counts_twice(void **state) {
+    (void)state;
+    static const struct { size_t columns, leads, sure; } cases[] = {{5, 5, 2}, {7, 4, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hand_table *hand = make_table(47, 160, cases[i].columns);
+        for (size_t k = 0; k < 160 * cases[i].columns; k++) /* of the noise a thousandth, so that leads alone count */
+            hand->self_ns[k] = 10000000 + (hand->self_ns[k] - 10000000) / 1000;
+        for (size_t k = 0; k < cases[i].leads; k++) {
+            slow_down(hand, 5 + 31 * k, 1, 7);
+            slow_down(hand, 20 + 31 * k, 3, 7);
+        }
+        judge(hand);
+        assert_int_equal(sure(hand), cases[i].sure);
+        free(hand);
+    }
+}
+
+/* Two of eight, seven times as long in the same ten of 160 stretches: none of them is ahead of the other. */
+static void two_ranks_slow_in_the_same_stretches_are_found(void **state) {
+    (void)state;
+    size_t both = 0;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 8);
+        for (size_t row = 9; row < 160; row += 16) {
+            slow_down(hand, row, 1, 7);
+            slow_down(hand, row, 6, 7);
+        }
+        judge(hand);
+        both += hand->found[1].confidence >= CONFIDENCE_VERDICT && hand->found[6].confidence >= CONFIDENCE_VERDICT;
+        assert_in_range(sure(hand), 0, 2);
+        assert_int_equal(hand->found[1].slow_rows, 10);
+        assert_true(fabs(hand->found[6].lead_ns / (60e6 / 16) - 1) < 0.1);
+        free(hand);
+    }
+    assert_in_range(both, 48, 50);
+}
+
+/* ... and 1.4 times as long in all of the second half, which the six others have nothing to do with. */
+static void two_ranks_slow_in_the_second_half_are_found(void **state) {
+    (void)state;
+    size_t both = 0;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        struct hand_table *hand = make_table(seed, 160, 8);
+        for (size_t row = 80; row < 160; row++) {
+            slow_down(hand, row, 1, 1.4);
+            slow_down(hand, row, 6, 1.4);
+        }
+        judge(hand);
+        both += hand->found[1].confidence >= CONFIDENCE_VERDICT && hand->found[6].confidence >= CONFIDENCE_VERDICT;
+        assert_in_range(sure(hand), 0, 2);
+        free(hand);
+    }
+    assert_in_range(both, 48, 50);
+}
+
+/* That two lead together counts four times: of two with six such leads each, among eight ranks (4^-6) both are just
+ * sure, among seven (3.5^-6) just not. */
+static void what_two_lead_by_together_counts_four_times(void **state) {
+    (void)state;
+    for (size_t columns = 7; columns <= 8; columns++) {
+        struct hand_table *hand = make_table(48, 160, columns);
+        for (size_t k = 0; k < 160 * columns; k++) /* of the noise a thousandth, so that leads alone count */
+            hand->self_ns[k] = 10000000 + (hand->self_ns[k] - 10000000) / 1000;
+        for (size_t row = 5; row < 6 * 26; row += 26)
+            hand->self_ns[row * columns + 1] = hand->self_ns[row * columns + 3] = 70000000;
+        judge(hand);
+        assert_int_equal(sure(hand), columns == 8 ? 2 : 0);
+        free(hand);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_slow_now_and_then_is_found),
@@ -322,13 +468,21 @@ int main(void) {
         cmocka_unit_test(several_leads_make_a_culprit),
         cmocka_unit_test(fewer_than_sixteen_stretches_prove_nothing),
         cmocka_unit_test(slow_stretches_that_are_alike_apart_come_regularly),
+        cmocka_unit_test(pairs_of_slow_stretches_count_as_one),
         cmocka_unit_test(heavy_tails_do_not_hide_a_phase),
         cmocka_unit_test(a_phase_stands_four_deviations_higher),
         cmocka_unit_test(slow_stretches_of_samples_come_regularly),
         cmocka_unit_test(ranks_of_different_work_are_levelled),
         cmocka_unit_test(slow_stretches_far_apart_count_although_neighbours_are_alike),
+        cmocka_unit_test(stretches_within_a_time_slice_count_once),
         cmocka_unit_test(a_phase_is_an_eighth_of_the_run),
         cmocka_unit_test(a_chance_counts_twice),
+        cmocka_unit_test(two_ranks_do_not_hide_each_other),
+        cmocka_unit_test(two_at_a_time_that_take_turns_are_not_named),
+        cmocka_unit_test(a_rank_left_out_counts_twice),
+        cmocka_unit_test(two_ranks_slow_in_the_same_stretches_are_found),
+        cmocka_unit_test(two_ranks_slow_in_the_second_half_are_found),
+        cmocka_unit_test(what_two_lead_by_together_counts_four_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -136,6 +136,87 @@ static void four_hosts_tell_which_one_is_slow(void **state) {
     }
 }
 
+/* A ring of hosts with a rank each, as NCCL's proxies time it; the last pair takes `slow` times as long. */
+static size_t judge_steps(struct network *network, unsigned hosts, const double *ln, double slow) {
+    *network = (struct network){.per_host = 1};
+    for (unsigned i = 0; i < hosts; i++) {
+        add_pair(network, i, (i + 1) % hosts, ln[i] + (i + 1 == hosts ? log(slow) : 0), 0);
+        network->measures[i].steps = true;
+    }
+    return judge(network);
+}
+
+/* Student's t of one risk in a hundred for four pairs: 14.1 of two degrees of freedom, of 5 % and a third more for the
+ * mean of three: ln 2.26. Twice the risk asks for 1.77, half of it for 3.2. */
+static void a_slow_link_among_four_hosts_is_named(void **state) {
+    (void)state;
+    static const double even[8] = {0};
+    struct network network;
+    assert_int_equal(judge_steps(&network, 3, even, 1000), 0);
+    assert_int_equal(judge_steps(&network, 4, even, 2.1), 0);
+    assert_int_equal(judge_steps(&network, 4, even, 2.5), 1);
+    assert_int_equal(network.found[0].from, 3);
+    assert_int_equal(network.found[0].to, 0);
+    assert_false(network.found[0].layout); /* the ring joins its ends the other way round */
+    assert_true(network.found[0].alone);
+    assert_int_equal(judge_steps(&network, 7, even, 1.45), 1); /* six others tell more */
+    assert_int_equal(judge_steps(&network, 7, even, 1.3), 0);
+}
+
+/* Messages have more that makes them slow. */
+static void few_messages_name_no_link(void **state) {
+    (void)state;
+    static const double even[8] = {0};
+    struct network network;
+    assert_int_equal(judge_steps(&network, 4, even, 4), 1);
+    for (unsigned i = 0; i < 4; i++)
+        network.measures[i].steps = false;
+    assert_int_equal(judge(&network), 0);
+}
+
+static double uniform(uint64_t *seed) {
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return ((double)(*seed >> 11) + 0.5) / (double)(UINT64_C(1) << 53);
+}
+
+static double normal(uint64_t *seed) {
+    return sqrt(-2 * log(uniform(seed))) * cos(2 * 3.14159265358979323846 * uniform(seed));
+}
+
+/* How long pairs of sound networks take: even to 2 %, to 10 %, to 30 %, with rare long ones (a double exponential), and
+ * in two racks. */
+static double noise_of(unsigned shape, unsigned pair, unsigned hosts, uint64_t *seed) {
+    static const double even[] = {0.02, 0.1, 0.3};
+    if (shape < 3)
+        return even[shape] * normal(seed);
+    if (shape == 3)
+        return 0.05 * log(uniform(seed)) * (uniform(seed) < 0.5 ? -1 : 1);
+    return (pair == 0 || pair == hosts / 2 ? log(2) : 0) + 0.02 * normal(seed);
+}
+
+/* Of 2000 networks in which nothing is slow: none where they are even or lie in two racks, one in a hundred at most
+ * where some are far from even, and these are only suspected, for their ends have no other partner. */
+static void few_sound_links_are_named_by_chance_alone(void **state) {
+    (void)state;
+    enum { SHAPES = 5, EACH = 100 };
+    uint64_t seed = 1;
+    for (unsigned shape = 0; shape < SHAPES; shape++) {
+        unsigned named = 0;
+        for (unsigned i = 0; i < 4 * EACH; i++) {
+            double ln[8];
+            struct network network;
+            unsigned hosts = 4 + i % 4;
+            for (unsigned pair = 0; pair < hosts; pair++)
+                ln[pair] = noise_of(shape, pair, hosts, &seed);
+            size_t found = judge_steps(&network, hosts, ln, 1);
+            for (size_t k = 0; k < found; k++)
+                assert_true(network.found[k].alone);
+            named += found > 0;
+        }
+        assert_true(named <= (shape == 0 || shape == 4 ? 0 : 4 * EACH / 100));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_link_is_slow_from_a_quarter_longer_on),
@@ -144,6 +225,9 @@ int main(void) {
         cmocka_unit_test(eight_pairs_can_be_compared),
         cmocka_unit_test(uneven_networks_ask_for_more),
         cmocka_unit_test(four_hosts_tell_which_one_is_slow),
+        cmocka_unit_test(a_slow_link_among_four_hosts_is_named),
+        cmocka_unit_test(few_messages_name_no_link),
+        cmocka_unit_test(few_sound_links_are_named_by_chance_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

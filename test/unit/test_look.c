@@ -56,6 +56,29 @@ static void whatever_a_process_does_shows(void **state) {
     dump_builder_free(builder);
 }
 
+static uint64_t look_at(const struct dump_builder *builder) {
+    struct dump *dump = open_builder(builder);
+    uint64_t look = dump_look(dump);
+    dump_close(dump);
+    return look;
+}
+
+/* Polls in vain take a record every few seconds; any other record is progress, also one behind them. */
+static void polls_in_vain_are_no_progress(void **state) {
+    (void)state;
+    struct dump_builder *builder = new_builder();
+    const struct record polls = {.t0 = 500, .t1 = 900, .call = BUILDER_RECV, .kind = RECORD_POLL};
+    dump_builder_collective(builder, 0, BUILDER_ALLREDUCE, 0, 0, 8, 100, 200);
+    uint64_t look = look_at(builder);
+    dump_builder_record(builder, 0, &polls);
+    assert_int_equal(look_at(builder), look);
+    dump_builder_record(builder, 0, &polls);
+    assert_int_equal(look_at(builder), look);
+    dump_builder_collective(builder, 0, BUILDER_ALLREDUCE, 0, 1, 8, 1000, 1100);
+    assert_int_not_equal(look_at(builder), look);
+    dump_builder_free(builder);
+}
+
 /* A communicator that is made, used and freed for ever, always under one index. */
 struct life {
     struct in_flight *slot;
@@ -117,6 +140,7 @@ static void a_call_that_stands_still_is_on_what_is_defined(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whatever_a_process_does_shows),
+        cmocka_unit_test(polls_in_vain_are_no_progress),
         cmocka_unit_test(a_call_that_stands_still_is_on_what_is_defined),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -97,7 +97,9 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
         {"gpu_no_event", "lost: 14 GPU operations"},
         {"gpu_unfinished", "lost: 15 GPU operations"},
         {"gpu_failed", "lost: 16 GPU operations"},
+        {"gpu_overlapping", "lost: 23 GPU operations on symmetric memory"},
         {"replays_untimed", "lost: 17 GPU operations"},
+        {"captured_unfollowed", "lost: 22 GPU operations"},
         {"stacks_truncated", "lost: 18 call stacks"},
         {"children_unrecorded", "lost: 20 processes"},
         {"quota_refusals", "lost: 21 times"},
@@ -121,11 +123,13 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
                                                                          .gpu_no_event = 14,
                                                                          .gpu_unfinished = 15,
                                                                          .gpu_failed = 16,
+                                                                         .gpu_overlapping = 23,
                                                                          .replays_untimed = 17,
                                                                          .stacks_truncated = 18,
                                                                          .tables_in_memory = 19,
                                                                          .children_unrecorded = 20,
                                                                          .quota_refusals = 21};
+    dump_builder_header(shelf.job.builders[0])->captured_unfollowed = 22;
     report(&shelf, "text", text);
     assert_null(strstr(text, "hold every call;"));
     assert_non_null(strstr(text, "totals do not hold every call"));

@@ -366,6 +366,73 @@ static void starts_of_a_persistent_collective_are_counted_apart(void **state) {
     hand_job_free(&job);
 }
 
+/* Two captured collectives and a launch of their graph; `number` 0: the dump does not tell which it was. */
+static void replay_graph(struct dump_builder *builder, uint32_t number, uint64_t at) {
+    struct record told = {.t0 = at,
+                          .t1 = at,
+                          .seq = number > 0 ? number : SEQ_NONE,
+                          .comm = COMM_NONE,
+                          .peer = PEER_NONE,
+                          .kind = RECORD_REPLAY};
+    struct record launch = {
+        .call = BUILDER_ALLREDUCE, .peer = PEER_NONE, .flags = FLAG_COLLECTIVE | FLAG_CAPTURED, .kind = RECORD_GPU};
+    dump_builder_record(builder, 0, &told);
+    for (uint32_t seq = 7; seq < 9; seq++) {
+        launch.seq = seq;
+        launch.t0 = at + 10 * seq;
+        launch.t1 = launch.t0 + 5;
+        dump_builder_record(builder, 0, &launch);
+    }
+}
+
+/* They have the numbers of their capture each time. Rank 1 could not tell the third replay's, and lost all of the
+ * fourth. */
+static void replays_of_a_graph_are_counted_apart(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct kept kept;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_lane(job.builders[r], 0)->device = 1;
+        for (uint32_t replay = 1; replay <= 5; replay++)
+            if (r == 0 || replay != 4)
+                replay_graph(job.builders[r], r == 1 && replay == 3 ? 0 : replay, 1000 * replay + r);
+    }
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept);
+    assert_int_equal(totals.instances, 3 * 2);
+    assert_int_equal(totals.unmatchable, 2);
+    assert_int_equal(totals.partial, 2 * 2);
+    for (size_t i = 0; i < kept.count; i++) {
+        const struct match_instance *instance = &kept.items[i];
+        assert_true(instance->device);
+        assert_int_equal(kept.members[i][0].enter, 1000 * instance->start + 10 * instance->seq);
+        assert_int_equal(instance->complete, instance->start < 3 || instance->start == 5);
+        if (instance->complete)
+            assert_int_equal(kept.members[i][1].enter, kept.members[i][0].enter + 1);
+    }
+    hand_job_free(&job);
+}
+
+/* What is behind a record that is missing may be another replay's. */
+static void a_gap_ends_what_is_known_of_a_replay(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct kept kept;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        dump_builder_lane(job.builders[r], 0)->device = 1;
+        replay_graph(job.builders[r], 1, 1000 + r);
+    }
+    struct record *records = dump_builder_contents(job.builders[1], SECTION_RING, 0);
+    records[1].commit = 0; /* the first of the two launches */
+    hand_job_open(&job, 2);
+    struct match_totals totals = match(&job, &kept);
+    assert_int_equal(totals.instances, 0);
+    assert_int_equal(totals.unmatchable, 1);
+    hand_job_free(&job);
+}
+
 static void lanes_of_one_process_are_merged(void **state) {
     (void)state;
     struct hand_job job;
@@ -513,6 +580,8 @@ int main(void) {
         cmocka_unit_test(a_rank_refused_what_others_did_falls_behind_by_one),
         cmocka_unit_test(a_refused_call_alone_moves_nothing),
         cmocka_unit_test(starts_of_a_persistent_collective_are_counted_apart),
+        cmocka_unit_test(replays_of_a_graph_are_counted_apart),
+        cmocka_unit_test(a_gap_ends_what_is_known_of_a_replay),
         cmocka_unit_test(lanes_of_one_process_are_merged),
         cmocka_unit_test(what_cannot_be_matched_is_counted),
         cmocka_unit_test(a_rank_far_behind_is_given_up),

@@ -82,6 +82,29 @@ static void a_receiver_waits_for_a_late_sender(void **state) {
     finish(&job);
 }
 
+/* A receive without a status knows the size of its buffer alone, whichever half is found first. */
+static void a_message_has_the_size_that_was_sent(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    const uint16_t posted = FLAG_RECV | FLAG_BYTES_POSTED;
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 0, 100, 100, 120);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, posted, 0, 5, 0, 1 << 20, 200, 980);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, posted, 0, 5, 1, 1 << 20, 1000, 2000);
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 1, 200, 1990, 2010);
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 2, BYTES_UNKNOWN, 3000, 3010);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, posted, 0, 5, 2, 1 << 20, 3000, 3020);
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 3, BYTES_UNKNOWN, 4000, 4010);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, FLAG_RECV, 0, 5, 3, 300, 4000, 4020);
+    hand_job_open(&job, 2);
+    match(&job, &kept, 1);
+    const uint64_t bytes[] = {100, 200, BYTES_UNKNOWN, 300};
+    assert_int_equal(kept.count, 4);
+    for (size_t i = 0; i < kept.count; i++)
+        assert_int_equal(kept.items[i].bytes, bytes[kept.items[i].ordinal]);
+    finish(&job);
+}
+
 static void only_a_rendezvous_waits_for_a_late_receiver(void **state) {
     (void)state;
     struct hand_job job;
@@ -589,6 +612,7 @@ static void random_programs_match_as_trying_everything_does(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receiver_waits_for_a_late_sender),
+        cmocka_unit_test(a_message_has_the_size_that_was_sent),
         cmocka_unit_test(only_a_rendezvous_waits_for_a_late_receiver),
         cmocka_unit_test(of_a_posted_receive_only_the_wait_counts),
         cmocka_unit_test(any_number_of_completions_may_come_before_their_wait),

@@ -4,6 +4,7 @@
  * Lives here: made-up jobs of a few kinds through the whole analysis, and the limits of choosing a channel.
  * Must not live here: collectives (test_stragglers.c, test_workloads.c), single messages (test_match_messages.c).
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,6 +31,10 @@ struct job {
     int slow[2];       /* ranks, NOBODY */
     double factors[2]; /* so many times as long */
     unsigned every;    /* the first of them only in every so many-th step; 0: in each */
+    bool late;         /* and only in the second half of the run */
+    double writing_ns; /* in every 20th step rank 0 writes something for so long; 0: never */
+    double inside;     /* share of the work that HALO_OVERLAPPED does while its messages are under way */
+    uint64_t bytes;    /* of a message */
     bool half;         /* of HALVES: the ranks of the second half are slow, by factors[0] */
 };
 
@@ -40,12 +45,18 @@ struct play {
     uint32_t halves[2];
 };
 
+static bool is_slow_now(const struct job *job, unsigned step) {
+    return (job->every == 0 || step % job->every == job->every - 1) && (!job->late || step >= job->steps / 2);
+}
+
 static void work(struct play *play, unsigned rank, unsigned step, double share, struct script *script) {
     const struct job *job = play->job;
     double ns = 10e6 * share * (1 + 0.05 * scene_gauss(&play->random[rank]));
     for (unsigned i = 0; i < 2; i++)
-        if (job->slow[i] == (int)rank && (i > 0 || job->every == 0 || step % job->every == job->every - 1))
+        if (job->slow[i] == (int)rank && (i > 0 || is_slow_now(job, step)))
             ns *= job->factors[i];
+    if (rank == 0 && step % 20 == 19)
+        ns += job->writing_ns * share;
     if (job->half && rank >= RANKS / 2)
         ns *= job->factors[0];
     script_add(script, (struct action){.act = ACT_WORK, .ns = (int64_t)ns});
@@ -55,12 +66,16 @@ static void message(struct script *script, enum act act, unsigned peer, int32_t 
     script_add(script, (struct action){.act = act, .peer = (int32_t)peer, .tag = tag, .bytes = BYTES});
 }
 
+static void large_message(struct play *play, struct script *script, enum act act, unsigned peer, int32_t tag) {
+    script_add(script, (struct action){.act = act, .peer = (int32_t)peer, .tag = tag, .bytes = play->job->bytes});
+}
+
 static void exchange(struct play *play, unsigned rank, unsigned step, double inside, struct script *script) {
     unsigned left = (rank + RANKS - 1) % RANKS, right = (rank + 1) % RANKS;
-    message(script, ACT_IRECEIVE, left, TAG);
-    message(script, ACT_IRECEIVE, right, TAG + 1);
-    message(script, ACT_ISEND, right, TAG);
-    message(script, ACT_ISEND, left, TAG + 1);
+    large_message(play, script, ACT_IRECEIVE, left, TAG);
+    large_message(play, script, ACT_IRECEIVE, right, TAG + 1);
+    large_message(play, script, ACT_ISEND, right, TAG);
+    large_message(play, script, ACT_ISEND, left, TAG + 1);
     if (inside > 0)
         work(play, rank, step, inside, script);
     script_add(script, (struct action){.act = ACT_WAIT_ALL});
@@ -113,8 +128,8 @@ static void write_step(void *context, unsigned rank, unsigned step, struct scrip
         exchange(play, rank, step, 0, script);
         break;
     case HALO_OVERLAPPED:
-        exchange(play, rank, step, 0.6, script);
-        work(play, rank, step, 0.4, script);
+        exchange(play, rank, step, play->job->inside, script);
+        work(play, rank, step, 1 - play->job->inside, script);
         break;
     case RING:
         message(script, rank % 2 ? ACT_RECEIVE : ACT_SEND, rank % 2 ? rank - 1 : rank + 1, TAG);
@@ -185,8 +200,14 @@ static void put_away(struct judged *judged) {
 }
 
 static struct job job_of(enum job_kind kind, uint64_t seed) {
-    return (struct job){
-        .kind = kind, .seed = seed, .ranks = RANKS, .steps = STEPS, .slow = {NOBODY, NOBODY}, .factors = {1, 1}};
+    return (struct job){.kind = kind,
+                        .seed = seed,
+                        .ranks = RANKS,
+                        .steps = STEPS,
+                        .slow = {NOBODY, NOBODY},
+                        .factors = {1, 1},
+                        .inside = 0.6,
+                        .bytes = BYTES};
 }
 
 static bool names(const struct judged *judged, int rank) {
@@ -223,6 +244,30 @@ static void a_slow_rank_is_named_without_collectives(void **state) {
         }
 }
 
+/* Messages of 8 to 20 MB, each 1 or 2 ms on its way, pass behind 2 to 8 ms of work. */
+static void gains_hold_where_messages_pass_behind_work(void **state) {
+    (void)state;
+    enum { JOBS = 20 };
+    unsigned within = 0;
+    for (unsigned i = 0; i < JOBS; i++) {
+        struct judged slow, without;
+        struct job job = job_of(HALO_OVERLAPPED, 3001 + i);
+        job.inside = 0.2 + 0.03 * (i * 7 % JOBS);
+        job.bytes = (8 + i * 11 % 13) * UINT64_C(1000000);
+        judge(&without, &job);
+        job.slow[0] = (int)(i * 3 % RANKS);
+        job.factors[0] = 1.2 + 0.035 * (i * 13 % JOBS);
+        judge(&slow, &job);
+        double really = (double)slow.wall_ns / (double)without.wall_ns;
+        assert_true(names(&slow, job.slow[0]));
+        double said = slow.analysis.stragglers[0].what_if_speedup;
+        within += said > really / 1.05 && said < really * 1.05;
+        put_away(&slow);
+        put_away(&without);
+    }
+    assert_in_range(within, JOBS * 95 / 100, JOBS);
+}
+
 static void nobody_is_named_where_nobody_is_slow(void **state) {
     (void)state;
     for (int kind = 0; kind < JOB_KINDS; kind++)
@@ -255,6 +300,35 @@ static void a_rank_slow_now_and_then_is_named(void **state) {
         assert_true(judged.analysis.ranks[6].ratio > SLOW_RATIO); /* the ranks' table says so, too */
         assert_true(named->what_if_speedup > 1.1);
         put_away(&judged);
+    }
+}
+
+/* A rank that takes 1.3 times as long in the second half of the run, and one that writes checkpoints. */
+static void half_of_the_run_and_checkpoints_are_seen(void **state) {
+    (void)state;
+    unsigned named[2] = {0}, when[2] = {0};
+    for (unsigned i = 0; i < 2 * 2 * JOB_KINDS; i++) {
+        struct judged judged;
+        bool writing = i % 2;
+        struct job job = job_of((enum job_kind)(i / 4), 9000 + i);
+        job.steps = 160;
+        job.slow[0] = writing ? 0 : (int)(i * 5 % RANKS);
+        job.factors[0] = writing ? 1 : 1.3;
+        job.late = !writing;
+        job.writing_ns = writing ? 60e6 + 5e6 * (i % 16) : 0;
+        judge(&judged, &job);
+        bool found = judged.analysis.straggler_count == 1 && names(&judged, job.slow[0]);
+        const struct rank_leads *leads = &judged.analysis.leads[job.slow[0]];
+        bool late = leads->phase && leads->first >= 400 && leads->first <= 600;
+        bool as_written = leads->every == 20 && leads->slow_rows >= 7 && leads->slow_rows <= 8 &&
+                          fabs(leads->longer_ns / job.writing_ns - 1) < 0.1; /* a sweep's ranks work twice in a step */
+        named[writing] += found;
+        when[writing] += found && judged.analysis.stragglers[0].at_times && (writing ? as_written : late);
+        put_away(&judged);
+    }
+    for (unsigned writing = 0; writing < 2; writing++) {
+        assert_in_range(named[writing], 2 * JOB_KINDS - 1, 2 * JOB_KINDS);
+        assert_in_range(when[writing], 2 * JOB_KINDS - 1, 2 * JOB_KINDS);
     }
 }
 
@@ -398,8 +472,10 @@ static void slices_of_time_reach_to_the_last_record(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_rank_is_named_without_collectives),
+        cmocka_unit_test(gains_hold_where_messages_pass_behind_work),
         cmocka_unit_test(nobody_is_named_where_nobody_is_slow),
         cmocka_unit_test(a_rank_slow_now_and_then_is_named),
+        cmocka_unit_test(half_of_the_run_and_checkpoints_are_seen),
         cmocka_unit_test(a_stage_slow_now_and_then_is_named),
         cmocka_unit_test(who_is_hidden_behind_another_is_not_named),
         cmocka_unit_test(two_slow_ranks_are_mended_together),

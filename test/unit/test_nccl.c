@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NCCL's pure rules: uids, ranks of children, message sizes, signatures, the stream that a group is launched on.
+ * NCCL's pure rules: uids, ranks of children, message sizes, signatures, the stream that a group is launched on,
+ * what a group is together.
  * Must not live here: what a whole process records (test/e2e/test_nccl_calls.py).
  */
 #include <stdarg.h>
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "shim/base/lookup.h"
 #include "shim/intercept/activate.h"
 #include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_abi.h"
@@ -22,56 +22,7 @@
 #include "shim/nccl/nccl_copies.h"
 #include "shim/nccl/nccl_groups.h"
 #include "shim/nccl/nccl_operations.h"
-
-/* The wrappers interpose, so they are not part of this program; nor is the search for real functions. */
-any_function nccl_entry(unsigned index, unsigned entry) {
-    (void)index, (void)entry;
-    return NULL;
-}
-void *lookup_next(const char *name) {
-    (void)name;
-    return NULL;
-}
-void *lookup_in_callers_library(const char *name, const void *caller) {
-    (void)name, (void)caller;
-    return NULL;
-}
-any_function resolve_absent(const char *name, const void *caller, any_function error) {
-    (void)name, (void)caller;
-    return error;
-}
-void *lookup_in_any_library(const char *name) {
-    (void)name;
-    return NULL;
-}
-void *lookup_handle(const char *path) {
-    (void)path;
-    return NULL;
-}
-void *lookup_by_handle(void *handle, const char *name) {
-    (void)handle, (void)name;
-    return NULL;
-}
-void *resolve_name(const char *name, const void *caller) {
-    (void)name, (void)caller;
-    return NULL;
-}
-void *resolve_in_provider(const char *name) {
-    (void)name;
-    return NULL;
-}
-const char *resolve_provider_path(void) {
-    return "";
-}
-bool lookup_place(const void *address, struct lookup_place *place) {
-    place->base = (const void *)((uintptr_t)address & ~(uintptr_t)0xffff); /* libraries of 64 KiB */
-    strcpy(place->path, "library");
-    return address != NULL;
-}
-void *lookup_in_loaded(const char *library, const char *name) {
-    (void)library, (void)name;
-    return NULL;
-}
+#include "test/unit/no_library.h"
 
 static void uids_tell_communicators_apart(void **state) {
     (void)state;
@@ -162,6 +113,10 @@ static void signatures_hold_what_ranks_must_agree_on(void **state) {
     assert_int_equal(nccl_signature(&f), nccl_signature(&g)); /* two names of one operation */
     g.peer = 1;
     assert_int_not_equal(nccl_signature(&f), nccl_signature(&g));
+    f = frame_of(INDEX_ncclReduceScatter), g = frame_of(INDEX_ncclReduceScatterConfig);
+    assert_int_equal(nccl_signature(&f), nccl_signature(&g));
+    g = frame_of(INDEX_ncclAllGatherConfig);
+    assert_int_not_equal(nccl_signature(&f), nccl_signature(&g));
     f = frame_of(INDEX_ncclAllToAllv), g = f;
     g.bytes = 1; /* each rank sends what it likes */
     assert_int_equal(nccl_signature(&f), nccl_signature(&g));
@@ -183,6 +138,91 @@ static void the_last_new_stream_is_launched_on(void **state) {
     for (int i = 3; i < 12; i++)
         group_note_stream(&launch, &streams[i]);
     assert_ptr_equal(launch.stream, &streams[11]);
+}
+
+/* An operation of a group on a communicator of four, of which this rank is 1: partner or root, bytes, call site. */
+struct member {
+    unsigned index;
+    int32_t peer;
+    uint64_t bytes;
+    uint32_t stack;
+};
+#define S(peer)                                                                                                        \
+    { INDEX_ncclSend, peer, 64, 5 }
+#define R(peer)                                                                                                        \
+    { INDEX_ncclRecv, peer, 64, 5 }
+#define A(bytes, stack)                                                                                                \
+    { INDEX_ncclAllReduce, PEER_NONE, bytes, stack }
+
+/* What a group of these is counted under: 64 bytes each where alike, by their sum. */
+static struct gpu_launch settle(const struct member *members, uint32_t count) {
+    struct communicator comm = {.rank = 1, .size = 4};
+    struct group_pattern pattern = {0};
+    struct gpu_launch launch = {
+        .ranks = 4, .call = commtap_calls[INDEX_ncclGroupEnd].id, .peer = PEER_NONE, .stack = 99};
+    for (uint32_t i = 0; i < count; i++) {
+        struct call_frame f = frame_of(members[i].index);
+        f.comm = &comm;
+        f.peer = members[i].peer;
+        f.bytes = members[i].bytes;
+        f.stack = members[i].stack;
+        f.flags = f.call->kind == KIND_NCCL_SEND ? FLAG_SEND : f.call->kind == KIND_NCCL_RECV ? FLAG_RECV : 0;
+        f.peer_class = f.peer == 1 ? PEER_CLASS_SELF : PEER_CLASS_RANK;
+        launch.flags |= f.flags ? 0 : FLAG_COLLECTIVE;
+        launch.bytes += f.bytes;
+        group_pattern_note(&pattern, i, &f);
+    }
+    group_pattern_settle(&pattern, count, &launch);
+    return launch;
+}
+
+static void groups_are_named_for_what_they_are_together(void **state) {
+    (void)state;
+    enum { ALL_TO_ALL = 2073, EXCHANGE = 2072, GROUP = 2031, SEND = 2070, RECV = 2071, ALL_REDUCE = 2040 };
+    static const struct {
+        uint16_t call;
+        uint32_t operations, rows; /* how many its row counts */
+        uint64_t each;
+        struct member members[8];
+    } cases[] = {
+        {ALL_TO_ALL, 8, 1, 256, {S(0), R(0), S(1), R(1), S(2), R(2), S(3), R(3)}},
+        {ALL_TO_ALL, 8, 1, 256, {R(3), R(2), R(1), R(0), S(1), S(3), S(0), S(2)}},
+        {ALL_TO_ALL, 6, 1, 256, {S(0), R(0), S(2), R(2), S(3), R(3)}}, /* its own part it copies itself */
+        {ALL_TO_ALL,
+         8,
+         1,
+         256,
+         {{INDEX_ncclSend, 0, 100, 5}, {INDEX_ncclRecv, 0, 28, 5}, S(1), R(1), S(2), R(2), S(3), R(3)}},
+        {EXCHANGE, 8, 4, 64, {S(0), R(0), S(0), R(0), S(2), R(2), S(3), R(3)}}, /* one of them twice */
+        {EXCHANGE, 6, 3, 64, {S(0), R(0), S(0), R(0), S(3), R(3)}},
+        {EXCHANGE, 2, 1, 64, {S(2), R(0)}},
+        {GROUP, 3, 1, 192, {S(2), R(0), R(3)}},
+        {GROUP, 2, 1, 164, {S(2), {INDEX_ncclRecv, 0, 100, 5}}},
+        {GROUP, 3, 1, 192, {S(2), R(0), A(64, 5)}},
+        {GROUP,
+         6,
+         1,
+         420,
+         {{INDEX_ncclSend, 0, 100, 5}, R(0), S(2), R(2), S(3), R(3)}}, /* size of its own part unknown */
+        {SEND, 3, 3, 64, {S(0), S(2), S(3)}},
+        {RECV, 2, 2, 64, {R(2), R(2)}},
+        {ALL_REDUCE, 3, 3, 64, {A(64, 5), A(64, 5), A(64, 5)}},
+        {GROUP, 2, 1, 192, {A(64, 5), A(128, 5)}},
+        {GROUP, 2, 1, 128, {A(64, 5), {INDEX_ncclReduce, 0, 64, 5}}},
+        {GROUP, 2, 1, 128, {{INDEX_ncclReduce, 1, 64, 5}, {INDEX_ncclReduce, 0, 64, 5}}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct gpu_launch launch = settle(cases[i].members, cases[i].operations);
+        assert_int_equal(launch.call, cases[i].call);
+        assert_int_equal(launch_count(&launch), cases[i].rows);
+        assert_int_equal(launch_bytes_of_one(&launch), cases[i].each);
+        assert_int_equal(launch.stack, cases[i].call == GROUP ? 99 : 5);
+    }
+    struct gpu_launch places = settle((struct member[]){A(64, 5), A(64, 6)}, 2);
+    assert_int_equal(places.call, ALL_REDUCE);
+    assert_int_equal(places.stack, 99); /* of no call site in particular */
+    struct gpu_launch unknown = settle((struct member[]){A(64, 5), A(BYTES_UNKNOWN - 64, 5)}, 2);
+    assert_int_equal(unknown.call, GROUP);
 }
 
 static uintptr_t never(void) {
@@ -255,6 +295,7 @@ int main(void) {
         cmocka_unit_test(bytes_follow_the_table),
         cmocka_unit_test(signatures_hold_what_ranks_must_agree_on),
         cmocka_unit_test(the_last_new_stream_is_launched_on),
+        cmocka_unit_test(groups_are_named_for_what_they_are_together),
         cmocka_unit_test(copies_have_entries_of_their_own),
         cmocka_unit_test(failed_calls_leave_the_next_tenant_alone),
     };

@@ -19,6 +19,7 @@
 #include "shim/intercept/nvtx.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
+#include "shim/record/ring.h"
 
 static char directory[] = "/tmp/commtap-labels-XXXXXX";
 
@@ -270,12 +271,88 @@ static void test_starting_races_with_looking(void **state) {
     assert_int_equal(key(), 0);
 }
 
+/* ---- regions --------------------------------------------------------------------------------- */
+
+static bool inside(void) {
+    return !(recorder.paused & QUIET_OUTSIDE);
+}
+
+static void test_a_region_lasts_as_long_as_its_ranges(void **state) {
+    (void)state;
+    assert_false(inside());
+    push("region 1");
+    assert_true(inside());
+    push("region 2");
+    push("other");
+    assert_int_equal(pop(), 2);
+    assert_int_equal(pop(), 1);
+    assert_true(inside());
+    pop();
+    assert_false(inside());
+    push("a region 1");
+    assert_false(inside());
+    pop();
+    uint64_t first = start("region 1"), second = start("region 2");
+    end(first);
+    end(first);
+    assert_true(inside());
+    end(second);
+    assert_false(inside());
+}
+
+static void *leaves_its_region_open(void *seen) {
+    push("region of a thread");
+    *(bool *)seen = inside();
+    return NULL;
+}
+
+static void test_a_region_ends_with_its_thread(void **state) {
+    (void)state;
+    pthread_t thread;
+    bool seen = false;
+    assert_int_equal(pthread_create(&thread, NULL, leaves_its_region_open, &seen), 0);
+    pthread_join(thread, NULL);
+    assert_true(seen);
+    assert_false(inside());
+}
+
+static void test_steps_outside_of_regions_are_not_marked(void **state) {
+    (void)state;
+    uint64_t before = recorder.lanes[0].head;
+    record_mark(current_thread(), 100);
+    assert_int_equal(recorder.lanes[0].head, before);
+    push("region");
+    record_mark(current_thread(), 100);
+    assert_int_equal(recorder.lanes[0].head, before + 1);
+    pop();
+}
+
+static void *opens_and_closes(void *unused) {
+    (void)unused;
+    for (int i = 0; i < 20000; i++) {
+        push("region");
+        pop();
+    }
+    return NULL;
+}
+
+static void test_threads_that_open_regions_at_once_agree_at_the_end(void **state) {
+    (void)state;
+    pthread_t threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, opens_and_closes, NULL), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_false(inside());
+}
+
 static int activate(void **state) {
     (void)state;
     assert_non_null(mkdtemp(directory));
     setenv("COMMTAP_DIR", directory, 1);
     setenv("COMMTAP_RUN_ID", "labels", 1);
     setenv("COMMTAP_STACK", "full", 1);
+    setenv("COMMTAP_REGION", "nvtx:region*", 1);
     knobs_read(&recorder.knobs);
     if (!activate_process() || !nvtx_attach(export_table) || nvtx_attach(NULL))
         return -1;
@@ -299,6 +376,10 @@ int main(void) {
         cmocka_unit_test(test_numbers_are_folded_late),
         cmocka_unit_test(test_started_ranges_are_the_processs),
         cmocka_unit_test(test_starting_races_with_looking),
+        cmocka_unit_test(test_a_region_lasts_as_long_as_its_ranges),
+        cmocka_unit_test(test_a_region_ends_with_its_thread),
+        cmocka_unit_test(test_steps_outside_of_regions_are_not_marked),
+        cmocka_unit_test(test_threads_that_open_regions_at_once_agree_at_the_end),
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }

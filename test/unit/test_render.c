@@ -17,6 +17,7 @@
 #include "analyzer/render/summary_table.h"
 #include "analyzer/render/table.h"
 #include "analyzer/render/units.h"
+#include "analyzer/render/wrapped_text.h"
 #include "analyzer/render/what_if.h"
 
 /* What `print` writes, as a string that the caller frees. */
@@ -55,6 +56,7 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
         {"\xe2\x80\xae"
          "evil",
          "\\u{202e}evil"},                   /* right-to-left override */
+        {"\xd8\x9c", "\\u{061c}"},           /* Arabic letter mark */
         {"\xc0\xaf", "\\xc0\\xaf"},          /* overlong */
         {"\xed\xa0\x80", "\\xed\\xa0\\x80"}, /* surrogate */
     };
@@ -120,7 +122,7 @@ static void json_strings_hold_any_bytes(void **state) {
     json_decref(json);
 }
 
-static void sizes_are_as_deepspeed_writes_them(void **state) {
+static void deepspeeds_sizes_are_as_it_writes_them(void **state) {
     (void)state;
     static const struct {
         uint64_t bytes;
@@ -136,8 +138,54 @@ static void sizes_are_as_deepspeed_writes_them(void **state) {
                  {UINT64_MAX, "16.0 EB"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[UNITS_TEXT];
+        units_deepspeed_size(text, cases[i].bytes);
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void sizes_have_three_digits_in_powers_of_a_thousand(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 B"},
+                 {1, "1 B"},
+                 {999, "999 B"},
+                 {1000, "1.00 kB"},
+                 {2048, "2.05 kB"},
+                 {65536, "65.5 kB"},
+                 {999499, "999 kB"},
+                 {999500, "1.00 MB"},
+                 {6 << 20, "6.29 MB"},
+                 {UINT64_C(1) << 40, "1.10 TB"},
+                 {UINT64_MAX, "18.4 EB"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[UNITS_TEXT];
         units_size(text, cases[i].bytes);
         assert_string_equal(text, cases[i].text);
+    }
+}
+
+static void what_is_too_wide_loses_its_middle(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t most;
+        const char *expected;
+    } cases[] = {{"exchange_halo (halo.c:312)", 0, "exchange_halo (halo.c:312)"},
+                 {"exchange_halo (halo.c:312)", 26, "exchange_halo (halo.c:312)"},
+                 {"exchange_halo (halo.c:312)", 20, "exchange_..lo.c:312)"},
+                 {"gr\xc3\xbc\xc3\x9f"
+                  "e, W\xc3\xb6rld",
+                  8, "gr\xc3\xbc..rld"},
+                 {"a\nb", 6, "a\\x0ab"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct capture capture;
+        FILE *stream = capture_begin(&capture);
+        size_t columns = print_shortened(stream, cases[i].text, cases[i].most);
+        assert_int_equal(columns, print_shortened(NULL, cases[i].text, cases[i].most));
+        assert_true(cases[i].most == 0 || columns <= cases[i].most);
+        assert_captured(&capture, cases[i].expected);
     }
 }
 
@@ -201,10 +249,10 @@ static void text_tables_are_aligned(void **state) {
     (void)state;
     struct capture capture;
     assert_true(table_print_text(capture_begin(&capture), &table, false));
-    assert_captured(&capture, "name         size     time\n"
-                              "one        2.0 KB  1.50 us\n"
+    assert_captured(&capture, "name          size     time\n"
+                              "one        2.05 kB  1.50 us\n"
                               "gr\xc3\xbc\xc3\x9f"
-                              "e\\x0a   8.0 B        -\n");
+                              "e\\x0a      8 B        -\n");
 }
 
 static struct cell mark(const void *row) {
@@ -303,6 +351,21 @@ static void the_summary_has_the_keys_others_rely_on(void **state) {
         assert_non_null(table_column(summary_columns, keys[i]));
 }
 
+static void sizes_of_buffers_are_told(void **state) {
+    (void)state;
+    struct summary_entry entries[] = {{.estimated_bytes = 2}, {.estimated_bytes = 0}, {.estimated_bytes = 40}};
+    const struct summary some = {.entries = entries, .count = 3}, none = {.entries = &entries[1], .count = 1};
+    struct capture capture;
+    summary_print_posted_sizes(capture_begin(&capture), &none);
+    assert_captured(&capture, "");
+    summary_print_posted_sizes(capture_begin(&capture), &some);
+    fclose(capture.stream);
+    assert_non_null(strstr(capture.text, "42 receives had no status"));
+    assert_non_null(strstr(capture.text, "bandwidth"));
+    free(capture.text);
+    assert_int_equal(table_column(summary_columns, "posted_sizes")->value(&entries[2]).number, 40);
+}
+
 /* Three ways through a program to one call of one rank, and another rank's way to it. */
 static void what_if_says_no_line_twice(void **state) {
     (void)state;
@@ -339,7 +402,9 @@ int main(void) {
         cmocka_unit_test(text_is_no_command_to_roff),
         cmocka_unit_test(csv_fields_are_quoted_and_no_formulas),
         cmocka_unit_test(json_strings_hold_any_bytes),
-        cmocka_unit_test(sizes_are_as_deepspeed_writes_them),
+        cmocka_unit_test(deepspeeds_sizes_are_as_it_writes_them),
+        cmocka_unit_test(sizes_have_three_digits_in_powers_of_a_thousand),
+        cmocka_unit_test(what_is_too_wide_loses_its_middle),
         cmocka_unit_test(times_have_three_digits),
         cmocka_unit_test(text_tables_are_aligned),
         cmocka_unit_test(marks_show_only_where_they_are_on),
@@ -349,6 +414,7 @@ int main(void) {
         cmocka_unit_test(json_tables_say_null_for_unknown),
         cmocka_unit_test(rows_sort_by_any_column),
         cmocka_unit_test(the_summary_has_the_keys_others_rely_on),
+        cmocka_unit_test(sizes_of_buffers_are_told),
         cmocka_unit_test(what_if_says_no_line_twice),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

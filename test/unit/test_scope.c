@@ -244,6 +244,48 @@ static void records_become_calls(void **state) {
     end(&told);
 }
 
+static bool first_of_kind(void *context, const struct recorded_call *call) {
+    struct recorded_call *first = context;
+    if (first[call->source].count == 0)
+        first[call->source] = *call;
+    return true;
+}
+
+/* A launch of alike operations is as many; a send and a receive that belong together are one. */
+static void launches_of_groups_are_their_operations(void **state) {
+    (void)state;
+    enum { EXCHANGE = 2072 };
+    static const struct {
+        uint16_t call;
+        uint64_t bytes, count, each;
+    } cases[] = {{BUILDER_NCCL_ALL_REDUCE, 6000, 6, 1000}, {EXCHANGE, 6000, 3, 1000}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct told told;
+        make(&told, (struct dump_plan){.lanes = 2, .devices = 1});
+        struct dump_builder *builder = told.hand.builders[0];
+        dump_builder_call(builder, EXCHANGE, CLASS_GROUP, FLOW_NONE, BUSBW_ONE, false, "ncclSend+ncclRecv");
+        dump_builder_header(builder)->gpu_timing = GPU_TIMING_EVENTS;
+        dump_builder_lane(builder, 1)->device = 1;
+        dump_builder_device(builder, EVERY, 100);
+        struct record record = {.t0 = at(0), .t1 = at(0) + 40, .bytes = 1000, .op = 1, .tag = 9, .kind = RECORD_POST};
+        record.call = BUILDER_NCCL_ALL_REDUCE;
+        dump_builder_record(builder, 0, &record); /* gathered by group 9 */
+        record = (struct record){.t0 = at(1), .t1 = at(1) + 600, .bytes = cases[i].bytes, .op = 9, .result = 5};
+        record.kind = RECORD_GPU;
+        record.call = cases[i].call;
+        dump_builder_record(builder, 1, &record);
+        look(&told);
+        struct recorded_call first[SOURCE_IN_KERNEL + 1] = {0};
+        assert_true(recorded_calls(NULL, told.hand.dumps[0], 0, first_of_kind, first));
+        assert_true(first[SOURCE_HOST].timed);
+        assert_int_equal(first[SOURCE_HOST].ticks, 40);
+        assert_int_equal(first[SOURCE_GPU_EVENT].count, cases[i].count);
+        assert_int_equal(first[SOURCE_GPU_EVENT].bytes, cases[i].each);
+        assert_int_equal(first[SOURCE_GPU_EVENT].ticks, 600);
+        end(&told);
+    }
+}
+
 /* What one MPI_Startall starts has its time once; the second half of an MPI_Isendrecv is no operation of its own. */
 static void time_inside_a_call_counts_once(void **state) {
     (void)state;
@@ -281,7 +323,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_is_where_it_begins),      cmocka_unit_test(steps_are_each_ranks_own),
         cmocka_unit_test(what_the_ring_lost_is_not_seen), cmocka_unit_test(enqueued_calls_are_where_they_ran),
-        cmocka_unit_test(records_become_calls),           cmocka_unit_test(time_inside_a_call_counts_once),
+        cmocka_unit_test(records_become_calls),           cmocka_unit_test(launches_of_groups_are_their_operations),
+        cmocka_unit_test(time_inside_a_call_counts_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "analyzer/findings/advice.h"
+#include "analyzer/render/steps_table.h"
 #include "analyzer/steps/step_waits.h"
 #include "analyzer/steps/steps.h"
 #include "test/unit/job_builder.h"
@@ -163,6 +164,29 @@ static void gpu_steps_are(uint64_t reached, bool receives, const struct step *ex
     hand_job_free(&job);
 }
 
+/* The call that enqueued the reduction returned at 11, it began at 50; steps begin when the receive has ended. */
+static void on_a_gpu_the_first_operation_was_enqueued_before(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    open_gpu_job(&job, 0, true);
+    assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "recv"}));
+    assert_true(steps.ranks[0].count >= STEPS - 2);
+    for (size_t i = 0; i < steps.ranks[0].count; i++) {
+        assert_int_equal(steps.ranks[0].steps[i].first_ns, 0);
+        assert_int_equal(steps.ranks[0].steps[i].queued_ns, 0);
+    }
+    steps_free(&steps);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    for (size_t i = 0; i < steps.ranks[0].count; i++) {
+        const struct step *step = &steps.ranks[0].steps[i];
+        assert_int_equal(step->first_ns, 55 * US);
+        assert_int_equal(step->queued_ns, 39 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
 static void on_a_gpu_what_streams_waited_for_is_alone(void **state) {
     (void)state;
     gpu_steps_are(
@@ -210,6 +234,174 @@ static void idle_is_known_where_work_is_on_record(void **state) {
         assert_int_equal(step->collective_alone_ns, 35 * US);
         assert_int_equal(step->receive_alone_ns, 20 * US);
     }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+/* Data, forward and backward fill 60 us, the gradients 40; in the middle of the former another rank's message is
+ * received, or not. */
+static void a_step_that_begins_with_its_gradients_has_its_data_in_the_interval(void **state) {
+    (void)state;
+    for (unsigned receives = 0; receives < 2; receives++) {
+        struct hand_job job;
+        struct steps steps;
+        hand_job_make(&job, 2, (struct dump_plan){0});
+        for (uint32_t k = 0; k < STEPS; k++) {
+            uint64_t t = 1000 * US + (uint64_t)k * STEP;
+            reduce(&job, 0, k, 4096, t, t + 40 * US);
+            if (receives)
+                dump_builder_p2p(job.builders[0], 0, BUILDER_RECV, 0, FLAG_RECV, 1, 7, k, 512, t + 70 * US,
+                                 t + 75 * US);
+        }
+        hand_job_open(&job, 1);
+        assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.anchor = "Allreduce"}));
+        assert_int_equal(steps.ranks[0].count, STEPS - 1);
+        for (size_t i = 0; i < steps.ranks[0].count; i++) {
+            const struct step *step = &steps.ranks[0].steps[i];
+            assert_int_equal(step->tail_ns, 40 * US);
+            assert_int_equal(step->first_ns, receives ? 30 * US : 60 * US);
+            assert_int_equal(step->sync_ns, receives ? 30 * US : 0);
+        }
+        steps_free(&steps);
+        hand_job_free(&job);
+    }
+}
+
+/* Call sites in the order in which the program came to them. */
+static void define_sites(struct hand_job *job, const uint32_t *sites, size_t count) {
+    dump_builder_header(job->builders[0])->pid = 4711;
+    for (size_t i = 0; i < count; i++)
+        dump_builder_stack(job->builders[0], sites[i], &(uint64_t){0x1000 * sites[i]}, 1);
+}
+
+/* Step k begins at 1000 us + k * STEP: data and forward fill 30 us, a small reduction (site 1) 10, backward 10,
+ * gradients (site 2) 30, optimizer 20. Gradients that are waited for are posted at 50 and waited for until `waited`. */
+static void open_headed_steps(struct hand_job *job, const uint32_t order[2], uint64_t waited) {
+    hand_job_make(job, 2, (struct dump_plan){0});
+    define_sites(job, order, 2);
+    for (uint32_t k = 0; k < STEPS; k++) {
+        uint64_t t = 1000 * US + (uint64_t)k * STEP;
+        dump_builder_collective(job->builders[0], 0, BUILDER_ALLREDUCE, 0, 2 * k, 8, t + 30 * US, t + 40 * US)->stack =
+            1;
+        struct record gradients = {.kind = waited ? RECORD_POST : RECORD_CALL,
+                                   .call = waited ? BUILDER_IALLREDUCE : BUILDER_ALLREDUCE,
+                                   .flags = FLAG_COLLECTIVE,
+                                   .peer = PEER_NONE,
+                                   .tag = TAG_NONE,
+                                   .seq = 2 * k + 1,
+                                   .op = waited ? k + 1 : 0,
+                                   .bytes = 4096,
+                                   .redop = REDOP_SUM,
+                                   .stack = 2,
+                                   .t0 = t + 50 * US,
+                                   .t1 = t + (waited ? 51 : 80) * US};
+        dump_builder_record(job->builders[0], 0, &gradients);
+        if (waited)
+            dump_builder_plain(job->builders[0], 0, BUILDER_WAIT, t + 60 * US, t + waited);
+    }
+    hand_job_open(job, 1);
+}
+
+/* What fills all steps that are found. */
+static void headed_steps_are(const uint32_t order[2], uint64_t waited, const struct step *expected) {
+    struct hand_job job;
+    struct steps steps;
+    open_headed_steps(&job, order, waited);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    const struct rank_steps *rank = &steps.ranks[0];
+    assert_int_equal(rank->count, STEPS - 1);
+    for (size_t i = 0; i < rank->count; i++) {
+        const struct step *step = &rank->steps[i];
+        int64_t setup = i == 0 ? expected->first_ns : 0; /* the first one begins with its first operation */
+        setup = expected->start_ns == 40 * US ? 0 : setup;
+        assert_int_equal(step->end_ns - step->start_ns, STEP - setup);
+        assert_int_equal((step->start_ns - 1000 * US) % STEP, (expected->start_ns + setup) % STEP);
+        assert_int_equal(step->first_ns, expected->first_ns - setup);
+        assert_int_equal(step->sync_ns, expected->sync_ns);
+        assert_int_equal(step->tail_ns, expected->tail_ns);
+        assert_int_equal(step->seq % 2, 0); /* the collective that it has its number from */
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+static void a_small_collective_at_the_head_of_a_step_has_its_data_before_it(void **state) {
+    (void)state;
+    static const uint32_t head[] = {1, 2}, end[] = {2, 1};
+    headed_steps_are(head, 0, /* from the end of the gradients on */
+                     &(struct step){.start_ns = 80 * US, .first_ns = 50 * US, .sync_ns = 20 * US, .tail_ns = 30 * US});
+    headed_steps_are(head, 90 * US, /* from the end of the wait for them */
+                     &(struct step){.start_ns = 90 * US, .first_ns = 40 * US, .sync_ns = 20 * US, .tail_ns = 40 * US});
+    headed_steps_are(end, 0, /* the same calls where the small one ends a step: a loss, a norm */
+                     &(struct step){.start_ns = 40 * US, .first_ns = 10 * US, .sync_ns = 0, .tail_ns = 90 * US});
+}
+
+/* The same steps on a GPU, enqueued from 5 us on: the small reduction comes late because other work is in its stream.
+ */
+static void on_a_gpu_the_head_of_a_step_was_enqueued_before(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){.lanes = 2, .devices = 1});
+    define_sites(&job, (const uint32_t[]){1, 2}, 2);
+    dump_builder_header(job.builders[0])->gpu_timing = GPU_TIMING_EVENTS;
+    dump_builder_lane(job.builders[0], 1)->device = 1;
+    dump_builder_device(job.builders[0], 1000 * US, 100);
+    for (uint32_t k = 0; k < 2 * STEPS; k++) {
+        bool small = k % 2 == 0;
+        uint64_t t = 1000 * US + (uint64_t)k / 2 * STEP;
+        struct record record = {.kind = RECORD_POST,
+                                .call = BUILDER_NCCL_ALL_REDUCE,
+                                .flags = FLAG_COLLECTIVE,
+                                .peer = PEER_NONE,
+                                .tag = TAG_NONE,
+                                .seq = k,
+                                .op = k + 1,
+                                .bytes = small ? 8 : 4096,
+                                .redop = REDOP_SUM,
+                                .stack = small ? 1 : 2,
+                                .t0 = t + (small ? 5 : 7) * US,
+                                .t1 = t + (small ? 6 : 8) * US};
+        dump_builder_record(job.builders[0], 0, &record);
+        record.kind = RECORD_GPU;
+        record.tag = 0;
+        record.t0 = t + (small ? 30 : 50) * US;
+        record.t1 = t + (small ? 40 : 80) * US;
+        dump_builder_record(job.builders[0], 1, &record);
+    }
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    assert_int_equal(steps.ranks[0].count, STEPS - 1);
+    for (size_t i = 1; i < steps.ranks[0].count; i++) {
+        assert_int_equal(steps.ranks[0].steps[i].first_ns, 50 * US);
+        assert_int_equal(steps.ranks[0].steps[i].queued_ns, 24 * US);
+        assert_int_equal(steps.ranks[0].steps[i].tail_ns, 30 * US);
+    }
+    steps_free(&steps);
+    hand_job_free(&job);
+}
+
+static void an_imported_trace_begins_anywhere(void **state) {
+    (void)state;
+    static const uint32_t head[] = {1, 2};
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    define_sites(&job, head, 2);
+    dump_builder_header(job.builders[0])->pid = 0;
+    for (uint32_t k = 0; k < STEPS; k++)
+        for (uint32_t site = 1; site <= 2; site++) {
+            uint64_t t = 1000 * US + (uint64_t)k * STEP + site * 30 * US;
+            struct record *record = dump_builder_collective(job.builders[0], 0, BUILDER_ALLREDUCE, 0, 2 * k + site,
+                                                            site == 1 ? 8 : 4096, t, t + 10 * US);
+            record->stack = site;
+            record->redop = REDOP_SUM;
+        }
+    hand_job_open(&job, 1);
+    assert_true(steps_find(&steps, &job.clock, &found));
+    for (size_t i = 0; i < steps.ranks[0].count; i++)
+        assert_int_equal((steps.ranks[0].steps[i].start_ns - 1000 * US) % STEP, 40 * US);
+    assert_true(steps.ranks[0].count > 0);
     steps_free(&steps);
     hand_job_free(&job);
 }
@@ -315,6 +507,22 @@ static void without_records_there_are_no_steps(void **state) {
 
 /* Rank 0 comes to the gradients at 40, rank 1 at 50 us of each step; to the norm both at 90. Rank 1 of two receives
  * from rank 0, which sends 5 us after the receive was posted. From step `lost` on rank 1's norm is not on record. */
+static struct cell wait_of(const struct step_row *row) {
+    const struct column *column = step_columns;
+    while (strcmp(column->key, "wait_seconds") != 0)
+        column++;
+    return column->value(row);
+}
+
+/* Of eight steps one waited 40 us, three for less than the clocks tell, and four lost their counterparts. */
+static void an_average_of_waits_counts_what_is_below_the_clocks_error_as_none(void **state) {
+    (void)state;
+    struct step_row row = {.count = 8, .sum = {.wait_ns = 40 * US}, .wait_steps = 1, .unresolved_wait_steps = 3};
+    assert_true(wait_of(&row).kind == CELL_REAL && wait_of(&row).real > 9.9e-6 && wait_of(&row).real < 10.1e-6);
+    row = (struct step_row){.count = 8, .unresolved_wait_steps = 3};
+    assert_true(wait_of(&row).kind == CELL_UNKNOWN);
+}
+
 static void play_waits(struct hand_job *job, uint32_t lost) {
     for (uint32_t k = 0; k < STEPS; k++) {
         uint64_t t = 1000 * US + (uint64_t)k * STEP;
@@ -345,6 +553,7 @@ static void waits_are_told_by_step(void **state) {
             for (size_t i = 0; i < STEPS - 1; i++) {
                 bool known = i < STEPS - 4 || r == 1; /* what rank 1 has on record has its counterparts */
                 assert_int_equal(steps.ranks[r].steps[i].wait_ns, !known ? STEP_UNKNOWN : r == 0 ? 10 * US : 5 * US);
+                assert_false(steps.ranks[r].steps[i].waits_unresolved);
             }
         }
         struct filter messages = {0};
@@ -358,6 +567,38 @@ static void waits_are_told_by_step(void **state) {
         steps_free(&steps);
         hand_job_free(&job);
     }
+}
+
+/* Rank 0 waits 10 us in each step, and 30 in every fourth; the clocks are good to 20. */
+static void waits_below_the_clocks_error_are_unknown_in_their_steps(void **state) {
+    (void)state;
+    struct hand_job job;
+    struct steps steps;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        struct clock_anchor *anchor = dump_builder_contents(job.builders[r], SECTION_ANCHORS, 0);
+        anchor->width_ticks = 20 * US; /* each reading to 10 us */
+        for (uint32_t k = 0; k < STEPS; k++) {
+            uint64_t t = 1000 * US + (uint64_t)k * STEP;
+            reduce(&job, r, 2 * k, 4096, t, t + 1 * US);
+            reduce(&job, r, 2 * k + 1, 8, t + 20 * US + (r == 0 ? 0 : k % 4 ? 10 * US : 30 * US), t + 60 * US);
+        }
+    }
+    hand_job_open(&job, 2);
+    assert_true(steps_find(&steps, &job.clock, &(struct step_marker){.operations = true}));
+    assert_true(step_waits_fill(&steps, &job.clock, &job.directory, NULL, 2));
+    unsigned unknown = 0;
+    for (size_t i = 0; i < steps.ranks[0].count; i++) {
+        int64_t wait = steps.ranks[0].steps[i].wait_ns;
+        assert_true(wait == STEP_UNKNOWN || wait == 30 * US);
+        unknown += wait == STEP_UNKNOWN;
+        assert_int_equal(steps.ranks[0].steps[i].waits_unresolved, wait == STEP_UNKNOWN);
+        assert_int_equal(steps.ranks[1].steps[i].wait_ns, 0);
+    }
+    assert_in_range(unknown, 3 * steps.ranks[0].count / 4 - 1, 3 * steps.ranks[0].count / 4 + 1);
+    assert_true(steps.ranks[0].count > 8);
+    steps_free(&steps);
+    hand_job_free(&job);
 }
 
 /* Steps go from one gradient reduction's begin to the next: rank 0 waits for rank 1 over the border of two of them. */
@@ -451,7 +692,7 @@ static void collectives_count_by_stage_where_there_are_stages(void **state) {
         struct dump dumps[4], *list[4];
         for (size_t r = 0; r < 4; r++) {
             headers[r].rank = (int32_t)r;
-            dumps[r].header = &headers[r];
+            dumps[r] = (struct dump){.header = &headers[r]};
             list[r] = &dumps[r];
             ranks[r] = (struct rank_steps){.dump = r, .steps = made[r], .count = 8};
             for (size_t i = 0; i < 8; i++)
@@ -475,14 +716,21 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_divided_as_it_should_be),
         cmocka_unit_test(polls_in_a_step_are_communication),
+        cmocka_unit_test(on_a_gpu_the_first_operation_was_enqueued_before),
         cmocka_unit_test(on_a_gpu_what_streams_waited_for_is_alone),
         cmocka_unit_test(without_waits_on_record_nothing_on_a_gpu_is_known_to_be_alone),
         cmocka_unit_test(idle_is_known_where_work_is_on_record),
+        cmocka_unit_test(a_step_that_begins_with_its_gradients_has_its_data_in_the_interval),
+        cmocka_unit_test(a_small_collective_at_the_head_of_a_step_has_its_data_before_it),
+        cmocka_unit_test(on_a_gpu_the_head_of_a_step_was_enqueued_before),
+        cmocka_unit_test(an_imported_trace_begins_anywhere),
         cmocka_unit_test(a_receive_may_last_longer_than_the_steps),
         cmocka_unit_test(steps_have_one_number_on_all_ranks),
         cmocka_unit_test(a_marker_overrides_what_would_be_found),
         cmocka_unit_test(without_records_there_are_no_steps),
         cmocka_unit_test(waits_are_told_by_step),
+        cmocka_unit_test(waits_below_the_clocks_error_are_unknown_in_their_steps),
+        cmocka_unit_test(an_average_of_waits_counts_what_is_below_the_clocks_error_as_none),
         cmocka_unit_test(a_wait_over_a_border_counts_on_both_sides),
         cmocka_unit_test(collectives_count_by_stage_where_there_are_stages),
         cmocka_unit_test(what_is_long_in_the_steps_is_said_beyond_the_limits),

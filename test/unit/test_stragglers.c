@@ -292,6 +292,38 @@ static void batches_are_not_shorter_than_time_slices(void **state) {
     put_away(&played);
 }
 
+/* Rank 2 takes half as long again in two of three steps of `work_ns`. */
+static size_t named_at_times(unsigned steps, uint64_t work_ns) {
+    enum { RANKS = 4 };
+    struct hand_job job;
+    struct straggler_analysis analysis;
+    hand_job_make(&job, RANKS, (struct dump_plan){0});
+    for (unsigned r = 0; r < RANKS; r++) {
+        uint64_t now = 1000000, random = 1 + r;
+        for (uint32_t seq = 0; seq < steps; seq++) {
+            bool slow = seq % 3 > 0;
+            uint64_t work = (r == 2 && slow ? work_ns * 3 / 2 : work_ns) + scene_random(&random) % (work_ns / 50);
+            uint64_t leave = now + (slow ? work_ns * 3 / 2 : work_ns) + work_ns / 10;
+            dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, seq, 8, now + work, leave);
+            now = leave;
+        }
+    }
+    hand_job_open(&job, RANKS);
+    assert_true(straggler_analyse(&analysis, &job.clock, &job.directory, &(struct straggler_request){.workers = 1}));
+    size_t named = analysis.straggler_count;
+    straggler_analysis_free(&analysis);
+    hand_job_free(&job);
+    return named;
+}
+
+/* Seven batches of 10 ms are too few whatever they hold. Were batches half as long, the first would be named; were they
+ * twice as long, the second would not. */
+static void what_lasts_a_few_time_slices_proves_nothing(void **state) {
+    (void)state;
+    assert_int_equal(named_at_times(24, 2000000), 0);
+    assert_int_equal(named_at_times(42, 2000000), 1);
+}
+
 /* Steps end in collectives of pairs; the world meets only before and after. Rank 2 takes twice as long as rank 3. */
 static void ranks_are_compared_where_they_meet(void **state) {
     (void)state;
@@ -385,6 +417,7 @@ int main(void) {
         cmocka_unit_test(a_short_job_is_too_short),
         cmocka_unit_test(steps_are_not_cut_into_batches_without_work),
         cmocka_unit_test(batches_are_not_shorter_than_time_slices),
+        cmocka_unit_test(what_lasts_a_few_time_slices_proves_nothing),
         cmocka_unit_test(ranks_are_compared_where_they_meet),
         cmocka_unit_test(half_of_the_ranks_slow_is_uneven_work),
         cmocka_unit_test(the_verdict_does_not_depend_on_workers),

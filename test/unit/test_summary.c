@@ -229,6 +229,28 @@ static void no_approximate_percentile_contradicts_the_mean(void **state) {
     job_end(&job);
 }
 
+/* One receive of a row without a status: how much the row's receives got is not known. */
+static void sizes_of_buffers_have_no_bandwidth(void **state) {
+    (void)state;
+    for (uint64_t posted = 0; posted < 2; posted++) {
+        struct job job;
+        struct summary summary;
+        job_begin(&job, 1, 1024);
+        struct operation_row *row = new_row(&job, 0, BUILDER_RECV, 0, 1 << 20);
+        dump_builder_count(row, 1 << 20, 1000);
+        dump_builder_count(row, 1 << 20, 1000);
+        row->posted_size = posted;
+        job_open(&job);
+        assert_true(summary_build(&summary, &job.set, NULL, SUMMARY_BY_DEFAULT));
+        assert_int_equal(summary.count, 1);
+        assert_int_equal(summary.entries[0].estimated_bytes, posted);
+        assert_int_equal(summary.entries[0].algbw_bytes_per_s<0, posted> 0);
+        assert_int_equal(summary.entries[0].busbw_bytes_per_s<0, posted> 0);
+        summary_free(&summary);
+        job_end(&job);
+    }
+}
+
 static void pending_operations_count_without_a_time(void **state) {
     (void)state;
     struct job job;
@@ -353,6 +375,31 @@ static void any_subset_of_keys_groups(void **state) {
         assert_int_equal(count, 8);
         summary_free(&summary);
     }
+    job_end(&job);
+}
+
+/* Of four calls one was by itself (50 ticks), three only gathered in a group (4 ticks each). */
+static void calls_in_groups_have_the_time_inside_them(void **state) {
+    (void)state;
+    struct job job;
+    struct summary summary;
+    job_begin(&job, 1, 1024);
+    struct operation_row *row = new_row(&job, 0, BUILDER_NCCL_ALL_REDUCE, 0, 8);
+    dump_builder_count(row, 8, 50);
+    row->count += 3;
+    row->untimed = 3;
+    row->bytes_total += 24;
+    row->posting_total = 50 + 12;
+    job_open(&job);
+    assert_true(summary_build(&summary, &job.set, NULL, SUMMARY_BY_DEFAULT));
+    const struct summary_entry *entry = &summary.entries[0];
+    assert_int_equal(entry->source, SOURCE_HOST);
+    assert_int_equal(entry->count, 4);
+    assert_int_equal(entry->untimed, 0);
+    assert_int_equal(entry->time.count, 4);
+    assert_int_equal(entry->time.total_ns, 62);
+    assert_true(entry->busbw_bytes_per_s < 0);
+    summary_free(&summary);
     job_end(&job);
 }
 
@@ -528,11 +575,13 @@ int main(void) {
         cmocka_unit_test(of_overwritten_operations_only_the_sum_inside_is_known),
         cmocka_unit_test(no_approximate_percentile_contradicts_the_mean),
         cmocka_unit_test(records_that_do_not_tell_all_calls_are_not_believed),
+        cmocka_unit_test(sizes_of_buffers_have_no_bandwidth),
         cmocka_unit_test(pending_operations_count_without_a_time),
         cmocka_unit_test(epochs_and_lanes_are_added_up),
         cmocka_unit_test(epochs_can_be_told_apart),
         cmocka_unit_test(windows_count_for_their_communicator),
         cmocka_unit_test(any_subset_of_keys_groups),
+        cmocka_unit_test(calls_in_groups_have_the_time_inside_them),
         cmocka_unit_test(filters_leave_out),
         cmocka_unit_test(rows_torn_and_lost_are_told),
         cmocka_unit_test(bandwidths_are_deepspeeds),

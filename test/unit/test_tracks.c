@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "analyzer/tracks/draw.h"
+#include "analyzer/tracks/held.h"
 #include "test/unit/job_builder.h"
 
 enum { DRAWN_MOST = 512 };
@@ -195,6 +196,29 @@ static void a_gpu_waits_on_the_track_of_its_communicator(void **state) {
     hand_job_free(&job);
 }
 
+/* ---- sizes ----------------------------------------------------------------------------------- */
+
+/* A receive without a status knows the size of its buffer alone: that has no bandwidth. */
+static void a_receive_has_the_size_that_was_sent(void **state) {
+    (void)state;
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    const uint16_t posted = FLAG_RECV | FLAG_BYTES_POSTED;
+    dump_builder_p2p(job.builders[0], 0, BUILDER_SEND, 0, FLAG_SEND, 1, 5, 0, 100, 500, 700);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, posted, 0, 5, 0, 1 << 20, 500, 600);
+    dump_builder_p2p(job.builders[1], 0, BUILDER_RECV, 0, posted, 0, 9, 0, 1 << 20, 800, 900); /* not matched */
+    hand_job_open(&job, 2);
+    struct drawn *drawn = draw(&job, NULL);
+    assert_int_equal(slice_at(drawn, 1, RECORD_CALL, 500)->record->bytes, 100);
+    assert_int_equal(drawn->value_count, 4);
+    for (size_t i = 0; i < drawn->value_count; i += 2) {
+        assert_int_equal(drawn->at[i], 500);
+        assert_true(drawn->values[i] == (drawn->at[i + 1] == 600 ? 1 : 0.5));
+    }
+    free(drawn);
+    hand_job_free(&job);
+}
+
 /* ---- tracks ---------------------------------------------------------------------------------- */
 
 static void sixty_four_overlapping_operations_are_drawn(void **state) {
@@ -327,15 +351,74 @@ static void a_flow_needs_two_ends_that_are_shown(void **state) {
     hand_job_free(&job);
 }
 
+/* ---- records that are held ----------------------------------------------------------------------- */
+
+static struct held_lane lane_of_ends(const int64_t *ends, size_t count) {
+    struct held_lane lane = {0};
+    for (size_t i = 0; i < count; i++)
+        assert_non_null(held_push(&lane, 10 + i, ends[i]));
+    return lane;
+}
+
+static void a_held_record_is_found_by_its_ticket_though_others_are_missing(void **state) {
+    (void)state;
+    static const uint64_t tickets[] = {10, 11, 14, 15, 20};
+    struct held_lane lane = {0};
+    for (size_t i = 0; i < sizeof tickets / sizeof *tickets; i++)
+        assert_non_null(held_push(&lane, tickets[i], (int64_t)tickets[i]));
+    for (size_t popped = 0; popped < sizeof tickets / sizeof *tickets; popped++) {
+        for (uint64_t ticket = 8; ticket < 22; ticket++) {
+            bool there = false;
+            for (size_t i = popped; i < sizeof tickets / sizeof *tickets; i++)
+                there |= tickets[i] == ticket;
+            const struct held_record *held = held_find(&lane, ticket);
+            assert_int_equal(held != NULL, there);
+            assert_true(!held || held->end == (int64_t)ticket);
+        }
+        held_pop(&lane);
+    }
+    free(lane.items);
+}
+
+static void the_first_record_that_ends_by_a_moment_is_found_at_any_distance(void **state) {
+    (void)state;
+    enum { RECORDS = 45 };
+    int64_t ends[RECORDS];
+    for (int64_t i = 0; i < RECORDS; i++)
+        ends[i] = 100 + 10 * (i / 2); /* each moment twice */
+    for (size_t count = 0; count <= RECORDS; count++) {
+        struct held_lane lane = lane_of_ends(ends, count);
+        for (int64_t at = 90; at < 350; at += 5) {
+            size_t wanted = 0;
+            while (wanted < count && ends[wanted] < at)
+                wanted++;
+            assert_int_equal(held_ending_from(&lane, at), lane.first + wanted);
+        }
+        free(lane.items);
+    }
+}
+
+static void a_record_that_ends_late_is_found_behind_later_ones(void **state) {
+    (void)state;
+    static const int64_t ends[] = {100, 110, 500, 120, 130, 140, 150, 160, 170, 180};
+    struct held_lane lane = lane_of_ends(ends, sizeof ends / sizeof *ends);
+    assert_true(held_ending_from(&lane, 165) <= lane.first + 2);
+    free(lane.items);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_comes_early_waits_and_then_transfers),
         cmocka_unit_test(a_wait_for_several_messages_names_the_last_sender),
         cmocka_unit_test(a_gpu_waits_on_the_track_of_its_communicator),
+        cmocka_unit_test(a_receive_has_the_size_that_was_sent),
         cmocka_unit_test(sixty_four_overlapping_operations_are_drawn),
         cmocka_unit_test(slices_of_a_track_follow_each_other_whatever_the_records_say),
         cmocka_unit_test(a_flow_leads_through_a_collective_in_the_order_of_entry),
         cmocka_unit_test(a_flow_needs_two_ends_that_are_shown),
+        cmocka_unit_test(a_held_record_is_found_by_its_ticket_though_others_are_missing),
+        cmocka_unit_test(the_first_record_that_ends_by_a_moment_is_found_at_any_distance),
+        cmocka_unit_test(a_record_that_ends_late_is_found_behind_later_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

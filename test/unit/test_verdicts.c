@@ -72,6 +72,7 @@ static void make_group(struct hand_group *group) {
 static void slow_down(struct hand_group *group, unsigned rank) {
     group->ranks[rank] =
         (struct significance){.ratio = 1.5, .persistence = 1, .slowest = 1, .p = 0.0001, .confidence = 0.99};
+    group->times[rank].self_ns = WINDOW * 3 / 4;
     group->waits[rank].waited_for_ns = 10 * SECOND;
 }
 
@@ -122,11 +123,25 @@ static void a_hundredth_of_the_time_matters(void **state) {
         make_group(&group);
         slow_down(&group, 5);
         group.waits[5].waited_for_ns = (int64_t)(cases[i].waited * (double)SECOND);
-        for (unsigned r = 0; r < RANKS; r++)
+        for (unsigned r = 0; r < RANKS; r++) {
             group.times[r].comm_ns =
                 10 * SECOND + (r == 5 ? 0 : (int64_t)(cases[i].longer_in_communication * (double)SECOND));
-        group.times[5].self_ns = (int64_t)(3 * cases[i].extra * (double)SECOND); /* at 1.5 times the others' */
+            group.times[r].self_ns = (int64_t)((r == 5 ? 3 : 2) * cases[i].extra * (double)SECOND);
+        }
         assert_int_equal(judge(&group)->straggler_count, cases[i].claimed);
+    }
+}
+
+/* Half as long again in most batches, which end for one rank earlier in its work than for others: who has not more work
+ * than they in all is not slow. */
+static void who_works_no_longer_in_all_is_not_slow(void **state) {
+    (void)state;
+    for (unsigned slow = 0; slow < 2; slow++) {
+        struct hand_group group;
+        make_group(&group);
+        slow_down(&group, 5);
+        group.times[5].self_ns = WINDOW / 2 + (slow ? 11 : 9) * SECOND / 10;
+        assert_int_equal(judge(&group)->straggler_count, slow);
     }
 }
 
@@ -227,6 +242,7 @@ static void a_host_is_slow_as_a_whole(void **state) {
             group.waits[r].waited_for_ns = 10 * SECOND;
             group.ranks[r].ratio = shows ? cases[i].ratio : 1;
             group.ranks[r].persistence = shows ? cases[i].persistence : 0;
+            group.times[r].self_ns = WINDOW * 3 / 4;
             for (unsigned b = 0; b < BATCHES; b++)
                 group.self_ns[b * RANKS + r] += SECOND / 2;
         }
@@ -297,6 +313,7 @@ int main(void) {
         cmocka_unit_test(confidence_makes_a_claim_or_a_suspicion),
         cmocka_unit_test(five_percent_slower_is_slow),
         cmocka_unit_test(a_hundredth_of_the_time_matters),
+        cmocka_unit_test(who_works_no_longer_in_all_is_not_slow),
         cmocka_unit_test(more_than_a_third_slow_is_uneven),
         cmocka_unit_test(two_of_four_are_stragglers),
         cmocka_unit_test(a_rank_slow_at_times_is_judged_like_others),

@@ -21,6 +21,8 @@ int cudaFree(void *pointer);
 int cudaStreamCreate(cudaStream_t *stream);
 int cudaStreamSynchronize(cudaStream_t stream);
 int cudaStreamDestroy(cudaStream_t stream);
+int cudaProfilerStart(void);
+int cudaProfilerStop(void);
 
 #define FLOATS 4096
 
@@ -174,6 +176,71 @@ static void scene_all(void) {
     end(comm);
 }
 
+static void message(bool send, size_t count, int peer, ncclComm_t comm) {
+    if (send)
+        CALL(BYTES(count), ncclSend, from, count, ncclFloat32, peer, comm, stream);
+    else
+        CALL(BYTES(count), ncclRecv, to + peer * 256, count, ncclFloat32, peer, comm, stream);
+}
+
+/* As PyTorch makes an all-to-all; without what a rank has for itself where `others`. */
+static void all_to_all(ncclComm_t comm, size_t count, bool others) {
+    CALL(0, ncclGroupStart);
+    for (int peer = 0; peer < ranks; peer++) {
+        if (others && peer == rank)
+            continue;
+        message(true, count, peer, comm);
+        message(false, count, peer, comm);
+    }
+    CALL(0, ncclGroupEnd);
+}
+
+/* Groups whose operations are one operation together; five of each. */
+static void scene_patterns(void) {
+    ncclComm_t comm = make_communicator(), other = make_communicator();
+    int next = (rank + 1) % ranks, previous = (rank + ranks - 1) % ranks;
+    for (int round = 0; round < 5; round++) {
+        CALL(0, ncclGroupStart); /* alike */
+        for (int i = 0; i < 3; i++)
+            CALL(BYTES(500), ncclAllReduce, from, to, 500, ncclFloat32, ncclSum, comm, stream);
+        CALL(0, ncclGroupEnd);
+        CALL(0, ncclGroupStart); /* an exchange */
+        message(true, 200, next, comm);
+        message(false, 200, previous, comm);
+        CALL(0, ncclGroupEnd);
+        all_to_all(comm, 100, false);
+        all_to_all(comm, 50, true);
+        CALL(0, ncclGroupStart); /* a mixture */
+        CALL(BYTES(60), ncclAllReduce, from, to, 60, ncclFloat32, ncclSum, comm, stream);
+        CALL(BYTES(70), ncclBroadcast, from, to, 70, ncclFloat32, 0, comm, stream);
+        CALL(0, ncclGroupEnd);
+        settle();
+        CALL(0, ncclGroupStart); /* of two communicators */
+        CALL(BYTES(80), ncclAllReduce, from, to, 80, ncclFloat32, ncclSum, comm, stream);
+        CALL(BYTES(90), ncclAllReduce, from, to, 90, ncclFloat32, ncclSum, other, stream);
+        CALL(0, ncclGroupEnd);
+        settle();
+    }
+    CALL(0, ncclCommDestroy, other);
+    end(comm);
+}
+
+/* Reductions outside of what a profiler is to look at go into no book. */
+static void scene_profiled(void) {
+    ncclComm_t comm = make_communicator();
+    for (int i = 0; i < 9; i++) {
+        bool inside = i == 3 || i == 4;
+        if (i == 3)
+            expect("cudaProfilerStart", cudaProfilerStart(), 0);
+        if (i == 5)
+            expect("cudaProfilerStop", cudaProfilerStop(), 0);
+        if (inside)
+            ledger_add("ncclAllReduce", BYTES(64));
+        expect("ncclAllReduce", REACH(ncclAllReduce)(from, to, 64, ncclFloat32, ncclSum, comm, stream), ncclSuccess);
+    }
+    settle();
+}
+
 /* Each rank by itself: everything runs inside the calls. */
 static void scene_alone(void) {
     ncclComm_t comm = NULL;
@@ -273,6 +340,52 @@ static void scene_refused(void) {
     end(comm);
 }
 
+/* Every collective with a configuration of its own on odd ranks, without one on even ranks: they may be mixed. */
+static void scene_configured(void) {
+    ncclComm_t comm = make_communicator();
+    if (rank % 2 == 0) {
+        CALL(BYTES(64), ncclAllReduce, from, to, 64, ncclFloat32, ncclSum, comm, stream);
+        CALL(BYTES(64), ncclBroadcast, from, to, 64, ncclFloat32, 1, comm, stream);
+        CALL(BYTES(64), ncclReduce, from, to, 64, ncclFloat32, ncclSum, 1, comm, stream);
+        CALL(BYTES(64) * ranks, ncclAllGather, from, to, 64, ncclFloat32, comm, stream);
+        CALL(BYTES(64) * ranks, ncclReduceScatter, from, to, 64, ncclFloat32, ncclSum, comm, stream);
+        CALL(BYTES(64) * ranks, ncclAlltoAll, from, to, 64, ncclFloat32, comm, stream);
+        CALL(BYTES(64) * ranks, ncclGather, from, to, 64, ncclFloat32, 1, comm, stream);
+        CALL(BYTES(64) * ranks, ncclScatter, from, to, 64, ncclFloat32, 1, comm, stream);
+    } else {
+        CALL(BYTES(64), ncclAllReduceConfig, from, to, 64, ncclFloat32, ncclSum, comm, stream, NULL);
+        CALL(BYTES(64), ncclBroadcastConfig, from, to, 64, ncclFloat32, 1, comm, stream, NULL);
+        CALL(BYTES(64), ncclReduceConfig, from, to, 64, ncclFloat32, ncclSum, 1, comm, stream, NULL);
+        CALL(BYTES(64) * ranks, ncclAllGatherConfig, from, to, 64, ncclFloat32, comm, stream, NULL);
+        CALL(BYTES(64) * ranks, ncclReduceScatterConfig, from, to, 64, ncclFloat32, ncclSum, comm, stream, NULL);
+        CALL(BYTES(64) * ranks, ncclAlltoAllConfig, from, to, 64, ncclFloat32, comm, stream, NULL);
+        CALL(BYTES(64) * ranks, ncclGatherConfig, from, to, 64, ncclFloat32, 1, comm, stream, NULL);
+        CALL(BYTES(64) * ranks, ncclScatterConfig, from, to, 64, ncclFloat32, 1, comm, stream, NULL);
+    }
+    end(comm);
+}
+
+/* Collectives on symmetric memory, and on other memory of the same communicator. */
+static void scene_windows(void) {
+    ncclWindow_t window;
+    ncclComm_t comm = make_communicator();
+    CALL(0, ncclCommWindowRegister, comm, from, BYTES(FLOATS), &window, NCCL_WIN_COLL_SYMMETRIC);
+    for (int i = 0; i < 3; i++)
+        CALL(BYTES(5), ncclAllReduce, from, to, 5, ncclFloat32, ncclSum, comm, stream);
+    CALL(BYTES(6), ncclBroadcast, from, to, 6, ncclFloat32, 0, comm, stream);
+    CALL(BYTES(7), ncclAllReduce, to, to, 7, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclGroupStart);
+    CALL(BYTES(8), ncclAllReduce, to, to, 8, ncclFloat32, ncclSum, comm, stream);
+    CALL(BYTES(8), ncclAllReduce, to, from, 8, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclGroupEnd);
+    CALL(0, ncclCommWindowDeregister, comm, window);
+    CALL(BYTES(9), ncclAllReduce, from, to, 9, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclCommWindowRegister, comm, from, BYTES(FLOATS), &window, NCCL_WIN_DEFAULT);
+    CALL(BYTES(10), ncclAllReduce, from, to, 10, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclCommWindowDeregister, comm, window);
+    end(comm);
+}
+
 /* A simulated group launches nothing. */
 static void scene_simulated(void) {
     ncclSimInfo_t info = {sizeof info, NCCL_SIM_INFO_MAGIC, 22809, -1.0f};
@@ -302,14 +415,10 @@ static const struct scene {
     const char *name;
     void (*play)(void);
 } scenes[] = {
-    {"all", scene_all},
-    {"alone", scene_alone},
-    {"devices", scene_devices},
-    {"nonblocking", scene_nonblocking},
-    {"errors", scene_errors},
-    {"refused", scene_refused},
-    {"simulated", scene_simulated},
-    {"abort", scene_abort},
+    {"all", scene_all},         {"patterns", scene_patterns}, {"profiled", scene_profiled},
+    {"alone", scene_alone},     {"devices", scene_devices},   {"nonblocking", scene_nonblocking},
+    {"errors", scene_errors},   {"refused", scene_refused},   {"simulated", scene_simulated},
+    {"windows", scene_windows}, {"abort", scene_abort},       {"configured", scene_configured},
 };
 
 #ifdef MODULE

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "test/programs/nccl/unique_id.h"
 #include "test/standin/cudart_api.h"
 #include "test/standin/nccl_api.h"
 
@@ -28,27 +29,6 @@ static int rank, size;
 static ncclComm_t comm;
 static cudaStream_t stream;
 static float *values;
-
-static ncclUniqueId exchange_id(const char *path) {
-    char partial[4096];
-    ncclUniqueId id;
-    if (rank == 0) {
-        NEED(ncclGetUniqueId(&id));
-        snprintf(partial, sizeof partial, "%s.partial", path);
-        FILE *file = fopen(partial, "wb");
-        NEED(!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(partial, path) != 0);
-        return id;
-    }
-    for (int i = 0; i < TRIES; i++, usleep(10000)) {
-        FILE *file = fopen(path, "rb");
-        if (!file)
-            continue;
-        NEED(fread(&id, sizeof id, 1, file) != 1);
-        fclose(file);
-        return id;
-    }
-    exit(1);
-}
 
 static void reduce(size_t count) {
     NEED(ncclAllReduce(values, values, count, ncclFloat32, ncclSum, comm, stream));
@@ -106,7 +86,7 @@ int main(int argc, char **argv) {
     NEED(cudaSetDevice(rank));
     NEED(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     NEED(cudaMalloc((void **)&values, VALUES * sizeof *values));
-    NEED(ncclCommInitRank(&comm, size, exchange_id(getenv("TRAIN_ID_FILE")), rank));
+    NEED(ncclCommInitRank(&comm, size, unique_id_exchange(getenv("TRAIN_ID_FILE"), rank), rank));
     for (int i = 0; i < GOOD; i++) {
         reduce(VALUES - (size_t)i);
         NEED(cudaStreamSynchronize(stream));

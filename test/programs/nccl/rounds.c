@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "test/programs/nccl/unique_id.h"
 #include "test/standin/cudart_api.h"
 #include "test/standin/nccl_api.h"
 
@@ -44,27 +45,6 @@ static double now_ms(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static ncclUniqueId exchange_id(const char *folder) {
-    ncclUniqueId id;
-    char path[512], draft[520];
-    snprintf(path, sizeof path, "%s/id", folder);
-    snprintf(draft, sizeof draft, "%s.new", path);
-    if (rank == 0) {
-        OK(ncclGetUniqueId(&id));
-        FILE *file = fopen(draft, "wb");
-        if (!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) || rename(draft, path))
-            ok(1, "writing the id");
-        return id;
-    }
-    while (access(path, R_OK))
-        usleep(1000);
-    FILE *file = fopen(path, "rb");
-    if (!file || fread(&id, sizeof id, 1, file) != 1)
-        ok(1, "reading the id");
-    fclose(file);
-    return id;
 }
 
 static void give_up(const char *why, int code) {
@@ -157,6 +137,39 @@ static void replays(void) {
     OK(cudaGraphDestroy(captured));
 }
 
+static double late_ms; /* by this rank's own clock */
+
+static void compute_late(void *unused) {
+    double since = now_ms();
+    (void)unused;
+    usleep(8000);
+    late_ms += now_ms() - since;
+}
+
+/* A whole step is captured: rank 2 takes 8 ms longer in it. Says by how much, and how long all of it took. */
+static void captured(void) {
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    fill(0);
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    OK(cudaLaunchHostFunc(stream, rank == 2 ? compute_late : compute, NULL));
+    OK(ncclAllReduce(data, into, FLOATS, ncclFloat32, ncclSum, world, stream));
+    OK(cudaLaunchHostFunc(stream, compute, NULL));
+    OK(ncclAllReduce(into, data, 32, ncclFloat32, ncclMax, world, stream));
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&executable, graph, 0));
+    double since = now_ms();
+    for (int round = 0; round < rounds; round++) {
+        OK(cudaGraphLaunch(executable, stream));
+        OK(cudaStreamSynchronize(stream));
+    }
+    say("took_us", (int)((now_ms() - since) * 1e3));
+    say("late_us", (int)(late_ms * 1e3));
+    add_to_digest(data, 32);
+    OK(cudaGraphExecDestroy(executable));
+    OK(cudaGraphDestroy(graph));
+}
+
 /* Every operation on communicators of half the ranks. */
 static void halves(void) {
     ncclComm_t half;
@@ -244,9 +257,9 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } scenes[] = {{"steady", steady}, {"ahead", ahead},       {"replays", replays},
-                  {"halves", halves}, {"function", function}, {"count", count},
-                  {"absent", absent}, {"dies", dies},         {"killed", killed}};
+    } scenes[] = {{"steady", steady},     {"ahead", ahead},      {"replays", replays}, {"halves", halves},
+                  {"function", function}, {"count", count},      {"absent", absent},   {"dies", dies},
+                  {"killed", killed},     {"captured", captured}};
     if (argc < 5)
         return 2;
     rank = atoi(argv[2]);
@@ -260,7 +273,9 @@ int main(int argc, char **argv) {
     /* memory that the host may touch, on a real device too */
     OK(cudaMallocHost((void **)&data, FLOATS * sizeof *data));
     OK(cudaMallocHost((void **)&into, FLOATS * sizeof *into));
-    OK(ncclCommInitRank(&world, ranks, exchange_id(argv[4]), rank));
+    char id_path[512];
+    snprintf(id_path, sizeof id_path, "%s/id", argv[4]);
+    OK(ncclCommInitRank(&world, ranks, unique_id_exchange(id_path, rank), rank));
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++)
         if (!strcmp(argv[1], scenes[i].name))
             scenes[i].run();

@@ -19,10 +19,11 @@
 #include <unistd.h>
 
 #include "test/programs/network.h"
+#include "test/programs/nccl/unique_id.h"
 #include "test/standin/cudart_api.h"
 #include "test/standin/nccl_api.h"
 
-enum { BUCKETS = 4, FORWARD_MS = 2, BACKWARD_MS = 1, TRIES = 3000 };
+enum { BUCKETS = 4, FORWARD_MS = 2, BACKWARD_MS = 1 };
 
 #define CUDA(call)                                                                                                     \
     do {                                                                                                               \
@@ -78,35 +79,6 @@ static int from_launcher(const char *const *names, int fallback) {
     return fallback;
 }
 
-/* Rank 0 leaves the id in a file, under its name only when it is complete. */
-static ncclUniqueId exchange_id(int rank) {
-    const char *path = getenv("TRAIN_ID_FILE");
-    char partial[4096];
-    ncclUniqueId id;
-    if (!path)
-        fail("TRAIN_ID_FILE is not set", 0);
-    if (rank == 0) {
-        NCCL(ncclGetUniqueId(&id));
-        snprintf(partial, sizeof partial, "%s.partial", path);
-        FILE *file = fopen(partial, "wb");
-        if (!file || fwrite(&id, sizeof id, 1, file) != 1 || fclose(file) != 0 || rename(partial, path) != 0)
-            fail("writing the id", 0);
-        return id;
-    }
-    for (int i = 0; i < TRIES; i++) {
-        FILE *file = fopen(path, "rb");
-        if (file && fread(&id, sizeof id, 1, file) == 1) {
-            fclose(file);
-            return id;
-        }
-        if (file)
-            fclose(file);
-        sleep_ms(10);
-    }
-    fail("waiting for the id", 0);
-    return id;
-}
-
 /* ---- training -------------------------------------------------------------------------------- */
 
 struct trainer {
@@ -139,7 +111,10 @@ static void begin(struct trainer *t, int rank, int local_rank) {
     CUDA(cudaEventCreateWithFlags(&t->reduced, cudaEventDisableTiming));
     CUDA(cudaMalloc((void **)&t->device, VALUES * sizeof *t->device));
     CUDA(cudaMallocHost((void **)&t->host, VALUES * sizeof *t->host));
-    NCCL(ncclCommInitRank(&t->comm, t->ranks, exchange_id(rank), rank));
+    const char *path = getenv("TRAIN_ID_FILE");
+    if (!path)
+        fail("TRAIN_ID_FILE is not set", 0);
+    NCCL(ncclCommInitRank(&t->comm, t->ranks, unique_id_exchange(path, rank), rank));
 }
 
 static void end(struct trainer *t) {

@@ -160,7 +160,10 @@ void capture_leave(CUstream stream) {
     if (!capture)
         return;
     if (stream == capture->origin) {
-        graph_free(capture_end(capture));
+        bool into = capture->into;
+        CUgraph graph = capture_end(capture);
+        if (!into)
+            graph_free(graph);
         return;
     }
     capture_invalidate(capture);
@@ -171,8 +174,8 @@ void capture_leave(CUstream stream) {
     stream->capture = NULL;
 }
 
-EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
-    ENTER();
+/* Into `graph`, NULL: a new one. The engine is entered. */
+static CUresult begin_capture(CUstream handle, CUstreamCaptureMode mode, CUgraph graph) {
     CUstream stream;
     CUresult result = mode > CU_STREAM_CAPTURE_MODE_RELAXED ? CUDA_ERROR_INVALID_VALUE : stream_of(handle, &stream);
     if (!result && stream == stream->context->legacy)
@@ -180,7 +183,7 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mod
     if (!result && stream->capture)
         result = CUDA_ERROR_ILLEGAL_STATE;
     if (result)
-        LEAVE(result);
+        return result;
     struct capture *capture = allocate(sizeof *capture);
     *capture = (struct capture){
         .next = captures,
@@ -188,11 +191,32 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mod
         .mode = mode,
         .origin = stream,
         .thread = pthread_self(),
-        .graph = graph_new(),
+        .graph = graph ? graph : graph_new(),
+        .into = graph != NULL,
+        .first = graph ? graph->nodes.count : 0,
     };
     captures = capture;
     join(capture, stream);
-    LEAVE(CUDA_SUCCESS);
+    return CUDA_SUCCESS;
+}
+
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode) {
+    ENTER();
+    LEAVE(begin_capture(handle, mode, NULL));
+}
+
+EXPORT CUresult cuStreamBeginCaptureToGraph(CUstream handle, CUgraph graph, const CUgraphNode *dependencies,
+                                            const CUgraphEdgeData *edges, size_t count, CUstreamCaptureMode mode) {
+    ENTER();
+    CUstream stream;
+    (void)edges; /* no node of the stand-in's has more than one kind of them */
+    bool valid = graph && graph->object.kind == KIND_GRAPH && !graph->object.destroyed && (dependencies || !count);
+    CUresult result = valid ? begin_capture(handle, mode, graph) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        result = stream_of(handle, &stream);
+    for (size_t i = 0; !result && i < count; i++)
+        nodes_add(&stream->nodes, dependencies[i]);
+    LEAVE(result);
 }
 
 EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
@@ -213,13 +237,14 @@ EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
     }
     if (capture->invalidated)
         result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-    else if (!graph_is_joined(capture->graph, &stream->nodes))
+    else if (!graph_is_joined(capture->graph, capture->first, &stream->nodes))
         result = CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    bool into = capture->into;
     CUgraph captured = capture_end(capture);
-    if (result)
-        graph_free(captured);
-    else
+    if (!result)
         *graph = captured;
+    else if (!into)
+        graph_free(captured);
     LEAVE(result);
 }
 

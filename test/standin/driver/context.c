@@ -51,6 +51,32 @@ static void context_destroy(CUcontext context) {
     memory_of_context_destroyed(context);
 }
 
+CUcontext context_of_events(CUcontext context) {
+    return context->primary ? context->primary : context;
+}
+
+/* A part of the device; which one makes no difference here. */
+EXPORT CUresult cuGreenCtxCreate(CUgreenCtx *green, CUdevResourceDesc description, CUdevice device, unsigned flags) {
+    ENTER();
+    (void)description, (void)flags;
+    if (!green)
+        LEAVE(CUDA_ERROR_INVALID_VALUE);
+    if (device < 0 || device >= knobs.devices || !primaries[device].context)
+        LEAVE(CUDA_ERROR_INVALID_DEVICE);
+    CUcontext context = context_new(device, 0, __builtin_return_address(0));
+    context->primary = primaries[device].context;
+    *green = (CUgreenCtx)context;
+    LEAVE(CUDA_SUCCESS);
+}
+
+EXPORT CUresult cuCtxFromGreenCtx(CUcontext *context, CUgreenCtx green) {
+    ENTER();
+    CUresult result = context ? context_check((CUcontext)green) : CUDA_ERROR_INVALID_VALUE;
+    if (!result)
+        *context = (CUcontext)green;
+    LEAVE(result);
+}
+
 static bool is_primary(CUcontext context) {
     return primaries[context->device].context == context;
 }

@@ -75,6 +75,8 @@ struct capture {
     CUstream origin;
     pthread_t thread; /* that began it */
     CUgraph graph;
+    bool into;        /* ... is the caller's: it lives on whatever happens */
+    size_t first;     /* of its nodes that this capture made */
     CUstream streams; /* that take part, the newest first */
     unsigned lanes;   /* streams that joined so far; the origin's lane is 0 */
 };
@@ -86,6 +88,7 @@ struct CUctx_st {
     unsigned flags;
     CUstream streams; /* all, also the default ones and destroyed ones with work left */
     CUstream legacy;
+    CUcontext primary; /* of a green context's handle: that of its device, whose events are good for it; else NULL */
 };
 
 struct CUstream_st {
@@ -187,6 +190,8 @@ void context_wait(CUcontext context);
 /* The calling thread's current context: 0, 201 if none, 709 if destroyed. */
 CUresult context_current(CUcontext *context);
 CUresult context_check(CUcontext context);
+/* The context whose events its streams take: a green context has those of its device's primary one. */
+CUcontext context_of_events(CUcontext context);
 
 /* queue.c */
 struct command *command_new(int kind);
@@ -252,7 +257,7 @@ CUgraph graph_new(void);
 void graph_free(CUgraph graph);
 CUgraphNode graph_add(CUgraph graph, struct command *command, const struct node_list *after, unsigned lane);
 /* Whether every node leads to one of these. */
-bool graph_is_joined(CUgraph graph, const struct node_list *ends);
+bool graph_is_joined(CUgraph graph, size_t first, const struct node_list *ends);
 
 /* memory.c */
 /* Its allocations are freed; nothing runs any more. */

@@ -81,7 +81,7 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned 
     CUresult result = flags & ~(unsigned)CU_EVENT_RECORD_EXTERNAL ? CUDA_ERROR_INVALID_VALUE : event_check(event);
     if (!result)
         result = stream_of(handle, &stream);
-    if (!result && event->context != stream->context)
+    if (!result && context_of_events(event->context) != context_of_events(stream->context))
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
         result = capture_check_legacy(stream);
@@ -159,7 +159,7 @@ EXPORT CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeven
     CUresult result = milliseconds ? check_timed(start) : CUDA_ERROR_INVALID_VALUE;
     if (!result)
         result = check_timed(end);
-    if (!result && start->context != end->context)
+    if (!result && context_of_events(start->context) != context_of_events(end->context))
         result = CUDA_ERROR_INVALID_HANDLE;
     if (!result)
         result = capture_check_unsafe();

@@ -85,12 +85,12 @@ CUgraphNode graph_add(CUgraph graph, struct command *command, const struct node_
     return node;
 }
 
-bool graph_is_joined(CUgraph graph, const struct node_list *ends) {
+bool graph_is_joined(CUgraph graph, size_t first, const struct node_list *ends) {
     bool *reached = allocate(graph->nodes.count);
     for (size_t i = 0; i < ends->count; i++)
         reached[ends->items[i]->index] = true;
     bool all = true;
-    for (size_t i = graph->nodes.count; i-- > 0;) {
+    for (size_t i = graph->nodes.count; i-- > first;) {
         const struct node_list *after = &graph->nodes.items[i]->after;
         all = all && reached[i];
         for (size_t j = 0; j < after->count; j++)

@@ -109,6 +109,26 @@ EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext *context) {
     LEAVE(result);
 }
 
+EXPORT CUresult cuStreamGetCtx_v2(CUstream handle, CUcontext *context, CUgreenCtx *green) {
+    ENTER();
+    CUstream stream;
+    CUresult result = stream_of(handle, &stream);
+    if (!result) {
+        *context = context_of_events(stream->context);
+        *green = stream->context->primary ? (CUgreenCtx)stream->context : NULL;
+    }
+    LEAVE(result);
+}
+
+EXPORT CUresult cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx green, unsigned flags, int priority) {
+    ENTER();
+    CUresult result =
+        !stream || flags != CU_STREAM_NON_BLOCKING ? CUDA_ERROR_INVALID_VALUE : context_check((CUcontext)green);
+    if (!result)
+        *stream = stream_new((CUcontext)green, flags, priority);
+    LEAVE(result);
+}
+
 /* Unlike cuStreamGetCtx not allowed on a stream under capture, which it ends. */
 EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice *device) {
     ENTER();

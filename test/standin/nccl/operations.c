@@ -69,3 +69,27 @@ NCCL_API(ncclResult_t, ncclRecv, void *buffer, size_t count, ncclDataType_t type
     return operation_call(
         &(struct operation){FUNCTION_RECV, "Recv", NULL, buffer, count, type, ncclSum, peer, comm, stream});
 }
+
+/* Since 2.31: each collective with a configuration of this one call, which tells nothing that shows here. */
+#define WITH_CONFIG(name, arguments, ...)                                                                              \
+    NCCL_API(ncclResult_t, name##Config, __VA_ARGS__, const void *config) {                                            \
+        (void)config;                                                                                                  \
+        return name arguments;                                                                                         \
+    }
+
+WITH_CONFIG(ncclAllReduce, (send, recv, count, type, op, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclBroadcast, (send, recv, count, type, root, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclReduce, (send, recv, count, type, op, root, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclAllGather, (send, recv, count, type, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclReduceScatter, (send, recv, count, type, op, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclAlltoAll, (send, recv, count, type, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclGather, (send, recv, count, type, root, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)
+WITH_CONFIG(ncclScatter, (send, recv, count, type, root, comm, stream), const void *send, void *recv, size_t count,
+            ncclDataType_t type, int root, ncclComm_t comm, cudaStream_t stream)

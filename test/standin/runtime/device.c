@@ -233,3 +233,14 @@ EXPORT cudaError_t cudaGetDriverEntryPoint(const char *name, void **function, un
                                            enum cudaDriverEntryPointQueryResult *result) {
     return cudaGetDriverEntryPointByVersion(name, function, STANDIN_DRIVER_VERSION, flags, result);
 }
+
+/* Of cuda_profiler_api.h. There is no profiler here. */
+EXPORT cudaError_t cudaProfilerStart(void);
+EXPORT cudaError_t cudaProfilerStart(void) {
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaProfilerStop(void);
+EXPORT cudaError_t cudaProfilerStop(void) {
+    return cudaSuccess;
+}

@@ -58,6 +58,13 @@ EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCa
     FORWARD(cuStreamBeginCapture_v2(stream, (CUstreamCaptureMode)mode));
 }
 
+EXPORT cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
+                                                 const cudaGraphNode_t *dependencies, const cudaGraphEdgeData *edges,
+                                                 size_t count, enum cudaStreamCaptureMode mode) {
+    FORWARD(cuStreamBeginCaptureToGraph(stream, graph, dependencies, (const CUgraphEdgeData *)edges, count,
+                                        (CUstreamCaptureMode)mode));
+}
+
 EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode) {
     if (!mode)
         return runtime_result(CUDA_ERROR_INVALID_VALUE);

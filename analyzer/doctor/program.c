@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the words of a command to the file that runs: launchers, programs that start others, scripts.
+ * Must not live here: what that file is linked to (binary.c).
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/doctor/doctor.h"
+
+enum { SCRIPTS_MOST = 4 }; /* of one another, as in the kernel */
+
+static const char *base_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static void say_missing(struct doctor *doctor, const char *word) {
+    doctor->is_missing = true;
+    doctor->program[0] = '\0';
+    checks_add(&doctor->checks, CHECK_BLOCKED, "program",
+               "%s: there is no such program%s\nname an executable file, with its directory or by PATH", word,
+               strchr(word, '/') ? ", or it may not be executed" : " in PATH");
+}
+
+/* torchrun and deepspeed are Python programs that start others by the interpreter that runs them. */
+static bool launches_python(const char *word) {
+    return strncmp(base_of(word), "torchrun", 8) == 0 || strncmp(base_of(word), "deepspeed", 9) == 0;
+}
+
+static bool find_program(struct doctor *doctor) {
+    const char *first = doctor->command[0];
+    char *launched;
+    if (!program_file_find(doctor->program, first)) {
+        say_missing(doctor, first);
+        return false;
+    }
+    doctor->launcher = run_launcher_of(first);
+    if (launches_python(first))
+        return true;
+    launched = run_launched_program(doctor->launcher, doctor->command);
+    if (!launched) {
+        doctor->program[0] = '\0';
+        doctor->is_missing = true;
+        checks_add(&doctor->checks, CHECK_BLOCKED, "program",
+                   "%s: none of the words behind its options is a program\ngive the program's name with its directory",
+                   first);
+        return false;
+    }
+    snprintf(doctor->program, sizeof doctor->program, "%s", launched);
+    free(launched);
+    return true;
+}
+
+/* The program that runs a script with this first line: "/usr/bin/env python3", "/bin/sh -e". */
+static bool find_interpreter(char path[PATH_MAX], const char *line) {
+    char words[PATH_MAX], *rest;
+    snprintf(words, sizeof words, "%s", line);
+    char *word = strtok_r(words, " \t", &rest);
+    bool by_env = word && strcmp(base_of(word), "env") == 0;
+    while (by_env && (word = strtok_r(NULL, " \t", &rest)) != NULL && (word[0] == '-' || strchr(word, '=')))
+        ;
+    return word && program_file_find(path, word);
+}
+
+static bool follow_scripts(struct doctor *doctor) {
+    snprintf(doctor->binary, sizeof doctor->binary, "%s", doctor->program);
+    for (unsigned i = 0; i <= SCRIPTS_MOST; i++) {
+        if (!program_file_read(&doctor->file, doctor->binary)) {
+            checks_add(&doctor->checks, CHECK_PART, "program", "%s cannot be looked at: %s\nlook as who may read it",
+                       doctor->binary, strerror(errno));
+            return false;
+        }
+        if (!doctor->file.script_of[0])
+            return true;
+        char next[PATH_MAX];
+        if (!find_interpreter(next, doctor->file.script_of)) {
+            checks_add(&doctor->checks, CHECK_BLOCKED, "program",
+                       "%s is a script of %s, which is not here\ninstall it, or change the script's first line",
+                       doctor->binary, doctor->file.script_of);
+            return false;
+        }
+        strcpy(doctor->binary, next);
+    }
+    checks_add(&doctor->checks, CHECK_BLOCKED, "program", "%s: scripts of scripts, more than the kernel follows",
+               doctor->program);
+    return false;
+}
+
+static bool is_shell(const char *path) {
+    static const char *const shells[] = {"sh", "bash", "dash", "ksh", "mksh", "zsh", "csh", "tcsh", "fish", "busybox"};
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(base_of(path), shells[i]) == 0)
+            return true;
+    return false;
+}
+
+static void look_at_scripts(struct doctor *doctor) {
+    bool is_script = strcmp(doctor->program, doctor->binary) != 0;
+    doctor->is_shell = is_shell(doctor->binary);
+    if (doctor->is_shell)
+        checks_add(&doctor->checks, CHECK_PART, "program",
+                   "%s%s%s: what the shell starts was not looked at\nask again with the program that it starts in the "
+                   "end: commtap doctor PROGRAM",
+                   doctor->program, is_script ? " is a script of " : "", is_script ? doctor->binary : " is a shell");
+    else if (is_script)
+        checks_add(&doctor->checks, CHECK_FINE, "program", "%s is run by %s", doctor->program, doctor->binary);
+}
+
+/* Whether the launcher hands our variables on, which `commtap run` arranges as far as it can. */
+static void look_at_launcher(struct doctor *doctor) {
+    struct run_settings settings = {0};
+    struct run_notes notes = {0};
+    if (run_settings_set(&settings, "LD_PRELOAD", doctor->library)) {
+        char **argv = run_launcher_arguments(doctor->launcher, doctor->command, &settings, &notes);
+        run_arguments_free(argv);
+    }
+    for (size_t i = 0; i < notes.count; i++)
+        checks_add(&doctor->checks, CHECK_PART, "launcher", "%s", notes.items[i]);
+    if (doctor->launcher != LAUNCHER_NONE && notes.count == 0)
+        checks_add(&doctor->checks, CHECK_FINE, "launcher",
+                   "%s: commtap run in front of it hands the library on to all ranks", doctor->command[0]);
+    run_settings_free(&settings);
+    run_notes_free(&notes);
+}
+
+/* Ranks that another MPI's launcher has started do not find each other. */
+static void compare_launcher(struct doctor *doctor) {
+    bool is_open_mpi = strcmp(doctor->mpi.name.name, "Open MPI") == 0, is_known = doctor->mpi.name.name[0] != '\0';
+    if (!is_known || (doctor->launcher != LAUNCHER_OPEN_MPI && doctor->launcher != LAUNCHER_HYDRA))
+        return;
+    if (is_open_mpi != (doctor->launcher == LAUNCHER_OPEN_MPI))
+        checks_add(
+            &doctor->checks, CHECK_PART, "launcher",
+            "%s is not the launcher of %s: each process may become a job of its own\nlaunch it by the mpirun of %s",
+            doctor->command[0], doctor->mpi.name.name, doctor->mpi.name.name);
+}
+
+void doctor_look_at_program(struct doctor *doctor) {
+    if (!doctor->command[0] || !find_program(doctor))
+        return;
+    look_at_launcher(doctor);
+    if (!follow_scripts(doctor))
+        return;
+    look_at_scripts(doctor);
+    doctor_look_at_binary(doctor);
+    compare_launcher(doctor);
+}

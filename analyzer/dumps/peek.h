@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The header of a dump, without opening the dump: for commands that ask thousands of jobs who they were.
+ * Lives here: reading it, and whether its process has ended. Must not live here: anything behind the header.
+ */
+#ifndef COMMTAP_DUMPS_PEEK_H
+#define COMMTAP_DUMPS_PEEK_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#include "analyzer/dumps/process_state.h"
+#include "shim/format.h"
+
+struct peek {
+    struct stat status;        /* of the file */
+    struct dump_header header; /* texts are terminated; what the writer's version lacks is zero */
+};
+
+/* Reads the header of the file `name` in `directory`, following no link. Returns NULL, or why it is no dump. */
+const char *peek_dump(int directory, const char *name, struct peek *peek);
+
+/* Whether nothing will be written into it any more. PROCESS_ELSEWHERE: cannot be told from here. */
+enum process_state peek_process(const struct peek *peek);
+
+#endif

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap list: one line per job below a directory.
+ * Lives here: options, the table's columns. Must not live here: finding jobs (fleet/).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/options.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/fleet/fleet.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/table.h"
+
+enum { TIME_TEXT = 32 };
+
+struct list_row {
+    const struct fleet_job *job;
+    char started[TIME_TEXT];
+    char *directory; /* owned */
+};
+
+#define VALUE(NAME, EXPRESSION)                                                                                        \
+    static struct cell NAME(const void *item) {                                                                        \
+        const struct list_row *row = item;                                                                             \
+        return EXPRESSION;                                                                                             \
+    }
+#define TEXT(FIELD) ((FIELD)[0] ? cell_text(FIELD) : cell_unknown())
+
+static const char *const states[] = {
+    [FLEET_ENDED] = "ended", [FLEET_KILLED] = "killed", [FLEET_UNKNOWN] = "unknown", [FLEET_RUNS] = "running"};
+
+static struct cell state_of(const struct fleet_job *job) {
+    return cell_text(job->dumps == 0 && job->state == FLEET_ENDED ? "packed" : states[job->state]);
+}
+
+VALUE(started, TEXT(row->started))
+VALUE(state, state_of(row->job))
+VALUE(user, TEXT(row->job->user))
+VALUE(job_id, TEXT(row->job->job_id))
+VALUE(dumps, cell_unsigned(row->job->dumps))
+VALUE(packed, cell_unsigned(row->job->packed))
+VALUE(disk_bytes, cell_unsigned(row->job->bytes))
+VALUE(directory, cell_text(row->directory))
+VALUE(run_id, cell_text(row->job->run_id))
+VALUE(command, TEXT(row->job->command))
+
+static const struct column columns[] = {
+    {"started", "started", .value = started, .left = true, .doc = "when its first process began (ISO 8601, UTC)"},
+    {"state", "state", .value = state, .left = true,
+     .doc =
+         "ended, killed, running, packed (nothing loose tells), or unknown: on other hosts, and did not end properly"},
+    {"user", "user", .value = user, .left = true, .doc = "who ran it"},
+    {"job_id", "job", .value = job_id, .left = true, .doc = "job's id in its batch system"},
+    {"dumps", "dumps", .value = dumps, .doc = "loose dumps"},
+    {"packed", "packed", .value = packed, .optional = true, .doc = "files of packed dumps"},
+    {"disk_bytes", "disk", LOOK_SIZE, .value = disk_bytes, .doc = "what its files take on the disk"},
+    {"directory", "directory", .value = directory, .left = true, .doc = "where they are"},
+    {"run_id", "run", .value = run_id, .left = true, .doc = "run"},
+    {"command", "command", .value = command, .left = true, .doc = "its program and arguments"},
+    {NULL, NULL, .value = NULL},
+};
+
+static void write_time(char text[TIME_TEXT], int64_t ns) {
+    struct tm tm;
+    time_t seconds = (time_t)(ns / 1000000000);
+    if (ns == INT64_MAX || !gmtime_r(&seconds, &tm) || strftime(text, TIME_TEXT, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        text[0] = '\0';
+}
+
+struct rows {
+    struct list_row *items;
+    size_t count;
+};
+
+static bool add_rows(struct rows *rows, const char *place, const struct fleet *fleet) {
+    struct list_row *grown = realloc(rows->items, (rows->count + fleet->count + 1) * sizeof *grown);
+    if (!grown)
+        return false;
+    rows->items = grown;
+    for (size_t i = 0; i < fleet->count; i++) {
+        struct list_row *row = &rows->items[rows->count];
+        *row = (struct list_row){.job = &fleet->jobs[i]};
+        write_time(row->started, fleet->jobs[i].started_ns);
+        if (asprintf(&row->directory, "%s%s%s", place, fleet->jobs[i].path[0] ? "/" : "", fleet->jobs[i].path) < 0)
+            return false;
+        rows->count++;
+    }
+    return true;
+}
+
+static bool print(const struct output *output, const struct rows *rows) {
+    const struct table table = {columns, rows->items, sizeof *rows->items, rows->count};
+    if (output->format == OUTPUT_CSV) {
+        table_print_csv(output->stream, &table);
+        return true;
+    }
+    if (output->format != OUTPUT_JSON)
+        return table_print_text(output->stream, &table, output->color);
+    json_t *jobs = table_to_json(&table);
+    return jobs && json_print(output->stream, json_pack("{s:s, s:o}", "schema", "commtap.list/1", "jobs", jobs));
+}
+
+static int find_all(const struct options *options, struct fleet *fleets, struct rows *rows) {
+    int code = EXIT_FINE;
+    for (size_t i = 0; code == EXIT_FINE && i < options->argument_count; i++) {
+        int descriptor = open(options->arguments[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (descriptor < 0) {
+            int error = errno;
+            fputs("commtap: ", stderr);
+            escape_text(stderr, options->arguments[i]);
+            fprintf(stderr, ": %s\n", strerror(error));
+            code = EXIT_UNUSABLE;
+        } else if (!fleet_find(&fleets[i], descriptor) || !add_rows(rows, options->arguments[i], &fleets[i])) {
+            code = input_no_memory();
+        }
+        if (fleets[i].unreadable > 0)
+            fprintf(stderr, "commtap: %zu directories could not be looked into\n", fleets[i].unreadable);
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+    return code;
+}
+
+static int run(const struct options *options) {
+    struct output output;
+    struct rows rows = {0};
+    struct fleet *fleets = calloc(options->argument_count + 1, sizeof *fleets);
+    int code = fleets ? find_all(options, fleets, &rows) : input_no_memory();
+    if (code == EXIT_FINE)
+        code = output_open(&output, options);
+    if (code == EXIT_FINE)
+        code = output_close(&output, print(&output, &rows) ? EXIT_FINE : input_no_memory());
+    for (size_t i = 0; i < rows.count; i++)
+        free(rows.items[i].directory);
+    free(rows.items);
+    for (size_t i = 0; fleets && i < options->argument_count; i++)
+        fleet_free(&fleets[i]);
+    free(fleets);
+    return code;
+}
+
+static const struct option option_rows[] = {
+    OPTION_FORMAT("text|json|csv"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    OPTION_END,
+};
+
+static const struct example examples[] = {
+    {"commtap list /scratch/commtap", "whose jobs have left dumps there, when, and how large"},
+    {NULL, NULL},
+};
+
+const struct command command_list = {
+    .name = "list",
+    .summary = "one line per job below a directory: when, whose, how large, whether it runs",
+    .arguments = "DIR...",
+    .details = "Looks at the headers of dumps alone, seven levels deep, and follows no link.\n",
+    .min_arguments = 1,
+    .max_arguments = ARGUMENTS_MOST,
+    .options = option_rows,
+    .columns = columns,
+    .examples = examples,
+    .run = run,
+};

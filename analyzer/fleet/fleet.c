@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/fleet/fleet.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyzer/archive/archive.h"
+#include "analyzer/archive/archive_write.h"
+#include "analyzer/base/grow.h"
+#include "analyzer/dumps/peek.h"
+
+enum { LEVELS = 6, HEX_DIGITS = 16 }; /* COMMTAP_DIR has five words, each may be a directory of its own */
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+/* Cuts `suffix` off the end of name[0..*length-1]. */
+static bool cut_end(const char *name, size_t *length, const char *suffix) {
+    size_t end = strlen(suffix);
+    if (*length <= end || strncmp(name + *length - end, suffix, end) != 0)
+        return false;
+    *length -= end;
+    return true;
+}
+
+/* Of one process, with its 16 digits; then what belongs to a run. */
+static bool cut_suffix(const char *name, size_t *length) {
+    static const char *const of_process[] = {FORMAT_UNFINISHED_SUFFIX, FORMAT_FILE_SUFFIX, FORMAT_STUB_SUFFIX,
+                                             FORMAT_STAGED_SUFFIX};
+    static const char *const of_run[] = {ARCHIVE_SUFFIX ARCHIVE_PART_SUFFIX, ARCHIVE_SUFFIX, FORMAT_DEATHS_SUFFIX,
+                                         FORMAT_SYMBOLS_SUFFIX};
+    for (size_t i = 0; i < sizeof of_run / sizeof *of_run; i++)
+        if (cut_end(name, length, of_run[i]))
+            return true;
+    bool unfinished = cut_end(name, length, of_process[0]), found = false;
+    for (size_t i = 1; i < sizeof of_process / sizeof *of_process && !found; i++)
+        found = (!unfinished || i == 1) && cut_end(name, length, of_process[i]);
+    if (!found || *length <= HEX_DIGITS + 1 || name[*length - HEX_DIGITS - 1] != '.')
+        return false;
+    for (size_t i = *length - HEX_DIGITS; i < *length; i++)
+        if (!strchr("0123456789abcdef", name[i]))
+            return false;
+    *length -= HEX_DIGITS + 1;
+    return true;
+}
+
+bool fleet_run_of(const char *name, char run_id[64]) {
+    size_t length = strlen(name), prefix = strlen(FORMAT_FILE_PREFIX);
+    if (strncmp(name, FORMAT_FILE_PREFIX, prefix) != 0 || !cut_suffix(name, &length) || length <= prefix ||
+        length - prefix >= 64)
+        return false;
+    memcpy(run_id, name + prefix, length - prefix);
+    run_id[length - prefix] = '\0';
+    return true;
+}
+
+static bool ends_in(const char *name, const char *suffix) {
+    size_t length = strlen(name);
+    return cut_end(name, &length, suffix);
+}
+
+/* ---- one directory ----------------------------------------------------------------------------- */
+
+struct place {
+    struct fleet *fleet;
+    int descriptor;
+    const char *path;
+    struct stat status;
+    size_t first; /* of the directory's jobs */
+};
+
+static struct fleet_job *job_of(struct place *place, const char *run_id) {
+    struct fleet *fleet = place->fleet;
+    for (size_t i = place->first; i < fleet->count; i++)
+        if (fleet->jobs[i].inode == place->status.st_ino && fleet->jobs[i].device == place->status.st_dev &&
+            strcmp(fleet->jobs[i].run_id, run_id) == 0)
+            return &fleet->jobs[i];
+    if (!grow_by_one(fleet->jobs, fleet->count, fleet->room))
+        return NULL;
+    struct fleet_job *job = &fleet->jobs[fleet->count];
+    *job = (struct fleet_job){.path = strdup(place->path),
+                              .device = place->status.st_dev,
+                              .inode = place->status.st_ino,
+                              .owner = (uid_t)-1,
+                              .started_ns = INT64_MAX,
+                              .ended_ns = INT64_MIN};
+    snprintf(job->run_id, sizeof job->run_id, "%s", run_id);
+    fleet->count += job->path != NULL;
+    return job->path ? job : NULL;
+}
+
+static void note_state(struct fleet_job *job, enum fleet_state state) {
+    job->state = state > job->state ? state : job->state;
+}
+
+static void take_header(struct fleet_job *job, const struct peek *peek) {
+    const struct dump_header *header = &peek->header;
+    enum process_state process = peek_process(peek);
+    if (header->process_start_realtime_ns > 0 && (int64_t)header->process_start_realtime_ns < job->started_ns) {
+        job->started_ns = (int64_t)header->process_start_realtime_ns;
+        snprintf(job->job_id, sizeof job->job_id, "%s", header->job_id);
+        snprintf(job->user, sizeof job->user, "%s", header->user);
+        snprintf(job->host, sizeof job->host, "%s", header->host);
+        snprintf(job->command, sizeof job->command, "%.*s", (int)sizeof job->command - 1, header->command);
+    }
+    note_state(job, process == PROCESS_ELSEWHERE   ? FLEET_UNKNOWN
+                    : process != PROCESS_GONE      ? FLEET_RUNS
+                    : header->state & STATE_EXITED ? FLEET_ENDED
+                                                   : FLEET_KILLED);
+}
+
+/* What it says of its job: a dump by its header; a stub or a dump that is just being made, that a process may run. */
+static bool take_file(struct place *place, struct fleet_job *job, const char *name) {
+    struct peek peek;
+    struct stat status;
+    if (fstatat(place->descriptor, name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+        return true;
+    if (ends_in(name, FORMAT_FILE_SUFFIX)) {
+        if (peek_dump(place->descriptor, name, &peek) != NULL)
+            return true; /* whatever it is, it is no dump of ours */
+        take_header(job, &peek);
+        job->dumps++;
+    }
+    if (ends_in(name, FORMAT_STUB_SUFFIX) || ends_in(name, FORMAT_UNFINISHED_SUFFIX) ||
+        ends_in(name, ARCHIVE_PART_SUFFIX))
+        note_state(job, FLEET_UNKNOWN);
+    job->packed += archive_is_one(name);
+    if (!grow_list(job->files, job->file_count))
+        return false;
+    job->files[job->file_count] = (struct fleet_file){strdup(name), (uint64_t)status.st_blocks * 512};
+    if (!job->files[job->file_count].name)
+        return false;
+    job->bytes += job->files[job->file_count++].bytes;
+    job->other_owners |= job->owner != (uid_t)-1 && job->owner != status.st_uid;
+    job->owner = status.st_uid;
+    int64_t changed = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    job->ended_ns = changed > job->ended_ns ? changed : job->ended_ns;
+    return true;
+}
+
+static bool look_into(struct fleet *fleet, int descriptor, const char *path, int levels);
+
+static bool look_below(struct place *place, const char *name, int levels) {
+    char *path;
+    int below = openat(place->descriptor, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (below < 0) {
+        place->fleet->unreadable += errno != ENOTDIR && errno != ELOOP && errno != ENOENT;
+        return true;
+    }
+    if (asprintf(&path, "%s%s%s", place->path, *place->path ? "/" : "", name) < 0) {
+        close(below);
+        return false;
+    }
+    bool done = look_into(place->fleet, below, path, levels);
+    close(below);
+    free(path);
+    return done;
+}
+
+static bool take_entry(struct place *place, const struct dirent *entry, int levels) {
+    char run_id[64];
+    bool directory = entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN;
+    if (entry->d_name[0] == '.' && strspn(entry->d_name, ".") == strlen(entry->d_name))
+        return true;
+    if (entry->d_type != DT_DIR && fleet_run_of(entry->d_name, run_id)) {
+        struct fleet_job *job = job_of(place, run_id);
+        return job && take_file(place, job, entry->d_name);
+    }
+    return !directory || levels == 0 || look_below(place, entry->d_name, levels - 1);
+}
+
+/* Jobs of which no file turned out to be ours are none. */
+static void drop_empty(struct fleet *fleet, size_t first) {
+    size_t kept = first;
+    for (size_t i = first; i < fleet->count; i++)
+        if (fleet->jobs[i].file_count > 0)
+            fleet->jobs[kept++] = fleet->jobs[i];
+        else
+            free(fleet->jobs[i].path);
+    fleet->count = kept;
+}
+
+static bool look_into(struct fleet *fleet, int descriptor, const char *path, int levels) {
+    struct place place = {.fleet = fleet, .descriptor = descriptor, .path = path, .first = fleet->count};
+    int copy = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = copy < 0 ? NULL : fdopendir(copy);
+    bool done = true;
+    if (!stream || fstat(descriptor, &place.status) != 0) {
+        fleet->unreadable++;
+        if (!stream && copy >= 0)
+            close(copy);
+    }
+    /* files first: the jobs of one directory stand in a row */
+    for (struct dirent *entry; stream && done && (entry = readdir(stream));)
+        done = entry->d_type == DT_DIR || take_entry(&place, entry, levels);
+    drop_empty(fleet, place.first);
+    if (stream)
+        rewinddir(stream);
+    for (struct dirent *entry; stream && done && (entry = readdir(stream));)
+        done = entry->d_type != DT_DIR || take_entry(&place, entry, levels);
+    if (stream)
+        closedir(stream);
+    return done;
+}
+
+/* ---- all of them ------------------------------------------------------------------------------- */
+
+static int compare_files(const void *a, const void *b) {
+    return strcmp(((const struct fleet_file *)a)->name, ((const struct fleet_file *)b)->name);
+}
+
+static int compare_jobs(const void *a, const void *b) {
+    const struct fleet_job *left = a, *right = b;
+    if (left->started_ns != right->started_ns)
+        return left->started_ns < right->started_ns ? -1 : 1;
+    int order = strcmp(left->path, right->path);
+    return order ? order : strcmp(left->run_id, right->run_id);
+}
+
+bool fleet_find(struct fleet *fleet, int descriptor) {
+    *fleet = (struct fleet){.jobs = NULL};
+    if (!look_into(fleet, descriptor, "", LEVELS)) {
+        errno = ENOMEM;
+        return false;
+    }
+    for (size_t i = 0; i < fleet->count; i++)
+        qsort(fleet->jobs[i].files, fleet->jobs[i].file_count, sizeof *fleet->jobs[i].files, compare_files);
+    if (fleet->count > 0)
+        qsort(fleet->jobs, fleet->count, sizeof *fleet->jobs, compare_jobs);
+    return true;
+}
+
+void fleet_free(struct fleet *fleet) {
+    for (size_t i = 0; i < fleet->count; i++) {
+        for (size_t f = 0; f < fleet->jobs[i].file_count; f++)
+            free(fleet->jobs[i].files[f].name);
+        free(fleet->jobs[i].files);
+        free(fleet->jobs[i].path);
+    }
+    free(fleet->jobs);
+    *fleet = (struct fleet){.jobs = NULL};
+}

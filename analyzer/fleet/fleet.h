@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The jobs of a whole cluster: thousands of directories, of which no dump is opened beyond its header.
+ * Lives here: finding jobs and what belongs to each. Must not live here: removing (prune.h), words.
+ *
+ * The directories belong to whoever ran the jobs, and any of them may change or be planted meanwhile. All is reached
+ * from the directory that was named by descriptors, and no link below it is followed.
+ */
+#ifndef COMMTAP_FLEET_FLEET_H
+#define COMMTAP_FLEET_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "shim/format.h"
+
+enum fleet_state {
+    FLEET_ENDED = 0, /* all its processes ended properly */
+    FLEET_KILLED,    /* some did not, and are gone */
+    FLEET_UNKNOWN,   /* some ran on another host or boot and did not end properly: they may still run */
+    FLEET_RUNS,
+};
+
+struct fleet_file {
+    char *name;     /* owned */
+    uint64_t bytes; /* on the disk */
+};
+
+/* The files of one run in one directory. */
+struct fleet_job {
+    char *path;   /* of the directory below the one named; "" is that one itself; owned */
+    dev_t device; /* of the directory */
+    ino_t inode;
+    char run_id[64], job_id[64], user[32], host[64], command[128];
+    uid_t owner;       /* of its files */
+    bool other_owners; /* not all of them are */
+    enum fleet_state state;
+    struct fleet_file *files; /* sorted by name; owned */
+    size_t file_count;
+    size_t dumps, packed; /* packed: files of packed dumps */
+    uint64_t bytes;
+    int64_t started_ns, ended_ns; /* CLOCK_REALTIME; INT64_MAX, INT64_MIN: not known. ended: last change of a file */
+};
+
+struct fleet {
+    struct fleet_job *jobs; /* sorted by start, path and run */
+    size_t count, room;
+    size_t unreadable; /* directories that could not be looked into */
+};
+
+/* Finds what there is in the directory that `descriptor` has open, and below. False where memory is short or it cannot
+ * be read (errno); fleet_free in any case. */
+bool fleet_find(struct fleet *fleet, int descriptor);
+void fleet_free(struct fleet *fleet);
+
+/* The run that a file of ours belongs to; false where the library and commtap give no file such a name. */
+bool fleet_run_of(const char *name, char run_id[64]);
+
+#endif

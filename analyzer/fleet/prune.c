@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/fleet/prune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyzer/dumps/peek.h"
+
+/* ---- which ones -------------------------------------------------------------------------------- */
+
+bool prune_may(const struct fleet_job *job, const struct prune_rules *rules) {
+    return job->state == FLEET_ENDED || job->state == FLEET_KILLED || (job->state == FLEET_UNKNOWN && rules->ended);
+}
+
+/* Of a packed job nothing tells how long it ran. */
+static bool was_short(const struct fleet_job *job, int64_t shorter_ns) {
+    return job->state == FLEET_ENDED && job->dumps > 0 && job->packed == 0 &&
+           job->ended_ns - job->started_ns < shorter_ns;
+}
+
+void prune_choose(const struct fleet *fleet, const struct prune_rules *rules, struct pruned *pruned) {
+    uint64_t left = 0;
+    for (size_t i = 0; i < fleet->count; i++) {
+        const struct fleet_job *job = &fleet->jobs[i];
+        bool old = rules->older_ns != INT64_MAX && rules->now_ns - job->ended_ns > rules->older_ns;
+        pruned[i] = (struct pruned){.reason = PRUNE_NOT};
+        if (prune_may(job, rules))
+            pruned[i].reason = old ? PRUNE_OLD : was_short(job, rules->shorter_ns) ? PRUNE_SHORT : PRUNE_NOT;
+        left += pruned[i].reason == PRUNE_NOT ? job->bytes : 0;
+    }
+    for (size_t i = 0; i < fleet->count && left > rules->most_bytes; i++)
+        if (pruned[i].reason == PRUNE_NOT && prune_may(&fleet->jobs[i], rules)) {
+            pruned[i].reason = PRUNE_ROOM;
+            left -= fleet->jobs[i].bytes;
+        }
+}
+
+/* ---- removing ---------------------------------------------------------------------------------- */
+
+/* The directory at `path`, no part of which is a link. */
+static int open_path(int descriptor, const char *path) {
+    int at = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (at >= 0 && *path) {
+        size_t length = strcspn(path, "/");
+        char *name = strndup(path, length);
+        int next = name ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+        int error = errno;
+        free(name);
+        close(at);
+        errno = error;
+        at = next;
+        path += length + (path[length] == '/');
+    }
+    return at;
+}
+
+/* A process may have begun to write since the job was chosen, or a link may have come in a file's place. */
+static int remove_file(int directory, const char *name) {
+    struct stat status;
+    struct peek peek;
+    size_t length = strlen(name), end = strlen(FORMAT_FILE_SUFFIX);
+    if (fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : errno;
+    if (!S_ISREG(status.st_mode))
+        return ENOTSUP;
+    if (length > end && strcmp(name + length - end, FORMAT_FILE_SUFFIX) == 0) {
+        if (peek_dump(directory, name, &peek) != NULL)
+            return ENOTSUP;
+        enum process_state process = peek_process(&peek);
+        if (process == PROCESS_RUNS || process == PROCESS_STOPPED)
+            return EBUSY;
+    }
+    return unlinkat(directory, name, 0) == 0 ? 0 : errno;
+}
+
+/* Those above it as well, up to the one that was named, which stays. */
+static void remove_empty(int descriptor, const char *path) {
+    char *rest = strdup(path);
+    while (rest && *rest) {
+        char *slash = strrchr(rest, '/');
+        const char *name = slash ? slash + 1 : rest;
+        if (slash)
+            *slash = '\0';
+        int above = open_path(descriptor, slash ? rest : "");
+        bool removed = above >= 0 && unlinkat(above, name, AT_REMOVEDIR) == 0;
+        if (above >= 0)
+            close(above);
+        if (!slash || !removed)
+            break;
+    }
+    free(rest);
+}
+
+void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned) {
+    struct stat status;
+    int directory = open_path(descriptor, job->path);
+    if (directory < 0 || fstat(directory, &status) != 0)
+        pruned->error = errno;
+    else if (status.st_dev != job->device || status.st_ino != job->inode)
+        pruned->error = ESTALE;
+    for (size_t i = 0; pruned->error == 0 && i < job->file_count; i++) {
+        pruned->error = remove_file(directory, job->files[i].name);
+        pruned->files += pruned->error == 0;
+        pruned->bytes += pruned->error == 0 ? job->files[i].bytes : 0;
+    }
+    if (directory >= 0)
+        close(directory);
+    pruned->gone = pruned->error == 0;
+    if (pruned->gone)
+        remove_empty(descriptor, job->path);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a GPU did beside operations with known partners: computation, copies, communication that names nobody.
+ * Lives here: from single kernels to pieces of work, as events of a trace.
+ * Must not live here: how a format tells kernels.
+ */
+#ifndef COMMTAP_IMPORT_GPU_WORK_H
+#define COMMTAP_IMPORT_GPU_WORK_H
+
+#include "analyzer/import/trace.h"
+
+#define GPU_LAUNCH_UNKNOWN INT64_MIN
+
+struct gpu_kernel {
+    int64_t start_ns, end_ns;
+    int64_t correlation; /* that of its launch, as the trace numbers them */
+    int64_t launched_ns; /* GPU_LAUNCH_UNKNOWN: not on record */
+    uint16_t call;       /* import_gpu_work, import_gpu_copies or import_gpu_nccl */
+};
+
+/* Appends the rank's work to the trace, and sorts the kernels. Kernels of one kind become one piece where they overlap
+ * or follow each other without a gap, but kernels that were launched in two steps never do: `steps` are the beginnings
+ * of the rank's steps, ascending. Returns false when memory is short, or a limit is exceeded. */
+bool gpu_work_add(struct trace *trace, int32_t rank, struct gpu_kernel *kernels, size_t count, const int64_t *steps,
+                  size_t step_count);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+
+#include "analyzer/base/grow.h"
+#include "analyzer/base/hash.h"
+#include "analyzer/replay/replay_build.h"
+#include "analyzer/waits/delay_costs.h"
+
+struct replay_build *replay_begin(const struct common_clock *clock, const struct match_directory *directory,
+                                  const struct covered_time *covered, const struct cut *cuts, unsigned workers) {
+    struct replay_build *build = calloc(1, sizeof *build);
+    if (!build)
+        return NULL;
+    *build = (struct replay_build){
+        .directory = directory, .covered = covered, .cuts = cuts, .from_ns = -NS_MOST, .workers = workers};
+    build->end_only = delay_costs_window(clock, REPLAY_RECORDS_MOST, &build->from_ns);
+    build->histories = calloc(directory->dump_count, sizeof *build->histories);
+    if (build->histories)
+        return build;
+    replay_drop(build);
+    return NULL;
+}
+
+void replay_drop(struct replay_build *build) {
+    if (!build)
+        return;
+    for (size_t d = 0; build->histories && d < build->directory->dump_count; d++) {
+        free(build->histories[d].nodes);
+        free(build->histories[d].open);
+        free(build->histories[d].stretch_of);
+    }
+    for (unsigned w = 0; w < build->workers; w++) {
+        free(build->gathered[w].links);
+        free(build->gathered[w].members);
+        free(build->gathered[w].sends);
+    }
+    free(build->histories);
+    free(build);
+}
+
+/* Never 0; the order counts. */
+static uint32_t signature_mix(uint32_t signature, uint64_t value) {
+    return (uint32_t)hash_mix(hash_scramble(signature), value) | 1;
+}
+
+static uint8_t size_class(uint64_t bytes) {
+    if (bytes == BYTES_UNKNOWN)
+        return REPLAY_SIZES - 1;
+    return bytes ? (uint8_t)(64 - __builtin_clzll(bytes)) : 0;
+}
+
+/* What kind of node a record is; false: none. */
+static bool node_kind(const struct match_record *item, const struct call_name *call, bool device,
+                      enum replay_kind *kind) {
+    enum record_kind record = item->record->kind;
+    *kind = REPLAY_CALL;
+    if (record == RECORD_GPU || record == RECORD_KERNEL)
+        return true;
+    if ((record != RECORD_CALL && record != RECORD_POST && record != RECORD_POLL) ||
+        (call->api == API_NCCL && device) || call->call_class == CLASS_FILE)
+        return false;
+    if (call->call_class == CLASS_WAIT || call->call_class == CLASS_TEST || call->call_class == CLASS_PROBE)
+        *kind = REPLAY_WAIT;
+    else if (record == RECORD_POST || call->call_class == CLASS_START)
+        *kind = REPLAY_POST;
+    else if (call->call_class == CLASS_OTHER)
+        *kind = REPLAY_WORK;
+    return call->call_class != CLASS_OTHER || call_is_own_work(call);
+}
+
+static uint32_t node_signature(const struct replay_build *build, const struct match_record *item) {
+    struct match_place place = match_place_of(build->directory, item->dump, item->record->comm);
+    uint32_t members = place.communicator == NOWHERE ? 0 : build->directory->communicators[place.communicator].size;
+    uint32_t hash = signature_mix(0, build->directory->calls[item->call].base);
+    hash = signature_mix(hash, (uint64_t)size_class(item->record->bytes) << 32 | members);
+    return signature_mix(hash, item->record->flags & (FLAG_SEND | FLAG_RECV | FLAG_ROOT));
+}
+
+static bool is_poll(const struct replay_build *build, const struct replay_node *node) {
+    enum call_class class = build->directory->calls[node->call].name->call_class;
+    return class == CLASS_TEST || class == CLASS_PROBE;
+}
+
+/* What goes on on that lane; another flow in each stretch of the covered time. NULL when memory is short. */
+static struct open_flow *flow_at(struct dump_nodes *history, uint32_t lane, uint32_t stretch) {
+    if (!history->open)
+        history->open = calloc(DUMP_LANES_MAX, sizeof *history->open);
+    struct open_flow *open = history->open ? &history->open[lane] : NULL;
+    if (open && (open->last == 0 || open->stretch != stretch)) {
+        if (!grow_list(history->stretch_of, history->flow_count))
+            return NULL;
+        *open = (struct open_flow){.flow = (uint32_t)history->flow_count, .stretch = stretch};
+        history->stretch_of[history->flow_count++] = stretch;
+    }
+    return open;
+}
+
+/* Makes one node of the flow's last one, `before`, and this one where they are one wait: polls and what they got, or
+ * two polls with hardly anything between them. */
+static bool merge_polls(const struct replay_build *build, const struct open_flow *open, struct replay_node *before,
+                        const struct replay_node *node, const struct match_record *item) {
+    if (item->since < item->t0 && open->polled_by == item->lane + 1) {
+        before->enter = node->enter;
+        before->leave = node->leave;
+        before->signature = node->signature;
+        before->stack = node->stack;
+        before->call = node->call;
+        before->kind = node->kind;
+        return true;
+    }
+    if (item->record->kind == RECORD_POLL || !is_poll(build, node) || !is_poll(build, before) ||
+        node->enter - before->leave >= POLL_GAP_NS)
+        return false;
+    before->leave = node->leave > before->leave ? node->leave : before->leave;
+    return true;
+}
+
+static bool add_node(struct replay_build *build, struct dump_nodes *history, struct replay_node *node,
+                     const struct match_record *item) {
+    struct open_flow *open = flow_at(history, node->flow, item->stretch);
+    if (!open || !grow_by_one(history->nodes, history->count, history->room))
+        return false;
+    node->flow = open->flow;
+    bool merged = open->last > 0 && merge_polls(build, open, &history->nodes[open->last - 1], node, item);
+    open->polled_by = is_poll(build, node) ? item->lane + 1 : 0;
+    if (merged)
+        return true;
+    node->before = open->last > 0 ? signature_mix(history->nodes[open->last - 1].signature, node->signature) : 0;
+    node->segment = history->segment;
+    history->nodes[history->count++] = *node;
+    open->last = history->count;
+    return true;
+}
+
+/* Each cut ends a segment of the same number on all ranks that are compared. */
+static void pass_segment(struct replay_build *build, const struct match_record *item) {
+    uint32_t number = cut_ends_at(&build->cuts[item->dump], item);
+    if (number != SEQ_NONE)
+        build->histories[item->dump].segment = number + 1;
+}
+
+void replay_add_record(struct replay_build *build, unsigned worker, const struct match_record *item) {
+    /* the second record of a Sendrecv is of the same call */
+    if (item->t0 < build->from_ns || item->call == CALL_UNKNOWN || item->record->flags & FLAG_RECEIVE_HALF)
+        return;
+    enum replay_kind kind;
+    bool device = dump_has_device_times(build->directory->dumps[item->dump]);
+    if (!node_kind(item, build->directory->calls[item->call].name, device, &kind))
+        return;
+    struct replay_node node = {.enter = item->since,
+                               .leave = item->t1 > item->t0 ? item->t1 : item->t0,
+                               .flow = device ? 0 : item->lane,
+                               .signature = node_signature(build, item),
+                               .stack = item->record->stack,
+                               .call = item->call,
+                               .kind = (uint16_t)kind};
+    if (!add_node(build, &build->histories[item->dump], &node, item))
+        build->gathered[worker].no_memory = true;
+    pass_segment(build, item);
+}
+
+void replay_add_link_member(struct replay_gathered *g, uint32_t dump, const struct match_member *member, int parts) {
+    if (!grow_by_one(g->members, g->member_count, g->member_room)) {
+        g->no_memory = true;
+        return;
+    }
+    g->members[g->member_count++] = (struct member){
+        .enter = member->enter, .leave = member->leave, .dump = dump, .call = member->call, .parts = (uint8_t)parts};
+}
+
+void replay_add_link(struct replay_gathered *g, struct replay_link link) {
+    if (!grow_by_one(g->links, g->link_count, g->link_room)) {
+        g->no_memory = true;
+        return;
+    }
+    link.count = (uint32_t)(g->member_count - link.first);
+    g->links[g->link_count++] = link;
+}
+
+static bool joins(const struct replay_build *build, const struct match_instance *instance) {
+    if (instance->others > 0 || !instance->complete || instance->seen < 2 || instance->call == CALL_UNKNOWN)
+        return false;
+    const struct call_name *call = build->directory->calls[instance->call].name;
+    if (call->call_class == CLASS_GROUP)
+        return true;
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC)
+        return false;
+    return call->flow == FLOW_ALL ||
+           ((call->flow == FLOW_FROM_ROOT || call->flow == FLOW_TO_ROOT) && instance->root != NOWHERE);
+}
+
+bool replay_in_one_stretch(const struct replay_build *build, int64_t one, int64_t other) {
+    return !build->covered || build->covered->whole ||
+           covered_time_at(build->covered, one, one) == covered_time_at(build->covered, other, other);
+}
+
+void replay_add_instance(struct replay_build *build, unsigned worker, const struct match_instance *instance) {
+    struct replay_gathered *g = &build->gathered[worker];
+    if (!joins(build, instance))
+        return;
+    const struct call_name *call = build->directory->calls[instance->call].name;
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
+        if (instance->members[i].enter < build->from_ns ||
+            !replay_in_one_stretch(build, instance->members[i].enter, instance->members[0].enter))
+            return;
+    struct replay_link link = {.first = (uint32_t)g->member_count, .from = NOWHERE, .to = NOWHERE};
+    for (uint32_t i = 0; i < instance->communicator->dump_count; i++) {
+        int parts = GIVES | TAKES;
+        if (instance->members[i].bystander)
+            continue;
+        if (call->flow == FLOW_FROM_ROOT)
+            parts = i == instance->root ? GIVES : TAKES;
+        else if (call->flow == FLOW_TO_ROOT)
+            parts = i == instance->root ? TAKES : GIVES;
+        replay_add_link_member(g, instance->communicator->dump_of[i], &instance->members[i], parts);
+    }
+    replay_add_link(g, link);
+}
+
+/* Whether sends like this one wait for their receivers shows where the receiver comes later. */
+static void note_send(const struct replay_build *build, struct replay_gathered *g, const struct match_message *message,
+                      uint8_t size) {
+    if (!g->sends)
+        g->sends = calloc(build->directory->call_count * REPLAY_SIZES, sizeof *g->sends);
+    if (!g->sends)
+        g->no_memory = true;
+    if (!g->sends || message->send.call == CALL_UNKNOWN)
+        return;
+    struct sends *sends = &g->sends[(size_t)message->send.call * REPLAY_SIZES + size];
+    if (message->receive.enter > message->send.enter) {
+        if (message->send.leave < message->receive.enter)
+            sends->left++;
+        else
+            sends->waited++;
+    }
+}
+
+void replay_add_message(struct replay_build *build, unsigned worker, const struct match_message *message) {
+    struct replay_gathered *g = &build->gathered[worker];
+    uint8_t size = size_class(message->bytes);
+    if (message->send.enter < build->from_ns || message->receive.enter < build->from_ns ||
+        !replay_in_one_stretch(build, message->send.enter, message->receive.enter))
+        return;
+    note_send(build, g, message, size);
+    struct replay_link link = {.first = (uint32_t)g->member_count,
+                               .from = message->from_dump,
+                               .to = message->to_dump,
+                               .call = message->send.call,
+                               .size = size,
+                               .device = message->device,
+                               .released = message->released,
+                               .blocks = message->synchronous || message->send.leave >= message->receive.enter,
+                               .by_sender = message_end_was_needed(&message->send, &message->receive),
+                               .by_receiver = message_end_was_needed(&message->receive, &message->send)};
+    replay_add_link_member(g, message->from_dump, &message->send, message->synchronous ? GIVES | TAKES : GIVES);
+    replay_add_link_member(g, message->to_dump, &message->receive, TAKES);
+    replay_add_link(g, link);
+}
+
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
+
+bool replay_finish(struct replay *replay, struct replay_build *build) {
+    *replay = (struct replay){.dump_count = build->directory->dump_count,
+                              .end_only = build->end_only,
+                              .partial = build->end_only || (build->covered && !build->covered->whole)};
+    bool done = true;
+    for (unsigned w = 0; w < build->workers; w++)
+        done &= !build->gathered[w].no_memory;
+    done = done && replay_join_nodes(replay, build) && replay_join_links(replay, build);
+    replay_drop(build);
+    done = done && replay_order(replay) && replay_measure_tails(replay);
+    replay->wall_ns = done ? replay_length(replay, NULL) : 1;
+    return done;
+}

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# commtap list and prune on what real jobs leave.
+# Must not live here: which jobs go, links and exchanged directories (test/unit/test_fleet.c).
+import pytest
+
+import jobs
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory):
+    jobs.need_mpi("openmpi")
+    top = tmp_path_factory.mktemp("fleet")
+    for name in ("one", "two"):
+        jobs.run("openmpi", 2, [jobs.program("openmpi", "train"), "--steps", "5"], top / "ada" / name)
+    return top
+
+
+def test_jobs_are_listed_and_pruned(where):
+    listed = jobs.document("list", where)["jobs"]
+    assert [row["directory"] for row in listed] == [f"{where}/ada/one", f"{where}/ada/two"]
+    assert all(row["state"] == "ended" and row["dumps"] == 2 and "train" in row["command"] for row in listed)
+    sizes = [row["disk_bytes"] for row in listed]
+    assert jobs.document("list", where / "ada", where / "ada" / "two")["jobs"][0]["started"] == listed[0]["started"]
+
+    said = jobs.commtap("prune", "--keep", str(sizes[1]), "--dry-run", where).stdout
+    assert "would remove" in said and "ada/one" in said and "ada/two" not in said
+    assert len(list(where.glob("ada/*/*.ct"))) == 4
+
+    jobs.commtap("pack", "--delete", where / "ada" / "one")
+    packed = jobs.document("list", where / "ada" / "one")["jobs"]
+    assert [(row["state"], row["dumps"], row["packed"]) for row in packed] == [("packed", 0, 1)]
+
+    jobs.commtap("prune", "--shorter-than", "1h", where)
+    assert [row["state"] for row in jobs.document("list", where)["jobs"]] == ["packed"]
+    jobs.commtap("prune", "--older-than", "0s", where)
+    assert list(where.iterdir()) == []
+    jobs.commtap("prune", where, codes=(2,))

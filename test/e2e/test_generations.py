@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# Jobs that are started anew with another world size, and with a rank that was killed and replaced: under mpirun, and with
+# the environment that torchrun gives its workers (which is not here; a shell around each rank sets it).
+# Must not live here: several programs under one `commtap run` (test_launches.py).
+import json
+import sqlite3
+
+import pytest
+
+import jobs
+
+ALLREDUCES = 50  # of program `ending`
+
+# As torchrun's workers see it: the agent's run id, and how often it has restarted them.
+WORKER = ("RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_RANK WORLD_SIZE=$OMPI_COMM_WORLD_SIZE "
+          "LOCAL_WORLD_SIZE=$OMPI_COMM_WORLD_SIZE TORCHELASTIC_RUN_ID=elastic MASTER_ADDR=localhost MASTER_PORT=29400 "
+          "TORCHELASTIC_RESTART_COUNT={} exec {} {}")
+
+
+def start_under_torchrun(where, count, ranks, ending):
+    worker = WORKER.format(count, jobs.program("openmpi", "ending"), ending)
+    jobs.run("openmpi", ranks, ["sh", "-c", worker], where, check=ending == "proper")
+
+
+def start_under_mpirun(where, count, ranks, ending):
+    jobs.run("openmpi", ranks, [jobs.program("openmpi", "ending"), ending], where,
+             knobs={"COMMTAP_RUN_ID": "again"}, check=ending == "proper")
+
+
+@pytest.fixture(scope="module", params=[start_under_torchrun, start_under_mpirun], ids=["torchrun", "mpirun"])
+def restarted(request, tmp_path_factory):
+    """4 ranks, of which one kills itself; as many again; then 3."""
+    where = tmp_path_factory.mktemp("generations") / "dumps"
+    for count, (ranks, ending) in enumerate([(4, "kill"), (4, "proper"), (3, "proper")]):
+        request.param(where, count, ranks, ending)
+    return where
+
+
+def test_every_start_is_listed_beside_the_others(restarted):
+    listed = jobs.report(restarted)["jobs"]
+    assert [(job["generation"], job["ranks_seen"]) for job in listed] == [(0, 4), (1, 4), (2, 3)]
+    assert listed[0]["gap_seconds"] is None
+    assert all(job["gap_seconds"] > 0 and job["recorded_seconds"] > 0 for job in listed[1:])
+    assert len({tuple(job["host_names"]) for job in listed}) == 1
+
+
+@pytest.mark.parametrize("number, ranks", [(0, 4), (1, 4), (2, 3)])
+def test_each_can_be_looked_at(restarted, number, ranks):
+    result = jobs.document("report", "--generation", number, restarted)
+    assert result["job"]["ranks_seen"] == ranks
+    assert sum(row["count"] for row in result["summary"] if row["op"] == "MPI_Allreduce") == ALLREDUCES * ranks
+    alone = jobs.summary(restarted, "--generation", str(number))["summary"]
+    assert sum(row["count"] for row in alone if row["op"] == "MPI_Allreduce") == ALLREDUCES * ranks
+
+
+@pytest.mark.parametrize("number, ranks", [(0, 4), (1, 4), (2, 3)])
+def test_each_can_be_exported_and_says_its_number(restarted, number, ranks, tmp_path):
+    assert jobs.document("report", "--generation", number, restarted)["job"]["generation"] == number
+    rows = jobs.commtap("export", "--table", "operations", "--format", "jsonl", "--generation", number, restarted).stdout
+    calls = [json.loads(row) for row in rows.splitlines()]
+    assert sum(row["count"] for row in calls if row["op"] == "MPI_Allreduce") == ALLREDUCES * ranks
+    jobs.commtap("export", "--format", "sqlite", "--generation", number, "-o", tmp_path / "job.db", restarted)
+    with sqlite3.connect(tmp_path / "job.db") as database:
+        assert database.execute("SELECT generation FROM runs").fetchall() == [(number,)]
+
+
+def test_starts_stand_side_by_side(restarted):
+    rows = jobs.report(restarted)["generations"]
+    assert [(row["generation"], row["ranks_seen"], row["hosts"]) for row in rows] == [(0, 4, 1), (1, 4, 1), (2, 3, 1)]
+    assert [row["gap_seconds"] is None for row in rows] == [True, False, False]
+    text = jobs.commtap("report", restarted).stdout
+    assert "Generations: the starts of this job" in text and "lost before" in text
+    assert jobs.document("report", "--generation", "0", restarted)["generations"] == rows
+
+
+def test_who_was_slow_in_each_and_who_died_first(tmp_path):
+    """4 ranks, of which 2 is slow; again, rank 1 being slow; then one kills itself at once, and is replaced."""
+    for program, *words in (("train", "--slow-rank", "2", "--slow-ms", "8"), ("train", "--slow-rank", "1", "--slow-ms", "8")):
+        jobs.run("openmpi", 4, [jobs.program("openmpi", program), *words], tmp_path / "slow",
+                 knobs={"COMMTAP_RUN_ID": "again"})
+    rows = jobs.report(tmp_path / "slow")["generations"]
+    assert [(row["slow_rank"], row["slow_after"]) for row in rows] == [(2, "stayed"), (1, None)]
+    assert all(row["slowdown_ratio"] > 1.2 and row["dead_rank"] is None for row in rows)
+    for ending in ("kill", "proper"):
+        jobs.run("openmpi", 4, [jobs.program("openmpi", "ending"), ending], tmp_path / "killed", way="run",
+                 knobs={"COMMTAP_RUN_ID": "again"}, check=ending == "proper")
+    first, second = jobs.report(tmp_path / "killed")["generations"]
+    assert first["dead_rank"] is not None and first["dead_after"] == "replaced" and first["slow_host"] is None
+    assert second["dead_rank"] is None
+
+
+def test_a_job_that_was_started_once_has_no_such_table(tmp_path):
+    jobs.run("openmpi", 2, [jobs.program("openmpi", "ending"), "proper"], tmp_path / "once")
+    assert jobs.report(tmp_path / "once")["generations"] == []
+    assert "Generations" not in jobs.commtap("report", tmp_path / "once").stdout
+
+
+def test_the_report_says_what_changed(restarted):
+    said = {number: [one["text"] for one in jobs.document("report", "--generation", number, restarted)["findings"]
+                     if one["code"] == "generation_before"] for number in range(3)}
+    assert said[0] == []
+    assert "it has as many ranks on each host as before" in said[1][0] and "of 4 ranks; generation 0, of 4," in said[1][0]
+    assert "1 of 4 ranks on " in said[2][0] and " left. --generation 1 shows it." in said[2][0]
+
+
+def test_one_that_there_is_not_lists_those_that_there_are(restarted):
+    for text in ("3", "x", "-1", ""):
+        said = jobs.commtap("report", f"--generation={text}", restarted, codes=(3,)).stderr
+        assert f"'{text}'" in said and said.count(" ranks, generation ") == 3
