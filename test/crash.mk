@@ -25,4 +25,4 @@ $(CRASH)/hammer: test/crash/hammer.c test/crash/hammer.h
 
 $(CRASH)/crash: test/crash/crash.c test/crash/check.c test/crash/steps.c $(patsubst %.c,$(BUILD)/%.o,$(wildcard analyzer/archive/*.c analyzer/load/*.c analyzer/dumps/*.c analyzer/base/*.c))
 	@mkdir -p $(@D)
-	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm $(if $(HAS_ZSTD),-lzstd) -o $@
+	$(CC) $(COMMON_CFLAGS) $(CFLAGS) -MMD -MP -pthread $(filter %.c %.o,$^) -lm -lz $(if $(HAS_ZSTD),-lzstd) -o $@
