@@ -818,21 +818,30 @@ static void test_each_of_many_live_graphs_is_followed(void **state) {
     assert_int_equal(recorder.header->captured_unfollowed, 0);
 }
 
-/* Taking a place takes no longer with thousands of graphs before it. */
+static int by_value(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static uint64_t median_of(uint64_t *values, size_t count) {
+    qsort(values, count, sizeof *values, by_value);
+    return values[count / 2];
+}
+
+/* Taking a place takes no longer with thousands of graphs before it. Medians: a machine that is busy takes single ones
+ * up for milliseconds. */
 static void test_many_graphs_take_no_longer_each(void **state) {
     (void)state;
-    enum { GRAPHS = 24000, PART = GRAPHS / 8 };
+    enum { GRAPHS = 16000, PART = GRAPHS / 8 }; /* the fake has events for 21,000 */
     static char graphs[GRAPHS];
+    static uint64_t took[GRAPHS];
     void *stream = fake_stream(0, 0);
-    uint64_t first = 0, last = 0;
     for (unsigned i = 0; i < GRAPHS; i++) {
         uint64_t begun = os_monotonic_ns();
         capture_one(&graphs[i], stream);
-        uint64_t took = os_monotonic_ns() - begun;
-        first += i < PART ? took : 0;
-        last += i >= GRAPHS - PART ? took : 0;
+        took[i] = os_monotonic_ns() - begun;
     }
-    assert_true(last < first * 4);
+    assert_true(median_of(&took[GRAPHS - PART], PART) < median_of(took, PART) * 4);
 }
 
 /* What cannot be launched is no replay. */
