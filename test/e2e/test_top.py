@@ -175,7 +175,7 @@ class Screen:
     def take(self):
         os.setsid()
         fcntl.ioctl(self.theirs, termios.TIOCSCTTY, 0)
-        for number in (signal.SIGINT, signal.SIGQUIT):  # ignored by all that a shell starts in the background
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):  # what a shell in the background or nohup ignores
             signal.signal(number, signal.SIG_DFL)
 
     def resize(self, rows, columns):
