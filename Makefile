@@ -7,6 +7,7 @@ CC ?= gcc
 CFLAGS ?= -O2 -g
 WARNINGS := -Wall -Wextra -Werror
 PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
 VERSION := 0.1.0
 BUILD := build
 
@@ -120,20 +121,28 @@ fmt:
 # The documents, and the files that they point to.
 PAPERS := README.md CHANGELOG.md CONTRIBUTING.md LICENSE $(wildcard doc/*.md doc/pictures/*.png) doc/commtap.schema.json doc/grafana-dashboard.json shim/format.h analyzer/archive/archive.h \
     shim/CALLS.md test/bench/RESULTS.md
+# Of the dump format, as pkg-config is to tell it: FORMAT_MAJOR.FORMAT_MINOR.
+FORMAT = $(shell sed -n 's/^\#define FORMAT_M[AI][JN]OR  *\([0-9]*\)u.*/\1/p' shim/format.h | paste -s -d .)
+# $(1) below the installation's prefix is made of the template $(2).
+filled_in = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@FORMAT@|$(FORMAT)|' $(2) > $(DESTDIR)$(PREFIX)/$(1) && \
+    chmod 644 $(DESTDIR)$(PREFIX)/$(1)
 install: all
 	install -D -m 755 $(BUILD)/commtap $(DESTDIR)$(PREFIX)/bin/commtap
-	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(PREFIX)/lib/libcommtap.so
+	install -D -m 755 $(BUILD)/libcommtap.so $(DESTDIR)$(LIBDIR)/libcommtap.so
 	install -D -m 755 scripts/commtap-collect $(DESTDIR)$(PREFIX)/bin/commtap-collect
-	install -d $(DESTDIR)$(PREFIX)/share/commtap
-	sed 's|@PREFIX@|$(PREFIX)|' scripts/modulefile > $(DESTDIR)$(PREFIX)/share/commtap/modulefile
-	chmod 644 $(DESTDIR)$(PREFIX)/share/commtap/modulefile
+	install -D -m 644 shim/format.h $(DESTDIR)$(PREFIX)/include/commtap/format.h
+	install -d $(DESTDIR)$(PREFIX)/share/commtap $(DESTDIR)$(PREFIX)/share/pkgconfig
+	$(call filled_in,share/commtap/modulefile,scripts/modulefile)
+	$(call filled_in,share/pkgconfig/commtap-format.pc,packaging/commtap-format.pc.in)
 	for paper in $(PAPERS); do install -D -m 644 $$paper $(DESTDIR)$(PREFIX)/share/doc/commtap/$$paper || exit 1; done
 	install -D -m 644 doc/commtap.schema.json $(DESTDIR)$(PREFIX)/share/commtap/commtap.schema.json
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man7
 	for page in $$($(BUILD)/commtap --man); do \
 	    $(BUILD)/commtap --man $$page > $(DESTDIR)$(PREFIX)/share/man/man$${page##*.}/$$page || exit 1; done
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	$(BUILD)/commtap --completion > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/commtap
+	for place in bash:bash-completion/completions/commtap zsh:zsh/site-functions/_commtap \
+	    fish:fish/vendor_completions.d/commtap.fish; do \
+	    file=$(DESTDIR)$(PREFIX)/share/$${place#*:}; \
+	    install -d $${file%/*} && $(BUILD)/commtap --completion $${place%%:*} > $$file || exit 1; done
 
 clean:
 	rm -rf $(BUILD)

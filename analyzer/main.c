@@ -9,6 +9,7 @@
 
 #include "analyzer/base/text.h"
 #include "analyzer/cli/changes.h"
+#include "analyzer/cli/completion.h"
 #include "analyzer/cli/man_page.h"
 #include "analyzer/cli/options.h"
 
@@ -81,6 +82,14 @@ static int print_man(const char *page) {
     return EXIT_FINE;
 }
 
+/* For bash, where no shell is named. */
+static int print_completion(const char *shell) {
+    if (completion_print(stdout, commands, shell ? shell : "bash"))
+        return EXIT_FINE;
+    fprintf(stderr, "commtap: no completion for '%.64s' (bash, zsh, fish)\n", shell);
+    return EXIT_USAGE;
+}
+
 /* A full disk may show only when the last buffer is written. */
 static int flush_output(int code) {
     if (fflush(stdout) == 0 && !ferror(stdout))
@@ -110,10 +119,8 @@ int main(int argc, char **argv) {
         printf("commtap %s\n", COMMTAP_VERSION);
         return flush_output(EXIT_FINE);
     }
-    if (strcmp(name, "--completion") == 0) {
-        options_print_completion(stdout, commands);
-        return flush_output(EXIT_FINE);
-    }
+    if (strcmp(name, "--completion") == 0)
+        return flush_output(print_completion(argv[2]));
     if (strcmp(name, "--man") == 0)
         return flush_output(print_man(argv[2]));
     const struct command *command = find_command(name);

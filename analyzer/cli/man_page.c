@@ -198,15 +198,21 @@ static void print_command_page(FILE *stream, const struct command *command) {
     print_reference(stream, "libcommtap", '7', "");
 }
 
+/* One whose argument may be left out. */
+static void print_program_option(FILE *stream, const char *name, const char *argument, const char *doc) {
+    roff_item(stream);
+    roff_bold(stream, name);
+    fprintf(stream, " [\\fI%s\\fR]\n", argument);
+    roff_text(stream, doc);
+}
+
 static void print_program_options(FILE *stream) {
     roff_section(stream, "OPTIONS");
     print_item(stream, "--help", "show the commands; after a command, its options");
     print_item(stream, "--version", "show the version");
-    print_item(stream, "--completion", "print a completion script for bash");
-    roff_item(stream);
-    roff_bold(stream, "--man");
-    fputs(" [\\fIPAGE\\fR]\n", stream);
-    roff_text(stream, "print a manual page, or the names of all pages");
+    print_program_option(stream, "--completion", "SHELL",
+                         "print a completion script for bash, the default, zsh or fish");
+    print_program_option(stream, "--man", "PAGE", "print a manual page, or the names of all pages");
 }
 
 static void print_program_page(FILE *stream, const struct command *const *commands) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Command line -> values, and help, from a command's option table.
- * Lives here: parsing, usage messages, help, completion.
- * Must not live here: what any option means to a command.
+ * Lives here: parsing, usage messages, help.
+ * Must not live here: what any option means to a command, completion (completion.c).
  */
 #include "analyzer/cli/options.h"
 
@@ -341,42 +341,11 @@ void options_print_commands(FILE *stream, const struct command *const *commands)
     }
     fputs("\n  commtap help COMMAND      options of a command; so does commtap COMMAND --help\n"
           "  commtap --version         version\n"
-          "  commtap --completion      completion script for bash: source <(commtap --completion)\n"
+          "  commtap --completion [bash|zsh|fish]\n"
+          "                            completion script for a shell: source <(commtap --completion bash)\n"
           "  commtap --man [PAGE]      a manual page, or the names of all pages\n\nexit codes:",
           stream);
     for (int code = 0; code < EXIT_AGAIN; code++)
         fprintf(stream, "%s %d %s", code ? "," : "", code, exit_meanings[code]);
     fputc('\n', stream);
-}
-
-static void print_choices(FILE *stream, const char *choices) {
-    for (; *choices; choices++)
-        fputc(*choices == '|' ? ' ' : *choices, stream);
-}
-
-void options_print_completion(FILE *stream, const struct command *const *commands) {
-    fputs("_commtap() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
-          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-          "        COMPREPLY=($(compgen -W \"",
-          stream);
-    for (const struct command *const *command = commands; *command; command++)
-        fprintf(stream, "%s ", (*command)->name);
-    fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]}:$before in\n", stream);
-    for (const struct command *const *command = commands; *command; command++)
-        for (const struct option *row = (*command)->options; row->name; row++)
-            if (row->choices) {
-                fprintf(stream, "    %s:--%s) COMPREPLY=($(compgen -W \"", (*command)->name, row->name);
-                print_choices(stream, row->choices);
-                fputs("\" -- \"$word\")); return ;;\n", stream);
-            }
-    fputs("    esac\n    case ${COMP_WORDS[1]}:$word in\n", stream);
-    for (const struct command *const *command = commands; *command; command++) {
-        fprintf(stream, "    %s:-*) COMPREPLY=($(compgen -W \"", (*command)->name);
-        for (const struct option *row = (*command)->options; row->name; row++)
-            fprintf(stream, "--%s ", row->name);
-        fputs("--help\" -- \"$word\")) ;;\n", stream);
-    }
-    fputs("    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F _commtap commtap\n",
-          stream);
 }

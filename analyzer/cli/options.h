@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Command line -> values, by a command's option table; help and completion from the same table.
+ * Command line -> values, by a command's option table; help from the same table.
  * Lives here: parsing, usage messages, help texts.
- * Must not live here: what any option means to a command, opening files (output.h).
+ * Must not live here: what any option means to a command, completion (completion.h), opening files (output.h).
  */
 #ifndef COMMTAP_CLI_OPTIONS_H
 #define COMMTAP_CLI_OPTIONS_H
@@ -58,9 +58,8 @@ enum { OPTION_DOC = 2048 };
 /* An option's meaning with its choices and default, cut to `size`. */
 void option_describe(char *text, size_t size, const struct option *row);
 
-/* Prints `commtap CMD --help`, the list of commands, and a bash completion script for all of them. */
+/* Prints `commtap CMD --help`, and the list of commands. */
 void options_print_help(FILE *stream, const struct command *command);
 void options_print_commands(FILE *stream, const struct command *const *commands);
-void options_print_completion(FILE *stream, const struct command *const *commands);
 
 #endif

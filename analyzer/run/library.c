@@ -14,7 +14,9 @@
 
 #define LIBRARY "libcommtap.so"
 
-static const char *const places[] = {"", "../lib/commtap/", "../lib/"}; /* relative to the program's directory */
+/* Relative to the program's directory; lib64: where distributions put it that keep libraries of two kinds of machines.
+ */
+static const char *const places[] = {"", "../lib/commtap/", "../lib/", "../lib64/commtap/", "../lib64/"};
 
 char *run_library_path(char *tried, size_t tried_bytes) {
     const char *given = getenv("COMMTAP_LIBRARY");
@@ -31,7 +33,7 @@ char *run_library_path(char *tried, size_t tried_bytes) {
     program[length] = 0;
     char *slash = strrchr(program, '/');
     slash[1] = 0;
-    snprintf(tried, tried_bytes, "in %s and in ../lib/commtap and ../lib of it", program);
+    snprintf(tried, tried_bytes, "in %s and in ../lib, ../lib64 and commtap/ in these", program);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char path[PATH_MAX + 32];
         snprintf(path, sizeof path, "%s%s" LIBRARY, program, places[i]);

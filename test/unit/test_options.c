@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "analyzer/cli/completion.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/cli/output.h"
 
@@ -120,7 +121,7 @@ static void help_names_every_option(void **state) {
     FILE *stream = open_memstream(&text, &bytes);
     options_print_help(stream, &command);
     const struct command *const all[] = {&command, NULL};
-    options_print_completion(stream, all);
+    assert_true(completion_print(stream, all, "bash"));
     fclose(stream);
     for (const struct option *row = rows; row->name; row++) {
         char word[32];

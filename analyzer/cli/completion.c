@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What follows a command: its options, the values of those that have a list, files for all else; a whole command line
+ * behind those that stop at the first argument (run, doctor).
+ */
+#include "analyzer/cli/completion.h"
+
+#include <string.h>
+
+#include "analyzer/cli/options.h"
+
+static void print_choices(FILE *stream, const char *choices) {
+    for (; *choices; choices++)
+        fputc(*choices == '|' ? ' ' : *choices, stream);
+}
+
+/* A list of completions has room for the first clause of what an option means. */
+static int doc_length(const char *doc) {
+    return (int)strcspn(doc, ";");
+}
+
+/* ---- bash -------------------------------------------------------------------------------------- */
+
+static void bash_choices(FILE *stream, const struct command *const *commands) {
+    for (const struct command *const *command = commands; *command; command++)
+        for (const struct option *row = (*command)->options; row->name; row++)
+            if (row->choices) {
+                fprintf(stream, "    %s:--%s) COMPREPLY=($(compgen -W \"", (*command)->name, row->name);
+                print_choices(stream, row->choices);
+                fputs("\" -- \"$word\")); return ;;\n", stream);
+            }
+}
+
+static void bash_options(FILE *stream, const struct command *const *commands) {
+    for (const struct command *const *command = commands; *command; command++) {
+        fprintf(stream, "    %s:-*) COMPREPLY=($(compgen -W \"", (*command)->name);
+        for (const struct option *row = (*command)->options; row->name; row++)
+            fprintf(stream, "--%s ", row->name);
+        fputs("--help\" -- \"$word\")) ;;\n", stream);
+    }
+}
+
+static void print_bash(FILE *stream, const struct command *const *commands) {
+    fputs("_commtap() {\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
+          "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+          "        COMPREPLY=($(compgen -W \"",
+          stream);
+    for (const struct command *const *command = commands; *command; command++)
+        fprintf(stream, "%s ", (*command)->name);
+    fputs("--help --version\" -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]}:$before in\n", stream);
+    bash_choices(stream, commands);
+    fputs("    esac\n    case ${COMP_WORDS[1]}:$word in\n", stream);
+    bash_options(stream, commands);
+    fputs("    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n    esac\n}\ncomplete -o filenames -F _commtap commtap\n",
+          stream);
+}
+
+/* ---- zsh --------------------------------------------------------------------------------------- */
+
+/* Part of a specification of _arguments or _describe, within single quotes. */
+static void zsh_text(FILE *stream, const char *text, int length) {
+    for (int i = 0; i < length; i++) {
+        if (strchr("[]:\\", text[i]))
+            fputc('\\', stream);
+        fputs(text[i] == '\'' ? "'\\''" : (char[]){text[i], '\0'}, stream);
+    }
+}
+
+/* --output and -o are one option: with one of them given the other is not offered. */
+static void zsh_option(FILE *stream, const struct option *row) {
+    const char *takes = row->argument ? "=" : "";
+    fputs("            ", stream);
+    if (row->repeats)
+        fputs("'*'", stream);
+    else if (row->letter)
+        fprintf(stream, "'(-%c --%s)'", row->letter, row->name);
+    if (row->letter)
+        fprintf(stream, "{-%c%s,--%s%s}", row->letter, row->argument ? "+" : "", row->name, takes);
+    else
+        fprintf(stream, "--%s%s", row->name, takes);
+    fputs("'[", stream);
+    zsh_text(stream, row->doc, doc_length(row->doc));
+    fputc(']', stream);
+    if (row->argument) {
+        fputc(':', stream);
+        zsh_text(stream, row->argument, (int)strlen(row->argument));
+        fputs(row->choices ? ":(" : ":_files", stream);
+        print_choices(stream, row->choices ? row->choices : "");
+        fputs(row->choices ? ")" : "", stream);
+    }
+    fputs("' \\\n", stream);
+}
+
+static void zsh_command(FILE *stream, const struct command *command) {
+    fprintf(stream, "    %s)\n        _arguments -s -S %s\\\n", command->name,
+            command->stops_at_argument ? "-A '-*' " : "");
+    for (const struct option *row = command->options; row->name; row++)
+        zsh_option(stream, row);
+    zsh_option(stream, &option_help);
+    if (command->stops_at_argument)
+        fputs("            '(-)1: :_command_names -e' '*:: :_normal' ;;\n", stream);
+    else
+        fputs(command->max_arguments > 0 ? "            '*: :_files' ;;\n" : "            && return ;;\n", stream);
+}
+
+/* The file is the function that it defines where zsh loads it by name, and defines it where it is sourced. A list
+ * called `commands` would hide zsh's own. */
+static void print_zsh(FILE *stream, const struct command *const *commands) {
+    fputs("#compdef commtap\n"
+          "_commtap() {\n"
+          "    local -a subcommands\n"
+          "    if (( CURRENT == 2 )); then\n"
+          "        subcommands=(\n",
+          stream);
+    for (const struct command *const *command = commands; *command; command++) {
+        fprintf(stream, "            '%s:", (*command)->name);
+        zsh_text(stream, (*command)->summary, doc_length((*command)->summary));
+        fputs("'\n", stream);
+    }
+    fputs("            '--help:show the commands'\n"
+          "            '--version:show the version'\n"
+          "        )\n"
+          "        _describe -t commands 'command' subcommands\n"
+          "        return\n"
+          "    fi\n"
+          "    shift words\n"
+          "    (( CURRENT-- ))\n"
+          "    case ${words[1]} in\n",
+          stream);
+    for (const struct command *const *command = commands; *command; command++)
+        zsh_command(stream, *command);
+    fputs("    *) _files ;;\n"
+          "    esac\n"
+          "}\n"
+          "if [ \"${funcstack[1]}\" = _commtap ]; then\n"
+          "    _commtap \"$@\"\n"
+          "else\n"
+          "    compdef _commtap commtap\n"
+          "fi\n",
+          stream);
+}
+
+/* ---- fish -------------------------------------------------------------------------------------- */
+
+/* Within single quotes. */
+static void fish_text(FILE *stream, const char *text, int length) {
+    for (int i = 0; i < length; i++) {
+        if (strchr("'\\", text[i]))
+            fputc('\\', stream);
+        fputc(text[i], stream);
+    }
+}
+
+static void fish_option(FILE *stream, const struct command *command, const struct option *row) {
+    fprintf(stream, "complete -c commtap -n '__commtap_is %s' -l %s", command->name, row->name);
+    if (row->letter)
+        fprintf(stream, " -s %c", row->letter);
+    if (row->choices) {
+        fputs(" -x -a '", stream);
+        print_choices(stream, row->choices);
+        fputc('\'', stream);
+    } else if (row->argument) {
+        fputs(" -r", stream);
+    }
+    fputs(" -d '", stream);
+    fish_text(stream, row->doc, doc_length(row->doc));
+    fputs("'\n", stream);
+}
+
+/* A command line of its own begins behind our options and what they take. */
+static void fish_command_line(FILE *stream, const struct command *command) {
+    fprintf(stream, "complete -c commtap -n '__commtap_is %s' -x -a '(__fish_complete_subcommand --fcs-skip=2",
+            command->name);
+    for (const struct option *row = command->options; row->name; row++)
+        if (row->argument) {
+            fprintf(stream, " --%s", row->name);
+            if (row->letter)
+                fprintf(stream, " -%c", row->letter);
+        }
+    fputs(")'\n", stream);
+}
+
+static void print_fish(FILE *stream, const struct command *const *commands) {
+    fputs("function __commtap_is\n"
+          "    set -l words (commandline -opc)\n"
+          "    test \"$words[2]\" = \"$argv[1]\"\n"
+          "end\n"
+          "complete -c commtap -n '__commtap_is \"\"' -f -l help -d 'show the commands'\n"
+          "complete -c commtap -n '__commtap_is \"\"' -f -l version -d 'show the version'\n",
+          stream);
+    for (const struct command *const *command = commands; *command; command++) {
+        fprintf(stream, "complete -c commtap -n '__commtap_is \"\"' -f -a %s -d '", (*command)->name);
+        fish_text(stream, (*command)->summary, doc_length((*command)->summary));
+        fputs("'\n", stream);
+        for (const struct option *row = (*command)->options; row->name; row++)
+            fish_option(stream, *command, row);
+        fish_option(stream, *command, &option_help);
+        if ((*command)->stops_at_argument)
+            fish_command_line(stream, *command);
+    }
+}
+
+bool completion_print(FILE *stream, const struct command *const *commands, const char *shell) {
+    static const struct {
+        const char *name;
+        void (*print)(FILE *, const struct command *const *);
+    } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(shells[i].name, shell) == 0) {
+            shells[i].print(stream, commands);
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# What an installation brings beside the programs: completion in real shells, the header of the dump format by pkg-config.
+# Must not live here: what options do, manual pages (test_man.py).
+import contextlib
+import os
+import pty
+import re
+import select
+import subprocess
+import time
+
+import pytest
+
+import jobs
+
+SHELLS = ["bash", "zsh", "fish"]
+PREFIX = "/opt/x"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A whole installation for PREFIX, below the directory that is returned."""
+    jobs.need("make")
+    where = tmp_path_factory.mktemp("installed")
+    subprocess.run(["make", "-s", "-C", jobs.ROOT, "-o", "all", "install", f"DESTDIR={where}", f"PREFIX={PREFIX}",
+                    f"LIBDIR={PREFIX}/lib64"], check=True, capture_output=True, timeout=60)
+    return where
+
+
+def script(tmp_path, shell):
+    path = tmp_path / f"commtap.{shell}"
+    path.write_text(jobs.commtap("--completion", shell).stdout)
+    return path
+
+
+def environment(tmp_path):
+    """One in which `commtap` is the program that was built, with nothing of the user's."""
+    words = {"PATH": f"{jobs.BUILD}:{tmp_path}/bin:{os.environ['PATH']}", "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path),
+             "XDG_DATA_HOME": str(tmp_path), "TERM": "dumb"}
+    return {**jobs.clean_environment(), **words}
+
+
+def said(command, tmp_path):
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, timeout=60)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    return done.stdout
+
+
+# ---- what each shell offers --------------------------------------------------------------------
+
+def bash_offers(path, line, tmp_path):
+    words = line.split(" ")
+    quoted = " ".join(f"'{word}'" for word in words)
+    show = f"source {path}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _commtap; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    return set(said(["bash", "--norc", "-c", show], tmp_path).split())
+
+
+def fish_offers(path, line, tmp_path):
+    lines = said(["fish", "--no-config", "-c", f"source {path}; complete -C '{line}'"], tmp_path).splitlines()
+    return {text.split("\t")[0] for text in lines}
+
+
+class Terminal:
+    """A shell that believes it is talked to by a user."""
+
+    def __init__(self, command, tmp_path):
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(tmp_path)
+            os.execvpe(command[0], command, environment(tmp_path))
+
+    def type(self, text):
+        os.write(self.terminal, text.encode())
+
+    def read_until(self, sign, seconds=60):
+        seen, end = "", time.monotonic() + seconds
+        while sign not in seen:
+            assert time.monotonic() < end, seen
+            if select.select([self.terminal], [], [], 1)[0]:
+                seen += os.read(self.terminal, 65536).decode(errors="replace")
+        return seen
+
+    def close(self):
+        os.close(self.terminal)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, 9)
+        os.waitpid(self.pid, 0)
+
+
+def zsh_completes(path, line, tmp_path):
+    """The command line after a tab at its end."""
+    shown = "show() { print -r -- \"<<$BUFFER>>\"; zle reset-prompt }; zle -N show; bindkey '^G' show"
+    terminal = Terminal(["zsh", "-f", "-i"], tmp_path)
+    try:
+        terminal.type(f"PS1=; autoload -Uz compinit && compinit -u -D; source {path}; {shown}; print rea''dy\n")
+        terminal.read_until("ready")
+        terminal.type(f"{line}\t\a")
+        return re.search(r"<<(.*)>>", terminal.read_until(">>"))[1]
+    finally:
+        terminal.close()
+
+
+# ---- completion --------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("shell, only_look", [("bash", ["-n"]), ("zsh", ["-f", "-n"]), ("fish", ["--no-execute"])])
+def test_the_shell_takes_its_script(shell, only_look, tmp_path):
+    if shell != "bash":
+        jobs.need(shell)
+    assert said([shell, *only_look, script(tmp_path, shell)], tmp_path) == ""
+
+
+def test_every_script_names_all_commands_and_options(tmp_path):
+    scripts = {shell: script(tmp_path, shell).read_text() for shell in SHELLS}
+    listed = re.findall(r"^  (\w+)", jobs.commtap("--help").stdout.partition("commands:\n")[2].partition("\n\n")[0], re.M)
+    assert len(listed) > 20
+    for command in listed:
+        options = re.findall(r"^ +(?:-\w, )?--([\w-]+)", jobs.commtap(command, "--help").stdout.partition("\noptions:\n")[2], re.M)
+        assert len(options) >= 2
+        ours = scripts["zsh"].partition(f"\n    {command})\n")[2].partition(";;\n")[0]
+        for option in options:
+            assert f"complete -c commtap -n '__commtap_is {command}' -l {option} " in scripts["fish"]
+            assert re.search(rf"--{option}[=}}']", ours), (command, option)
+
+
+def test_what_there_is_no_shell_for():
+    assert jobs.commtap("--completion").stdout == jobs.commtap("--completion", "bash").stdout
+    done = jobs.commtap("--completion", "tcsh", codes=(2,))
+    assert done.stdout == "" and "tcsh" in done.stderr
+
+
+def test_bash_completes(tmp_path):
+    path = script(tmp_path, "bash")
+    assert bash_offers(path, "commtap sum", tmp_path) == {"summary"}
+    assert bash_offers(path, "commtap report --format ", tmp_path) == {"text", "json"}
+    assert bash_offers(path, "commtap prune --old", tmp_path) == {"--older-than"}
+
+
+def test_fish_completes(tmp_path):
+    jobs.need("fish")
+    path = script(tmp_path, "fish")
+    (tmp_path / "dumps").mkdir()
+    assert fish_offers(path, "commtap sum", tmp_path) == {"summary"}
+    assert fish_offers(path, "commtap report --format ", tmp_path) == {"text", "json"}
+    assert fish_offers(path, "commtap prune --old", tmp_path) == {"--older-than"}
+    assert "--older-than" not in fish_offers(path, "commtap report --", tmp_path)
+    assert "dumps/" in fish_offers(path, "commtap report ", tmp_path)
+    assert "dumps/" in fish_offers(path, "commtap run -o du", tmp_path)
+    assert "true" in fish_offers(path, "commtap run -o dumps -- tru", tmp_path)
+
+
+@pytest.mark.parametrize("typed, completed", [("commtap summ", "commtap summary "), ("commtap report --forma", "commtap report --format="),
+                                              ("commtap report --format=j", "commtap report --format=json "),
+                                              ("commtap prune --old", "commtap prune --older-than="),
+                                              ("commtap report dum", "commtap report dumps/"),
+                                              ("commtap run -o dum", "commtap run -o dumps/"),
+                                              ("commtap run -o dumps only-h", "commtap run -o dumps only-here "),
+                                              ("commtap run -o dumps -- only-h", "commtap run -o dumps -- only-here "),
+                                              ("commtap doctor only-here du", "commtap doctor only-here dumps/")])
+def test_zsh_completes(typed, completed, tmp_path):
+    jobs.need("zsh")
+    (tmp_path / "dumps").mkdir()
+    program = tmp_path / "bin" / "only-here"
+    program.parent.mkdir()
+    program.touch(0o755)
+    assert zsh_completes(script(tmp_path, "zsh"), typed, tmp_path) == completed
+
+
+def test_scripts_lie_where_shells_look(installed):
+    share = installed / "opt" / "x" / "share"
+    for shell, place in (("bash", "bash-completion/completions/commtap"), ("zsh", "zsh/site-functions/_commtap"),
+                         ("fish", "fish/vendor_completions.d/commtap.fish")):
+        assert (share / place).read_text() == jobs.commtap("--completion", shell).stdout
+    assert (share / "zsh/site-functions/_commtap").read_text().startswith("#compdef commtap\n")
+
+
+# ---- the library and the header ----------------------------------------------------------------
+
+def test_the_library_is_found_where_it_was_put(installed, tmp_path):
+    prefix = installed / "opt" / "x"
+    assert (prefix / "lib64" / "libcommtap.so").exists() and not (prefix / "lib").exists()
+    done = subprocess.run([prefix / "bin" / "commtap", "run", "-o", tmp_path / "dumps", "--", "printenv", "LD_PRELOAD"],
+                          capture_output=True, text=True, env=jobs.clean_environment(), timeout=60)
+    assert done.stdout.split(":")[0].strip() == str((prefix / "lib64" / "libcommtap.so").resolve())
+    module = (prefix / "share" / "commtap" / "modulefile").read_text()
+    assert f"LIBCOMMTAP {PREFIX}/lib64/libcommtap.so\n" in module
+
+
+def test_pkg_config_tells_of_the_dump_format(installed, tmp_path):
+    jobs.need("pkgconf")
+    where = {**jobs.clean_environment(), "PKG_CONFIG_PATH": str(installed / "opt" / "x" / "share" / "pkgconfig"),
+             "PKG_CONFIG_SYSROOT_DIR": str(installed)}
+
+    def tell(*words):
+        return subprocess.run(["pkg-config", *words, "commtap-format"], env=where, check=True, capture_output=True, text=True).stdout.split()
+
+    source = tmp_path / "reader.c"
+    source.write_text("#include <stdio.h>\n#include <commtap/format.h>\nint main(void) {\n"
+                      'printf("%u.%u %s", FORMAT_MAJOR, FORMAT_MINOR, FORMAT_FILE_SUFFIX);\nreturn 0; }\n')
+    subprocess.run(["gcc", "-Wall", "-Werror", *tell("--cflags"), source, "-o", tmp_path / "reader"], check=True, timeout=60)
+    printed = subprocess.run([tmp_path / "reader"], capture_output=True, text=True).stdout
+    assert printed.split() == [*tell("--modversion"), ".ct"]
