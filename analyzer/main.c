@@ -21,6 +21,7 @@ static const struct command *const commands[] = {
     &command_html,
     &command_diagnose,
     &command_top,
+    &command_ctl,
     &command_steps,
     &command_links,
     &command_summary,

@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             4u
+#define FORMAT_MINOR             5u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -144,6 +144,42 @@ enum dump_place {
     PLACE_MEMORY = 3, /* nowhere to map it: in memory, written at exit */
 };
 
+/* Orders to a process that runs (commtap ctl). What an order asks for is put among the wishes, which say what is to be
+ * in force and not how to get there: a process that reads late finds the last of them. Zero and empty texts mean "as
+ * the process was started". These are the only bytes of a dump that the analyzer writes: the wishes in one piece, and
+ * then dump_header.orders_waiting = 1. The process takes that back to 0 at its next call of MPI or NCCL, or as soon as
+ * the one that it is in has returned, and answers. */
+enum order_recording { ORDERED_NOTHING = 0, ORDERED_PAUSE = 1, ORDERED_RESUME = 2 };
+
+struct order_wishes {
+    uint32_t check;       /* order_check (base/order_check.h) of the rest: what it does not fit is being written */
+    uint32_t asked;       /* number of the last order, from 1; 0: there was none */
+    uint32_t recording;   /* enum order_recording */
+    uint32_t snapshots;   /* how many epochs were ordered to begin */
+    char verbose[64];     /* as COMMTAP_VERBOSE */
+    char stack[16];       /* as COMMTAP_STACK */
+    char operations[256]; /* as COMMTAP_OPS */
+};
+
+enum order_refusal {                           /* bits of order_answer.refused */
+                     ORDER_NO_EPOCH = 1u << 0, /* there are as many epochs as there can be */
+                     ORDER_NO_STACK = 1u << 1, /* no memory for stacks */
+};
+
+/* Written by the process alone. */
+struct order_answer {
+    uint32_t obeyed;  /* number of the order that is in force, released last */
+    uint32_t refused; /* enum order_refusal: what could not be done of it */
+    uint32_t epoch;   /* then */
+    uint32_t pauses;  /* how often orders stopped recording */
+    uint64_t obeyed_ticks;
+    uint64_t paused_since; /* ticks, 0: recording is not stopped by an order */
+    uint64_t paused_ticks; /* in all pauses that are over */
+    uint32_t snapshots;    /* epochs that orders began */
+    uint32_t filters;      /* how often orders changed which functions are recorded */
+    uint64_t reserved[2];
+};
+
 enum keep {
     KEEP_ALL = 0,
     KEEP_SUMMARY = 1, /* no records and no windows: totals, what threads are doing, progress, definitions */
@@ -218,6 +254,12 @@ struct dump_header {
 
     /* since 2.3 */
     char region[128]; /* COMMTAP_REGION where it is in force, cut to size: what was called outside is in no total */
+
+    /* since 2.5 */
+    uint32_t orders_waiting; /* 1: there are wishes that the process has not read; its calls look here */
+    uint32_t orders_reserved;
+    struct order_wishes order_wishes;
+    struct order_answer order_answer;
 };
 
 enum gpu_timing {

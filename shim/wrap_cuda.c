@@ -15,6 +15,7 @@
 #include "shim/gpu/graphs.h"
 #include "shim/gpu/harvester.h"
 #include "shim/gpu/waits.h"
+#include "shim/intercept/orders.h"
 #include "shim/intercept/region.h"
 #include "shim/intercept/resolve.h"
 
@@ -62,6 +63,7 @@ static int update(any_function real, const struct arguments *x) { /* executable,
 
 static int launch(any_function real, const struct arguments *x) { /* executable, stream */
     struct graph_launch launch;
+    orders_look(); /* a program may do nothing else for hours */
     bool ours = graphs_before_launch(&launch, (void *)x->a[0], stream_at(x, 1));
     int result = pass_on(real, x);
     if (ours)

@@ -9,6 +9,7 @@
 #include "shim/base/tail_jump.h"
 #include "shim/comm/ordinals.h"
 #include "shim/intercept/activate.h"
+#include "shim/intercept/orders.h"
 #include "shim/intercept/region.h"
 #include "shim/intercept/resolve.h"
 #include "shim/intercept/threads.h"
@@ -17,6 +18,7 @@
 #include "shim/mpi/mpi_library.h"
 #include "shim/mpi/mpi_p2p.h"
 #include "shim/mpi/mpi_requests.h"
+#include "shim/record/epochs.h"
 #include "shim/record/lanes.h"
 #include "shim/record/ring.h"
 
@@ -254,9 +256,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
      * an exception or longjmp has left it without our seeing it, and so does a deeper one where its frame is gone. */
     if (unlikely(sp < self->outer) && thread_is_within_call(self, sp))
         return real;
-    self->outer = sp;
-    self->outer_owner = &f->self;
-    self->outer_return = frame[1];
+    begin_outer_call(self, f, frame, sp);
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     struct cached_call *cached = kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);
@@ -270,10 +270,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
 }
 
 static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*after)(struct call_frame *)) {
-    struct thread *self = f->self;
-    f->t1 = ticks();
-    __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
-    self->slot->last_leave = f->t1;
+    clear_in_flight(f);
     if (unlikely((int)result != 0)) {
         f->failed = true;
         f->flags |= FLAG_FAILED;
@@ -281,9 +278,7 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
         mpi_tail(f)->error = (int)result;
     }
     after(f);
-    if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
-        anchors_take(&recorder.anchors);
-    self->outer = 0;
+    end_outer_call(f);
 }
 
 /* Each kind goes in and out by functions of its own; what is called often comes in by code of each wrapper's own. */
@@ -360,21 +355,6 @@ static __attribute__((noinline)) void unseen_begin(unsigned index, enum resolved
 
 /* MPI_Pcontrol is variadic: its arguments are never read, the real one is reached by a jump. */
 
-static void begin_epoch(void) {
-    if (recorder.epoch_bits >> 24 == EPOCHS_MAX - 1) {
-        count_loss(&recorder.header->losses.epochs_merged);
-        return;
-    }
-    recorder.epoch_bits += 1u << 24;
-    call_cache_forget(); /* all rows are new ones now */
-    struct epoch_definition *d = definitions_reserve(&recorder.definitions, sizeof *d);
-    if (!d)
-        return;
-    d->epoch = recorder.epoch_bits >> 24;
-    d->ticks = ticks();
-    definitions_commit(d, DEFINITION_EPOCH);
-}
-
 static void pause_or_resume(bool resume) {
     if (region_marked_by(&recorder.knobs) == REGION_PCONTROL) {
         region_set(resume);
@@ -393,7 +373,7 @@ static void control(int level) {
     if (level == 0 || level == 1)
         pause_or_resume(level == 1);
     else if (level == 2)
-        begin_epoch();
+        epoch_begin();
     record_mark(self, level);
 }
 

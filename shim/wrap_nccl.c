@@ -10,6 +10,7 @@
 
 #include "shim/base/arguments.h"
 #include "shim/intercept/activate.h"
+#include "shim/intercept/orders.h"
 #include "shim/intercept/threads.h"
 #include "shim/nccl/nccl_abi.h"
 #include "shim/nccl/nccl_begin.h"
@@ -111,9 +112,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
      * an exception or longjmp has left it without our seeing it, and so does a deeper one where its frame is gone. */
     if (unlikely(sp < self->outer) && thread_is_within_call(self, sp))
         return real;
-    self->outer = sp;
-    self->outer_owner = &f->self;
-    self->outer_return = frame[1];
+    begin_outer_call(self, f, frame, sp);
     uint32_t stack = stack_here(self, frame, sp);
     struct cached_call *cached = nccl_kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);
@@ -130,10 +129,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
 }
 
 static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*after)(struct call_frame *)) {
-    struct thread *self = f->self;
-    f->t1 = ticks();
-    __atomic_store_n(&self->slot->call, 0, __ATOMIC_RELAXED);
-    self->slot->last_leave = f->t1;
+    clear_in_flight(f);
     nccl_tail(f)->in_progress = (int)result == NCCL_IN_PROGRESS;
     if (unlikely((int)result != NCCL_SUCCESS)) {
         f->failed = !nccl_tail(f)->in_progress;
@@ -141,10 +137,8 @@ static ALWAYS_INLINE void leave(struct call_frame *f, uintptr_t result, void (*a
         f->result = (uint8_t)result;
     }
     after(f);
-    if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
-        anchors_take(&recorder.anchors);
-    self->outer = 0;
-    self->frame = NULL;
+    end_outer_call(f);
+    f->self->frame = NULL;
 }
 
 /* Each kind goes in and out by functions of its own. */

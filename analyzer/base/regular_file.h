@@ -12,8 +12,9 @@
 #define ERROR_NOT_REGULAR EMEDIUMTYPE /* no system call on a path returns it */
 
 /* Opens the regular file at `path` (below `directory` where it is relative, as in openat) for reading. Never waits for
- * the other end of a FIFO and never opens a device. `flags`: 0, or O_NOFOLLOW to refuse a symbolic link. Returns a
- * descriptor, or -1 with errno set: ERROR_NOT_REGULAR where it is something else, ELOOP for a refused link. */
+ * the other end of a FIFO and never opens a device. `flags`: 0, or O_NOFOLLOW to refuse a symbolic link, or O_RDWR to
+ * write into it as well. Returns a descriptor, or -1 with errno set: ERROR_NOT_REGULAR where it is something else,
+ * ELOOP for a refused link. */
 int regular_file_open(int directory, const char *path, int flags);
 
 /* Words for an errno of regular_file_open. */

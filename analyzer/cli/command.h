@@ -100,6 +100,6 @@ struct command {
 extern const struct command command_report, command_stragglers, command_steps, command_diagnose, command_summary,
     command_calls, command_export, command_check, command_env, command_run, command_import, command_diff,
     command_collect, command_links, command_timeline, command_html, command_elastic, command_metrics, command_top,
-    command_doctor, command_pack, command_list, command_prune;
+    command_doctor, command_pack, command_list, command_prune, command_ctl;
 
 #endif

@@ -51,6 +51,28 @@ static void add_pauses(struct findings *findings, const struct job *job) {
                      pauses, pauses > 1 ? "s" : "", ranks, ranks > 1 ? "s" : "");
 }
 
+/* By `commtap ctl`, from outside of the program. */
+static void add_ordered_pauses(struct findings *findings, const struct job *job) {
+    uint64_t pauses = 0;
+    size_t ranks = 0, still = 0;
+    for (size_t d = 0; d < job->process_count; d++) {
+        const struct order_answer *answer = &job->processes[d]->order_answer;
+        pauses += answer->pauses;
+        ranks += answer->pauses > 0;
+        still += answer->paused_since > 0;
+    }
+    if (pauses == 0)
+        return;
+    findings_add(findings, FINDING_PAUSED,
+                 "commtap ctl paused recording %" PRIu64 " time%s on %zu rank%s: what was called meanwhile is in no "
+                 "total.",
+                 pauses, pauses > 1 ? "s" : "", ranks, ranks > 1 ? "s" : "");
+    if (still > 0)
+        findings_add(findings, FINDING_PAUSED,
+                     "Recording is still paused by commtap ctl on %zu rank%s, or was when the dump ended.", still,
+                     still > 1 ? "s" : "");
+}
+
 /* The program's own MPI_X calls PMPI_X, which is where the library does not stand. */
 static void add_unseen(struct findings *findings, const struct job *job) {
     const struct dump *first = NULL;
@@ -102,7 +124,8 @@ static void add_no_calls(struct findings *findings, const struct job *job) {
     size_t rows = 0, frames = 0;
     for (size_t d = 0; d < job->count; d++) {
         count_calls(job->dumps[d], &rows, &frames);
-        if (job->dumps[d]->operations[0] || job->dumps[d]->region[0] || job->dumps[d]->unseen_calls > 0)
+        if (job->dumps[d]->operations[0] || job->dumps[d]->region[0] || job->dumps[d]->unseen_calls > 0 ||
+            job->dumps[d]->order_answer.pauses > 0)
             return; /* that is why, and is said */
     }
     if (rows == 0 || frames < rows)
@@ -118,5 +141,6 @@ void findings_add_left_out(struct findings *findings, const struct job *job) {
     add_filter(findings, job);
     add_region(findings, job);
     add_pauses(findings, job);
+    add_ordered_pauses(findings, job);
     add_unseen(findings, job);
 }

@@ -173,12 +173,13 @@ void coverage_say(char *text, size_t size, const struct coverage *coverage, enum
 
 const char *totals_lack(const struct job *job) {
     uint32_t states = 0;
-    uint64_t unseen = 0, pauses = 0;
+    uint64_t unseen = 0, pauses = 0, ordered = 0;
     bool damaged = false, filtered = false, regions = false;
     for (size_t d = 0; d < job->count; d++) {
         states |= job->dumps[d]->header->state;
         unseen += job->dumps[d]->unseen_calls;
         pauses += job->dumps[d]->pauses;
+        ordered += job->dumps[d]->order_answer.pauses;
         filtered |= job->dumps[d]->operations[0];
         regions |= job->dumps[d]->region[0];
         damaged |= job->dumps[d]->problems.count > 0;
@@ -195,6 +196,8 @@ const char *totals_lack(const struct job *job) {
         return "hold what was called inside the regions that COMMTAP_REGION names, and nothing else";
     if (pauses > 0)
         return "do not hold what was called while MPI_Pcontrol(0) paused recording";
+    if (ordered > 0)
+        return "do not hold what was called while commtap ctl paused recording";
     if (damaged)
         return "hold what is sound in the damaged dumps";
     return job->missing_count > 0 ? "hold every call of the ranks that are here" : NULL;

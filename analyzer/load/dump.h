@@ -109,6 +109,8 @@ struct dump {
     /* behind the header's section table, which is cut off with what follows once the dump is open */
     uint64_t cpus[CPU_MASK_WORDS], unseen_calls;
     uint32_t unseen_call, pauses;
+    struct order_wishes order_wishes; /* the texts are terminated */
+    struct order_answer order_answer;
 
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;

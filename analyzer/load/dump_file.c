@@ -80,6 +80,15 @@ static void copy_text(char *to, const char *from, size_t bytes) {
     to[length] = '\0';
 }
 
+static void copy_orders(struct dump *dump, const struct dump_header *header) {
+    struct order_wishes *wishes = &dump->order_wishes;
+    *wishes = header->order_wishes;
+    wishes->verbose[sizeof wishes->verbose - 1] = '\0';
+    wishes->stack[sizeof wishes->stack - 1] = '\0';
+    wishes->operations[sizeof wishes->operations - 1] = '\0';
+    dump->order_answer = header->order_answer;
+}
+
 static void copy_identity(struct dump *dump) {
     const struct dump_header *header = dump->header;
     copy_text(dump->run_id, header->run_id, sizeof header->run_id);
@@ -101,6 +110,7 @@ static void copy_identity(struct dump *dump) {
     dump->unseen_calls = header->unseen_calls;
     dump->unseen_call = header->unseen_call;
     dump->pauses = header->pauses;
+    copy_orders(dump, header);
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */

@@ -18,6 +18,7 @@ enum fork_lock {
     FORK_LOCK_PLUGIN,
     FORK_LOCK_PYTHON,
     FORK_LOCK_NVTX,
+    FORK_LOCK_ORDERS,
     FORK_LOCKS
 };
 

@@ -7,6 +7,7 @@
 #include "shim/base/fork_page.h"
 #include "shim/base/linker.h"
 #include "shim/intercept/nvtx.h"
+#include "shim/intercept/orders.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/delivery.h"
@@ -296,6 +297,7 @@ bool activate_process(void) {
                 say(recorder.header, complaint);
             add_stack_sources();
             region_begin();
+            orders_begin();
             arm();
             armed = true;
         }

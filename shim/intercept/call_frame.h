@@ -15,6 +15,7 @@
 
 #include "shim/call.h"
 #include "shim/comm/communicators.h"
+#include "shim/intercept/orders.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/call_cache.h"
 #include "shim/record/recorder.h"
@@ -49,6 +50,15 @@ struct call_frame {
 
 static inline uintptr_t argument(const struct call_frame *f, uint8_t position) {
     return f->a[position - 1];
+}
+
+/* A call of the job's own begins, in the wrapper whose frame and canonical frame address these are. What was ordered
+ * until now is in force in it. */
+static inline void begin_outer_call(struct thread *self, struct call_frame *f, const uintptr_t *frame, uintptr_t sp) {
+    self->outer = sp;
+    self->outer_owner = &f->self;
+    self->outer_return = frame[1];
+    orders_look();
 }
 
 /* Fills in what all calls on a communicator have. */
@@ -105,6 +115,23 @@ static inline void publish_in_flight(const struct call_frame *f) {
     slot->stack = f->stack;
     slot->enter = f->t0;
     __atomic_store_n(&slot->call, f->id, __ATOMIC_RELEASE);
+}
+
+/* The real function has returned. */
+static inline void clear_in_flight(struct call_frame *f) {
+    struct in_flight *slot = f->self->slot;
+    f->t1 = ticks();
+    __atomic_store_n(&slot->call, 0, __ATOMIC_RELAXED);
+    slot->last_leave = f->t1;
+}
+
+/* A call of the job's own is over, which may have taken hours: what was ordered meanwhile is in force before the next
+ * one. */
+static inline void end_outer_call(const struct call_frame *f) {
+    if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
+        anchors_take(&recorder.anchors);
+    orders_look();
+    f->self->outer = 0;
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */

@@ -105,9 +105,10 @@ struct thread {
 
 /* Why a call leaves nothing but what a hang is told from. */
 enum {
-    QUIET_PAUSED = 1,  /* MPI_Pcontrol(0) */
-    QUIET_OUTSIDE = 2, /* of the regions that COMMTAP_REGION names */
-    QUIET_LEFT_OUT = 4 /* by COMMTAP_OPS */
+    QUIET_PAUSED = 1,   /* MPI_Pcontrol(0) */
+    QUIET_OUTSIDE = 2,  /* of the regions that COMMTAP_REGION names */
+    QUIET_LEFT_OUT = 4, /* by COMMTAP_OPS */
+    QUIET_ORDERED = 8   /* commtap ctl pause */
 };
 
 struct recorder {
@@ -129,7 +130,7 @@ struct recorder {
     uint32_t next_op;
     uint64_t poll_gap;  /* POLL_GAP_NS in ticks */
     bool ready;         /* the library is initialised and known: its calls may be looked into */
-    uint8_t paused;     /* QUIET_PAUSED, QUIET_OUTSIDE; 0: calls are recorded */
+    uint8_t paused;     /* QUIET_PAUSED, QUIET_OUTSIDE, QUIET_ORDERED; 0: calls are recorded */
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;
     bool marks_steps; /* COMMTAP_STEP names ranges */

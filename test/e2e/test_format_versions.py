@@ -14,12 +14,12 @@ import jobs
 CORPUS = jobs.ROOT / "test" / "corpus" / "format"
 KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*/*/"))
 CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test", "region": "MPI_Allreduce",
-             "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce"}
+             "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce", "orders": "MPI_Allreduce"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
 HEADER_END = 6728  # of 1.0
-HEADER_BYTES_KNOWN = 7992  # of this version
+HEADER_BYTES_KNOWN = 8416  # of this version
 SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
 ALIGN = 65536
 KINDS_OF_ONE_LENGTH = {6, 7, 9, 17}  # definitions, windows, rings, ring pages: the same within a major version
@@ -105,6 +105,13 @@ def test_the_region_of_a_kept_job_is_said(tmp_path):
     said = [finding["text"] for finding in jobs.report(unpack("2.3/region", tmp_path / "dumps"))["findings"]
             if finding["code"] == "region"]
     assert len(said) == 1 and "COMMTAP_REGION=pcontrol" in said[0]
+
+
+def test_the_pause_of_a_kept_job_is_said(tmp_path):
+    where = unpack("2.5/orders", tmp_path / "dumps")
+    said, = [finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == "paused"]
+    assert "commtap ctl" in said and "2 times on 2 ranks" in said
+    assert "over" in jobs.commtap("ctl", where, "pause", codes=(3,)).stderr
 
 
 def test_replays_of_a_kept_job_are_matched(tmp_path):

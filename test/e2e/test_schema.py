@@ -18,7 +18,8 @@ import schema
 
 EVERY = {
     "report": ["report"], "summary": ["summary"], "stragglers": ["stragglers"], "steps": ["steps", "--by", "both"],
-    "calls": ["calls", "--noise", "3", "--waits"], "diagnose": ["diagnose", "--op", "*"], "top": ["top"], "diff": ["diff"],
+    "calls": ["calls", "--noise", "3", "--waits"], "diagnose": ["diagnose", "--op", "*"], "top": ["top"], "ctl": ["ctl"],
+    "diff": ["diff"],
     "check": ["check"], "list": ["list"], "doctor": ["doctor"], "env": ["env"],
     "elastic": ["elastic", "-c", str(jobs.ROOT / "test" / "data" / "ds_config_elastic.json")], "links": ["links"],
     "export_record": ["export", "--format", "jsonl"],

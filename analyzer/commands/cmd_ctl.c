@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * commtap ctl: orders to a job that runs, and who has acknowledged them.
+ * Lives here: the command's words and options, the table of answers. Must not live here: how an order reaches a process
+ * (control/), what a process does meanwhile (live/).
+ */
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/cli/session.h"
+#include "analyzer/control/control.h"
+#include "analyzer/dumps/process.h"
+#include "analyzer/findings/live_text.h"
+#include "analyzer/render/escape.h"
+#include "analyzer/render/table.h"
+#include "analyzer/screen/live_job.h"
+
+enum { REST_NS = 5000000 }; /* between two looks at the answers */
+
+struct ctl_row {
+    struct controlled process;
+    char doing[112];
+    int64_t since_ns;
+};
+
+struct ctl {
+    const struct options *options;
+    struct order order;
+    const char *word;
+    double wait; /* seconds */
+    struct filter filter;
+    struct live_job live;
+    struct ctl_row *rows;
+    size_t count;
+    size_t in_state[ORDER_NOT_GIVEN + 1]; /* how many rows */
+};
+
+/* ---- the command line ------------------------------------------------------------------------ */
+
+static const struct order_word {
+    const char *word;
+    enum order_kind kind;
+} order_words[] = {
+    {"pause", ORDER_PAUSE},
+    {"resume", ORDER_RESUME},
+};
+
+static int refuse(const char *what, const char *value) {
+    fprintf(stderr, "commtap ctl: %s, not '%.64s'\n", what, value);
+    return EXIT_USAGE;
+}
+
+static int read_order(struct ctl *ctl) {
+    char *const *words = ctl->options->arguments;
+    if (ctl->options->argument_count < 2)
+        return EXIT_FINE;
+    ctl->word = words[1];
+    for (size_t i = 0; i < sizeof order_words / sizeof *order_words; i++)
+        if (strcmp(order_words[i].word, ctl->word) == 0)
+            ctl->order.kind = order_words[i].kind;
+    if (ctl->order.kind == ORDER_NONE)
+        return refuse("an order is pause or resume", ctl->word);
+    return ctl->options->argument_count == 2 ? EXIT_FINE : refuse("this order takes no further word", words[2]);
+}
+
+static int read_options(struct ctl *ctl) {
+    const char *seconds = option_text(ctl->options, "wait");
+    char *end;
+    ctl->wait = strtod(seconds, &end);
+    if (!isdigit((unsigned char)seconds[0]) || *end || !(ctl->wait >= 0 && ctl->wait <= 1e6))
+        return refuse("--wait takes seconds from 0 to 1000000", seconds);
+    int code = read_order(ctl);
+    return code == EXIT_FINE ? options_filter(ctl->options, &ctl->filter) : code;
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+/* Of the run whoever lives is meant, and of the job also who has ended. */
+static bool is_meant(const struct ctl *ctl, const struct dump *dump) {
+    const struct dump *first = ctl->live.job.count > 0 ? ctl->live.job.dumps[0] : NULL;
+    if (!first || strcmp(dump->run_id, first->run_id) != 0 || !filter_rank(&ctl->filter, dump->header->rank))
+        return false;
+    return process_is_alive(dump) ||
+           (dump->header->world_id == first->header->world_id &&
+            dump->header->generation == first->header->generation && dump->launch == first->launch);
+}
+
+static struct ctl_row *next_row(struct ctl *ctl) {
+    struct ctl_row *row = &ctl->rows[ctl->count++];
+    row->since_ns = -1;
+    return row;
+}
+
+/* All processes of the job, those that others were forked to as well, and what is known of those on other hosts. */
+static bool open_processes(struct ctl *ctl) {
+    const struct dump_set *set = &ctl->live.set;
+    ctl->rows = calloc(set->count + ctl->live.stub_count + 1, sizeof *ctl->rows);
+    for (size_t d = 0; ctl->rows && d < set->count; d++)
+        if (is_meant(ctl, set->dumps[d]))
+            control_open(&next_row(ctl)->process, set->dumps[d], process_state(set->dumps[d]));
+    for (size_t i = 0; ctl->rows && i < ctl->live.stub_count; i++)
+        if (filter_rank(&ctl->filter, ctl->live.stubs[i].rank))
+            control_open_stub(&next_row(ctl)->process, &ctl->live.stubs[i]);
+    return ctl->rows != NULL;
+}
+
+static void count_states(struct ctl *ctl) {
+    memset(ctl->in_state, 0, sizeof ctl->in_state);
+    for (size_t i = 0; i < ctl->count; i++)
+        ctl->in_state[ctl->rows[i].process.state]++;
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void await_answers(struct ctl *ctl) {
+    int64_t until = now_ns() + (int64_t)(ctl->wait * 1e9);
+    for (;;) {
+        for (size_t i = 0; i < ctl->count; i++)
+            if (ctl->rows[i].process.state == ORDER_AWAITED)
+                control_read(&ctl->rows[i].process);
+        count_states(ctl);
+        if (ctl->in_state[ORDER_AWAITED] == 0 || now_ns() >= until)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = REST_NS}, NULL);
+    }
+}
+
+/* What those do that have not answered. */
+static int look_at_job(struct ctl *ctl) {
+    int code = live_job_look(&ctl->live);
+    for (size_t i = 0; code == EXIT_FINE && i < ctl->live.rows.count; i++) {
+        const struct live_row *live = &ctl->live.rows.items[i];
+        for (size_t k = 0; k < ctl->count; k++) {
+            struct ctl_row *row = &ctl->rows[k];
+            if (row->process.rank != live->rank || row->process.pid != live->pid ||
+                strcmp(row->process.host, live->host) != 0)
+                continue;
+            live_text_doing(row->doing, sizeof row->doing, live);
+            row->since_ns = live->since_ns;
+        }
+    }
+    return code;
+}
+
+/* ---- what is printed ------------------------------------------------------------------------- */
+
+#define VALUE(NAME, EXPRESSION)                                                                                        \
+    static struct cell NAME(const void *item) {                                                                        \
+        const struct ctl_row *row = item;                                                                              \
+        const struct controlled *process = &row->process;                                                              \
+        (void)process;                                                                                                 \
+        return EXPRESSION;                                                                                             \
+    }
+#define TEXT(FIELD)     ((FIELD)[0] ? cell_text(FIELD) : cell_unknown())
+#define ANSWERED(VALUE) (process->answers ? (VALUE) : cell_unknown())
+
+static const char *const state_names[] = {[ORDER_OBEYED] = "acknowledged",
+                                          [ORDER_AWAITED] = "awaited",
+                                          [ORDER_OVER] = "over",
+                                          [ORDER_NOT_GIVEN] = "not_given"};
+
+VALUE(rank, process->rank >= 0 ? cell_integer(process->rank) : cell_unknown())
+VALUE(host, TEXT(process->host))
+VALUE(pid, process->pid > 0 ? cell_integer(process->pid) : cell_unknown())
+VALUE(answer, cell_text(state_names[process->state]))
+VALUE(recording, ANSWERED(cell_text(process->answer.paused_since ? "paused" : "on")))
+VALUE(pauses, ANSWERED(cell_unsigned(process->answer.pauses)))
+VALUE(doing, TEXT(row->doing))
+VALUE(since, row->since_ns >= 0 ? cell_real((double)row->since_ns / 1e9) : cell_unknown())
+VALUE(why, TEXT(process->trouble))
+
+static const struct column columns[] = {
+    {"rank", "rank", .value = rank, .doc = "world rank"},
+    {"host", "host", .left = true, .value = host, .doc = "where it runs"},
+    {"pid", "pid", .value = pid, .doc = "its process"},
+    {"answer", "answer", .left = true, .value = answer,
+     .doc =
+         "acknowledged (all that was ordered is in force), awaited (it has made no call since), over (its process has "
+         "ended), not_given (it takes no orders from here)"},
+    {"recording", "recording", .left = true, .value = recording,
+     .doc = "on, or paused by an order; what the job itself pauses is not told"},
+    {"pauses", NULL, .value = pauses, .doc = "how often orders stopped recording"},
+    {"doing", "doing", .left = true, .optional = true, .value = doing,
+     .doc = "the call it is in, or what else it does"},
+    {"since_seconds", "since", LOOK_SECONDS, .optional = true, .value = since, .doc = "for how long"},
+    {"why", "why not", .left = true, .optional = true, .value = why, .doc = "why it has not acknowledged and will not"},
+    {.key = NULL},
+};
+
+static json_t *to_json(const struct ctl *ctl, const struct table *table) {
+    const struct job *job = &ctl->live.job;
+    return json_pack("{s:s, s:o, s:o, s:I, s:I, s:o}", "schema", "commtap.ctl/1", "run_id",
+                     job->count > 0 ? escape_json(job->dumps[0]->run_id) : json_null(), "order",
+                     ctl->word ? json_string(ctl->word) : json_null(), "acknowledged",
+                     (json_int_t)ctl->in_state[ORDER_OBEYED], "awaited", (json_int_t)ctl->in_state[ORDER_AWAITED],
+                     "processes", table_to_json(table));
+}
+
+static void print_sum(FILE *stream, const struct ctl *ctl) {
+    size_t obeyed = ctl->in_state[ORDER_OBEYED], awaited = ctl->in_state[ORDER_AWAITED], live = obeyed + awaited;
+    if (ctl->word)
+        fprintf(stream, "%s: ", ctl->word);
+    fprintf(stream, "in force in %zu of %zu process%s", obeyed, live, live == 1 ? "" : "es");
+    if (awaited > 0)
+        fprintf(stream, "; %zu %s no call since and will follow at the next, or when the present one returns", awaited,
+                awaited == 1 ? "has made" : "have made");
+    fputc('\n', stream);
+    if (ctl->in_state[ORDER_NOT_GIVEN] > 0)
+        fprintf(stream, "not given to %zu\n", ctl->in_state[ORDER_NOT_GIVEN]);
+    fputc('\n', stream);
+}
+
+static bool print(const struct output *output, const struct ctl *ctl) {
+    const struct table table = {columns, ctl->rows, sizeof *ctl->rows, ctl->count};
+    if (output->format == OUTPUT_JSON)
+        return json_print(output->stream, to_json(ctl, &table));
+    if (output->format == OUTPUT_CSV) {
+        table_print_csv(output->stream, &table);
+        return true;
+    }
+    print_sum(output->stream, ctl);
+    return table_print_text(output->stream, &table, output->color);
+}
+
+/* ---- together -------------------------------------------------------------------------------- */
+
+/* Whatever could not be asked, or has not answered. */
+static int code_of(const struct ctl *ctl) {
+    return ctl->in_state[ORDER_AWAITED] + ctl->in_state[ORDER_NOT_GIVEN] > 0 ? EXIT_FINDINGS : EXIT_FINE;
+}
+
+static int say_over(const struct ctl *ctl) {
+    fprintf(stderr, "commtap ctl: %s\n",
+            ctl->count > 0 ? "the job is over: no process of it runs any more" : "no process has one of these ranks");
+    return EXIT_UNUSABLE;
+}
+
+/* The output comes first: once an order was given the command must not begin anew because a dump was changed. */
+static int give_and_print(struct ctl *ctl) {
+    struct output output;
+    int code = output_open(&output, ctl->options);
+    if (code != EXIT_FINE)
+        return code;
+    for (size_t i = 0; ctl->order.kind != ORDER_NONE && i < ctl->count; i++)
+        control_give(&ctl->rows[i].process, &ctl->order);
+    await_answers(ctl);
+    code = look_at_job(ctl);
+    if (code == EXIT_FINE)
+        code = print(&output, ctl) ? code_of(ctl) : input_no_memory();
+    return output_close(&output, code);
+}
+
+static int control_job(struct ctl *ctl) {
+    if (!open_processes(ctl))
+        return input_no_memory();
+    count_states(ctl);
+    bool is_over = ctl->in_state[ORDER_OVER] == ctl->count && ctl->order.kind != ORDER_NONE;
+    return is_over ? say_over(ctl) : give_and_print(ctl);
+}
+
+static int run(const struct options *options) {
+    struct ctl ctl = {.options = options, .live = {.options = options, .places = options->arguments, .place_count = 1}};
+    int code = read_options(&ctl);
+    if (code == EXIT_FINE)
+        code = live_job_open(&ctl.live);
+    if (code == EXIT_FINE)
+        code = control_job(&ctl);
+    for (size_t i = 0; i < ctl.count; i++)
+        control_close(&ctl.rows[i].process);
+    free(ctl.rows);
+    live_job_close(&ctl.live);
+    filter_free(&ctl.filter);
+    return code;
+}
+
+/* clang-format off */
+static const struct option option_rows[] = {
+    {.name = "wait", .argument = "SECONDS", .fallback = "2", .doc = "how long to wait for acknowledgements"},
+    OPTION_RANK,
+    OPTION_FORMAT("text|json|csv"),
+    OPTION_OUTPUT,
+    OPTION_COLOR,
+    OPTION_RUN,
+    OPTION_END};
+/* clang-format on */
+
+static const struct example examples[] = {
+    {"commtap ctl DIR pause", "stop recording in a running job"},
+    {"commtap ctl DIR resume", "go on"},
+    {"commtap ctl --format json DIR", "what is in force, for a script"},
+    {NULL, NULL},
+};
+
+const struct command command_ctl = {
+    .name = "ctl",
+    .summary = "give orders to a running job: stop recording, go on",
+    .arguments = "DIR [ORDER]",
+    .details =
+        "Orders: pause (record nothing from now on), resume. Without an order: what is in force.\n"
+        "A process acts at its next call of MPI or NCCL, one that is inside of a call when that returns; no "
+        "signal\nis sent. Orders stand until others are given, and hold for processes that are forked later. They "
+        "are\ngiven by the job's user, on the host where it runs.\n",
+    .exits = "Exits with 0 where the orders are in force everywhere, 1 where a process has not acknowledged yet or "
+             "could not\nbe asked; with 2 on wrong usage, 3 where no process runs that could be given an order, 4 "
+             "where the result cannot be "
+             "written.\n",
+    .min_arguments = 1,
+    .max_arguments = 3,
+    .options = option_rows,
+    .columns = columns,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# commtap ctl: what is ordered of a running job is in force by each process's next call, to the call.
+# Must not live here: what wishes look like in a dump (test/unit/test_control.c).
+import contextlib
+import os
+import shutil
+import time
+
+import pytest
+
+import jobs
+from test_staging import shared, stubs  # noqa: F401
+
+pytestmark = pytest.mark.hangs
+
+RANKS, CALLS, THREADS = 2, 10, 4
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+class Job:
+    """A job of test/programs/ordered.c: its phases begin when they are asked for. After the last one it ends."""
+
+    def __init__(self, mpi, where, files, phases, mode, ranks, **how):
+        self.where, self.files, self.ranks = where, files, ranks
+        words = [jobs.program(mpi, "ordered"), str(files), str(phases), *([mode] if mode else [])]
+        self.process = jobs.start(jobs.job_line(mpi, ranks, words, where, **how))
+
+    def begin(self, phase):
+        (self.files / f"go.{phase}").touch()
+
+    def end(self, phase):
+        wait_for(lambda: len(list(self.files.glob(f"done.{phase}.*"))) == self.ranks)
+
+    def phase(self, phase):
+        self.begin(phase)
+        self.end(phase)
+
+    def finish(self):
+        out, err = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, err
+        return out, err
+
+    def counts(self):
+        """Calls per phase, told by their bytes."""
+        rows = [row for row in jobs.summary(self.where)["summary"] if row["op"] == "MPI_Allreduce"]
+        return {row["bytes"] // 8 - 1: row["count"] for row in rows}
+
+
+@contextlib.contextmanager
+def job(mpi, where, phases, mode="", ranks=RANKS, **how):
+    files = where.parent / "files"
+    files.mkdir()
+    running = Job(mpi, where, files, phases, mode, ranks, **how)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            jobs.stop(running.process)
+
+
+def ctl(where, *words, codes=(0, 1), wait=0):
+    return jobs.document("ctl", "--wait", wait, where, *words, codes=codes)
+
+
+def answers(result):
+    return {row["rank"]: row["answer"] for row in result["processes"]}
+
+
+def recording(result):
+    return {row["rank"]: row["recording"] for row in result["processes"]}
+
+
+def said(where, code):
+    return [finding["text"] for finding in jobs.report(where)["findings"] if finding["code"] == code]
+
+
+def test_pause_and_resume_change_the_counts_exactly(mpi, where):
+    with job(mpi, where, 7) as run:
+        run.phase(0)
+        before = ctl(where)
+        assert answers(before) == {0: "acknowledged", 1: "acknowledged"} and recording(before) == {0: "on", 1: "on"}
+        asked = ctl(where, "pause", codes=(1,))  # nobody calls anything until phase 1
+        assert answers(asked) == {0: "awaited", 1: "awaited"} and recording(asked) == {0: "on", 1: "on"}
+        assert (asked["order"], asked["acknowledged"], asked["awaited"]) == ("pause", 0, 2)
+        assert {row["doing"] for row in asked["processes"]} == {"computing"}
+        run.phase(1)
+        assert ctl(where, codes=(0,))["acknowledged"] == 2
+        run.phase(2)
+        ctl(where, "pause", codes=(1,))  # once more is no other pause
+        run.phase(3)
+        assert recording(ctl(where)) == {0: "paused", 1: "paused"}
+        assert len(said(where, "paused")) == 2  # of the past, and that it is so now
+        ctl(where, "resume", codes=(1,))
+        run.phase(4)
+        ctl(where, "pause", codes=(1,))
+        ctl(where, "resume", codes=(1,))  # the last order counts: nobody ever paused
+        run.phase(5)
+        assert {row["pauses"] for row in ctl(where, codes=(0,))["processes"]} == {1}
+        run.phase(6)
+        run.finish()
+    assert run.counts() == {phase: RANKS * CALLS for phase in (0, 4, 5, 6)}
+    text, = said(where, "paused")
+    assert "2 times on 2 ranks" in text and "commtap ctl" in text
+    assert "over" in jobs.commtap("ctl", where, "pause", codes=(3,)).stderr
+
+
+def test_a_rank_inside_of_a_call_acts_when_it_returns(mpi, where):
+    with job(mpi, where, 3, "blocked") as run:
+        run.phase(0)
+        run.begin(1)
+        wait_for(lambda: {row["doing"] for row in ctl(where)["processes"]} == {"computing", "MPI_Recv"})
+        asked = {row["rank"]: row for row in ctl(where, "pause", wait=0.2, codes=(1,))["processes"]}
+        assert [asked[rank]["answer"] for rank in (0, 1)] == ["awaited"] * 2
+        assert asked[1]["doing"] == "MPI_Recv" and asked[1]["since_seconds"] >= 0.2
+        assert "MPI_Recv" in jobs.commtap("ctl", "--wait", "0", where, codes=(1,)).stdout
+        (run.files / "send").touch()
+        run.end(1)  # and no call since
+        assert answers(ctl(where, codes=(0,))) == {0: "acknowledged", 1: "acknowledged"}
+        run.phase(2)
+        run.finish()
+    assert run.counts() == {0: RANKS * CALLS}
+    calls = {row["op"]: row["count"] for row in jobs.summary(where)["summary"]}
+    assert calls.get("MPI_Recv") == 1 and "MPI_Send" not in calls  # it was begun before
+
+
+def test_of_several_threads_one_acts(where):
+    with job("mpich", where, 4, "threads", ranks=1) as run:
+        run.phase(0)
+        ctl(where, "pause", codes=(1,))
+        run.phase(1)
+        assert {row["pauses"] for row in ctl(where, codes=(0,))["processes"]} == {1}
+        run.phase(2)
+        ctl(where, "resume", codes=(1,))
+        run.phase(3)
+        run.finish()
+    counts, each = run.counts(), THREADS * CALLS * CALLS
+    assert counts[0] == each and 2 not in counts
+    # what the other threads called while one was about to act
+    assert counts.get(1, 0) < THREADS * CALLS and each - THREADS * CALLS < counts[3] <= each
+
+
+def test_a_forked_child_goes_on_as_its_parent(where):
+    with job("openmpi", where, 3, "child", ranks=1) as run:
+        run.phase(0)
+        ctl(where, "pause", codes=(1,))
+        run.phase(1)
+        rows = ctl(where, codes=(0,))["processes"]
+        assert len(rows) == 2 and len({row["pid"] for row in rows}) == 2
+        assert {row["recording"] for row in rows} == {"paused"}
+        ctl(where, "resume")
+        run.phase(2)
+        run.finish()
+    assert run.counts() == {0: CALLS, 2: CALLS}
+
+
+def test_orders_for_some_ranks(where):
+    with job("openmpi", where, 3) as run:
+        run.phase(0)
+        assert list(answers(ctl(where, "--rank", "1", "pause", codes=(1,)))) == [1]
+        run.phase(1)
+        result = ctl(where, codes=(0,))
+        assert recording(result) == {0: "on", 1: "paused"}
+        ctl(where, "resume")
+        run.phase(2)
+        run.finish()
+    assert run.counts() == {0: 2 * CALLS, 1: CALLS, 2: 2 * CALLS}
+    assert jobs.stragglers(jobs.report(where)) == []
+    assert jobs.document("diagnose", where)["verdict"] == "ok"
+
+
+def test_what_takes_no_orders(where, tmp_path):
+    for words in (["pauses"], ["pause", "now"], ["--wait", "x", "pause"]):
+        assert jobs.commtap("ctl", where, *words, codes=(2,)).stdout == ""
+    (tmp_path / "empty").mkdir()
+    jobs.commtap("ctl", tmp_path / "empty", "pause", codes=(3,))
+    with job("openmpi", where, 2) as run:
+        run.phase(0)
+        dump = jobs.dumps(where)[0]
+        copy = tmp_path / "copy"
+        shutil.copytree(where, copy)
+        first = (copy / dump.name)
+        first.unlink()
+        first.symlink_to(dump)  # a link is none
+        result = ctl(copy, "pause", codes=(1,))
+        why = [row["why"] for row in result["processes"] if row["answer"] == "not_given"]
+        assert len(why) == 1 and "link" in why[0]
+        if os.geteuid() == 0:
+            os.chown(dump, 12345, -1)
+            why = [row["why"] for row in ctl(where, "pause", codes=(1,))["processes"] if row["why"]]
+            assert len(why) == 1 and "another user" in why[0]
+            os.chown(dump, 0, -1)
+        run.phase(1)
+        run.finish()
+    assert run.counts()[0] == RANKS * CALLS
+
+
+def test_dumps_that_are_staged_take_orders_on_their_host(shared):  # noqa: F811
+    where = shared / "dumps"
+    with job("openmpi", where, 3) as run:
+        run.phase(0)
+        assert len(stubs(where)) == RANKS and not jobs.dumps(where)
+        assert answers(ctl(where, "pause", codes=(1,))) == {0: "awaited", 1: "awaited"}
+        run.phase(1)
+        assert answers(ctl(where, codes=(0,))) == {0: "acknowledged", 1: "acknowledged"}
+        run.phase(2)
+        run.finish()
+    assert run.counts() == {0: RANKS * CALLS}
