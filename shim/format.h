@@ -232,7 +232,7 @@ struct dump_header {
     uint32_t nccl_version;        /* as ncclGetVersion tells it (23007), 0 = no NCCL */
     char gpu_timing_why[88];      /* why it is that and not what was asked for, empty otherwise */
     char nccl_library[128];       /* path of the library that provides NCCL or RCCL */
-    uint64_t quota_bytes;         /* what this dump may take of COMMTAP_QUOTA; 0: as much as it needs */
+    uint64_t quota_bytes;         /* what this dump may take of the quotas; 0: as much as it needs */
     uint64_t children;            /* processes forked from this one, and from those, that were about to leave a dump */
     uint64_t captured_unfollowed; /* since 2.3: launches captured into CUDA graphs that were not seen to be made
                                      executable: how often they ran is not known */

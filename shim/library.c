@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The library's beginning and end. The constructor runs in every process below a preload, most of which never
- * communicate: it reads the environment, names this library there to others, and
- * does nothing else.
+ * communicate: it reads the policy and the environment, names this library there to
+ * others, and does nothing else.
  */
 #include <stddef.h>
 

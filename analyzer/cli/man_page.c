@@ -6,6 +6,7 @@
 #include "analyzer/cli/options.h"
 #include "analyzer/render/roff.h"
 #include "analyzer/render/table.h"
+#include "shim/base/policy_file.h"
 
 /* ---- what no table of a command holds ------------------------------------------------------------------------ */
 
@@ -254,6 +255,17 @@ static void print_knobs(FILE *stream) {
     }
 }
 
+/* What stands in the operator's file is for the page to say that has the knobs. */
+static void print_policy_file(FILE *stream) {
+    print_item(
+        stream, POLICY_FILE,
+        "the operator's policy, where COMMTAP_POLICY names no other file: knobs for all jobs of the machine. A line "
+        "is NAME=VALUE, which holds where the environment does not set that variable, or the word fixed and "
+        "NAME=VALUE, which holds in any case; # begins a comment, and there are no quotes. It is a regular file of "
+        "root's or the user's, no link, shorter than 16 KB, and nobody else may write to it; otherwise it is not "
+        "used, which is said. A line that is not understood is said and skipped");
+}
+
 static void print_library_page(FILE *stream) {
     begin_page(stream, "libcommtap", '7', library_purpose);
     roff_text(stream, "commtap run -o DIR -- COMMAND...");
@@ -263,6 +275,7 @@ static void print_library_page(FILE *stream) {
     roff_text(stream, library_overview);
     print_knobs(stream);
     roff_section(stream, "FILES");
+    print_policy_file(stream);
     print_dump_files(stream);
     roff_section(stream, "SEE ALSO");
     print_reference(stream, "commtap", '1', ",");

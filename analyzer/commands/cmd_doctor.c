@@ -133,6 +133,7 @@ static int run(const struct options *options) {
     else
         print_text(&output, doctor);
     code = enough_memory ? code_of(doctor) : input_no_memory();
+    knobs_free(&doctor->knobs);
     checks_free(&doctor->checks);
     free(doctor);
     return output_close(&output, code);

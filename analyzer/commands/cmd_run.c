@@ -19,6 +19,7 @@
 
 #include "analyzer/base/output_mode.h"
 #include "analyzer/base/text.h"
+#include "analyzer/cli/knobs.h"
 #include "analyzer/cli/options.h"
 #include "analyzer/run/run.h"
 #include "shim/base/directory_pattern.h"
@@ -114,6 +115,46 @@ static int gather_settings(const struct options *options, struct launched_job *j
     if (directory && !run_settings_set(&job->settings, "COMMTAP_DIR", directory))
         return out_of_memory();
     return EXIT_FINE;
+}
+
+/* ---- the policy ------------------------------------------------------------------------------ */
+
+static void say_nothing(void *context, const struct knob_complaint *complaint) {
+    (void)context, (void)complaint;
+}
+
+/* Who starts a job under commtap wants its dumps and to know how they fare, whatever holds for jobs that are recorded
+ * because all are. */
+static const char *wanted_here(const char *name) {
+    static const char *const wanted[][2] = {
+        {"COMMTAP_ENABLE", "1"}, {"COMMTAP_SHARE", "100"}, {"COMMTAP_MIN_SECONDS", "0"}, {"COMMTAP_QUIET", "0"}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        if (!strcmp(wanted[i][0], name))
+            return wanted[i][1];
+    return NULL;
+}
+
+/* What the policy fixes holds here, too, and that is said where it is not what was asked for. */
+static bool heed_knob(struct launched_job *job, const char *policy, const struct knob_setting *knob) {
+    const char *name = knob->knob->name, *given = run_settings_get(&job->settings, name), *wanted = wanted_here(name);
+    if (knob->source != KNOB_FIXED_BY_POLICY)
+        return given || !wanted || run_settings_set(&job->settings, name, wanted);
+    if (!given)
+        given = wanted;
+    if (given && strcmp(given, knob->value) != 0)
+        run_note(&job->notes, "%s=%s, as %s fixes it, and not %s", name, knob->value, policy, given);
+    return run_settings_set(&job->settings, name, knob->value);
+}
+
+static int heed_policy(struct launched_job *job) {
+    const char *given = run_settings_get(&job->settings, "COMMTAP_POLICY");
+    struct knobs_here here;
+    bool heeded = !given || setenv("COMMTAP_POLICY", given, 1) == 0;
+    heeded = knobs_in_force(&here, say_nothing, NULL) && heeded;
+    for (size_t i = 0; here.policy && i < KNOBS && heeded; i++)
+        heeded = heed_knob(job, here.policy, &here.settings[i]);
+    knobs_free(&here);
+    return heeded ? EXIT_FINE : out_of_memory();
 }
 
 /* ---- run id and directory -------------------------------------------------------------------- */
@@ -408,6 +449,8 @@ static int run_words(struct launched_job *job, char **arguments) {
 static int run(const struct options *options) {
     struct launched_job job = {.started = time(NULL), .rank = run_rank_under_launcher()};
     int code = gather_settings(options, &job);
+    if (code == EXIT_FINE)
+        code = heed_policy(&job);
     if (code == EXIT_FINE && !choose_run_id(&job))
         code = out_of_memory();
     if (code == EXIT_FINE)
@@ -461,7 +504,9 @@ const struct command command_run = {
         "Where a rank dies before the others, commtap.<run id>.deaths beside the dumps says which; not where %p or\n"
         "%r gives each process a directory of its own.\n"
         "COMMTAP_LIBRARY names the library to preload, in place of the one that lies beside commtap.\n"
-        "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment.\n",
+        "Where several sources set a knob, -o and -e win over --ds-config, and that over the environment. Of the\n"
+        "operator's policy (COMMTAP_POLICY) only what it fixes holds against COMMTAP_ENABLE=1, COMMTAP_SHARE=100,\n"
+        "COMMTAP_MIN_SECONDS=0 and COMMTAP_QUIET=0, which are set unless you set them otherwise.\n",
     .exits = "The exit status is the command's own, 128 + N when signal N ended it, 127 when there is no such\n"
              "command, 126 when it cannot be started.\n",
     .min_arguments = 1,

@@ -8,6 +8,7 @@
 #ifndef COMMTAP_DOCTOR_DOCTOR_H
 #define COMMTAP_DOCTOR_DOCTOR_H
 
+#include "analyzer/cli/knobs.h"
 #include "analyzer/doctor/checks.h"
 #include "analyzer/doctor/libraries.h"
 #include "analyzer/run/program_file.h"
@@ -35,6 +36,7 @@ struct doctor {
     char file_system[24];     /* of it */
     bool mapped;              /* dumps are written in it directly */
     const char *staged_in;    /* where it is not mapped; NULL: they are kept in memory */
+    struct knobs_here knobs;
     struct checks checks;
 };
 

@@ -72,7 +72,7 @@ static void say_full(struct doctor *doctor, const char *place) {
 }
 
 static void say_place(struct doctor *doctor, const char *existing) {
-    const char *given = getenv("COMMTAP_DIR"), *why = given && *given ? "COMMTAP_DIR" : "by default";
+    const char *why = *knobs_value(&doctor->knobs, "COMMTAP_DIR") ? "COMMTAP_DIR" : "by default";
     name_file_system(doctor->file_system, sizeof doctor->file_system, existing);
     doctor->mapped = file_system_keeps_blocks(existing);
     doctor->staged_in = doctor->mapped ? NULL : find_staging();
@@ -113,7 +113,7 @@ static void look_at_place(struct doctor *doctor, const struct run_directory *dir
 
 void doctor_look_at_dumps(struct doctor *doctor) {
     struct run_directory directory;
-    const char *given = getenv("COMMTAP_DIR"), *pattern = given && *given ? given : DEFAULT_NAME;
+    const char *given = knobs_value(&doctor->knobs, "COMMTAP_DIR"), *pattern = *given ? given : DEFAULT_NAME;
     if (directory_pattern_mistake(pattern)) {
         checks_add(
             &doctor->checks, CHECK_PART, "dumps",

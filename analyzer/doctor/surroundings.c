@@ -43,8 +43,24 @@ void doctor_find_library(struct doctor *doctor) {
 
 /* ---- knobs ----------------------------------------------------------------------------------- */
 
+static void complain_of_policy(struct doctor *doctor, const struct knob_complaint *complaint) {
+    static const char remedy[] = "commtap env says what a policy may hold and whose it may be";
+    if (!complaint->name)
+        checks_add(&doctor->checks, CHECK_PART, "knobs", "%s: %s\n%s", complaint->where, complaint->why, remedy);
+    else if (!complaint->given)
+        checks_add(&doctor->checks, CHECK_PART, "knobs", "%s: no knob is called %s\n%s", complaint->where,
+                   complaint->name, remedy);
+    else
+        checks_add(&doctor->checks, CHECK_PART, "knobs", "%s: %s=%s %s: %s is used\n%s", complaint->where,
+                   complaint->name, complaint->given, complaint->why, complaint->used, remedy);
+}
+
 static void complain(void *context, const struct knob_complaint *complaint) {
     struct doctor *doctor = context;
+    if (complaint->where) {
+        complain_of_policy(doctor, complaint);
+        return;
+    }
     if (complaint->given)
         checks_add(&doctor->checks, CHECK_PART, "knobs", "%s=%s %s: %s is used\ncommtap env says what it takes",
                    complaint->name, complaint->given, complaint->why, complaint->used);
@@ -88,18 +104,32 @@ static void look_at_operations(struct doctor *doctor, const char *patterns) {
     }
 }
 
+/* What leaves a job without dumps although all is well. */
+static void look_at_bounds(struct doctor *doctor) {
+    const char *share = knobs_value(&doctor->knobs, "COMMTAP_SHARE");
+    const char *seconds = knobs_value(&doctor->knobs, "COMMTAP_MIN_SECONDS");
+    uint64_t number = 0;
+    if (knob_percent(share, &number) && number < 1000000)
+        checks_add(&doctor->checks, CHECK_PART, "knobs",
+                   "%s %% of the jobs are recorded: COMMTAP_SHARE\nset COMMTAP_SHARE=100, as commtap run does", share);
+    if (knob_number(seconds, &number) && number > 0)
+        checks_add(&doctor->checks, CHECK_PART, "knobs",
+                   "jobs that end well in less than %s s leave no dump: COMMTAP_MIN_SECONDS\nset "
+                   "COMMTAP_MIN_SECONDS=0, as commtap run does",
+                   seconds);
+}
+
 void doctor_look_at_knobs(struct doctor *doctor) {
-    struct knob_setting settings[KNOBS];
-    const char *enable = getenv("COMMTAP_ENABLE"), *operations = getenv("COMMTAP_OPS");
     size_t before = doctor->checks.count;
     bool on = true;
-    knobs_in_force(settings, complain, doctor);
+    doctor->checks.no_memory |= !knobs_in_force(&doctor->knobs, complain, doctor);
     knobs_unknown(complain, doctor);
-    if (enable && knob_switch(enable, &on) && !on)
+    const char *enable = knobs_value(&doctor->knobs, "COMMTAP_ENABLE");
+    if (knob_switch(enable, &on) && !on)
         checks_add(&doctor->checks, CHECK_BLOCKED, "knobs",
-                   "recording is switched off: COMMTAP_ENABLE=%s\nunset COMMTAP_ENABLE", enable);
-    if (operations && *operations)
-        look_at_operations(doctor, operations);
+                   "recording is switched off: COMMTAP_ENABLE=%s\nset COMMTAP_ENABLE=1", enable);
+    look_at_operations(doctor, knobs_value(&doctor->knobs, "COMMTAP_OPS"));
+    look_at_bounds(doctor);
     if (doctor->checks.count == before)
         checks_add(&doctor->checks, CHECK_FINE, "knobs", "all that are set mean what they say");
 }
@@ -123,9 +153,10 @@ static const char *taken_by(const struct doctor *doctor, const char *variable) {
 }
 
 static void look_at_profiler(struct doctor *doctor) {
-    const char *timing = getenv("COMMTAP_GPU_TIMING"), *other = taken_by(doctor, "NCCL_PROFILER_PLUGIN");
+    const char *timing = knobs_value(&doctor->knobs, "COMMTAP_GPU_TIMING"),
+               *other = taken_by(doctor, "NCCL_PROFILER_PLUGIN");
     long code = version_code(doctor->nccl.name.version);
-    if (timing && strcmp(timing, "off") == 0)
+    if (strcmp(timing, "off") == 0)
         checks_add(&doctor->checks, CHECK_PART, "plugin",
                    "GPU times are switched off: COMMTAP_GPU_TIMING=off\nunset COMMTAP_GPU_TIMING");
     else if (other)
@@ -145,12 +176,13 @@ static void look_at_profiler(struct doctor *doctor) {
 }
 
 void doctor_look_at_plugins(struct doctor *doctor) {
-    const char *stack = getenv("COMMTAP_STACK"), *other = taken_by(doctor, "NVTX_INJECTION64_PATH");
+    const char *stack = knobs_value(&doctor->knobs, "COMMTAP_STACK"),
+               *other = taken_by(doctor, "NVTX_INJECTION64_PATH");
     look_at_profiler(doctor);
     if (other)
         checks_add(&doctor->checks, CHECK_PART, "nvtx",
                    "NVTX ranges go to another tool: NVTX_INJECTION64_PATH=%s\nunset NVTX_INJECTION64_PATH", other);
-    else if (stack && *stack && strcmp(stack, "full") != 0)
+    else if (strcmp(stack, "full") != 0)
         checks_add(&doctor->checks, CHECK_FINE, "nvtx", "NVTX ranges are no part of stacks: COMMTAP_STACK=%s", stack);
     else
         checks_add(&doctor->checks, CHECK_FINE, "nvtx", "NVTX is free: the job's ranges become frames and steps");

@@ -220,7 +220,7 @@ static void add_lost_calls(struct findings *findings, const struct job *job) {
     if (what[0])
         findings_add(findings, FINDING_TOTALS_INCOMPLETE, "%s %s in no total: %s. Counts, times and bytes are too low.",
                      what, calls > 0 ? "are" : "is",
-                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA left no room"
+                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA or COMMTAP_NODE_QUOTA left no room"
                                                     : "their tables found no room in the dumps, or were full");
 }
 
@@ -245,7 +245,8 @@ static void add_recording(struct findings *findings, const struct job *job, cons
                      " events were overwritten: waits and stragglers are judged from the rest "
                      "(%s)%s.",
                      job->events_lost, job->events,
-                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA allows no more" : "COMMTAP_RING holds more",
+                     job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA or COMMTAP_NODE_QUOTA allows no more"
+                                                    : "COMMTAP_RING holds more",
                      calls_are_lost(job) ? "" : "; totals do not depend on them");
     const struct match_totals *totals = &analysis->totals;
     if (totals->collective > 0 && totals->matched * 10 < totals->collective * 9)

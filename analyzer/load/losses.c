@@ -50,8 +50,8 @@ const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_STACKS_CUT] = OF_PROCESS(stacks_truncated, "call stacks are cut short"),
     [LOSS_CHILDREN] = OF_PROCESS(children_unrecorded, "processes forked from ranks left no dump: there were more than "
                                                       "COMMTAP_CHILDREN"),
-    [LOSS_QUOTA] = OF_PROCESS(quota_refusals, "times COMMTAP_QUOTA left no room: there are fewer events, or what is "
-                                              "said above is missing"),
+    [LOSS_QUOTA] = OF_PROCESS(quota_refusals, "times COMMTAP_QUOTA or COMMTAP_NODE_QUOTA left no room: there are "
+                                              "fewer events, or what is said above is missing"),
 };
 
 static void add_counter(uint64_t *sum, uint64_t counter) {

@@ -59,6 +59,23 @@ static inline bool knob_number(const char *text, uint64_t *value) {
     return true;
 }
 
+/* Per cent with up to four decimals, 0 to 100, in millionths of the whole. */
+static inline bool knob_percent(const char *text, uint64_t *millionths) {
+    uint64_t value = 0, scale = 10000;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9' && value <= 100; p++)
+        value = value * 10 + (uint64_t)(*p - '0');
+    bool any = p > text;
+    value *= scale;
+    if (any && *p == '.')
+        for (p++; *p >= '0' && *p <= '9' && scale > 1; p++)
+            value += (uint64_t)(*p - '0') * (scale /= 10);
+    if (!any || *p || value > 1000000)
+        return false;
+    *millionths = value;
+    return true;
+}
+
 /* Records that a ring is given: the next power of two, as far as there are any. */
 static inline uint64_t knob_ring(uint64_t wanted) {
     uint64_t records = KNOBS_RING_MIN;

@@ -136,7 +136,7 @@ static bool takes_a_line(int fd) {
     return poll(&wanted, 1, STUCK_MS) == 1 && wanted.revents & POLLOUT;
 }
 
-void message(const char *text) {
+void print_line(const char *text) {
     int saved = errno;
     struct held_signals held;
     char line[MESSAGE_BYTES];
@@ -150,6 +150,17 @@ void message(const char *text) {
     (void)ignored;
     signals_release(&held);
     errno = saved;
+}
+
+static bool silent;
+
+void message(const char *text) {
+    if (!silent)
+        print_line(text);
+}
+
+AT_START void messages_end(void) {
+    silent = true;
 }
 
 bool parse_unsigned(const char *text, uint64_t *value) {

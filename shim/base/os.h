@@ -94,7 +94,10 @@ void signals_release(const struct held_signals *held);
 /* One line on stderr in a single write, without stdio; errno is kept. Where nobody reads, it is dropped. What goes
  * beyond MESSAGE_BYTES is cut: a line has room for two paths. */
 #define MESSAGE_BYTES 3072
+void print_line(const char *text);
+/* The same for what nobody asked for: not after messages_end(). */
 void message(const char *text);
+void messages_end(void);
 
 /* Parsers that accept nothing but a whole number. */
 bool parse_unsigned(const char *text, uint64_t *value);

@@ -11,11 +11,11 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 
 #include "shim/base/elf_symbol.h"
 #include "shim/base/linker.h"
 #include "shim/base/os.h"
+#include "shim/base/system_call.h"
 
 /* Resolvers of indirect functions have no argument that tells which one is asked for: one short piece of code each, by
  * the symbol's number. */
@@ -38,16 +38,7 @@ extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 static bool protect(uintptr_t page, size_t bytes, int rights) {
-#if defined(__x86_64__)
-    long result = SYS_mprotect;
-    __asm__ volatile("syscall" : "+a"(result) : "D"(page), "S"(bytes), "d"((long)rights) : "rcx", "r11", "memory");
-    return result == 0;
-#else
-    register long x8 __asm__("x8") = SYS_mprotect, x0 __asm__("x0") = (long)page, x1 __asm__("x1") = (long)bytes,
-                     x2 __asm__("x2") = rights;
-    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2) : "memory");
-    return x0 == 0;
-#endif
+    return system_call(SYS_mprotect, (long)page, (long)bytes, rights, 0) == 0;
 }
 
 /* ---- which functions ------------------------------------------------------------------------- */

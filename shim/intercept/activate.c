@@ -10,6 +10,7 @@
 #include "shim/intercept/orders.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/aggregates.h"
+#include "shim/record/bounds.h"
 #include "shim/record/delivery.h"
 #include "shim/record/identity.h"
 #include "shim/record/output_directory.h"
@@ -163,18 +164,13 @@ static bool create_file(const struct dump_header *identity, char *directory, siz
     return !trouble;
 }
 
-/* Until MPI_Init a rank without a launcher counts as the only one. */
-static uint64_t quota_share(const struct dump_header *identity) {
-    uint64_t share = recorder.knobs.quota / (identity->world_size > 0 ? (uint64_t)identity->world_size : 1);
-    return recorder.knobs.quota && share == 0 ? 1 : share;
-}
-
 /* What each rank needs in any case, it has taken by now. */
 void activation_share_quota(void) {
-    if (!recorder.knobs.quota)
+    uint64_t quota = bounds_quota(recorder.header, &recorder.knobs);
+    if (!quota)
         return;
-    recorder.header->quota_bytes = quota_share(recorder.header);
-    dumpfile_set_quota(&recorder.file, recorder.header->quota_bytes);
+    recorder.header->quota_bytes = quota;
+    dumpfile_set_quota(&recorder.file, quota);
 }
 
 static bool open_dump(void) {
@@ -183,10 +179,12 @@ static bool open_dump(void) {
     uint32_t records;
     memset(&identity, 0, sizeof identity);
     identity_fill(&identity, recorder.knobs.run_id, recorder.knobs.argv);
+    if (!bounds_choose_job(&identity, recorder.knobs.share))
+        return false;
     if (identity.rank <= 0)
         knobs_complain();
     identity.keep = strcmp(recorder.knobs.keep, "summary") == 0 ? KEEP_SUMMARY : KEEP_ALL;
-    records = records_within(quota_share(&identity), ring_records());
+    records = records_within(bounds_quota(&identity, &recorder.knobs), ring_records());
     if (!create_file(&identity, directory, sizeof directory, &records))
         return false;
     recorder.header = recorder.file.header;
@@ -228,6 +226,7 @@ static void arm(void) {
     memcpy(h->magic, FORMAT_MAGIC, sizeof h->magic);
     dumpfile_publish(&recorder.file); /* where that fails it is tried again at exit */
     point_to_staged();
+    bounds_watch_exit(&recorder.knobs);
     threads_begin();
     if (!first_of_family && h->place != PLACE_MEMORY)
         first_of_family = h;
@@ -329,9 +328,16 @@ static void say_lost_calls(void) {
     text_begin(&t, line, sizeof line);
     text_add_unsigned(&t, lost);
     text_add(&t, " calls are in no total, and other ranks may lack some, too: ");
-    text_add(&t, recorder.header->losses.quota_refusals > 0 ? "COMMTAP_QUOTA left no room for their tables"
-                                                            : "their tables found no room, or were full");
+    text_add(&t, recorder.header->losses.quota_refusals > 0
+                     ? "COMMTAP_QUOTA or COMMTAP_NODE_QUOTA left no room for their tables"
+                     : "their tables found no room, or were full");
     say(recorder.header, line);
+}
+
+/* A forked process is part of its parent's job. */
+static bool leaves_nothing(void) {
+    const struct dump_header *first = first_of_family ? first_of_family : recorder.header;
+    return bounds_leave_nothing(recorder.header, &recorder.knobs, first->process_start_realtime_ns);
 }
 
 void activation_end(void) {
@@ -343,7 +349,9 @@ void activation_end(void) {
     recorder.header->exited_ticks = ticks();
     anchors_take(&recorder.anchors);
     __atomic_fetch_or(&recorder.header->state, STATE_EXITED, __ATOMIC_RELEASE);
-    if (!delivery_at_exit(&recorder.file, &why)) {
+    if (leaves_nothing()) {
+        delivery_withdraw(&recorder.file, output_directory_is_own(recorder.knobs.dir));
+    } else if (!delivery_at_exit(&recorder.file, &why)) {
         count_kept();
         if (why.length > 0)
             say_of_host(recorder.header, line);

@@ -16,7 +16,7 @@ bool activate_process(void);
 /* At the library's end: marks the normal exit and delivers a staged dump. */
 void activation_end(void);
 
-/* The size of the world is known better than at activation: the dump's share of COMMTAP_QUOTA follows. */
+/* The size of the world is known better than at activation: the dump's share of the quotas follows. */
 void activation_share_quota(void);
 
 #endif

@@ -314,3 +314,13 @@ bool delivery_at_exit(struct dumpfile *file, struct text *why) {
         return true;
     return file->place == PLACE_OUTPUT ? complete(file, why) : bring_home(file, why);
 }
+
+void delivery_withdraw(struct dumpfile *file, bool with_directory) {
+    if (file->place != PLACE_MEMORY)
+        unlink(file->path);
+    if (file->has_stub)
+        unlink(file->stub_path);
+    *strrchr(file->final_path, '/') = '\0';
+    if (with_directory)
+        rmdir(file->final_path);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How a dump that could not be mapped in the output directory gets there, and how one that cannot is found.
- * Lives here: the stub, the copy at exit, tables that were kept in memory.
+ * Lives here: the stub, the copy at exit, tables that were kept in memory, taking all of it back.
  * Must not live here: where a dump is mapped (dump_file.h), who says on stderr what went wrong.
  */
 #ifndef COMMTAP_SHIM_RECORD_DELIVERY_H
@@ -20,5 +20,9 @@ bool delivery_write_stub(struct dumpfile *file, struct text *why);
  * the stub are removed; tables that were kept in memory are written. On failure what was staged stays, and `why` gets a
  * line for the user, unless there is nothing new to say. */
 bool delivery_at_exit(struct dumpfile *file, struct text *why);
+
+/* At exit, in its place: nothing of the dump stays. `with_directory`: nor the output directory, once it is empty. What
+ * is mapped stays so: other threads may still write there. */
+void delivery_withdraw(struct dumpfile *file, bool with_directory);
 
 #endif

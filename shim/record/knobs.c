@@ -10,6 +10,7 @@
 #include "shim/base/edit_distance.h"
 #include "shim/base/os.h"
 #include "shim/call.h"
+#include "shim/record/policy.h"
 
 extern char **environ;
 
@@ -32,6 +33,10 @@ static bool parse_NUMBER(const char *text, uint64_t *value) {
     return knob_number(text, value);
 }
 
+static bool parse_PERCENT(const char *text, uint64_t *value) {
+    return knob_percent(text, value);
+}
+
 enum knob_index {
 #define KNOB(field, name, type, fallback, doc) KNOB_##field,
 #include "shim/knobs.def"
@@ -42,23 +47,50 @@ AT_START static bool is_variable(const char *entry, const char *name, size_t len
     return !strncmp(entry, name, length) && entry[length] == '=' && entry[length + 1];
 }
 
-AT_START static void read_variable(struct knobs *knobs, const char *entry) {
+/* Which knob `entry` sets, as a bit, unless it is one of `but`; 0: none, or to nothing that can be read. */
+AT_START static uint32_t read_variable(struct knobs *knobs, const char *entry, uint32_t but) {
 #define KNOB(field, name, type, fallback, doc)                                                                         \
-    if (is_variable(entry, #name, sizeof #name - 1) && parse_##type(entry + sizeof #name, &knobs->field))              \
-        knobs->given |= 1u << KNOB_##field;
+    if (!(but >> KNOB_##field & 1) && is_variable(entry, #name, sizeof #name - 1) &&                                   \
+        parse_##type(entry + sizeof #name, &knobs->field))                                                             \
+        return 1u << KNOB_##field;
 #include "shim/knobs.def"
 #undef KNOB
+    return 0;
+}
+
+static struct policy_line line; /* of the policy: large, and threads may have small stacks */
+
+/* Returns the knobs that it fixes. */
+AT_START static uint32_t read_policy(struct knobs *knobs) {
+    uint32_t fixed = 0;
+    for (const char *at = NULL; policy_line_next(&at, &line);) {
+        uint32_t knob = line.wrong ? 0 : read_variable(knobs, line.name, 0);
+        knobs->given |= knob;
+        fixed = line.fixed ? fixed | knob : fixed & ~knob;
+    }
+    return fixed;
 }
 
 /* The first letter by itself: without a variable that starts like ours neither the text nor strncmp is touched. */
+AT_START static bool is_ours(const char *entry) {
+    return *entry == 'C' && !strncmp(entry, "COMMTAP_", 8);
+}
+
 AT_START bool knobs_read(struct knobs *knobs) {
+    static const char name[] = "COMMTAP_POLICY";
+    const char *named = NULL;
     bool any = false;
     for (char **entry = environ; entry && *entry; entry++)
-        if (**entry == 'C' && !strncmp(*entry, "COMMTAP_", 8)) {
-            read_variable(knobs, *entry);
+        if (is_ours(*entry)) {
             any = true;
+            named = is_variable(*entry, name, sizeof name - 1) ? *entry + sizeof name : named;
         }
-    return any;
+    bool policy = policy_read(named);
+    uint32_t fixed = policy ? read_policy(knobs) : 0;
+    for (char **entry = environ; any && entry && *entry; entry++)
+        if (is_ours(*entry))
+            knobs->given |= read_variable(knobs, *entry, fixed);
+    return any || policy;
 }
 
 void knobs_default(struct knobs *knobs) {
@@ -77,11 +109,16 @@ const char *knobs_stack(const struct knobs *knobs) {
     return knobs->given >> KNOB_stack & 1 ? knobs->stack : ""; /* its page stays untouched */
 }
 
+bool knobs_quiet(const struct knobs *knobs) {
+    return knobs->given >> KNOB_quiet & 1 && knobs->quiet;
+}
+
 static bool known_value(const char *name, size_t length, const char *text) {
     union {
         knob_STRING as_STRING;
         knob_SWITCH as_SWITCH;
         knob_NUMBER as_NUMBER;
+        knob_PERCENT as_PERCENT;
     } value;
 #define KNOB(field, knob, type, fallback, doc)                                                                         \
     if (strlen(#knob) == length && !memcmp(#knob, name, length))                                                       \
@@ -105,11 +142,23 @@ static const char *nearest(const char *name, size_t length, bool *exact) {
     return best;
 }
 
-static void complain(const char *what, const char *name, size_t length, const char *hint) {
-    char line[256], shown[96];
+static void add_place(struct text *t, unsigned number) {
+    text_add(t, policy_path());
+    if (number > 0) {
+        text_add(t, " line ");
+        text_add_unsigned(t, number);
+    }
+    text_add(t, ": ");
+}
+
+/* `number`: the line of the policy that it is about; 0: the environment. */
+static void complain(unsigned number, const char *what, const char *name, size_t length, const char *hint) {
+    char text[512], shown[96];
     struct text t;
     copy_text(shown, length + 1 < sizeof shown ? length + 1 : sizeof shown, name);
-    text_begin(&t, line, sizeof line);
+    text_begin(&t, text, sizeof text);
+    if (number > 0)
+        add_place(&t, number);
     text_add(&t, what);
     text_add(&t, shown);
     if (hint) {
@@ -117,7 +166,7 @@ static void complain(const char *what, const char *name, size_t length, const ch
         text_add(&t, hint);
         text_add(&t, "?)");
     }
-    message(line);
+    message(text);
 }
 
 /* * and ? as in the shell, letters in either case. */
@@ -261,20 +310,62 @@ static const char *doubtful(const char *entry, size_t length) {
     return NULL;
 }
 
+/* `entry` is "NAME=VALUE", the name `length` long. */
+static void judge(unsigned number, const char *entry, size_t length) {
+    const char *doubt, *text = entry + length + 1;
+    bool exact = false;
+    const char *hint = length < 64 ? nearest(entry, length, &exact) : NULL;
+    if (!exact)
+        complain(number, "unknown variable ", entry, length, hint);
+    else if (!known_value(entry, length, text))
+        complain(number,
+                 number > 0 ? "value not understood, the line is skipped: " : "value not understood, default used: ",
+                 entry, strlen(entry), NULL);
+    else if (*text && (doubt = doubtful(entry, length)))
+        complain(number, doubt, entry, strlen(entry), NULL);
+}
+
+static void judge_policy(void) {
+    char text[512];
+    struct text t;
+    memset(&line, 0, sizeof line);
+    for (const char *at = NULL; !policy_trouble() && policy_line_next(&at, &line);) {
+        if (!line.wrong)
+            judge(line.number, line.name, line.name_length);
+        else
+            complain(line.number, line.wrong, "", 0, NULL);
+    }
+    if (!policy_trouble())
+        return;
+    text_begin(&t, text, sizeof text);
+    add_place(&t, 0);
+    text_add(&t, "the policy is not used: ");
+    text_add(&t, policy_trouble());
+    message(text);
+}
+
+/* The policy fixes it to something else. */
+static bool is_overruled(const char *entry, size_t length) {
+    bool overruled = false;
+    memset(&line, 0, sizeof line);
+    for (const char *at = NULL; policy_line_next(&at, &line);)
+        if (!line.wrong && line.name_length == length && !memcmp(line.name, entry, length) &&
+            known_value(line.name, length, line.value))
+            overruled = line.fixed && strcmp(line.name, entry) != 0;
+    return overruled;
+}
+
 void knobs_complain(void) {
+    if (policy_path())
+        judge_policy();
     for (char **entry = environ; entry && *entry; entry++) {
         const char *equals = strchr(*entry, '=');
         if (strncmp(*entry, "COMMTAP_", 8) != 0 || !equals)
             continue;
         size_t length = (size_t)(equals - *entry);
-        const char *doubt;
-        bool exact = false;
-        const char *hint = length < 64 ? nearest(*entry, length, &exact) : NULL;
-        if (!exact)
-            complain("unknown variable ", *entry, length, hint);
-        else if (!known_value(*entry, length, equals + 1))
-            complain("value not understood, default used: ", *entry, strlen(*entry), NULL);
-        else if (equals[1] && (doubt = doubtful(*entry, length)))
-            complain(doubt, *entry, strlen(*entry), NULL);
+        if (policy_path() && is_overruled(*entry, length))
+            complain(0, "the policy fixes another value: ", *entry, strlen(*entry), NULL);
+        else
+            judge(0, *entry, length);
     }
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/record/output_directory.h"
 
+#include <string.h>
+
 #include "shim/base/directory_pattern.h"
 #include "shim/base/os.h"
 
@@ -27,4 +29,10 @@ bool output_directory(char *to, size_t size, const char *pattern, const struct d
         write_number(rank, sizeof rank, identity->rank);
     const struct directory_words words = {job, user, host, process, rank, "%"};
     return directory_pattern_expand(to, size, pattern, &words);
+}
+
+bool output_directory_is_own(const char *pattern) {
+    const char *last = strrchr(pattern, '/');
+    return !*pattern || directory_pattern_mistake(pattern) || strstr(last ? last : pattern, "%j") ||
+           strstr(last ? last : pattern, "%p") || strstr(last ? last : pattern, "%r");
 }

@@ -16,4 +16,7 @@
  * nothing, which knobs_complain tells. False: it does not fit. */
 bool output_directory(char *to, size_t size, const char *pattern, const struct dump_header *identity);
 
+/* Whether it is named for a job or a process, and so for its dumps alone. */
+bool output_directory_is_own(const char *pattern);
+
 #endif

@@ -16,6 +16,8 @@ AT_START bool recorder_read_environment(void) {
         environment = knobs_read(&recorder.knobs) ? GIVEN : NONE_GIVEN;
         if (environment == GIVEN && !knobs_enabled(&recorder.knobs))
             recorder.gave_up = true;
+        if (environment == GIVEN && knobs_quiet(&recorder.knobs))
+            messages_end();
     }
     return environment == GIVEN;
 }

@@ -149,7 +149,7 @@ extern __thread struct thread *this_thread;
 extern const volatile uint32_t *recorder_armed;
 
 /* Reads the knobs, at the first call only: the constructor's, or a communication call's from a library whose own
- * constructor runs before ours. False when the environment sets none: they were not touched then. */
+ * constructor runs before ours. False when nothing sets any: they were not touched then. */
 bool recorder_read_environment(void);
 
 /* Stops recording in this process for good, with `why` in the dump and on world rank 0's stderr. */

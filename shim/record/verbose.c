@@ -83,5 +83,5 @@ void verbose_line_ns(const struct call *call, uint32_t n, uint64_t bytes, uint64
     add_gbps(&t, sized ? bytes : 0, ns, 1, 1);
     text_add(&t, " | busbw (Gbps): ");
     add_gbps(&t, sized ? bytes : 0, ns, numerator, denominator);
-    message(line);
+    print_line(line);
 }

@@ -458,7 +458,7 @@ static void what_is_in_no_total_is_said(void **state) {
         const char *says;
     } cases[] = {
         {7, 0, 0, "7 calls are in no total: their tables found no room"},
-        {7, 0, 3, "7 calls are in no total: COMMTAP_QUOTA left no room."},
+        {7, 0, 3, "7 calls are in no total: COMMTAP_QUOTA or COMMTAP_NODE_QUOTA left no room."},
         {0, 2, 0, "what 2 tables held is in no total: "},
         {7, 1, 0, "7 calls and what 1 table held are in no total: "},
         {0, 0, 3, NULL},
@@ -475,7 +475,8 @@ static void what_is_in_no_total_is_said(void **state) {
         for (size_t f = 0; f < told.findings.count && !cases[i].says; f++)
             assert_string_not_equal(told.findings.items[f].code, "totals_incomplete");
         assert_says(&told, "events_lost",
-                    cases[i].refusals > 0 ? "(COMMTAP_QUOTA allows no more)" : "(COMMTAP_RING holds more)");
+                    cases[i].refusals > 0 ? "(COMMTAP_QUOTA or COMMTAP_NODE_QUOTA allows no more)"
+                                          : "(COMMTAP_RING holds more)");
         bool all = strstr(text_of(&told, "events_lost"), "totals do not depend") != NULL;
         assert_int_equal(all, cases[i].says == NULL);
         forget(&told);
