@@ -216,22 +216,21 @@ static void hold(struct match_walk *walk, struct walk_lane *lane, struct complet
  * an idle stream at once: where the call took its time until after that, the launch came at the end of the call. A
  * kernel that tells its own beginning began then, be it before its call returned. */
 static int64_t arrival_of(struct match_walk *walk, const struct match_record *item) {
-    int64_t begin = record_begin(walk->clock, item->dump, item->record);
+    int64_t begin = item->begin;
     bool kernels = walk->owner.directory->dumps[item->dump]->header->gpu_timing == GPU_TIMING_KERNEL;
     if (item->record->kind == RECORD_POLL)
         return to_common(walk->clock, item->dump, record_polls_since(item->record));
     if (!record_is_device(item->record) || kernels || (item->record->flags & FLAG_CAPTURED))
         return begin;
     const struct enqueuing_call *call = &walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS];
-    if (call->op != item->record->op || call->left <= begin ||
-        call->left > record_end(walk->clock, item->dump, item->record))
+    if (call->op != item->record->op || call->left <= begin || call->left > item->t1)
         return begin;
     return call->left;
 }
 
 static void note_launch_call(struct match_walk *walk, const struct match_record *item) {
     walk->dumps[item->dump].launch_calls[item->record->op % LAUNCH_CALLS] =
-        (struct enqueuing_call){item->record->op, record_end(walk->clock, item->dump, item->record)};
+        (struct enqueuing_call){item->record->op, item->t1};
 }
 
 /* With processes that another MPI_Init made (spawned, connected): nothing common to both names a communicator. */
@@ -254,7 +253,7 @@ static struct channel_arrival collective_arrival(struct match_walk *walk, const 
         .bytes = record->bytes,
         .device = record_is_device(record),
         .member = {.enter = arrival_of(walk, item),
-                   .leave = record_end(walk->clock, item->dump, record),
+                   .leave = item->t1,
                    .stack = record->stack,
                    .call = item->call,
                    .lane = item->lane,
@@ -291,7 +290,7 @@ static void take_collective(struct match_walk *walk, const struct match_record *
     }
     bool waited_for = record->kind == RECORD_DONE && !(record->flags & FLAG_UNOBSERVED);
     channel_passed(channel, seq);
-    bool held = waited_for && pass(walk, lane, record_end(walk->clock, item->dump, record));
+    bool held = waited_for && pass(walk, lane, item->t1);
     if (!channel_owns(&walk->owner, channel, seq))
         return;
     walk->totals.collective++;
@@ -305,7 +304,7 @@ static void take_collective(struct match_walk *walk, const struct match_record *
 static struct match_member half_member(struct match_walk *walk, const struct match_record *item) {
     const struct record *record = item->record;
     struct match_member member = {.enter = record->kind == RECORD_CALL ? item->since : arrival_of(walk, item),
-                                  .leave = record_end(walk->clock, item->dump, record),
+                                  .leave = item->t1,
                                   .stack = record->stack,
                                   .call = item->call,
                                   .lane = item->lane,
@@ -389,49 +388,46 @@ static enum call_class class_of(const struct match_walk *walk, const struct matc
 /* Since when the call's result was asked for. */
 static int64_t asked_since(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
     int64_t from = covered_time_bounds(walk->owner.sink->covered, item->stretch).from;
-    int64_t t0 = to_common(walk->clock, item->dump, record_polls_since(item->record));
-    return polling_pass(&lane->polling,
-                        &(struct polling_call){.record = item->record,
-                                               .call_class = class_of(walk, item),
-                                               .stretch = item->stretch,
-                                               .gap = item->gap,
-                                               .t0 = t0 < from ? from : t0,
-                                               .t1 = record_end(walk->clock, item->dump, item->record)});
+    int64_t t0 = item->record->kind == RECORD_POLL
+                     ? to_common(walk->clock, item->dump, record_polls_since(item->record))
+                     : item->begin;
+    return polling_pass(&lane->polling, &(struct polling_call){.record = item->record,
+                                                               .call_class = class_of(walk, item),
+                                                               .stretch = item->stretch,
+                                                               .gap = item->gap,
+                                                               .t0 = t0 < from ? from : t0,
+                                                               .t1 = item->t1});
 }
 
 /* A Wait or Test call tells since when the completions inside it were waited for; any other call ends the search. */
 static void note_wait(struct match_walk *walk, const struct match_record *item, struct walk_lane *lane) {
     enum call_class class = class_of(walk, item);
     if (class == CLASS_WAIT || class == CLASS_TEST) {
-        lane->wait =
-            (struct waiting){item->since, to_common(walk->clock, item->dump, item->record->t1), item->record->stack};
+        lane->wait = (struct waiting){item->since, item->t1, item->record->stack};
         settle_lane(walk, lane, &lane->wait);
     } else if (lane->passed > 0) {
         settle_lane(walk, lane, &no_waiting);
     }
 }
 
-/* Whether nobody is to see a record; else the stretch of the covered time that it belongs to. */
-static bool is_outside(const struct match_walk *walk, size_t dump, const struct record *record, uint32_t *stretch) {
+/* Whether nobody is to see a record; else its stretch of the covered time is known. */
+static bool is_outside(const struct match_walk *walk, struct match_record *item) {
     const struct match_sink *sink = walk->owner.sink;
-    *stretch = 0;
-    if (!sink->limited && (!sink->covered || sink->covered->whole))
+    if (sink->limited && (item->t1 < sink->from_ns || item->begin > sink->to_ns))
+        return true;
+    if (!sink->covered || sink->covered->whole)
         return false;
-    int64_t begin = record_begin(walk->clock, dump, record), end = record_end(walk->clock, dump, record);
-    if (sink->limited && (end < sink->from_ns || begin > sink->to_ns))
+    if (sink->covered->silent[item->dump])
         return true;
-    if (sink->covered && sink->covered->silent[dump])
-        return true;
-    *stretch = covered_time_at(sink->covered, begin, end);
-    return *stretch == COVERED_NOWHERE;
+    item->stretch = covered_time_at(sink->covered, item->begin, item->t1);
+    return item->stretch == COVERED_NOWHERE;
 }
 
 /* What reaches out of the covered time has counterparts that are not on record, or waits that lie outside. */
 static bool is_matched(const struct match_walk *walk, const struct match_record *item) {
     const struct match_sink *sink = walk->owner.sink;
     return !sink->covered || sink->covered->whole ||
-           covered_time_holds(sink->covered, item->stretch, record_begin(walk->clock, item->dump, item->record),
-                              record_end(walk->clock, item->dump, item->record));
+           covered_time_holds(sink->covered, item->stretch, item->begin, item->t1);
 }
 
 static bool is_blocking_send(const struct match_walk *walk, const struct match_record *item) {
@@ -468,9 +464,7 @@ static void match_record(struct match_walk *walk, const struct match_record *ite
 
 static void hand_out_record(struct match_walk *walk, struct match_record item) {
     struct time_stretch bounds = covered_time_bounds(walk->owner.sink->covered, item.stretch);
-    item.begin = record_begin(walk->clock, item.dump, item.record);
     item.t0 = arrival_of(walk, &item);
-    item.t1 = record_end(walk->clock, item.dump, item.record);
     item.t0 = item.t0 < bounds.from ? bounds.from : item.t0;
     item.t1 = item.t1 > bounds.to ? bounds.to : item.t1;
     item.since = item.since < item.t0 ? item.since : item.t0;
@@ -503,7 +497,7 @@ static void note_messages_of_groups(struct match_walk *walk, struct match_record
         walk->failed |= !group_messages_post(&walk->groups, (uint32_t)item->dump, record);
 }
 
-static void walk_record(struct match_walk *walk, size_t dump, const struct record *record, uint32_t stretch) {
+static void walk_record(struct match_walk *walk, size_t dump, const struct record *record) {
     bool mine = (dump & (walk->workers - 1)) == walk->owner.worker;
     struct record_stream *stream = &walk->dumps[dump].stream;
     struct walk_lane *lane = &walk->dumps[dump].lanes[record_stream_lane(stream)];
@@ -511,10 +505,13 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
                                 .dump = dump,
                                 .call = match_call_of(walk->owner.directory, dump, record->call),
                                 .gap = record_stream_gap(stream),
-                                .stretch = stretch,
                                 .lane = record_stream_lane(stream),
                                 .replay = record_stream_replay(stream).number,
+                                .begin = record_begin(walk->clock, dump, record),
+                                .t1 = record_end(walk->clock, dump, record), /* whole: hand_out_record cuts it */
                                 .since = INT64_MAX};
+    if (is_outside(walk, &item))
+        return;
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST || record->kind == RECORD_POLL)
         item.since = asked_since(walk, &item, lane);
     if (record->kind == RECORD_CALL)
@@ -528,7 +525,7 @@ static void walk_record(struct match_walk *walk, size_t dump, const struct recor
     if (is_matched(walk, &item))
         match_record(walk, &item, lane, mine);
     if (record->kind == RECORD_CALL || record->kind == RECORD_POST)
-        lane->called = to_common(walk->clock, dump, record->t0);
+        lane->called = item.begin;
     walk->totals.records += mine;
     if (handed_out && !first)
         hand_out_record(walk, item);
@@ -603,9 +600,7 @@ static unsigned walk_batch(struct match_walk *walk) {
     const struct record *record = NULL;
     unsigned taken = 0;
     while (taken < BATCH && !walk->failed && (record = record_stream_next(stream)) != NULL) {
-        uint32_t stretch;
-        if (!is_outside(walk, dump, record, &stretch))
-            walk_record(walk, dump, record, stretch);
+        walk_record(walk, dump, record);
         taken++;
     }
     walk->walked += taken;
