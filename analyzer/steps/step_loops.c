@@ -91,22 +91,38 @@ static bool is_beside(const struct search *s, uint32_t symbol, double stretches)
     return symbol != LOOP_UNKNOWN && is_small(&s->symbols[symbol]) && s->present[symbol] < IN_ALL * stretches;
 }
 
+/* Distances from one occurrence of an anchor to the next. */
+struct distances {
+    double count, sum, squares;
+};
+
+static void add_distance(struct distances *distances, double length) {
+    distances->count++;
+    distances->sum += length;
+    distances->squares += length * length;
+}
+
+/* Whether they scatter less than those of what comes by chance: a geometric distribution's scatter less, too, where it
+ * comes often. */
+static bool are_steady(const struct distances *distances) {
+    double mean = distances->sum / distances->count, by_chance = sqrt(1 - 1 / mean);
+    double scatter = sqrt(fmax(distances->squares / distances->count - mean * mean, 0)) / mean;
+    return scatter * (1 + 1 / sqrt(distances->count)) <= SCATTER * by_chance;
+}
+
 /* Whether the anchor's occurrences lie at distances alike, counted with or without what is beside the loop: those of an
  * evaluation come in bursts, those of an operation that depends on the data as they come. */
 static bool is_steady(const struct search *s, uint32_t anchor, bool without_beside) {
-    double stretches = (double)s->symbols[anchor].count - 1, sum = 0, squares = 0, length = 0;
+    double stretches = (double)s->symbols[anchor].count - 1, length = 0;
+    struct distances distances = {0};
     uint32_t seen = 0;
     for (size_t i = 0; i < s->count && seen <= stretches; i++) {
-        if (s->which[i] == anchor && seen++ > 0) {
-            sum += length;
-            squares += length * length;
-        }
+        if (s->which[i] == anchor && seen++ > 0)
+            add_distance(&distances, length);
         length = s->which[i] == anchor ? 0 : length;
         length += !without_beside || !is_beside(s, s->which[i], stretches);
     }
-    double mean = sum / stretches, scatter = sqrt(fmax(squares / stretches - mean * mean, 0)) / mean;
-    double by_chance = sqrt(1 - 1 / mean); /* of a geometric distribution: what comes often scatters less */
-    return mean > 1 && scatter * (1 + 1 / sqrt(stretches)) <= SCATTER * by_chance;
+    return distances.sum > distances.count && are_steady(&distances);
 }
 
 /* Whether the loop lasts over most of the sequence. */
@@ -223,6 +239,23 @@ static uint32_t iterations_of(const struct search *s, uint32_t outer, uint32_t i
     return equal >= CONSTANT * stretches ? expected : 0;
 }
 
+/* Whether the outer anchor comes in some iterations of the inner loop by chance: their numbers from one to the next
+ * scatter as those of what each iteration does or leaves. A solver's do not, nor does what comes in each. */
+static bool comes_by_chance(const struct search *s, uint32_t outer, uint32_t inner) {
+    struct distances iterations = {0};
+    uint32_t seen = 0, now = 0, within = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->which[i] == outer && seen++ > 0) {
+            add_distance(&iterations, now);
+            within += now > 0;
+        }
+        now = s->which[i] == outer ? 0 : now;
+        now += s->which[i] == inner;
+    }
+    bool nested = within >= IN_ALL * iterations.count && iterations.sum > iterations.count;
+    return nested && !are_steady(&iterations);
+}
+
 /* Whether what the outer loop does beside the inner one is itself a loop over losses or metrics: most often a small
  * reduction that no iteration of the inner loop has comes several times in a stretch. What comes once or twice there,
  * such as a norm of gradients, ends a step of several iterations. */
@@ -240,6 +273,8 @@ static bool is_interval(struct search *s, const struct loop *outer, const struct
     uint32_t mean = iterations_of(s, outer->anchor, inner->anchor, 0);
     uint32_t iterations = mean > 0 ? iterations_of(s, outer->anchor, inner->anchor, mean) : 0;
     bool most = inner->parts + !inner->largest > MOST * outer->parts || evaluates(s, outer, inner);
+    if (comes_by_chance(s, outer->anchor, inner->anchor))
+        return true;
     if (iterations <= TOGETHER_MAX && iterations > 0)
         return inner->largest && inner->collectives_alone && evaluates(s, outer, inner);
     if (iterations == 0)

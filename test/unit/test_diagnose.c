@@ -290,11 +290,12 @@ struct hand {
 };
 
 /* So many dumps, of worlds of `size`: generation after generation. */
-static void hand_make_generations(struct hand *hand, unsigned ranks, unsigned size) {
+/* Rings of so many records. */
+static void hand_make_rings(struct hand *hand, unsigned ranks, unsigned size, uint32_t records) {
     *hand = (struct hand){.ranks = ranks};
     for (unsigned r = 0; r < ranks; r++) {
         const struct dump_plan plan = {
-            .rank = (int32_t)(r % size), .world_size = (int32_t)size, .ring_records = RING, .devices = 1};
+            .rank = (int32_t)(r % size), .world_size = (int32_t)size, .ring_records = records, .devices = 1};
         hand->builders[r] = dump_builder_new(&plan);
         dump_builder_header(hand->builders[r])->generation = r / size;
         dump_builder_standard_calls(hand->builders[r]);
@@ -304,6 +305,10 @@ static void hand_make_generations(struct hand *hand, unsigned ranks, unsigned si
         hand->slots[r]->comm = COMM_NONE;
         hand->states[r] = PROCESS_RUNS;
     }
+}
+
+static void hand_make_generations(struct hand *hand, unsigned ranks, unsigned size) {
+    hand_make_rings(hand, ranks, size, RING);
 }
 
 static void hand_make(struct hand *hand, unsigned ranks) {
@@ -1252,6 +1257,22 @@ static void messages_of_long_ago_are_not_said_to_be_left(void **state) {
     hand_free(&hand);
 }
 
+/* Rank 1 has made so many calls since it sent what nobody received. */
+static void sends_are_looked_for_among_the_last_calls(void **state) {
+    (void)state;
+    for (unsigned since = 1000; since <= 1100; since += 100) {
+        struct hand hand;
+        hand_make_rings(&hand, 2, 2, 4096);
+        dump_builder_collective(hand.builders[0], 0, BUILDER_BARRIER, 0, 0, 0, 10, 20);
+        dump_builder_p2p(hand.builders[1], 0, BUILDER_SEND, 0, FLAG_SEND, 0, 42, 0, 8, 30, 40);
+        for (unsigned i = 0; i < since; i++)
+            dump_builder_plain(hand.builders[1], 0, BUILDER_WAIT, 100 + 10 * i, 105 + 10 * i);
+        hand_call(&hand, 0, BUILDER_RECV, FLAG_RECV, 1, 24, 0);
+        assert_int_equal(hand_judge(&hand, true)->unmatched.count, since == 1000);
+        hand_free(&hand);
+    }
+}
+
 /* Rank 0 and 1 receive from each other; both have sent one, `tag`, that the other has not got. Once they were killed it
  * may just have come where it is the one that is waited for. */
 static void a_message_of_another_tag_is_not_the_one_under_way(void **state) {
@@ -1363,6 +1384,7 @@ int main(void) {
         cmocka_unit_test(messages_that_were_awaited_are_not),
         cmocka_unit_test(clocks_that_drift_lose_no_message),
         cmocka_unit_test(messages_of_long_ago_are_not_said_to_be_left),
+        cmocka_unit_test(sends_are_looked_for_among_the_last_calls),
         cmocka_unit_test(a_message_of_another_tag_is_not_the_one_under_way),
         cmocka_unit_test(the_shortest_cycle_is_found),
         cmocka_unit_test(any_is_released_by_one),

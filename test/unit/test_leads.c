@@ -14,6 +14,7 @@
 
 #include "analyzer/base/significance.h"
 #include "analyzer/stragglers/leads.h"
+#include "analyzer/stragglers/verdicts.h"
 #include "test/scenes/scene.h"
 
 enum { ROWS_MOST = 512, COLUMNS_MOST = 16 };
@@ -459,6 +460,50 @@ static void what_two_lead_by_together_counts_four_times(void **state) {
     }
 }
 
+/* ---- of rank classes ------------------------------------------------------------------------- */
+
+enum { WRITERS = 8 };
+
+/* So many ranks that compute, and eight that write something in every tenth stretch, for which they are there. In the
+ * same stretches rank 0, which computes, is slow: its confidence. */
+static double confidence_among(size_t computing) {
+    enum { ROWS = 160 };
+    size_t count = computing + WRITERS, dumps[COLUMNS_MOST], sizes[] = {computing, WRITERS};
+    uint32_t class_of[COLUMNS_MOST];
+    struct rank_times times[COLUMNS_MOST];
+    struct rank_leads leads[COLUMNS_MOST], *list[COLUMNS_MOST];
+    struct hand_table *hand = make_table(31, ROWS, count);
+    for (size_t c = 0; c < count; c++) {
+        dumps[c] = c;
+        class_of[c] = c >= computing;
+        leads[c] = (struct rank_leads){0};
+        list[c] = &leads[c];
+        assert_true(sampled_collectives_init(&times[c].sampled, 8));
+        for (uint32_t row = 0; row < ROWS; row++) {
+            if (row % 10 == 9 && (c == 0 || c >= computing))
+                slow_down(hand, row, c, c == 0 ? 2 : 20);
+            sampled_collectives_add(&times[c].sampled, row, hand->self_ns[row * count + c]);
+        }
+    }
+    struct straggler_analysis analysis = {.times = times, .leads = leads};
+    const struct rank_classes classes = {.count = 2, .class_of = class_of, .sizes = sizes};
+    const struct time_batches batches = {.dumps = dumps, .dump_count = count};
+    assert_true(verdicts_judge_leads(&analysis, &classes, &batches));
+    assert_true(leads_correct(list, count));
+    for (size_t c = 0; c < count; c++)
+        sampled_collectives_free(&times[c].sampled);
+    free(hand);
+    return leads[0].confidence;
+}
+
+/* Four ranks of a class are compared among themselves; three, with all: there others are slow in these stretches, too.
+ */
+static void four_of_a_class_are_compared_with_each_other(void **state) {
+    (void)state;
+    assert_true(confidence_among(4) >= CONFIDENCE_VERDICT);
+    assert_true(confidence_among(3) < CONFIDENCE_VERDICT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_slow_now_and_then_is_found),
@@ -483,6 +528,7 @@ int main(void) {
         cmocka_unit_test(two_ranks_slow_in_the_same_stretches_are_found),
         cmocka_unit_test(two_ranks_slow_in_the_second_half_are_found),
         cmocka_unit_test(what_two_lead_by_together_counts_four_times),
+        cmocka_unit_test(four_of_a_class_are_compared_with_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -181,6 +181,22 @@ static void rare_calls_make_no_rank_class(void **state) {
     free(grid);
 }
 
+/* The first `alone` ranks call something that nobody else calls: who calls what tells them apart as long as half of all
+ * have a peer. */
+static void half_of_the_ranks_need_a_peer(void **state) {
+    (void)state;
+    for (unsigned alone = 5; alone <= 7; alone += 2) {
+        struct grid *grid = make_grid();
+        for (uint16_t r = 0; r < alone; r++)
+            call(grid, r, 0, (uint16_t)(CALL_RARE + r), FLAG_COLLECTIVE, 20);
+        struct rank_classes classes = find(grid);
+        assert_int_equal(classes.sizes[classes.class_of[0]], alone == 5 ? 1 : RANKS);
+        assert_int_equal(classes.sizes[classes.class_of[RANKS - 1]], alone == 5 ? DATA : RANKS);
+        rank_classes_free(&classes);
+        free(grid);
+    }
+}
+
 /* A lost dump moves nobody: places are the communicator's ranks. */
 static void a_lost_dump_moves_no_place(void **state) {
     (void)state;
@@ -275,6 +291,7 @@ int main(void) {
         cmocka_unit_test(who_has_neighbours_on_two_communicators_has_no_stage),
         cmocka_unit_test(a_lone_pipeline_is_one_rank_class),
         cmocka_unit_test(rare_calls_make_no_rank_class),
+        cmocka_unit_test(half_of_the_ranks_need_a_peer),
         cmocka_unit_test(a_lost_dump_moves_no_place),
         cmocka_unit_test(chance_is_mann_whitneys),
         cmocka_unit_test(students_t_is_that_of_the_tables),

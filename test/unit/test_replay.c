@@ -678,6 +678,72 @@ static void call_sites_matter_from_a_hundredth_of_the_time_on(void **state) {
     assert_int_equal(ask(10000, 0, 85).site_count, 0);
 }
 
+/* Twenty steps of four ranks: rank 3 works 600 longer before the first barrier, rank 2 490, which is no more than what
+ * identical processors differ by; before the second all work so long. */
+static struct what_if ask_beside_another(uint64_t rest) {
+    struct hand_job job;
+    struct what_if what_if;
+    hand_job_make(&job, 4, (struct dump_plan){0});
+    for (unsigned r = 0; r < 4; r++) {
+        uint64_t now = 100;
+        barrier(&job, r, 0, 90, now);
+        for (uint32_t step = 0; step < 20; step++) {
+            barrier(&job, r, 2 * step + 1, now + 10000 + (r == 3 ? 600 : r == 2 ? 490 : 0), now + 10610);
+            now += 10610;
+            dump_builder_collective(job.builders[r], 0, BUILDER_ALLREDUCE, 0, 2 * step + 2, 8, now + rest,
+                                    now + rest + 10);
+            now += rest + 10;
+        }
+    }
+    struct replay replay = replay_of(&job, 4);
+    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    done(&job, &replay);
+    return what_if;
+}
+
+/* Mending rank 3 leaves rank 2: 110 of 20620 or 27620 are saved, 0.53 or 0.40 %. */
+static void call_sites_are_shown_from_half_a_percent_on(void **state) {
+    (void)state;
+    struct what_if shown = ask_beside_another(10000);
+    assert_int_equal(shown.site_count, 1);
+    assert_int_equal(shown.sites[0].dump, 3);
+    assert_int_equal(ask_beside_another(17000).site_count, 0);
+}
+
+/* A trace that names work, and ten barriers of 10, one of them so long: what is taken off it before it is replayed. */
+static int64_t taken_off(uint64_t longest) {
+    struct hand_job job;
+    hand_job_make(&job, 2, (struct dump_plan){0});
+    for (unsigned r = 0; r < 2; r++) {
+        uint64_t now = 100;
+        dump_builder_call(job.builders[r], 240, CLASS_OTHER, FLOW_NONE, BUSBW_NONE, 0, GPU_WORK_KERNELS);
+        for (struct call_name *call = dump_builder_contents(job.builders[r], SECTION_CALLS, 0);; call++)
+            if (call->id == 240) {
+                call->api = API_TRACE;
+                break;
+            }
+        for (uint32_t step = 0; step < 10; step++) {
+            uint64_t tail = step == 5 ? longest : 10;
+            dump_builder_plain(job.builders[r], 0, 240, now, now + 100);
+            barrier(&job, r, step, now + 100, now + 100 + tail);
+            now += 100 + tail;
+        }
+    }
+    struct replay replay = replay_of(&job, 2);
+    int64_t recorded_ns = replay.wall_ns;
+    assert_true(what_if_prepare(&replay));
+    int64_t off = recorded_ns - replay.wall_ns;
+    done(&job, &replay);
+    return off;
+}
+
+/* Beyond four times the usual a transfer has waited for something that the trace does not name. */
+static void delays_that_a_trace_does_not_name_are_left_out(void **state) {
+    (void)state;
+    assert_int_equal(taken_off(39), 0);
+    assert_int_equal(taken_off(60), 60 - 4 * 10);
+}
+
 /* Two thirds of what one of three ranks takes longer are to be gained by all alike: 0.6 or 0.4 % of the time. */
 static void a_slowdown_is_shared_out_from_half_a_percent_on(void **state) {
     (void)state;
@@ -744,6 +810,8 @@ int main(void) {
         cmocka_unit_test(polls_and_what_they_got_are_one_node),
         cmocka_unit_test(call_sites_matter_from_five_percent_on),
         cmocka_unit_test(call_sites_matter_from_a_hundredth_of_the_time_on),
+        cmocka_unit_test(call_sites_are_shown_from_half_a_percent_on),
+        cmocka_unit_test(delays_that_a_trace_does_not_name_are_left_out),
         cmocka_unit_test(a_slowdown_is_shared_out_from_half_a_percent_on),
         cmocka_unit_test(the_worst_workers_are_three_in_a_hundred),
         cmocka_unit_test(polls_within_50_us_are_one_node),

@@ -3,6 +3,7 @@
  * Steps in streams whose true period is known: data parallel, sharded, pipelined, stencils and solvers.
  * Lives here: the streams as the frameworks issue them. Must not live here: records, times.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -207,6 +208,37 @@ static void one_operation_per_step_is_a_step(void **state) {
     free(s.symbols);
 }
 
+/* Three distances have a median; the first tenth does not count. */
+static void four_occurrences_make_a_period(void **state) {
+    (void)state;
+    for (unsigned steps = 3; steps <= 5; steps += 2) {
+        struct stream s = {0};
+        struct step_periods periods;
+        for (unsigned k = 0; k < steps; k++)
+            data_parallel(&s, 12);
+        assert_true(find(&periods, &s));
+        assert_int_equal(periods.step < periods.count, steps == 5);
+        free(s.symbols);
+    }
+}
+
+/* Alike operations, among them another one that comes after five of them half of the time, else by chance: that is no
+ * step, though most positions repeat themselves. */
+static void what_comes_by_chance_among_calls_alike_is_no_step(void **state) {
+    (void)state;
+    struct stream s = {.random = 21};
+    struct step_periods periods;
+    for (unsigned k = 0; k < 400; k++) {
+        double chance = scene_uniform(&s.random);
+        for (unsigned i = k % 2 ? 5 : 1 + (unsigned)(-6 * log(1 - chance)); i > 0; i--)
+            put(&s, REDUCE);
+        put(&s, OTHER);
+    }
+    assert_true(find(&periods, &s));
+    assert_int_equal(periods.step, periods.count);
+    free(s.symbols);
+}
+
 /* Of two collectives of one kind in each step, all ranks take the same one, whichever their records begin and end with.
  */
 static void ranks_agree_about_the_anchor(void **state) {
@@ -240,6 +272,8 @@ int main(void) {
         cmocka_unit_test(evaluations_are_a_level_above),
         cmocka_unit_test(noise_and_nothing_have_no_steps),
         cmocka_unit_test(one_operation_per_step_is_a_step),
+        cmocka_unit_test(four_occurrences_make_a_period),
+        cmocka_unit_test(what_comes_by_chance_among_calls_alike_is_no_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
