@@ -222,6 +222,7 @@ int options_filter(const struct options *options, struct filter *filter) {
         {"from", filter_set_from, "seconds since the start of the job, as in 1.5"},
         {"to", filter_set_to, "seconds since the start of the job, as in 1.5"},
         {"step", filter_set_steps, "a step's number or a range, as in 3-9"},
+        {"epoch", filter_set_epochs, "an epoch's number or a range, as in 3-9"},
     };
     const char *command = options->command->name;
     memset(filter, 0, sizeof *filter);

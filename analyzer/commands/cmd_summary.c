@@ -96,10 +96,21 @@ static bool any_approximate(const struct summary *summary) {
     return false;
 }
 
+/* Largest number of an epoch that any rank began. */
+static uint32_t last_epoch(const struct dump_set *set) {
+    uint32_t last = 0;
+    for (size_t d = 0; d < set->count; d++)
+        for (size_t i = 0; !set->duplicate[d] && i < set->dumps[d]->epoch_count; i++)
+            last = set->dumps[d]->epochs[i]->epoch > last ? set->dumps[d]->epochs[i]->epoch : last;
+    return last;
+}
+
 /* Whose table is empty wants to know why. */
 static void print_nothing(FILE *stream, const struct summary *summary, const struct summary_input *part) {
     const struct filter *filter = part->filter;
-    if (filter->rank_count > 0 || filter_chooses_calls(filter) || part->scope->limited)
+    if (filter->has_epochs && !part->scope->limited && filter->first_epoch > last_epoch(part->set))
+        fprintf(stream, "the job has epochs 0 to %" PRIu32 " (MPI_Pcontrol(2) begins one)\n", last_epoch(part->set));
+    else if (filter->rank_count > 0 || filter_chooses_calls(filter) || filter->has_epochs || part->scope->limited)
         fputs("no operation on record passes the filters\n", stream);
     else if (summary->calls_lost > 0)
         fputs("no operation is on record: none found room\n", stream);
@@ -107,6 +118,12 @@ static void print_nothing(FILE *stream, const struct summary *summary, const str
         fputs("no operation is on record: no function that is intercepted was called, or COMMTAP_OPS names others, "
               "or none was inside a region of COMMTAP_REGION\n",
               stream);
+}
+
+/* Whether the tables, which count every call, can tell the epochs that were asked for. */
+static bool tables_tell_epochs(const struct options *options, const struct filter *filter) {
+    return filter->has_epochs && !filter->has_from && !filter->has_to && !filter->has_steps && !filter->has_sizes &&
+           !option_given(options, "compat") && !option_given(options, "transfers");
 }
 
 static bool print_text(const struct output *output, const struct summary *summary, const struct summary_input *part) {
@@ -127,8 +144,9 @@ static bool print_text(const struct output *output, const struct summary *summar
         fputs("percentiles are approximate: from histograms of 4 buckets per octave\n", output->stream);
     summary_print_posted_sizes(output->stream, summary);
     if (summary->pending > 0)
-        fprintf(output->stream, "%" PRIu64 " operations were posted and never seen complete: counted, without a time\n",
-                summary->pending);
+        fprintf(output->stream, "%" PRIu64 " operations were posted and never seen complete: %s\n", summary->pending,
+                tables_tell_epochs(part->options, part->filter) ? "their epoch is not known, they are not here"
+                                                                : "counted, without a time");
     if (summary->rows_torn > 0)
         fprintf(output->stream,
                 "%" PRIu64 " rows were being written when their process ended: each may be off by a call\n",
@@ -159,25 +177,54 @@ static int print(const struct summary *summary, const struct summary_input *part
     return output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
 }
 
+/* Leaves the rows of other epochs out. */
+static void keep_epochs(struct summary *summary, const struct filter *filter) {
+    size_t kept = 0;
+    for (size_t i = 0; i < summary->count; i++) {
+        struct summary_entry *entry = &summary->entries[i];
+        if (entry->epoch >= filter->first_epoch && entry->epoch <= filter->last_epoch) {
+            summary->entries[kept++] = *entry;
+        } else {
+            free(entry->time.samples);
+            free(entry->in_flight.samples);
+        }
+    }
+    summary->count = kept;
+}
+
 /* `labels` is NULL unless `by` holds one of SUMMARY_BY_SITES. */
 static int build_summary(struct summary *summary, const struct summary_input *part, unsigned by,
                          struct site_labels *labels) {
+    bool epochs = tables_tell_epochs(part->options, part->filter);
+    by |= epochs ? SUMMARY_BY_EPOCH : 0;
     bool done = part->scope->limited ? summary_build_scope(summary, part->set, part->scope, by, labels)
                 : labels             ? summary_build_sites(summary, part->set, part->filter, by, labels)
                                      : summary_build(summary, part->set, part->filter, by);
+    if (done && epochs)
+        keep_epochs(summary, part->filter);
     return done ? EXIT_FINE : input_no_memory();
+}
+
+/* Labels of all call sites. Returns EXIT_FINE, or another after one message; the caller ends with call_sites_close and
+ * site_labels_free in every case. */
+static int name_sites(struct call_sites *sites, struct site_labels **labels, const struct summary_input *part) {
+    *labels = NULL;
+    int code = call_sites_open(sites, part->options, part->set->dumps, part->set->count);
+    if (code != EXIT_FINE)
+        return code;
+    *labels = site_labels_new(sites->symbols, &sites->skip);
+    bool named = *labels && symbols_want_all(sites->symbols) && symbols_resolve(sites->symbols);
+    return named ? EXIT_FINE : input_no_memory();
 }
 
 /* The entries keep their labels: symbols are not needed any more when they are printed. */
 static int build_by_site(struct summary *summary, const struct summary_input *part, unsigned by) {
     struct call_sites sites;
-    int code = call_sites_open(&sites, part->options, part->set->dumps, part->set->count);
-    if (code == EXIT_FINE) {
-        struct site_labels *labels = site_labels_new(sites.symbols, &sites.skip);
-        bool named = labels && symbols_want_all(sites.symbols) && symbols_resolve(sites.symbols);
-        code = named ? build_summary(summary, part, by, labels) : input_no_memory();
-        site_labels_free(labels);
-    }
+    struct site_labels *labels;
+    int code = name_sites(&sites, &labels, part);
+    if (code == EXIT_FINE)
+        code = build_summary(summary, part, by, labels);
+    site_labels_free(labels);
     call_sites_close(&sites);
     return code;
 }
@@ -202,6 +249,11 @@ static int read_layout(struct layout *layout, const struct options *options) {
         fputs("commtap summary: --transfers goes with --by op,bytes,comm\n", stderr);
     else if (option_given(options, "compat") && strcmp(option_text(options, "format"), "csv") == 0)
         fputs("commtap summary: --compat deepspeed has the formats text and json\n", stderr);
+    else if (option_given(options, "compat") && layout->by != SUMMARY_BY_DEFAULT && layout->by != SUMMARY_BY_CALLER)
+        fputs(
+            "commtap summary: --compat deepspeed tells operations and sizes apart, and with --by caller the functions "
+            "that called: no other --by\n",
+            stderr);
     else if (options_sort(options, summary_columns, &layout->sort) == EXIT_FINE)
         return options_top(options, &layout->most);
     return EXIT_USAGE;
@@ -211,7 +263,7 @@ static int read_layout(struct layout *layout, const struct options *options) {
 static int add_transfers(struct summary *summary, const struct summary_input *part) {
     if (part->scope->limited || part->filter->rank_count > 0) {
         fputs("commtap summary: --transfers is about all ranks and the whole run: not with --rank, --from, --to, "
-              "--step\n",
+              "--step, --epoch\n",
               stderr);
         return EXIT_USAGE;
     }
@@ -222,7 +274,9 @@ static int add_transfers(struct summary *summary, const struct summary_input *pa
 static int summarise(const struct summary_input *part, const struct layout *layout) {
     struct summary summary = {0};
     if (part->scope->limited && (layout->by & SUMMARY_BY_EPOCH)) {
-        fputs("commtap summary: --by epoch is about the whole run: not with --from, --to, --step\n", stderr);
+        fputs("commtap summary: --by epoch is about the whole run: not with --from, --to, --step, nor with --epoch and "
+              "what only records tell\n",
+              stderr);
         return EXIT_USAGE;
     }
     int code = layout->by & SUMMARY_BY_SITES ? build_by_site(&summary, part, layout->by)
@@ -239,10 +293,11 @@ static int summarise(const struct summary_input *part, const struct layout *layo
     return code;
 }
 
-static int summarise_as_deepspeed(const struct summary_input *part) {
+/* `labels` NULL: callers are not told apart. */
+static int log_as_deepspeed(const struct summary_input *part, struct site_labels *labels) {
     struct deepspeed log;
     struct output output;
-    if (!deepspeed_build(&log, part->set, part->scope->limited ? part->scope : NULL, part->filter))
+    if (!deepspeed_build(&log, part->set, part->scope->limited ? part->scope : NULL, part->filter, labels))
         return input_no_memory();
     int code = output_open(&output, part->options);
     if (code == EXIT_FINE) {
@@ -256,6 +311,19 @@ static int summarise_as_deepspeed(const struct summary_input *part) {
         code = output_close(&output, enough_memory ? EXIT_FINE : input_no_memory());
     }
     deepspeed_free(&log);
+    return code;
+}
+
+static int summarise_as_deepspeed(const struct summary_input *part, const struct layout *layout) {
+    struct call_sites sites;
+    struct site_labels *labels;
+    if (!(layout->by & SUMMARY_BY_CALLER))
+        return log_as_deepspeed(part, NULL);
+    int code = name_sites(&sites, &labels, part);
+    if (code == EXIT_FINE)
+        code = log_as_deepspeed(part, labels);
+    site_labels_free(labels);
+    call_sites_close(&sites);
     return code;
 }
 
@@ -310,7 +378,8 @@ static int sum_up_dumps(const struct options *options, const struct selection *s
     int code = selection_choose_job(&job, set, options, NULL);
     if (code == EXIT_FINE) {
         keep_chosen_job(&job, set, options);
-        code = selected_time_find(&time, &job, selection);
+        if (!tables_tell_epochs(options, &selection->filter))
+            code = selected_time_find(&time, &job, selection);
     }
     if (code == EXIT_FINE) {
         const struct summary_input part = {.options = options,
@@ -321,7 +390,7 @@ static int sum_up_dumps(const struct options *options, const struct selection *s
                                            .most = layout->most};
         if (time.scope.limited)
             say_other_jobs(&job);
-        code = option_given(options, "compat") ? summarise_as_deepspeed(&part) : summarise(&part, layout);
+        code = option_given(options, "compat") ? summarise_as_deepspeed(&part, layout) : summarise(&part, layout);
     }
     selected_time_free(&time);
     job_free(&job);
@@ -361,12 +430,17 @@ static const struct option option_rows[] = {
     {.name = "compat",
      .argument = "WHAT",
      .choices = "deepspeed",
-     .doc = "the tables and JSON keys of DeepSpeed's comms logger, with its formulas"},
+     .doc = "the tables and JSON keys of DeepSpeed's comms logger, with its formulas; with --by caller as its debug "
+            "setting names operations, from the calls on record"},
     OPTION_FORMAT("text|json|csv"),
     OPTION_OUTPUT,
     OPTION_COLOR,
     OPTION_RUN,
     OPTIONS_FILTER,
+    {.name = "epoch",
+     .argument = "N|N-M",
+     .doc = "only these epochs: MPI_Pcontrol(2) begins the next one, from 0; all their calls, also where records are "
+            "gone, unless another filter of time or size asks for records"},
     OPTION_END,
 };
 

@@ -126,22 +126,30 @@ int filter_set_to(struct filter *filter, const char *text) {
     return set_seconds(&filter->has_to, &filter->to_ns, text);
 }
 
-int filter_set_steps(struct filter *filter, const char *text) {
-    int32_t first, last;
-    if (!parse_number(&text, &first))
-        return -1;
-    last = first;
+/* "7" or "3-9". */
+static bool parse_range(const char *text, uint32_t *first, uint32_t *last) {
+    int32_t from, to;
+    if (!parse_number(&text, &from))
+        return false;
+    to = from;
     if (*text == '-') {
         text++;
-        if (!parse_number(&text, &last))
-            return -1;
+        if (!parse_number(&text, &to))
+            return false;
     }
-    if (*text != '\0' || last < first)
-        return -1;
-    filter->has_steps = true;
-    filter->first_step = (uint32_t)first;
-    filter->last_step = (uint32_t)last;
-    return 0;
+    *first = (uint32_t)from;
+    *last = (uint32_t)to;
+    return *text == '\0' && from <= to;
+}
+
+int filter_set_steps(struct filter *filter, const char *text) {
+    filter->has_steps = parse_range(text, &filter->first_step, &filter->last_step);
+    return filter->has_steps ? 0 : -1;
+}
+
+int filter_set_epochs(struct filter *filter, const char *text) {
+    filter->has_epochs = parse_range(text, &filter->first_epoch, &filter->last_epoch);
+    return filter->has_epochs ? 0 : -1;
 }
 
 void filter_free(struct filter *filter) {
@@ -152,7 +160,7 @@ void filter_free(struct filter *filter) {
 }
 
 bool filter_is_timed(const struct filter *filter) {
-    return filter->has_from || filter->has_to || filter->has_steps;
+    return filter->has_from || filter->has_to || filter->has_steps || filter->has_epochs;
 }
 
 bool filter_rank(const struct filter *filter, int32_t rank) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a user asked to see: ranks, communicators, functions, sizes, a part of the time.
- * Lives here: parsing of the --rank, --comm, --op, --sizes, --from, --to and --step values, matching of the first four.
+ * Lives here: parsing of the --rank, --comm, --op, --sizes, --from, --to, --step and --epoch values, matching of the
+ * first four.
  * Must not live here: option tables, anything that walks a dump, what the times are on a rank's clock
  * (profile/scope.h).
  */
@@ -24,9 +25,10 @@ struct filter {
     char *op;   /* comma-separated globs, NULL = all */
     bool has_sizes;
     uint64_t least_bytes, most_bytes; /* inclusive; where has_sizes */
-    bool has_from, has_to, has_steps;
-    int64_t from_ns, to_ns;         /* since the start of the job; where has_from, has_to */
-    uint32_t first_step, last_step; /* inclusive; where has_steps */
+    bool has_from, has_to, has_steps, has_epochs;
+    int64_t from_ns, to_ns;           /* since the start of the job; where has_from, has_to */
+    uint32_t first_step, last_step;   /* inclusive; where has_steps */
+    uint32_t first_epoch, last_epoch; /* inclusive; where has_epochs */
 };
 
 /* Each sets one part of a filter from its text. Returns 0, -1 when the text is malformed, -2 when memory is short. */
@@ -40,6 +42,7 @@ int filter_set_from(struct filter *filter, const char *text);
 int filter_set_to(struct filter *filter, const char *text);
 /* "7" or "3-9". */
 int filter_set_steps(struct filter *filter, const char *text);
+int filter_set_epochs(struct filter *filter, const char *text);
 void filter_free(struct filter *filter);
 
 /* True when it lets only a part of the job's time pass. */

@@ -46,6 +46,32 @@ static bool find_steps(struct scope *scope, const struct step_marker *marker) {
     return done;
 }
 
+/* Epochs end where the next one begins; the first one has no beginning on record. */
+static struct scope_span span_of_epochs(const struct common_clock *clock, size_t d, const struct filter *filter) {
+    const struct dump *dump = clock->dumps[d];
+    struct scope_span span = {filter->first_epoch == 0 ? -NS_MOST : NS_MOST, NS_MOST};
+    for (size_t i = 0; i < dump->epoch_count; i++) {
+        int64_t began = to_common(clock, d, dump->epochs[i]->ticks);
+        if (dump->epochs[i]->epoch == filter->first_epoch)
+            span.from_ns = began;
+        if (dump->epochs[i]->epoch == filter->last_epoch + 1)
+            span.to_ns = began;
+    }
+    return span;
+}
+
+static void find_epochs(struct scope *scope) {
+    scope->epoch_count = 1;
+    for (size_t d = 0; d < scope->clock->dump_count; d++) {
+        const struct dump *dump = scope->clock->dumps[d];
+        struct scope_span own = span_of_epochs(scope->clock, d, scope->filter), *span = &scope->spans[d];
+        *span = (struct scope_span){later(span->from_ns, own.from_ns), earlier(span->to_ns, own.to_ns)};
+        uint32_t last = dump->epoch_count > 0 ? dump->epochs[dump->epoch_count - 1]->epoch : 0;
+        if (last >= scope->epoch_count)
+            scope->epoch_count = last + 1;
+    }
+}
+
 /* A span cut to what the job lasted. */
 static struct scope_span within_job(const struct scope *scope, size_t d) {
     const struct scope_span *span = &scope->spans[d];
@@ -112,6 +138,8 @@ bool scope_build(struct scope *scope, const struct job *job, const struct common
         };
     if (!scope->spans || (filter->has_steps && !find_steps(scope, marker)))
         return false;
+    if (filter->has_epochs)
+        find_epochs(scope);
     find_hull(scope);
     return find_coverage(scope);
 }

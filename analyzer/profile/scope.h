@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The part of a job's time that a user asked for (--from, --to, --step).
+ * The part of a job's time that a user asked for (--from, --to, --step, --epoch).
  * Lives here: each rank's window on the common clock, which records lie in it, how much of it is on record.
  * Must not live here: the values' syntax (load/filter.h), sums, sentences.
  *
  * A call belongs to the window in which it begins, so that windows side by side share no call. What ran on a GPU begins
  * where it ran; so do the calls that enqueued it, where that is on record. A non-blocking operation begins when it is
- * posted. Steps are each rank's own: from its own beginning of the first one to its own end of the last one.
+ * posted. Steps and epochs are each rank's own: from its own beginning of the first one to its own end of the last one.
  */
 #ifndef COMMTAP_PROFILE_SCOPE_H
 #define COMMTAP_PROFILE_SCOPE_H
@@ -29,6 +29,7 @@ struct scope {
     int64_t from_ns, to_ns;         /* of all spans together, within the job; from_ns >= to_ns: nothing */
     uint32_t step_count;            /* steps of the job, where some were asked for: numbers 0 .. step_count - 1 */
     size_t ranks_without_step;      /* that pass the filter and have none of the steps asked for */
+    uint32_t epoch_count;           /* epochs of the job, where some were asked for: numbers 0 .. epoch_count - 1 */
     /* over the ranks that pass the filter */
     int64_t asked_ns; /* sum of the spans within the job */
     int64_t seen_ns;  /* of that, where no record is missing */

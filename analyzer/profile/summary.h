@@ -26,7 +26,7 @@ enum summary_key {
     SUMMARY_BY_BYTES = 1u << 1,
     SUMMARY_BY_COMM = 1u << 2,
     SUMMARY_BY_RANK = 1u << 3,
-    SUMMARY_BY_SITE = 1u << 4,   /* of the call; not together with SUMMARY_BY_BYTES */
+    SUMMARY_BY_SITE = 1u << 4,   /* of the call; together with SUMMARY_BY_BYTES from records alone */
     SUMMARY_BY_EPOCH = 1u << 5,  /* from tables alone: records do not tell theirs */
     SUMMARY_BY_CALLER = 1u << 6, /* the function that a call site lies in: as SUMMARY_BY_SITE */
 };

@@ -547,7 +547,6 @@ bool summary_build_sites(struct summary *summary, const struct dump_set *set, co
 
 bool summary_build_scope(struct summary *summary, const struct dump_set *set, const struct scope *scope, unsigned by,
                          struct site_labels *labels) {
-    by &= by & SUMMARY_BY_SITES ? ~(unsigned)SUMMARY_BY_BYTES : ~0u;
     return build_all(summary, set, scope, scope->filter, by, labels);
 }
 

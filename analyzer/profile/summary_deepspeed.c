@@ -97,6 +97,7 @@ struct deepspeed_build {
     const struct dump_set *set;
     const struct scope *scope; /* NULL: all of the time */
     const struct filter *filter;
+    struct site_labels *labels;  /* NULL: callers are not told apart */
     struct collected *collected; /* beside log->rows */
 };
 
@@ -105,9 +106,18 @@ static int compare_samples(const void *a, const void *b) {
     return left->ns < right->ns ? -1 : left->ns > right->ns;
 }
 
-static size_t find_row(const struct deepspeed *log, const char *op, uint64_t msg_bytes) {
+/* By name, caller and size. */
+static int compare_rows(const void *a, const void *b) {
+    const struct deepspeed_row *left = a, *right = b;
+    int order = strcmp(left->op, right->op);
+    if (order == 0 && left->caller && right->caller)
+        order = strcmp(left->caller, right->caller);
+    return order != 0 ? order : left->msg_bytes < right->msg_bytes ? -1 : left->msg_bytes > right->msg_bytes;
+}
+
+static size_t find_row(const struct deepspeed *log, const struct deepspeed_row *wanted) {
     size_t i = 0;
-    while (i < log->count && (strcmp(log->rows[i].op, op) != 0 || log->rows[i].msg_bytes != msg_bytes))
+    while (i < log->count && compare_rows(&log->rows[i], wanted) != 0)
         i++;
     return i;
 }
@@ -135,12 +145,14 @@ static bool add_logged(struct deepspeed_build *build, const struct summary_entry
     if (!entry->torch[0] || times->count == 0 || (entry->api == API_MPI) != host)
         return true;
     uint64_t bytes = entry->bytes == BYTES_UNKNOWN ? 0 : entry->bytes;
-    uint64_t msg_bytes = message_bytes(entry->torch, entry->op, bytes, entry->comm_size);
-    size_t at = find_row(log, entry->torch, msg_bytes);
+    struct deepspeed_row wanted = {.op = entry->torch,
+                                   .caller = entry->caller,
+                                   .msg_bytes = message_bytes(entry->torch, entry->op, bytes, entry->comm_size)};
+    size_t at = find_row(log, &wanted);
     if (at == log->count) {
         if (!grow_list(log->rows, at) || !grow_list(build->collected, at))
             return false;
-        log->rows[at] = (struct deepspeed_row){.op = entry->torch, .msg_bytes = msg_bytes};
+        log->rows[at] = wanted;
         build->collected[at] = (struct collected){.latency_count = 0};
         log->count++;
     }
@@ -225,21 +237,32 @@ static bool add_matched(struct collected *collected, uint64_t count, uint64_t le
     return true;
 }
 
-static bool compare_with_least(struct deepspeed_build *build, const struct hash_table *join, const struct dump *dump,
+/* Number of the row that counts a record of dump `d`; log->count where there is none, SIZE_MAX when memory is short. */
+static size_t row_of(const struct deepspeed_build *build, size_t d, const struct record *record,
+                     const struct communicator_definition *definition, const struct call_name *call) {
+    uint64_t bytes = record->bytes == BYTES_UNKNOWN ? 0 : bytes_of_one(record);
+    struct deepspeed_row wanted = {.op = call->torch,
+                                   .caller = build->labels ? site_caller(build->labels, d, record->stack) : NULL,
+                                   .msg_bytes = message_bytes(call->torch, call->name, bytes, definition->size)};
+    return build->labels && !wanted.caller ? SIZE_MAX : find_row(build->log, &wanted);
+}
+
+static bool compare_with_least(struct deepspeed_build *build, const struct hash_table *join, size_t d,
                                const struct record *record, const struct dump_communicator *communicator,
                                const struct call_name *call) {
     struct deepspeed *log = build->log;
     const struct communicator_definition *definition = communicator->definition;
     struct instance_key key = key_of(definition, record);
     const struct instance *instance = instances_find(join, &key);
-    uint64_t bytes = record->bytes == BYTES_UNKNOWN ? 0 : bytes_of_one(record);
     uint32_t parts = record_parts(record);
-    size_t at = find_row(log, call->torch, message_bytes(call->torch, call->name, bytes, definition->size));
+    size_t at = row_of(build, d, record, definition, call);
+    if (at == SIZE_MAX)
+        return false;
     if (at == log->count || !instance || instance->seen != definition->size) {
         log->unmatched += parts;
         return true;
     }
-    uint64_t ns = length_ns(dump, record);
+    uint64_t ns = length_ns(build->set->dumps[d], record);
     struct deepspeed_row *row = &log->rows[at];
     row->matched += parts;
     row->comm_total_ms += (double)instance->least_ns / 1e6;
@@ -257,7 +280,7 @@ static bool walk_dump(struct deepspeed_build *build, struct hash_table *join, si
         const struct call_name *call;
         const struct dump_communicator *communicator = joinable(build, dump, record, &call);
         if (communicator && compare)
-            enough_memory = compare_with_least(build, join, dump, record, communicator, call);
+            enough_memory = compare_with_least(build, join, d, record, communicator, call);
         else if (communicator)
             enough_memory = enter_record(join, dump, record, communicator);
     }
@@ -322,12 +345,6 @@ static void average(struct deepspeed_row *row, struct collected *collected, int3
     free(collected->waits);
 }
 
-static int compare_rows(const void *a, const void *b) {
-    const struct deepspeed_row *left = a, *right = b;
-    int order = strcmp(left->op, right->op);
-    return order != 0 ? order : left->msg_bytes < right->msg_bytes ? -1 : left->msg_bytes > right->msg_bytes;
-}
-
 /* Number of the dump whose figures are shown: of the lowest known rank that passes the filter; set->count when there is
  * none. */
 static size_t own_dump(const struct dump_set *set, const struct filter *filter) {
@@ -352,6 +369,30 @@ static int64_t last_moment_of(const struct dump *dump) {
     return dump_realtime_ns(dump, last);
 }
 
+static uint64_t calls_of(const struct summary *summary) {
+    uint64_t calls = 0;
+    for (size_t i = 0; i < summary->count; i++)
+        calls += summary->entries[i].torch[0] ? summary->entries[i].count : 0;
+    return calls;
+}
+
+/* By caller, from all records that pass the filter; the tables tell how many calls there were. */
+static bool summarise_callers(const struct deepspeed_build *build, const struct dump_set *alone) {
+    const struct scope all = {.filter = build->filter};
+    struct summary *summary = &build->log->summary, tables;
+    if (!summary_build_scope(summary, alone, build->scope ? build->scope : &all, SUMMARY_BY_DEFAULT | SUMMARY_BY_CALLER,
+                             build->labels))
+        return false;
+    if (build->scope)
+        return true;
+    if (!summary_build(&tables, alone, build->filter, SUMMARY_BY_DEFAULT))
+        return false;
+    uint64_t counted = calls_of(&tables), recorded = calls_of(summary);
+    build->log->not_on_record = counted > recorded ? (int64_t)(counted - recorded) : 0;
+    summary_free(&tables);
+    return true;
+}
+
 /* The summary of one dump alone: the others count as duplicates. */
 static bool summarise_row(const struct deepspeed_build *build, size_t own) {
     struct summary *summary = &build->log->summary;
@@ -359,17 +400,18 @@ static bool summarise_row(const struct deepspeed_build *build, size_t own) {
     alone.duplicate = malloc(alone.count * sizeof *alone.duplicate);
     for (size_t d = 0; alone.duplicate && d < alone.count; d++)
         alone.duplicate[d] = d != own;
-    bool done =
-        alone.duplicate && (build->scope ? summary_build_scope(summary, &alone, build->scope, SUMMARY_BY_DEFAULT, NULL)
-                                         : summary_build(summary, &alone, build->filter, SUMMARY_BY_DEFAULT));
+    bool done = alone.duplicate &&
+                (build->labels  ? summarise_callers(build, &alone)
+                 : build->scope ? summary_build_scope(summary, &alone, build->scope, SUMMARY_BY_DEFAULT, NULL)
+                                : summary_build(summary, &alone, build->filter, SUMMARY_BY_DEFAULT));
     free(alone.duplicate);
     return done;
 }
 
 bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct scope *scope,
-                     const struct filter *filter) {
-    *log = (struct deepspeed){.rank = RANK_UNKNOWN, .stragglers_known = true};
-    struct deepspeed_build build = {.log = log, .set = set, .scope = scope, .filter = filter};
+                     const struct filter *filter, struct site_labels *labels) {
+    *log = (struct deepspeed){.rank = RANK_UNKNOWN, .stragglers_known = true, .not_on_record = scope ? -1 : 0};
+    struct deepspeed_build build = {.log = log, .set = set, .scope = scope, .filter = filter, .labels = labels};
     size_t own = own_dump(set, filter);
     if (own == set->count)
         return true;

@@ -12,6 +12,7 @@
 
 struct deepspeed_row {
     const char *op;     /* torch.distributed's name; lives as long as the log */
+    const char *caller; /* function that called; NULL: not asked for. Lives as long */
     uint64_t msg_bytes; /* bytes of the tensor argument */
     bool approximate;   /* averages are from histograms */
     uint64_t count;     /* calls with a time */
@@ -31,14 +32,18 @@ struct deepspeed {
     int64_t ended_realtime_s; /* when that rank's process ended or was last known to start something */
     bool stragglers_known;    /* false: there are too many records to join */
     uint64_t unmatched;       /* collectives of this rank that could not be joined: a record of another is missing */
+    int64_t not_on_record;    /* calls that are in no row, for rows by caller are of the records that are left; -1: of a
+                                 part of the time this is not known */
     struct summary summary;   /* private: holds the strings */
 };
 
 /* Builds it from the lowest rank of `set` that passes `filter`, joined with all others; where `scope` is not NULL, from
- * the records in it alone (`set` as for summary_build_scope). Returns false when memory is
- * short; otherwise the caller frees with deepspeed_free. */
+ * the records in it alone (`set` as for summary_build_scope). With `labels`, whose symbols are those of set->dumps,
+ * rows are told apart by the calling function, as DeepSpeed does with `debug`, and come from records, too: tables do
+ * not tell sizes and callers together. Returns false when memory is short; otherwise the caller frees with
+ * deepspeed_free. */
 bool deepspeed_build(struct deepspeed *log, const struct dump_set *set, const struct scope *scope,
-                     const struct filter *filter);
+                     const struct filter *filter, struct site_labels *labels);
 void deepspeed_free(struct deepspeed *log);
 
 /* DeepSpeed's own formulas (calc_bw_log): Gbit/s of one call of `op` with `msg_bytes` that took `ns`, in a world of n

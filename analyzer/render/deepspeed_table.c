@@ -29,23 +29,34 @@ static void print_row(FILE *stream, const struct deepspeed_row *row, uint64_t co
     fputc('\n', stream);
 }
 
-/* An operation's name stands alone, above its first row. Returns the name. */
-static const char *print_op(FILE *stream, const char *before, const char *op) {
-    if (strcmp(before, op) != 0) {
-        escape_text(stream, op);
-        fputc('\n', stream);
+static bool has_name_of(const struct deepspeed_row *row, const struct deepspeed_row *other) {
+    return strcmp(row->op, other->op) == 0 && (!row->caller || strcmp(row->caller, other->caller) == 0);
+}
+
+/* An operation's name stands alone, above its first row: `before` is the one printed last, NULL = none. Returns `row`.
+ */
+static const struct deepspeed_row *print_name(FILE *stream, const struct deepspeed_row *before,
+                                              const struct deepspeed_row *row) {
+    if (before && has_name_of(row, before))
+        return row;
+    escape_text(stream, row->op);
+    if (row->caller) {
+        fputs(" | [Caller Func: ", stream);
+        escape_text(stream, row->caller);
+        fputc(']', stream);
     }
-    return op;
+    fputc('\n', stream);
+    return row;
 }
 
 static void print_summary(FILE *stream, const struct deepspeed *log) {
     static const char *const names[] = {"Comm. Op",        "Message Size",    "Count",           "Total Latency(ms)",
                                         "Avg Latency(ms)", "tput_avg (Gbps)", "busbw_avg (Gbps)"};
+    const struct deepspeed_row *before = NULL;
     print_header(stream, names, sizeof names / sizeof *names);
-    const char *op = "";
     for (size_t i = 0; i < log->count; i++) {
         const struct deepspeed_row *row = &log->rows[i];
-        op = print_op(stream, op, row->op);
+        before = print_name(stream, before, row);
         print_row(stream, row, row->count, (double[]){row->total_ms, row->avg_ms, row->tput_gbps, row->busbw_gbps});
     }
 }
@@ -56,13 +67,13 @@ static void print_stragglers(FILE *stream, const struct deepspeed *log) {
                                         "Avg straggler(ms)"};
     fputs("_______________________________\nBreakdown with straggler effect\n-------------------------------\n",
           stream);
+    const struct deepspeed_row *before = NULL;
     print_header(stream, names, sizeof names / sizeof *names);
-    const char *op = "";
     for (size_t i = 0; i < log->count; i++) {
         const struct deepspeed_row *row = &log->rows[i];
         if (row->matched == 0)
             continue;
-        op = print_op(stream, op, row->op);
+        before = print_name(stream, before, row);
         print_row(stream, row, row->matched,
                   (double[]){row->comm_total_ms, row->straggler_total_ms, row->comm_avg_ms, row->straggler_avg_ms});
     }
@@ -86,6 +97,9 @@ void deepspeed_print_text(FILE *stream, const struct deepspeed *log) {
         log->rank);
     if (any_approximate(log))
         fputs("averages are approximate: not every call's record is left, so they come from histograms\n", stream);
+    if (log->not_on_record > 0)
+        fprintf(stream, "%" PRId64 " calls are not here: by caller the records tell, and theirs are overwritten\n",
+                log->not_on_record);
     if (!log->stragglers_known)
         fputs("no straggler table: there are too many records to join\n", stream);
     if (log->unmatched > 0)
@@ -106,9 +120,12 @@ static int set_row(json_t *parent, const struct deepspeed_row *row, json_t *figu
     char key[24], size[UNITS_TEXT];
     snprintf(key, sizeof key, "%" PRIu64, row->msg_bytes);
     units_deepspeed_size(size, row->msg_bytes);
+    json_t *name = row->caller ? json_sprintf("%s | [Caller Func: %s]", row->op, row->caller) : json_string(row->op);
+    json_t *sizes = name ? member(parent, json_string_value(name)) : NULL;
+    json_decref(name);
     json_object_set_new(figures, "msg_size_bytes", json_integer((json_int_t)row->msg_bytes));
     json_object_set_new(figures, "msg_size_str", json_string(size));
-    return json_object_set_new(member(parent, row->op), key, figures);
+    return json_object_set_new(sizes, key, figures);
 }
 
 static int add_row(json_t *summary, json_t *stragglers, const struct deepspeed_row *row) {
@@ -124,7 +141,7 @@ static int add_row(json_t *summary, json_t *stragglers, const struct deepspeed_r
     return failed;
 }
 
-static json_t *number_or_null(bool known, int32_t number) {
+static json_t *number_or_null(bool known, int64_t number) {
     return known ? json_integer(number) : json_null();
 }
 
@@ -142,9 +159,9 @@ json_t *deepspeed_to_json(const struct deepspeed *log) {
         json_decref(stragglers);
         stragglers = json_null();
     }
-    return json_pack("{s:o, s:o, s:{s:o, s:o, s:I, s:s}}", "summary", summary, "straggler_analysis", stragglers,
+    return json_pack("{s:o, s:o, s:{s:o, s:o, s:I, s:o, s:s}}", "summary", summary, "straggler_analysis", stragglers,
                      "metadata", "world_size", number_or_null(log->world_size > 0, log->world_size), "rank",
                      number_or_null(log->rank >= 0, log->rank), "timestamp", (json_int_t)log->ended_realtime_s,
-                     "formulas",
+                     "calls_not_on_record", number_or_null(log->not_on_record >= 0, log->not_on_record), "formulas",
                      "DeepSpeed's, bug for bug: bandwidth with the world's size, the waiting rank named straggler");
 }

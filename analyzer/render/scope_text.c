@@ -7,24 +7,32 @@ static double seconds_into(const struct scope *scope, int64_t ns) {
     return (double)(ns - scope->job_from_ns) / 1e9;
 }
 
-static void print_steps(FILE *stream, const struct filter *filter) {
-    if (filter->first_step == filter->last_step)
-        fprintf(stream, "step %" PRIu32, filter->first_step);
+/* "step 3", "epochs 3 to 9" */
+static void print_range(FILE *stream, const char *what, uint32_t first, uint32_t last) {
+    if (first == last)
+        fprintf(stream, "%s %" PRIu32, what, first);
     else
-        fprintf(stream, "steps %" PRIu32 " to %" PRIu32, filter->first_step, filter->last_step);
+        fprintf(stream, "%ss %" PRIu32 " to %" PRIu32, what, first, last);
+}
+
+static json_t *range_to_json(bool given, uint32_t first, uint32_t last) {
+    return given ? json_pack("[I, I]", (json_int_t)first, (json_int_t)last) : json_null();
 }
 
 static void print_why_empty(FILE *stream, const struct scope *scope) {
     const struct filter *filter = scope->filter;
     if (scope->job_to_ns < scope->job_from_ns) {
         fputs("nothing tells when the job ran: no part of its time can be looked at\n", stream);
+    } else if (filter->has_epochs && filter->first_epoch >= scope->epoch_count) {
+        print_range(stream, "epoch", filter->first_epoch, filter->last_epoch);
+        fprintf(stream, ": the job has epochs 0 to %" PRIu32 " (MPI_Pcontrol(2) begins one)\n", scope->epoch_count - 1);
     } else if (!filter->has_steps || (scope->step_count > 0 && filter->first_step < scope->step_count)) {
         fprintf(stream, "nothing of the job lies in the time asked for: it lasted %.3f s\n",
                 seconds_into(scope, scope->job_to_ns));
     } else if (scope->step_count == 0) {
         fputs("no steps were found in the records: see commtap steps, --marker and --anchor\n", stream);
     } else {
-        print_steps(stream, filter);
+        print_range(stream, "step", filter->first_step, filter->last_step);
         fprintf(stream, ": the job has steps 0 to %" PRIu32 " on record\n", scope->step_count - 1);
     }
 }
@@ -38,7 +46,11 @@ void scope_print(FILE *stream, const struct scope *scope) {
     }
     fputs("from the records of ", stream);
     if (scope->filter->has_steps) {
-        print_steps(stream, scope->filter);
+        print_range(stream, "step", scope->filter->first_step, scope->filter->last_step);
+        fputs(", ", stream);
+    }
+    if (scope->filter->has_epochs) {
+        print_range(stream, "epoch", scope->filter->first_epoch, scope->filter->last_epoch);
         fputs(", ", stream);
     }
     fprintf(stream, "%.6f s to %.6f s of the job: ", seconds_into(scope, scope->from_ns),
@@ -64,12 +76,11 @@ json_t *scope_to_json(const struct scope *scope) {
     const struct filter *filter = scope->filter;
     bool known = !scope_is_empty(scope);
     double share = known && scope->asked_ns > 0 ? (double)scope->seen_ns / (double)scope->asked_ns : -1;
-    json_t *steps = filter->has_steps
-                        ? json_pack("[I, I]", (json_int_t)filter->first_step, (json_int_t)filter->last_step)
-                        : json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o}", "from_seconds",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "from_seconds",
                      real_or_null(known, seconds_into(scope, scope->from_ns)), "to_seconds",
-                     real_or_null(known, seconds_into(scope, scope->to_ns)), "steps", steps, "seen_share",
+                     real_or_null(known, seconds_into(scope, scope->to_ns)), "steps",
+                     range_to_json(filter->has_steps, filter->first_step, filter->last_step), "epochs",
+                     range_to_json(filter->has_epochs, filter->first_epoch, filter->last_epoch), "seen_share",
                      real_or_null(share >= 0, share), "complete", known ? json_boolean(scope->complete) : json_null());
 }
 

@@ -143,7 +143,7 @@ static bool apply(const struct comms_logger *logger, const char *path, struct ru
     bool done = ops && run_settings_set(settings, "COMMTAP_OPS", ops) &&
                 run_settings_set(settings, "COMMTAP_ENABLE", logger->enabled ? "1" : "0") &&
                 run_settings_set(settings, "COMMTAP_VERBOSE", logger->verbose ? "ranks:0" : "off") &&
-                run_settings_set(settings, "COMMTAP_STACK", logger->debug ? "site" : "off");
+                run_settings_set(settings, "COMMTAP_STACK", logger->debug ? "python" : "off");
     free(ops);
     return done;
 }

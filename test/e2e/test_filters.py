@@ -158,6 +158,74 @@ def test_deepspeed_figures_of_a_window(train):
     assert list(result["summary"]) == ["all_reduce"]
 
 
+def test_deepspeed_tells_who_called(train):
+    """As its debug setting does, from the calls on record, which are all: sums by caller are those without."""
+    plain, named = (document("summary", train, "--compat", "deepspeed", *options) for options in ([], ["--by", "caller"]))
+    names = {"all_reduce": "all_reduce | [Caller Func: train_step]", "broadcast": "broadcast | [Caller Func: main]"}
+    for part in ("summary", "straggler_analysis"):
+        assert set(named[part]) == set(names.values()) and set(plain[part]) == set(names)
+        for op, name in names.items():
+            assert {size: row["count"] for size, row in named[part][name].items()} == {
+                size: row["count"] for size, row in plain[part][op].items()}
+    assert (plain["metadata"]["calls_not_on_record"], named["metadata"]["calls_not_on_record"]) == (0, 0)
+    text = jobs.commtap("summary", "--compat", "deepspeed", "--by", "caller", train).stdout
+    assert [text.split("\n").count(name) for name in names.values()] == [2, 2]
+    assert jobs.commtap("summary", "--compat", "deepspeed", "--by", "rank", train, codes=(2,)).stdout == ""
+
+
+def test_calls_by_caller_that_are_gone_are_said(tmp_path):
+    jobs.run("openmpi", 2, [jobs.program("openmpi", "train"), "--steps", "30"], tmp_path,
+             knobs={"COMMTAP_KEEP": "summary"})
+    plain, named = (document("summary", tmp_path, "--compat", "deepspeed", *options)
+                    for options in ([], ["--by", "caller"]))
+    assert sum(row["count"] for sizes in plain["summary"].values() for row in sizes.values()) == 61
+    assert named["summary"] == {} and named["metadata"]["calls_not_on_record"] == 61
+    assert "61 calls are not here" in jobs.commtap("summary", "--compat", "deepspeed", "--by", "caller", tmp_path).stdout
+
+
+# ---- epochs --------------------------------------------------------------------------------------------------
+
+FIRST, SECOND = {8: 1, 24: 1}, {8: 1, 32: 4}  # MPI_Allreduce by size, in each of pcontrol's epochs
+
+
+def reduced(where, *options):
+    """MPI_Allreduce by size, of both ranks."""
+    rows = document("summary", where, *options)["summary"]
+    return {row["bytes"]: row["count"] for row in rows if row["op"] == "MPI_Allreduce"}
+
+
+@pytest.fixture(scope="module", params=["all", "summary"])
+def epochs(request, tmp_path_factory):
+    """Two epochs; the sums know them, too, where no single call is kept."""
+    where = tmp_path_factory.mktemp("epochs") / request.param
+    jobs.run("openmpi", 2, [jobs.program("openmpi", "pcontrol")], where, knobs={"COMMTAP_KEEP": request.param})
+    return where
+
+
+def test_an_epoch_has_all_of_its_calls(epochs):
+    assert reduced(epochs, "--epoch", "0") == {size: 2 * count for size, count in FIRST.items()}
+    assert reduced(epochs, "--epoch", "1") == {size: 2 * count for size, count in SECOND.items()}
+    both = document("summary", epochs, "--epoch", "0-1")
+    assert both["coverage"]["source"] == "tables"
+    assert sum(row["count"] for row in both["summary"] if row["op"] == "MPI_Allreduce") == 2 * (2 + 5)
+    sites = document("summary", epochs, "--by", "caller,op", "--epoch", "1")["summary"]
+    assert {row["caller"]: row["count"] for row in sites if row["op"] == "MPI_Allreduce"} == {"reduce": 10}
+    assert "epochs 0 to 1" in jobs.commtap("summary", "--epoch", "2", epochs).stdout
+    assert "--epoch takes" in jobs.commtap("summary", "--epoch", "2-1", epochs, codes=(2,)).stderr
+
+
+def test_what_only_records_tell_of_an_epoch(tmp_path):
+    jobs.run("openmpi", 2, [jobs.program("openmpi", "pcontrol")], tmp_path)
+    for epoch, sizes in enumerate((FIRST, SECOND)):
+        log = document("summary", tmp_path, "--compat", "deepspeed", "--epoch", str(epoch))
+        for part in ("summary", "straggler_analysis"):
+            assert {int(size): row["count"] for size, row in log[part]["all_reduce"].items()} == sizes
+        assert reduced(tmp_path, "--epoch", str(epoch), "--sizes", "1-") == {
+            size: 2 * count for size, count in sizes.items()}
+    window = document("summary", tmp_path, "--epoch", "1", "--from", "0")["coverage"]["window"]
+    assert window["epochs"] == [1, 1] and window["steps"] is None and window["complete"] is True
+
+
 # ---- coverage ------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("command", ["summary", "calls", "report"])

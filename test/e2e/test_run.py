@@ -258,8 +258,9 @@ def test_ds_config_defaults(tmp_path):
     assert (seen["COMMTAP_ENABLE"], seen["COMMTAP_VERBOSE"], seen["COMMTAP_OPS"]) == ("1", "off", "*")
 
 
-def test_ds_config_debug_asks_for_call_sites(tmp_path):
-    for debug, stack in ((True, "site"), (False, "off")):
+def test_ds_config_debug_asks_who_called(tmp_path):
+    """That is a function of Python, as a rule."""
+    for debug, stack in ((True, "python"), (False, "off")):
         seen, words = ds_settings(tmp_path, {"comms_logger": {"enabled": True, "debug": debug}})
         assert seen["COMMTAP_STACK"] == stack and words.count("debug") == 0
 

@@ -512,7 +512,7 @@ static void stragglers_are_joined_by_number(void **state) {
         dump_builder_collective(job.builders[rank], 0, BUILDER_BCAST, 0, 2, 8, 0, 5);
     }
     job_open(&job);
-    assert_true(deepspeed_build(&log, &job.set, NULL, &all));
+    assert_true(deepspeed_build(&log, &job.set, NULL, &all, NULL));
     assert_int_equal(log.rank, 0);
     assert_int_equal(log.world_size, 2);
     assert_int_equal(log.count, 1);
@@ -527,7 +527,7 @@ static void stragglers_are_joined_by_number(void **state) {
     deepspeed_free(&log);
     struct filter second = {0};
     filter_set_ranks(&second, "1");
-    assert_true(deepspeed_build(&log, &job.set, NULL, &second));
+    assert_true(deepspeed_build(&log, &job.set, NULL, &second, NULL));
     assert_int_equal(log.rank, 1);
     assert_int_equal((int)(log.rows[0].straggler_total_ms * 100 + 0.5), 300);
     deepspeed_free(&log);
@@ -544,7 +544,7 @@ static void collectives_without_their_counterpart_are_not_joined(void **state) {
     struct operation_row *row = new_row(&job, 0, BUILDER_ALLREDUCE, 0, 4096);
     add_call(&job, row, 0, 0, 100);
     job_open(&job);
-    assert_true(deepspeed_build(&log, &job.set, NULL, &all));
+    assert_true(deepspeed_build(&log, &job.set, NULL, &all, NULL));
     assert_int_equal(log.rows[0].matched, 0);
     assert_int_equal(log.unmatched, 1);
     deepspeed_free(&log);
@@ -559,7 +559,7 @@ static void gathered_tensors_are_shares(void **state) {
     job_begin(&job, 4, 1024);
     add_call(&job, new_row(&job, 0, BUILDER_ALLGATHER, 0, 4000), 0, 0, 1000);
     job_open(&job);
-    assert_true(deepspeed_build(&log, &job.set, NULL, &all));
+    assert_true(deepspeed_build(&log, &job.set, NULL, &all, NULL));
     assert_int_equal(log.rows[0].msg_bytes, 1000);
     assert_int_equal((int)(log.rows[0].tput_gbps * 100 + 0.5), 3200);
     assert_int_equal((int)(log.rows[0].busbw_gbps * 100 + 0.5), 2400);
