@@ -19,6 +19,7 @@
 #include "analyzer/render/escape.h"
 #include "analyzer/render/table.h"
 #include "analyzer/screen/live_job.h"
+#include "shim/base/knob_values.h"
 
 enum { REST_NS = 5000000 }; /* between two looks at the answers */
 
@@ -26,6 +27,7 @@ struct ctl_row {
     struct controlled process;
     char doing[112];
     int64_t since_ns;
+    const char *refused; /* what it could not do, "" otherwise */
 };
 
 struct ctl {
@@ -45,14 +47,38 @@ struct ctl {
 static const struct order_word {
     const char *word;
     enum order_kind kind;
+    const char *wants; /* in help; NULL: nothing */
 } order_words[] = {
-    {"pause", ORDER_PAUSE},
-    {"resume", ORDER_RESUME},
+    {"pause", ORDER_PAUSE, NULL},
+    {"resume", ORDER_RESUME, NULL},
+    {"snapshot", ORDER_SNAPSHOT, NULL},
+    {"verbose", ORDER_VERBOSE, "on, off or ranks:LIST"},
+    {"ops", ORDER_OPS, "globs of functions, fewer than 256 characters"},
+    {"stack", ORDER_STACK, "off, site, native, python or full"},
 };
 
 static int refuse(const char *what, const char *value) {
     fprintf(stderr, "commtap ctl: %s, not '%.64s'\n", what, value);
     return EXIT_USAGE;
+}
+
+static bool text_is_sound(const struct order *order) {
+    const char *text = order->text;
+    if (!text[0] || strlen(text) >= order_text_bytes(order->kind))
+        return false;
+    return order->kind == ORDER_VERBOSE ? knob_verbose_is_sound(text)
+           : order->kind == ORDER_STACK ? knob_is_one_of(knob_words("COMMTAP_STACK"), text)
+                                        : true;
+}
+
+static int read_text(struct ctl *ctl, const struct order_word *word) {
+    char message[128];
+    size_t count = ctl->options->argument_count;
+    if (!word->wants)
+        return count == 2 ? EXIT_FINE : refuse("this order takes no further word", ctl->options->arguments[2]);
+    ctl->order.text = count > 2 ? ctl->options->arguments[2] : "";
+    snprintf(message, sizeof message, "%s takes %s", word->word, word->wants);
+    return text_is_sound(&ctl->order) ? EXIT_FINE : refuse(message, ctl->order.text);
 }
 
 static int read_order(struct ctl *ctl) {
@@ -61,11 +87,11 @@ static int read_order(struct ctl *ctl) {
         return EXIT_FINE;
     ctl->word = words[1];
     for (size_t i = 0; i < sizeof order_words / sizeof *order_words; i++)
-        if (strcmp(order_words[i].word, ctl->word) == 0)
+        if (strcmp(order_words[i].word, ctl->word) == 0) {
             ctl->order.kind = order_words[i].kind;
-    if (ctl->order.kind == ORDER_NONE)
-        return refuse("an order is pause or resume", ctl->word);
-    return ctl->options->argument_count == 2 ? EXIT_FINE : refuse("this order takes no further word", words[2]);
+            return read_text(ctl, &order_words[i]);
+        }
+    return refuse("an order is pause, resume, snapshot, verbose, ops or stack", ctl->word);
 }
 
 static int read_options(struct ctl *ctl) {
@@ -93,6 +119,7 @@ static bool is_meant(const struct ctl *ctl, const struct dump *dump) {
 static struct ctl_row *next_row(struct ctl *ctl) {
     struct ctl_row *row = &ctl->rows[ctl->count++];
     row->since_ns = -1;
+    row->refused = "";
     return row;
 }
 
@@ -151,6 +178,12 @@ static int look_at_job(struct ctl *ctl) {
     return code;
 }
 
+static const char *refused_of(const struct order_answer *answer) {
+    return answer->refused & ORDER_NO_STACK   ? "no memory for stacks"
+           : answer->refused & ORDER_NO_EPOCH ? "no epoch is left: it counts with the last"
+                                              : "";
+}
+
 /* ---- what is printed ------------------------------------------------------------------------- */
 
 #define VALUE(NAME, EXPRESSION)                                                                                        \
@@ -174,6 +207,11 @@ VALUE(pid, process->pid > 0 ? cell_integer(process->pid) : cell_unknown())
 VALUE(answer, cell_text(state_names[process->state]))
 VALUE(recording, ANSWERED(cell_text(process->answer.paused_since ? "paused" : "on")))
 VALUE(pauses, ANSWERED(cell_unsigned(process->answer.pauses)))
+VALUE(epoch, ANSWERED(cell_unsigned(process->answer.epoch)))
+VALUE(verbose, TEXT(process->wishes.verbose))
+VALUE(ops, TEXT(process->wishes.operations))
+VALUE(stack, TEXT(process->wishes.stack))
+VALUE(refused, TEXT(row->refused))
 VALUE(doing, TEXT(row->doing))
 VALUE(since, row->since_ns >= 0 ? cell_real((double)row->since_ns / 1e9) : cell_unknown())
 VALUE(why, TEXT(process->trouble))
@@ -189,6 +227,13 @@ static const struct column columns[] = {
     {"recording", "recording", .left = true, .value = recording,
      .doc = "on, or paused by an order; what the job itself pauses is not told"},
     {"pauses", NULL, .value = pauses, .doc = "how often orders stopped recording"},
+    {"epoch", "epoch", .value = epoch, .doc = "number of its epoch when it last acknowledged"},
+    {"verbose", "verbose", .left = true, .optional = true, .value = verbose,
+     .doc = "ordered: who prints its operations"},
+    {"ops", "ops", .left = true, .optional = true, .value = ops, .doc = "ordered: functions to record"},
+    {"stack", "stack", .left = true, .optional = true, .value = stack, .doc = "ordered: what stacks hold"},
+    {"refused", "refused", .left = true, .optional = true, .value = refused,
+     .doc = "what could not be done of the orders"},
     {"doing", "doing", .left = true, .optional = true, .value = doing,
      .doc = "the call it is in, or what else it does"},
     {"since_seconds", "since", LOOK_SECONDS, .optional = true, .value = since, .doc = "for how long"},
@@ -253,13 +298,29 @@ static int give_and_print(struct ctl *ctl) {
     for (size_t i = 0; ctl->order.kind != ORDER_NONE && i < ctl->count; i++)
         control_give(&ctl->rows[i].process, &ctl->order);
     await_answers(ctl);
+    for (size_t i = 0; i < ctl->count; i++)
+        ctl->rows[i].refused = refused_of(&ctl->rows[i].process.answer);
     code = look_at_job(ctl);
     if (code == EXIT_FINE)
         code = print(&output, ctl) ? code_of(ctl) : input_no_memory();
     return output_close(&output, code);
 }
 
+/* Of COMMTAP_OPS the library says the same to whoever starts a job so. */
+static bool leaves_functions(const struct ctl *ctl) {
+    const struct dump *dump = ctl->live.job.count > 0 ? ctl->live.job.dumps[0] : NULL;
+    struct filter filter = {0};
+    bool any = !dump || filter_set_op(&filter, ctl->order.text) != 0;
+    for (uint32_t i = 0; !any && i < dump->call_count; i++)
+        any = filter_op(&filter, dump->calls[i].name);
+    filter_free(&filter);
+    return any;
+}
+
 static int control_job(struct ctl *ctl) {
+    if (ctl->order.kind == ORDER_OPS && !leaves_functions(ctl))
+        return refuse("ops takes globs that leave a function to record: there is no function like this",
+                      ctl->order.text);
     if (!open_processes(ctl))
         return input_no_memory();
     count_states(ctl);
@@ -296,23 +357,29 @@ static const struct option option_rows[] = {
 static const struct example examples[] = {
     {"commtap ctl DIR pause", "stop recording in a running job"},
     {"commtap ctl DIR resume", "go on"},
+    {"commtap ctl DIR snapshot", "begin an epoch: commtap summary --epoch 0 DIR has the sums of what was before"},
+    {"commtap ctl DIR ops 'all*,!allgather*'", "from now on record these functions and no others"},
+    {"commtap ctl DIR stack off", "take no stacks any more"},
     {"commtap ctl --format json DIR", "what is in force, for a script"},
     {NULL, NULL},
 };
 
 const struct command command_ctl = {
     .name = "ctl",
-    .summary = "give orders to a running job: stop recording, go on",
-    .arguments = "DIR [ORDER]",
+    .summary = "give orders to a running job: stop recording and go on, what is recorded and printed",
+    .arguments = "DIR [ORDER [WHAT]]",
     .details =
-        "Orders: pause (record nothing from now on), resume. Without an order: what is in force.\n"
-        "A process acts at its next call of MPI or NCCL, one that is inside of a call when that returns; no "
-        "signal\nis sent. Orders stand until others are given, and hold for processes that are forked later. They "
-        "are\ngiven by the job's user, on the host where it runs.\n",
-    .exits = "Exits with 0 where the orders are in force everywhere, 1 where a process has not acknowledged yet or "
-             "could not\nbe asked; with 2 on wrong usage, 3 where no process runs that could be given an order, 4 "
-             "where the result cannot be "
-             "written.\n",
+        "Orders: pause (record nothing from now on), resume; snapshot (begin an epoch: summary --epoch N tells what\n"
+        "was before from what comes); verbose on|off|ranks:LIST, ops GLOBS, stack off|site|native|python|full, as\n"
+        "COMMTAP_VERBOSE, COMMTAP_OPS and COMMTAP_STACK are. Without an order: what is in force. A process follows\n"
+        "at its next call of MPI or NCCL, one that is inside of a call when that returns; no signal is sent. Orders\n"
+        "stand until others are given, and hold for processes that are forked later. They are given by the job's\n"
+        "user, on the host where it runs. Where stacks were off when a job began, its call tree holds what was called\n"
+        "since they are on; ranges of NVTX are known where it began with stack full.\n",
+    .exits =
+        "Exits with 0 where the orders are in force everywhere, 1 where a process has not acknowledged yet or could\n"
+        "not be asked; with 2 on wrong usage, 3 where no process runs that could be given an order, 4 where the\n"
+        "result cannot be written.\n",
     .min_arguments = 1,
     .max_arguments = 3,
     .options = option_rows,

@@ -134,10 +134,36 @@ static bool read_wishes(const struct controlled *process, struct order_wishes *w
 }
 
 static void add_wish(struct order_wishes *wishes, const struct order *order) {
-    if (order->kind == ORDER_PAUSE)
+    switch (order->kind) {
+    case ORDER_PAUSE:
         wishes->recording = ORDERED_PAUSE;
-    else if (order->kind == ORDER_RESUME)
+        break;
+    case ORDER_RESUME:
         wishes->recording = ORDERED_RESUME;
+        break;
+    case ORDER_SNAPSHOT:
+        wishes->snapshots++;
+        break;
+    case ORDER_VERBOSE:
+        snprintf(wishes->verbose, sizeof wishes->verbose, "%s", order->text);
+        break;
+    case ORDER_OPS:
+        snprintf(wishes->operations, sizeof wishes->operations, "%s", order->text);
+        break;
+    case ORDER_STACK:
+        snprintf(wishes->stack, sizeof wishes->stack, "%s", order->text);
+        break;
+    case ORDER_NONE:
+        break;
+    }
+}
+
+size_t order_text_bytes(enum order_kind kind) {
+    const struct order_wishes *wishes;
+    return kind == ORDER_VERBOSE ? sizeof wishes->verbose
+           : kind == ORDER_OPS   ? sizeof wishes->operations
+           : kind == ORDER_STACK ? sizeof wishes->stack
+                                 : 0;
 }
 
 /* Where somebody died writing, what is in force is as the last answer says, and all wishes begin anew. */

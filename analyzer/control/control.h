@@ -14,12 +14,19 @@ enum order_kind {
     ORDER_NONE, /* what is in force is only asked for */
     ORDER_PAUSE,
     ORDER_RESUME,
+    ORDER_SNAPSHOT, /* a new epoch */
+    ORDER_VERBOSE,  /* as COMMTAP_VERBOSE, and likewise: */
+    ORDER_OPS,
+    ORDER_STACK,
 };
 
 struct order {
     enum order_kind kind;
     const char *text; /* what stands behind the word; NULL: nothing */
 };
+
+/* How long the text of an order may be, with its end; 0: it has none. */
+size_t order_text_bytes(enum order_kind kind);
 
 enum order_state {
     ORDER_OBEYED,    /* it is in force, and so are all before it */

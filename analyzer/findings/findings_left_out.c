@@ -73,6 +73,22 @@ static void add_ordered_pauses(struct findings *findings, const struct job *job)
                      still > 1 ? "s" : "");
 }
 
+static void add_ordered_filter(struct findings *findings, const struct job *job) {
+    const struct dump *first = NULL;
+    size_t ranks = 0;
+    for (size_t d = 0; d < job->process_count; d++) {
+        const struct dump *dump = job->processes[d];
+        bool has = dump->order_answer.filters > 0;
+        first = has && !first ? dump : first;
+        ranks += has;
+    }
+    if (ranks > 0)
+        findings_add(findings, FINDING_FILTERED,
+                     "commtap ctl changed on %zu rank%s what is recorded, last to the functions %.200s: of others the "
+                     "totals hold a part or nothing, and time spent in them counts as the rank's own work meanwhile.",
+                     ranks, ranks > 1 ? "s" : "", first->order_wishes.operations);
+}
+
 /* The program's own MPI_X calls PMPI_X, which is where the library does not stand. */
 static void add_unseen(struct findings *findings, const struct job *job) {
     const struct dump *first = NULL;
@@ -125,7 +141,7 @@ static void add_no_calls(struct findings *findings, const struct job *job) {
     for (size_t d = 0; d < job->count; d++) {
         count_calls(job->dumps[d], &rows, &frames);
         if (job->dumps[d]->operations[0] || job->dumps[d]->region[0] || job->dumps[d]->unseen_calls > 0 ||
-            job->dumps[d]->order_answer.pauses > 0)
+            job->dumps[d]->order_answer.pauses > 0 || job->dumps[d]->order_answer.filters > 0)
             return; /* that is why, and is said */
     }
     if (rows == 0 || frames < rows)
@@ -139,6 +155,7 @@ static void add_no_calls(struct findings *findings, const struct job *job) {
 void findings_add_left_out(struct findings *findings, const struct job *job) {
     add_no_calls(findings, job);
     add_filter(findings, job);
+    add_ordered_filter(findings, job);
     add_region(findings, job);
     add_pauses(findings, job);
     add_ordered_pauses(findings, job);

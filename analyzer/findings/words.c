@@ -173,13 +173,14 @@ void coverage_say(char *text, size_t size, const struct coverage *coverage, enum
 
 const char *totals_lack(const struct job *job) {
     uint32_t states = 0;
-    uint64_t unseen = 0, pauses = 0, ordered = 0;
+    uint64_t unseen = 0, pauses = 0, ordered = 0, ordered_filters = 0;
     bool damaged = false, filtered = false, regions = false;
     for (size_t d = 0; d < job->count; d++) {
         states |= job->dumps[d]->header->state;
         unseen += job->dumps[d]->unseen_calls;
         pauses += job->dumps[d]->pauses;
         ordered += job->dumps[d]->order_answer.pauses;
+        ordered_filters += job->dumps[d]->order_answer.filters;
         filtered |= job->dumps[d]->operations[0];
         regions |= job->dumps[d]->region[0];
         damaged |= job->dumps[d]->problems.count > 0;
@@ -192,6 +193,8 @@ const char *totals_lack(const struct job *job) {
         return "do not hold the calls that went past commtap, to PMPI functions";
     if (filtered)
         return "hold the functions that COMMTAP_OPS names, and no other call";
+    if (ordered_filters > 0)
+        return "hold of some functions what was called while commtap ctl had them recorded";
     if (regions)
         return "hold what was called inside the regions that COMMTAP_REGION names, and nothing else";
     if (pauses > 0)

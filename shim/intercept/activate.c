@@ -6,8 +6,8 @@
 
 #include "shim/base/fork_page.h"
 #include "shim/base/linker.h"
-#include "shim/intercept/nvtx.h"
 #include "shim/intercept/orders.h"
+#include "shim/intercept/stack_sources.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/bounds.h"
@@ -17,7 +17,6 @@
 #include "shim/intercept/region.h"
 #include "shim/record/recorder.h"
 #include "shim/record/ring.h"
-#include "shim/stacks/python.h"
 #include "shim/stacks/stacks.h"
 
 #define ANCHORS         512u
@@ -204,11 +203,6 @@ static bool open_dump(void) {
 
 /* ---- the process ----------------------------------------------------------------------------- */
 
-static void choose_calls(void) {
-    for (unsigned i = 0; i < commtap_call_count; i++)
-        recorder.left_out[i] = knobs_match(recorder.knobs.ops, commtap_calls[i].name) ? 0 : QUIET_LEFT_OUT;
-}
-
 static void point_to_staged(void) {
     struct text why;
     text_begin(&why, line, sizeof line);
@@ -265,14 +259,6 @@ static void start_over(void) {
     recorder.generation = generation;
 }
 
-/* What stands behind the native frames of a stack. Asked once there is a dump to define things in. */
-static void add_stack_sources(void) {
-    if (stacks_mode == STACK_PYTHON || stacks_mode == STACK_FULL)
-        stacks_add_source(0, &python_source);
-    if (stacks_mode == STACK_FULL)
-        stacks_add_source(1, &label_source);
-}
-
 bool activate_process(void) {
     linker_bind_to_libc();
     recorder_read_environment();
@@ -290,11 +276,11 @@ bool activate_process(void) {
         knobs_default(&recorder.knobs);
         const char *complaint = stacks_begin(recorder.knobs.stack, recorder.knobs.stack_depth);
         recorder.tells_sites = stacks_mode != STACK_OFF;
-        choose_calls();
+        recorder_choose_calls();
         if (!is_a_child_too_many() && open_dump()) {
             if (complaint)
                 say(recorder.header, complaint);
-            add_stack_sources();
+            stack_sources_add();
             region_begin();
             orders_begin();
             arm();

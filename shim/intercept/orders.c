@@ -9,6 +9,10 @@
 
 #include "shim/base/fork_page.h"
 #include "shim/base/order_check.h"
+#include "shim/intercept/stack_sources.h"
+#include "shim/record/epochs.h"
+#include "shim/record/verbose.h"
+#include "shim/stacks/stacks.h"
 
 static struct order_wishes in_force; /* a forked child goes on with them */
 
@@ -26,8 +30,54 @@ static void resume_recording(struct order_answer *answer) {
     answer->paused_since = 0;
 }
 
+/* As many as were ordered, also where some came one after the other: so all ranks count them alike. */
+static void begin_epochs(const struct order_wishes *wishes, struct order_answer *answer) {
+    while (answer->snapshots != wishes->snapshots) {
+        answer->snapshots++;
+        if (!epoch_begin()) {
+            answer->refused |= ORDER_NO_EPOCH;
+            answer->snapshots = wishes->snapshots;
+        }
+    }
+}
+
+static bool is_new(const char *wish, const char *before) {
+    return wish[0] && strcmp(wish, before) != 0;
+}
+
+/* What is put among the knobs holds in children and in what is still to begin, too. */
+static void choose_functions(const struct order_wishes *wishes, struct order_answer *answer) {
+    if (!is_new(wishes->operations, in_force.operations))
+        return;
+    copy_text(recorder.knobs.ops, sizeof recorder.knobs.ops, wishes->operations);
+    recorder_choose_calls();
+    answer->filters++;
+}
+
+static void choose_verbose(const struct order_wishes *wishes) {
+    if (!is_new(wishes->verbose, in_force.verbose))
+        return;
+    copy_text(recorder.knobs.verbose, sizeof recorder.knobs.verbose, wishes->verbose);
+    recorder.verbose = verbose_wanted(wishes->verbose, recorder.header->rank);
+}
+
+static void choose_stack(const struct order_wishes *wishes, struct order_answer *answer) {
+    if (!is_new(wishes->stack, in_force.stack))
+        return;
+    if (!stacks_change(wishes->stack)) {
+        answer->refused |= ORDER_NO_STACK;
+        return;
+    }
+    copy_text(recorder.knobs.stack, sizeof recorder.knobs.stack, wishes->stack);
+    stack_sources_add();
+}
+
 static void fulfil(const struct order_wishes *wishes, struct order_answer *answer) {
     answer->refused = 0;
+    begin_epochs(wishes, answer);
+    choose_functions(wishes, answer);
+    choose_verbose(wishes);
+    choose_stack(wishes, answer);
     if (wishes->recording == ORDERED_PAUSE)
         pause_recording(answer);
     else
@@ -52,8 +102,12 @@ void orders_follow(void) {
         return;
     if (__atomic_exchange_n(&header->orders_waiting, 0, __ATOMIC_SEQ_CST)) {
         struct order_wishes wishes = header->order_wishes;
-        if (order_check(&wishes) == wishes.check)
+        if (order_check(&wishes) == wishes.check) {
+            wishes.verbose[sizeof wishes.verbose - 1] = '\0';
+            wishes.stack[sizeof wishes.stack - 1] = '\0';
+            wishes.operations[sizeof wishes.operations - 1] = '\0';
             answer_with(&wishes);
+        }
     }
     fork_lock_release(FORK_LOCK_ORDERS);
     errno = saved;

@@ -43,6 +43,20 @@ bool aggregates_begin(struct lane *lane) {
     return lane->sizes && lane->operations && lane->peers && (lane->sites || !recorder.tells_sites);
 }
 
+bool aggregates_tell_sites(void) {
+    bool done = true;
+    for (uint32_t i = 0; i < LANES_MAX; i++) {
+        struct lane *lane = &recorder.lanes[i];
+        if (!__atomic_load_n(&lane->ready, __ATOMIC_ACQUIRE) || lane->sites)
+            continue;
+        struct row_table *table = new_table(SECTION_SITES, i, SITE_ROWS, sizeof(struct site_row));
+        done &= table != NULL;
+        __atomic_store_n(&lane->sites, table, __ATOMIC_RELEASE);
+    }
+    recorder.tells_sites |= done;
+    return done;
+}
+
 /* ---- further tables -------------------------------------------------------------------------- */
 
 /* The next table takes the place of *place; the one before stays in the dump as it is. One thread makes it, so that the

@@ -194,7 +194,10 @@ static inline struct peer_row *peers_add(struct lane *lane, uint32_t comm, int32
     return NULL;
 }
 
-/* The row of calls from a call site; NULL (counted) when there is no room. Not while stacks are off. */
+/* Stacks are on from now on, which were off: calls are counted by call site, too. False: there is no room for it. */
+bool aggregates_tell_sites(void);
+
+/* The row of calls from a call site; NULL (counted) when there is no room. Not where the lane has no table. */
 static inline struct site_row *sites_find(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call) {
     const struct row_key key = {(uint64_t)stack | (uint64_t)comm_and_epoch(comm) << 32, call};
     struct site_row *row = row_at_once(&lane->sites, key.first, key.second);
@@ -217,7 +220,7 @@ static inline void site_count(struct site_row *row, uint64_t bytes, uint64_t tim
  * when it returned. Returns the row where further ones may be counted by site_count, else NULL. */
 static inline struct site_row *sites_add(struct lane *lane, uint32_t stack, uint32_t comm, uint16_t call,
                                          uint64_t bytes, uint64_t time, uint64_t posting) {
-    struct site_row *row = recorder.tells_sites ? sites_find(lane, stack, comm, call) : NULL;
+    struct site_row *row = recorder.tells_sites && lane->sites ? sites_find(lane, stack, comm, call) : NULL;
     if (likely(row && !lane->shared)) {
         site_count(row, bytes, time, posting);
         return row;

@@ -33,6 +33,12 @@ void recorder_switch_off(const char *why) {
         message(why);
 }
 
+void recorder_choose_calls(void) {
+    for (unsigned i = 0; i < commtap_call_count; i++)
+        __atomic_store_n(&recorder.left_out[i],
+                         knobs_match(recorder.knobs.ops, commtap_calls[i].name) ? 0 : QUIET_LEFT_OUT, __ATOMIC_RELAXED);
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 void *thread_scratch_more(struct thread *self, size_t bytes) {

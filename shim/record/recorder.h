@@ -155,6 +155,9 @@ bool recorder_read_environment(void);
 /* Stops recording in this process for good, with `why` in the dump and on world rank 0's stderr. */
 void recorder_switch_off(const char *why);
 
+/* From now on the functions that recorder.knobs.ops names are recorded, and no others. */
+void recorder_choose_calls(void);
+
 /* Scratch memory of at least `bytes`, the same until the thread asks again. NULL when there is none. */
 void *thread_scratch_more(struct thread *self, size_t bytes);
 static inline void *thread_scratch(struct thread *self, size_t bytes) {
@@ -164,7 +167,8 @@ static inline void *thread_scratch(struct thread *self, size_t bytes) {
 
 /* QUIET_* of a call made now. */
 static inline uint8_t recorder_quiet(unsigned index) {
-    return __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) | recorder.left_out[index];
+    return __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) |
+           __atomic_load_n(&recorder.left_out[index], __ATOMIC_RELAXED);
 }
 
 /* Adds without a lock prefix where only one thread can be here. Returns the value before. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "shim/base/unloads.h"
+#include "shim/record/aggregates.h"
 #include "shim/stacks/modules.h"
 #include "shim/stacks/walk.h"
 
@@ -25,6 +26,7 @@
 enum stack_mode stacks_mode;
 
 static uint32_t depth_limit;
+static bool has_tables;                             /* natives, stacks, modules and rules of unwinding */
 static const struct stack_source *sources[SOURCES]; /* NULL: none, or nothing to give in this process */
 static const uint32_t asleep;
 static const uint32_t *awake[SOURCES] = {&asleep, &asleep};
@@ -153,6 +155,7 @@ struct stack_memory {
     uint32_t unloads; /* of modules, that were taken note of */
     uint32_t next_way;
     uint32_t memo_bytes;
+    enum stack_mode mode;               /* that its memos are of */
     _Alignas(struct memo) char memos[]; /* SETS * WAYS of memo_bytes */
 };
 
@@ -206,7 +209,7 @@ static __attribute__((noinline)) struct memo *remember_walk(struct stack_memory 
                         .limit = depth_limit,
                         .slots = memo->slots};
     memo->pc = 0;
-    if (stacks_mode == STACK_SITE) {
+    if (memory->mode == STACK_SITE) {
         struct module module;
         modules_find(pc - 1, &module);
         memory->room[walk.depth++] = pc;
@@ -261,12 +264,34 @@ static __attribute__((noinline)) void catch_up(struct stack_memory *memory, uint
 
 /* ---- the calls ------------------------------------------------------------------------------- */
 
+static inline bool is_awake(unsigned source) {
+    return __atomic_load_n(__atomic_load_n(&awake[source], __ATOMIC_RELAXED), __ATOMIC_RELAXED) != 0;
+}
+
+static bool wants(enum stack_mode mode, unsigned source) {
+    return mode == STACK_FULL || (mode == STACK_PYTHON && source == 0);
+}
+
+/* The memory that goes with what stacks are to hold now, in the place of one for less or more. */
+static __attribute__((noinline)) struct stack_memory *follow_mode(struct thread *self) {
+    struct thread_part *part = &self->parts[PART_STACKS];
+    int saved = errno;
+    if (part->memory)
+        os_unmap(part->memory, part->bytes);
+    *part = (struct thread_part){0};
+    stacks_attach(self);
+    errno = saved;
+    return memory_of(self);
+}
+
 static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp) {
     struct stack_memory *memory = memory_of(self);
     uint64_t keys[SOURCES] = {0, 0};
+    if (unlikely(!memory || memory->mode != __atomic_load_n(&stacks_mode, __ATOMIC_RELAXED)))
+        memory = follow_mode(self);
     if (unlikely(!memory))
         return STACK_NONE;
-    if (unlikely(stacks_mode == STACK_SITE))
+    if (unlikely(memory->mode == STACK_SITE))
         sp = fp = 0;
     uint32_t now = __atomic_load_n(&unloads_so_far, __ATOMIC_ACQUIRE);
     if (unlikely(memory->unloads != now))
@@ -276,15 +301,11 @@ static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintp
     if (unlikely(is_new))
         memo = remember_walk(memory, pc, sp, fp);
     for (unsigned i = 0; i < SOURCES; i++)
-        if (unlikely(__atomic_load_n(awake[i], __ATOMIC_RELAXED) || (is_new && sources[i])))
+        if (unlikely((is_awake(i) || (is_new && sources[i])) && wants(memory->mode, i)))
             keys[i] = sources[i]->key(self);
     if (likely(memo->keys[0] == keys[0] && memo->keys[1] == keys[1]))
         return memo->id;
     return compose(self, memo, keys);
-}
-
-static inline bool is_awake(unsigned source) {
-    return __atomic_load_n(awake[source], __ATOMIC_RELAXED) != 0;
 }
 
 /* The commonest case without a detour: native frames alone, remembered. With one address per stack (STACK_SITE) no memo
@@ -299,30 +320,36 @@ uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t f
 }
 
 void stacks_attach(struct thread *self) {
-    if (stacks_mode == STACK_OFF)
+    enum stack_mode mode = __atomic_load_n(&stacks_mode, __ATOMIC_ACQUIRE);
+    if (mode == STACK_OFF)
         return;
     if (memory_of(self)) { /* of a thread that ended */
         memory_of(self)->view = (struct stack_view){.low = 0};
         return;
     }
-    size_t slots = stacks_mode == STACK_SITE ? 0 : WALK_SLOTS_PER_FRAME * depth_limit;
+    size_t slots = mode == STACK_SITE ? 0 : WALK_SLOTS_PER_FRAME * depth_limit;
     size_t memo_bytes = sizeof(struct memo) + slots * sizeof(struct stack_slot);
     size_t memos = sizeof(struct stack_memory) + (size_t)SETS * WAYS * memo_bytes;
     size_t bytes = memos + (depth_limit + 1 + SOURCES * STACK_SOURCE_ROOM) * sizeof(uint64_t);
     struct stack_memory *memory = os_memory(bytes);
     if (!memory)
         return;
+    memory->mode = mode;
     memory->memo_bytes = (uint32_t)memo_bytes;
     memory->room = (uint64_t *)((char *)memory + memos);
     memory->unloads = __atomic_load_n(&unloads_so_far, __ATOMIC_ACQUIRE);
     self->parts[PART_STACKS] = (struct thread_part){memory, bytes};
 }
 
+bool stacks_wants_source(unsigned place) {
+    return wants(stacks_mode, place);
+}
+
 void stacks_add_source(unsigned place, const struct stack_source *source) {
-    if (!source->begin())
+    if (!sources[place] && !source->begin())
         return;
-    sources[place] = source;
-    awake[place] = source->awake;
+    __atomic_store_n(&sources[place], source, __ATOMIC_RELEASE);
+    __atomic_store_n(&awake[place], source->awake, __ATOMIC_RELEASE);
 }
 
 /* False when `text` is none of the modes. */
@@ -340,6 +367,34 @@ static bool parse_mode(const char *text, enum stack_mode *mode) {
     return false;
 }
 
+/* What all threads share. */
+static bool make_tables(void) {
+    natives = os_memory(NATIVES * sizeof *natives);
+    stacks = os_memory(STACKS * sizeof *stacks);
+    if (!natives || !stacks || !walk_begin())
+        return false;
+    modules_begin();
+    return true;
+}
+
+/* Sources are never taken away: another thread may be about to ask one. They fall asleep. */
+bool stacks_change(const char *text) {
+    enum stack_mode mode;
+    if (!parse_mode(text, &mode) || mode == stacks_mode)
+        return true;
+    if (mode != STACK_OFF && !has_tables) {
+        has_tables = make_tables();
+        if (!has_tables || !aggregates_tell_sites())
+            return false;
+    }
+    for (unsigned i = 0; i < SOURCES; i++)
+        if (!wants(mode, i))
+            __atomic_store_n(&awake[i], &asleep, __ATOMIC_RELEASE);
+    __atomic_store_n(&stacks_mode, mode, __ATOMIC_RELEASE);
+    unloads_count(); /* no thread trusts its memos until it has looked anew, and then finds another mode */
+    return true;
+}
+
 const char *stacks_begin(const char *mode, uint64_t depth) {
     const char *complaint = NULL;
     stacks_mode = STACK_FULL;
@@ -350,14 +405,13 @@ const char *stacks_begin(const char *mode, uint64_t depth) {
     memset(sources, 0, sizeof sources);
     arena = NULL;
     last_id = 0;
+    has_tables = false;
     if (stacks_mode == STACK_OFF)
         return complaint;
-    natives = os_memory(NATIVES * sizeof *natives);
-    stacks = os_memory(STACKS * sizeof *stacks);
-    if (!natives || !stacks || !walk_begin()) {
+    has_tables = make_tables();
+    if (!has_tables) {
         stacks_mode = STACK_OFF;
         return "no memory for call stacks: they are off";
     }
-    modules_begin();
     return complaint;
 }

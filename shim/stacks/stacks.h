@@ -26,7 +26,15 @@ extern enum stack_mode stacks_mode;
  * STACK_DEPTH_MAX). Returns NULL, or a line for the user when that is not what happens from now on. */
 const char *stacks_begin(const char *mode, uint64_t depth);
 
-/* Makes `source` the one asked for Python's frames (`place` 0) or labels (1), if its `begin` agrees. */
+/* From now on, while threads take stacks: `mode` as above; what is none of them changes nothing. False: there is no
+ * memory for stacks, which stay off. Sources that are to be asked now are added next. One thread at a time. */
+bool stacks_change(const char *mode);
+
+/* Whether stacks are to hold what the source at `place` knows. */
+bool stacks_wants_source(unsigned place);
+
+/* Makes `source` the one asked for Python's frames (`place` 0) or labels (1), if its `begin` agrees; once in the life
+ * of an activation. */
 void stacks_add_source(unsigned place, const struct stack_source *source);
 
 /* What the thread needs for its stacks; without memory it has none. */
@@ -40,7 +48,8 @@ uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t f
  * called before the clock is read: it is no part of a call's time. Keeps errno, faults on no stack, takes no lock
  * except the dynamic linker's when code is seen for the first time. */
 static inline uint32_t stack_here(struct thread *self, const uintptr_t *frame, uintptr_t sp) {
-    return stacks_mode == STACK_OFF ? STACK_NONE : stack_take(self, frame[1], sp, frame[0]);
+    return __atomic_load_n(&stacks_mode, __ATOMIC_RELAXED) == STACK_OFF ? STACK_NONE
+                                                                        : stack_take(self, frame[1], sp, frame[0]);
 }
 
 #endif

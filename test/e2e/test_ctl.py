@@ -2,6 +2,7 @@
 #
 # commtap ctl: what is ordered of a running job is in force by each process's next call, to the call.
 # Must not live here: what wishes look like in a dump (test/unit/test_control.c).
+import collections
 import contextlib
 import os
 import shutil
@@ -175,8 +176,82 @@ def test_orders_for_some_ranks(where):
     assert jobs.document("diagnose", where)["verdict"] == "ok"
 
 
+def test_a_snapshot_begins_an_epoch(mpi, where):
+    with job(mpi, where, 3) as run:
+        run.phase(0)
+        ctl(where, "snapshot", codes=(1,))
+        run.phase(1)
+        assert {row["epoch"] for row in ctl(where, codes=(0,))["processes"]} == {1}
+        ctl(where, "snapshot", codes=(1,))
+        ctl(where, "snapshot", codes=(1,))  # two that a process reads as one are two nevertheless
+        run.phase(2)
+        run.finish()
+    rows = [row for row in jobs.summary(where, "--by", "op,bytes,epoch")["summary"] if row["op"] == "MPI_Allreduce"]
+    assert {(row["epoch"], row["bytes"] // 8 - 1): row["count"] for row in rows} == {
+        (epoch, phase): RANKS * CALLS for epoch, phase in ((0, 0), (1, 1), (3, 2))}
+
+
+def test_functions_are_chosen_while_the_job_runs(mpi, where):
+    with job(mpi, where, 3) as run:
+        run.phase(0)
+        refused = jobs.commtap("ctl", where, "ops", "no_such_function", codes=(2,))
+        assert "no function" in refused.stderr
+        ctl(where, "ops", "!allreduce", codes=(1,))
+        run.phase(1)
+        assert {row["ops"] for row in ctl(where, codes=(0,))["processes"]} == {"!allreduce"}
+        ctl(where, "ops", "*", codes=(1,))
+        run.phase(2)
+        run.finish()
+    assert run.counts() == {0: RANKS * CALLS, 2: RANKS * CALLS}
+    text, = said(where, "filtered")
+    assert "commtap ctl" in text and "2 ranks" in text
+    assert said(where, "paused") == []
+
+
+def test_lines_are_printed_while_they_are_wanted(mpi, where):
+    with job(mpi, where, 5) as run:
+        for phase, words in enumerate((None, ["on"], ["off"], ["ranks:1"])):
+            if words:
+                ctl(where, "verbose", *words, codes=(1,))
+            run.phase(phase)
+        ctl(where, "verbose", "off", codes=(1,))
+        run.phase(4)
+        err = run.finish()[1]
+    lines = [line for line in err.splitlines() if "comm op: MPI_Allreduce" in line]
+    sizes = collections.Counter((line.split("rank ")[1].split()[0], line.split("msg size: ")[1].split(" |")[0]) for line in lines)
+    assert sizes == {("0", "16.0 B"): CALLS, ("1", "16.0 B"): CALLS, ("1", "32.0 B"): CALLS}
+
+
+def stacks(where):
+    """Calls by what their stacks hold: all up to main, the calling function alone, or nothing."""
+    def count(node):
+        return node["ops"].get("MPI_Allreduce", {"count": 0})["count"]
+
+    root = jobs.document("calls", where, "--noise", "3")["root"]
+    site = sum(count(node) for node in root["children"] if node["name"] == "reduce")
+    others = sum(count(node) for node in root["children"] if node["name"] != "reduce")
+    return {"walked": others, "site": site, "off": count(root) - site - others}
+
+
+@pytest.mark.parametrize("first", ["off", "site", "full"])
+def test_stacks_are_chosen_while_the_job_runs(where, first):
+    modes = ["native", "site", "off", "full", "python", "off", "native"]
+    with job("openmpi", where, len(modes) + 2, knobs={"COMMTAP_STACK": first}) as run:
+        run.phase(0)
+        for phase, mode in enumerate(modes, 1):
+            ctl(where, "stack", mode, codes=(1,))
+            run.phase(phase)
+        assert {row["stack"] for row in ctl(where, codes=(0,))["processes"]} == {"native"}
+        run.phase(8)
+        run.finish()
+    assert run.counts() == {phase: RANKS * CALLS for phase in range(9)}
+    phases = {"walked": 5 + (first == "full"), "site": 1 + (first == "site"), "off": 2} # what was called while stacks had never been on is in no tree
+    assert stacks(where) == {kind: count * RANKS * CALLS for kind, count in phases.items()}
+
+
 def test_what_takes_no_orders(where, tmp_path):
-    for words in (["pauses"], ["pause", "now"], ["--wait", "x", "pause"]):
+    for words in (["pauses"], ["pause", "now"], ["--wait", "x", "pause"], ["verbose"], ["verbose", "loud"],
+                  ["stack", "deep"], ["ops"], ["ops", "x" * 256]):
         assert jobs.commtap("ctl", where, *words, codes=(2,)).stdout == ""
     (tmp_path / "empty").mkdir()
     jobs.commtap("ctl", tmp_path / "empty", "pause", codes=(3,))

@@ -26,6 +26,7 @@
 #include "shim/intercept/orders.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/recorder.h"
+#include "shim/stacks/stacks.h"
 
 static char directory[] = "/tmp/commtap-unit-XXXXXX";
 static struct dump_set set;
@@ -121,6 +122,90 @@ static void half_an_order_is_none(void **state) {
     assert_true(is_paused());
     give(&process, ORDER_RESUME, NULL);
     orders_look();
+    control_close(&process);
+}
+
+static void follow(struct controlled *process, enum order_kind kind, const char *text) {
+    give(process, kind, text);
+    orders_look();
+    control_read(process);
+    assert_int_equal(process->state, ORDER_OBEYED);
+}
+
+/* An order changes what it names, and nothing else. */
+static void orders_add_up(void **state) {
+    (void)state;
+    struct controlled process = opened(PROCESS_RUNS);
+    uint32_t epoch = recorder.epoch_bits >> 24;
+    follow(&process, ORDER_PAUSE, NULL);
+    follow(&process, ORDER_VERBOSE, "all");
+    follow(&process, ORDER_OPS, "bcast");
+    follow(&process, ORDER_STACK, "site");
+    assert_true(is_paused() && recorder.verbose);
+    assert_int_equal(recorder.left_out[0] & QUIET_LEFT_OUT, QUIET_LEFT_OUT);
+    assert_int_equal(stacks_mode, STACK_SITE);
+    assert_int_equal(recorder.epoch_bits >> 24, epoch);
+    assert_int_equal(process.answer.filters, 1);
+    follow(&process, ORDER_RESUME, NULL);
+    follow(&process, ORDER_VERBOSE, "off");
+    follow(&process, ORDER_OPS, "*");
+    follow(&process, ORDER_STACK, "native");
+    assert_false(is_paused() || recorder.verbose || recorder.left_out[0]);
+    assert_int_equal(stacks_mode, STACK_NATIVE);
+    assert_int_equal(process.answer.filters, 2);
+    assert_string_equal(process.wishes.verbose, "off");
+    assert_string_equal(process.wishes.operations, "*");
+    assert_string_equal(process.wishes.stack, "native");
+    control_close(&process);
+}
+
+static void texts_fill_their_places_and_no_more(void **state) {
+    (void)state;
+    char text[256];
+    struct controlled process = opened(PROCESS_RUNS);
+    struct order_wishes *wishes = &recorder.header->order_wishes;
+    memset(text, '*', sizeof text);
+    text[order_text_bytes(ORDER_OPS) - 1] = '\0';
+    follow(&process, ORDER_OPS, text);
+    assert_string_equal(process.wishes.operations, text);
+    memset(wishes->operations, '?', sizeof wishes->operations); /* of somebody else: never ends */
+    memset(wishes->stack, 'n', sizeof wishes->stack);
+    memset(wishes->verbose, 'v', sizeof wishes->verbose);
+    wishes->check = order_check(wishes);
+    recorder.header->orders_waiting = 1;
+    orders_look();
+    assert_int_equal(strlen(recorder.knobs.ops), sizeof wishes->operations - 1);
+    assert_int_equal(stacks_mode, STACK_NATIVE); /* no such one */
+    assert_false(recorder.verbose);
+    control_read(&process);
+    assert_int_equal(strlen(process.wishes.operations), sizeof wishes->operations - 1);
+    follow(&process, ORDER_VERBOSE, "off");
+    follow(&process, ORDER_STACK, "native");
+    follow(&process, ORDER_OPS, "*");
+    control_close(&process);
+}
+
+/* Every snapshot is an epoch, also of several that were ordered before the process looked, until there are no more. */
+static void snapshots_are_counted(void **state) {
+    (void)state;
+    struct controlled process = opened(PROCESS_RUNS);
+    uint32_t epoch = recorder.epoch_bits >> 24;
+    follow(&process, ORDER_SNAPSHOT, NULL);
+    give(&process, ORDER_SNAPSHOT, NULL);
+    follow(&process, ORDER_SNAPSHOT, NULL);
+    assert_int_equal(process.answer.epoch, epoch + 3);
+    assert_int_equal(process.answer.refused, 0);
+    struct order_wishes *wishes = &recorder.header->order_wishes;
+    wishes->snapshots += 1000000000;
+    wishes->check = order_check(wishes);
+    recorder.header->orders_waiting = 1;
+    orders_look();
+    control_read(&process);
+    assert_int_equal(process.answer.epoch, EPOCHS_MAX - 1);
+    assert_int_equal(process.answer.refused, ORDER_NO_EPOCH);
+    assert_int_equal(process.answer.snapshots, process.wishes.snapshots);
+    follow(&process, ORDER_RESUME, NULL);
+    assert_int_equal(process.answer.refused, 0);
     control_close(&process);
 }
 
@@ -234,11 +319,14 @@ int main(void) {
         cmocka_unit_test(an_order_is_followed_at_the_next_call),
         cmocka_unit_test(of_several_orders_the_last_one_counts),
         cmocka_unit_test(half_an_order_is_none),
+        cmocka_unit_test(orders_add_up),
+        cmocka_unit_test(texts_fill_their_places_and_no_more),
         cmocka_unit_test(one_thread_at_a_time_follows),
         cmocka_unit_test(who_gives_orders_waits_for_others_and_not_for_ever),
         cmocka_unit_test(what_takes_no_orders_says_why),
         cmocka_unit_test(a_file_that_is_another_one_by_now_is_left_alone),
         cmocka_unit_test(a_child_goes_on_with_the_orders_of_its_parent),
+        cmocka_unit_test(snapshots_are_counted), /* the last: no epoch is left */
     };
     return cmocka_run_group_tests(tests, activate, remove_files);
 }
