@@ -324,8 +324,10 @@ static void say_end(struct diagnosis_text *told, const struct diagnosis *diagnos
             diagnosis->stood_before_death ? "the first of them" : "they", oldest);
         break;
     case STANDING_UNTOLD:
-        say(told, "The processes are gone, and nothing tells how long they went on after that: %s.%s", oldest,
-            blames ? "" : " If the job was making progress when it ended, nobody is to blame.");
+        say(told, "The processes are gone%s %s.%s",
+            diagnosis->standing.end_known ? ": when they ended,"
+                                          : ", and nothing tells how long they went on after that:",
+            oldest, blames ? "" : " If the job was making progress when it ended, nobody is to blame.");
         break;
     case STANDING_NONE:
         say(told, "The processes are gone: this is where they were when they ended.%s",

@@ -36,9 +36,11 @@
 
 enum {
     HEX_DIGITS = 16,
-    TRIES = 200,     /* a dump has no process so long */
-    RETRY_MS = 50,   /* a dump's header is filled shortly after it appears */
-    SETTLE_MS = 300, /* launchers end the others of a job whose rank died within less */
+    TRIES = 200,       /* a dump has no process so long */
+    RETRY_MS = 50,     /* a dump's header is filled shortly after it appears */
+    SETTLE_MS = 300,   /* launchers end the others of a job whose rank died within less */
+    ORPHANS_MS = 5000, /* processes whose launcher was told to end, and did so at once, end within less: Open MPI's have
+                          a second (odls_base_sigkill_timeout) from SIGTERM to SIGKILL; the rest is for a busy host */
     EVENT_SIGNAL = -1,
     EVENT_CHANGE = -2,
     SIGNAL_BITS = 0x7f, /* of a wait status */
@@ -411,10 +413,21 @@ void witness_told_to_end(struct witness *witness) {
     witness->asked = witness->told = true;
 }
 
+/* A launcher that is told to end twice, as timeout(1) and batch systems do that signal whole groups, leaves before its
+ * processes have ended: when the job did is known once the first of them does. */
+static void await_orphans(struct witness *witness) {
+    bool readable = false;
+    int64_t now = (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000), until = now + ORPHANS_MS;
+    while (witness->events >= 0 && witness->asked && !witness->over && witness->settle_ms == 0 && now < until &&
+           !all_have_ended(witness) && take_events(witness, (int)(until - now), &readable) >= 0)
+        now = (int64_t)(clock_ns(CLOCK_MONOTONIC) / 1000000);
+}
+
 void witness_finish(struct witness *witness, int status) {
     bool readable = false;
     witness->asked |= WIFSIGNALED(status) && !writes_a_dump(witness, witness->command);
     take_all(witness);
+    await_orphans(witness);
     while (!witness->over && witness->settle_ms > 0 && take_events(witness, patience_ms(witness), &readable) >= 0)
         ;
 }

@@ -44,7 +44,8 @@ void witness_close(struct witness *witness);
 void witness_until(struct witness *witness, int descriptor, pid_t command);
 /* From now on processes end because somebody wants them to. */
 void witness_told_to_end(struct witness *witness);
-/* The command has ended, with this wait status: judges what is not judged yet, which may take a moment (300 ms). */
+/* The command has ended, with this wait status: judges what is not judged yet, which may take a moment: 300 ms, or
+ * where it was told to end and its processes live on, until the first of them ends, at most five seconds. */
 void witness_finish(struct witness *witness, int status);
 
 #endif

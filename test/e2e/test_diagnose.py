@@ -321,6 +321,28 @@ def test_the_rank_that_is_waited_for_crashes(mpi, where):
     assert (result["verdict"], states(result)) == ("dead_rank", {1: "dead"}), result["text"]
 
 
+def test_a_group_that_is_told_to_end_has_a_known_end(mpi, where):
+    """As timeout(1) does: the launcher is told twice, and may leave before its ranks have ended."""
+    with hanging(mpi, "skip", where, way="run") as process:
+        time.sleep(STAND)
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=60)
+    result = diagnose(where)
+    assert (result["verdict"], states(result)) == ("hang", {1: "in_user_code"}), result["text"]
+    assert result["standing"]["end_known"] and result["severity"] == "error", (result["text"], notes(where))
+    assert_report_agrees(where, result)
+
+
+def test_who_comes_late_to_finalize_is_not_said_to_be_unknown(mpi, where):
+    """Ranks may have something to do before it: a second is no proof. But when they ended is known."""
+    with hanging(mpi, "finalize", where, way="run") as process:
+        time.sleep(STAND)
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(timeout=60)
+    text = " ".join(diagnose(where)["text"])
+    assert "nothing tells how long" not in text and "when they ended, the oldest wait" in text
+
+
 def test_ranks_killed_one_after_the_other(mpi, where):
     with hanging(mpi, "chain", where, way="run") as process:
         time.sleep(STAND)
