@@ -17,9 +17,10 @@ COMMON_CFLAGS := -std=c11 $(WARNINGS) -D_GNU_SOURCE -I. -DCOMMTAP_VERSION='"$(VE
 SHIM_AT_START := shim/intercept/absent.c shim/base/elf_symbol.c shim/base/linker.c shim/base/string_functions.c
 SHIM_SOURCES := $(SHIM_AT_START) $(filter-out $(SHIM_AT_START),$(wildcard shim/*.c shim/*/*.c))
 SHIM_OBJECTS := $(SHIM_SOURCES:%.c=$(BUILD)/%.o)
-# initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away.
+# initial-exec TLS: the library is only ever preloaded, so its one thread pointer is a single load away. They come behind
+# CFLAGS: distributions ask for checks of the stack and for optimization at link time, which lose symbols' versions.
 SHIM_CFLAGS := $(COMMON_CFLAGS) -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-stack-protector \
-    -fno-omit-frame-pointer -U_FORTIFY_SOURCE
+    -fno-omit-frame-pointer -U_FORTIFY_SOURCE -fno-lto
 SHIM_OPTIMIZE ?= -O3
 # Two segments, no protection change at start, none of the compiler's own constructors, no look-ups of our own names: the
 # library is loaded into every process below a preload.
@@ -49,7 +50,7 @@ analyzer: $(BUILD)/commtap
 
 $(BUILD)/shim/%.o: shim/%.c
 	@mkdir -p $(@D)
-	$(CC) $(SHIM_CFLAGS) $(CFLAGS) $(SHIM_OPTIMIZE) -MMD -MP -c $< -o $@
+	$(CC) $(CFLAGS) $(SHIM_CFLAGS) $(SHIM_OPTIMIZE) -MMD -MP -c $< -o $@
 
 $(BUILD)/libcommtap.so: $(SHIM_OBJECTS) shim/exports.map shim/layout.ld
 	$(CC) $(CFLAGS) $(SHIM_OBJECTS) $(SHIM_LDFLAGS) -o $@
@@ -59,7 +60,7 @@ $(BUILD)/analyzer/%.o: analyzer/%.c
 	$(CC) $(ANALYZER_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/commtap: $(ANALYZER_OBJECTS) $(PAGE_OBJECT)
-	$(CC) $(CFLAGS) -pthread $(ANALYZER_OBJECTS) $(PAGE_OBJECT) $(ANALYZER_LIBS) -o $@
+	$(CC) $(CFLAGS) $(LDFLAGS) -pthread $(ANALYZER_OBJECTS) $(PAGE_OBJECT) $(ANALYZER_LIBS) -o $@
 	$(PAGE_LACKS)
 
 # Programs are built for the MPIs that are here; tests that need another one say so.
@@ -144,6 +145,22 @@ install: all
 	    file=$(DESTDIR)$(PREFIX)/share/$${place#*:}; \
 	    install -d $${file%/*} && $(BUILD)/commtap --completion $${place%%:*} > $$file || exit 1; done
 
+# Packages, made from the tree as it is (packaging/). None is part of check: they need tools that building does not.
+DIST := $(BUILD)/commtap-$(VERSION).tar.gz
+.PHONY: dist deb rpm
+dist:
+	@mkdir -p $(BUILD)
+	git ls-files -z | tar -c -z --null --transform 's|^|commtap-$(VERSION)/|' -f $(DIST) -T -
+deb: dist
+	rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb && tar -x -C $(BUILD)/deb -f $(DIST)
+	cp -r packaging/debian $(BUILD)/deb/commtap-$(VERSION)/debian
+	cd $(BUILD)/deb/commtap-$(VERSION) && dpkg-buildpackage -b -us -uc -j$(shell nproc)
+	lintian --fail-on error,warning $(BUILD)/deb/*.changes
+# --nodeps: what a distribution calls its packages, the compiler tells by itself.
+rpm: dist
+	rm -rf $(BUILD)/rpm && mkdir -p $(BUILD)/rpm
+	rpmbuild -bb --nodeps -D '_topdir $(abspath $(BUILD))/rpm' -D '_sourcedir $(abspath $(BUILD))' packaging/commtap.spec
+
 clean:
 	rm -rf $(BUILD)
 
@@ -174,6 +191,8 @@ help:
 	@echo 'check-filesystems jobs on full file systems of all kinds, RUNS=100 times each'
 	@echo 'fuzz         commands and importers against damaged jobs and traces, for a minute (FUZZ_SECONDS)'
 	@echo 'install      below PREFIX ($(PREFIX)), honours DESTDIR'
+	@echo 'dist         $(DIST): the sources, as packages are built of them'
+	@echo 'deb          a Debian package in $(BUILD)/deb, which lintian has looked at; rpm: an RPM in $(BUILD)/rpm'
 	@echo 'fmt          clang-format everything; fmt-check says what it would change'
 	@echo 'coverage     lines of the shim and the analyzer that the tests reach, per folder'
 -include $(shell find $(BUILD) -name '*.d' -type f 2>/dev/null)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# What an installation brings beside the programs: completion in real shells, the header of the dump format by pkg-config.
+# What an installation brings beside the programs: completion in real shells, the header of the dump format by pkg-config;
+# what packages are made of.
 # Must not live here: what options do, manual pages (test_man.py).
 import contextlib
+import fnmatch
 import os
 import pty
 import re
@@ -200,3 +202,47 @@ def test_pkg_config_tells_of_the_dump_format(installed, tmp_path):
     subprocess.run(["gcc", "-Wall", "-Werror", *tell("--cflags"), source, "-o", tmp_path / "reader"], check=True, timeout=60)
     printed = subprocess.run([tmp_path / "reader"], capture_output=True, text=True).stdout
     assert printed.split() == [*tell("--modversion"), ".ct"]
+
+
+# ---- packages ----------------------------------------------------------------------------------
+
+PACKAGING = jobs.ROOT / "packaging"
+VERSION = re.search(r"^VERSION := (\S+)$", (jobs.ROOT / "Makefile").read_text(), re.M)[1]
+
+
+@pytest.mark.parametrize("file, says", [("commtap.spec", r"^Version: +(\S+)$"), ("debian/changelog", r"\Acommtap \((\S+)\)"),
+                                        ("spack/packages/commtap/package.py", r'version\("([^"]+)"'),
+                                        ("spack/packages/commtap/package.py", r"commtap-([\d.]+)\.tar\.gz")])
+def test_all_packages_are_of_one_version(file, says):
+    assert re.search(says, (PACKAGING / file).read_text(), re.M)[1] == VERSION
+    assert jobs.commtap("--version").stdout == f"commtap {VERSION}\n"
+
+
+def test_an_rpm_has_all_that_is_installed(installed):
+    """And nothing is named that is not: rpmbuild would refuse both."""
+    places = {"bindir": "bin", "libdir": "lib64", "includedir": "include", "datadir": "share", "mandir": "share/man"}
+    listed = re.findall(r"^%{_(\w+)}/(\S+)$", (PACKAGING / "commtap.spec").read_text().partition("\n%files\n")[2], re.M)
+    patterns = [f"{places[macro]}/{path}" for macro, path in listed]
+    patterns = [pattern.replace("lib64/commtap/", "lib64/") for pattern in patterns]  # LIBDIR is one folder deeper there
+    prefix = installed / "opt" / "x"
+    files = {str(path.relative_to(prefix)) for path in prefix.rglob("*") if path.is_file()}
+    taken = {pattern: {file for file in files if fnmatch.fnmatch(file, pattern + "*" * pattern.endswith("/"))} for pattern in patterns}
+    assert len(taken) > 8 and [pattern for pattern in taken if not taken[pattern]] == []
+    assert files == set().union(*taken.values())
+
+
+@pytest.mark.parametrize("file", ["Dockerfile", "commtap.def"])
+def test_containers_name_packages_of_the_build(file):
+    """They cannot be built in a test: no image is at hand. What they call is there."""
+    text = (PACKAGING / file).read_text()
+    assert "scripts/install-deps --list --for build" in text and "make install PREFIX=/opt/commtap" in text
+    further = re.search(r"--for build\)[\s\\]+([\w\s-]+?)\n(?:RUN|    make)", text)[1].split()
+    table = (jobs.ROOT / "scripts" / "install-deps").read_text()
+    assert further == ["libsqlite3-dev", "libzstd-dev", "node-d3"] and all(f"\n{package} " in table for package in further)
+
+
+def test_the_spack_recipe_and_debians_rules_are_sound():
+    compile((PACKAGING / "spack" / "packages" / "commtap" / "package.py").read_text(), "package.py", "exec")
+    jobs.need("make")
+    done = subprocess.run(["make", "-n", "-f", PACKAGING / "debian" / "rules", "override_dh_auto_install"], capture_output=True, text=True)
+    assert done.returncode == 0 and "LIBDIR=/usr/lib/commtap" in done.stdout
