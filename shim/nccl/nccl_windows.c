@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In a group the library hands a window out at the group's end, where nobody looks: it is taken to live as long as its
- * communicator. Errors are on the side of too few times, never of a lost overlap.
+ * In a group the library hands a window out at the group's end, and a communicator that does not block hands it out
+ * when it is done. Nobody looks then, and what stands in the job's variable until then may be another window: such a
+ * window is taken to live as long as its communicator. Errors are on the side of too few times, never of a lost
+ * overlap.
  */
 #include "shim/nccl/nccl_windows.h"
+
+#include "shim/nccl/nccl_frame.h"
+#include "shim/nccl/nccl_groups.h"
 
 #define WINDOWS_MAX 256u
 #define SYMMETRIC   1u /* NCCL_WIN_COLL_SYMMETRIC */
@@ -38,7 +43,8 @@ void nccl_window_after(struct call_frame *f) {
     struct nccl_communicator *c = f->comm ? nccl_communicator(f->comm) : NULL;
     uintptr_t begin = argument(f, BUFFER);
     if (c && !f->failed && argument(f, FLAGS) & SYMMETRIC && gpu_overlaps_launches(c->device)) {
-        const uintptr_t *handle = (const uintptr_t *)argument(f, WINDOW);
+        bool later = group_is_open(f->self) || nccl_tail(f)->in_progress;
+        const uintptr_t *handle = later ? NULL : (const uintptr_t *)argument(f, WINDOW);
         const struct window w = {.begin = begin, .end = begin + argument(f, SIZE), .handle = handle ? *handle : 0};
         c->windows = keep(f->comm, &w) && c->windows != NCCL_WINDOWS_ALL ? NCCL_WINDOWS_SOME : NCCL_WINDOWS_ALL;
     }

@@ -109,13 +109,14 @@ def gpu_times_of(directory):
 
 @pytest.mark.parametrize("mode", ["auto", "events"])
 def test_no_event_takes_the_overlap_of_launches_on_symmetric_memory(mode, tmp_path):
-    """They may begin before the kernel in front of them has ended: not timed, and said, unless events were asked for."""
+    """They may begin before the kernel in front of them has ended: not timed, and said, unless events were asked for. Which
+    window a group registers is known after its end alone: that it ends is not seen, so 48 bytes may be on one still."""
     directory, books = play("windows", 2, tmp_path, COMMTAP_GPU_TIMING=mode)
     agree(directory, books)
     others = {("ncclBroadcast", 24): 2, ("ncclAllReduce", 28): 2, ("ncclAllReduce", 36): 2, ("ncclAllReduce", 40): 2}
-    symmetric = {("ncclAllReduce", 20): 6, ("ncclAllReduce", 32): 4}
+    symmetric = {("ncclAllReduce", 20): 6, ("ncclAllReduce", 32): 4, ("ncclAllReduce", 44): 2, ("ncclAllReduce", 48): 2}
     assert gpu_times_of(directory) == (others if mode == "auto" else {**others, **symmetric})
-    assert jobs.report(directory)["losses"]["gpu_overlapping"] == (8 if mode == "auto" else 0)
+    assert jobs.report(directory)["losses"]["gpu_overlapping"] == (12 if mode == "auto" else 0)
     assert jobs.document("diagnose", directory, codes=(0, 1))["verdict"] == "ok"
 
 

@@ -383,6 +383,12 @@ static void scene_windows(void) {
     CALL(0, ncclCommWindowRegister, comm, from, BYTES(FLOATS), &window, NCCL_WIN_DEFAULT);
     CALL(BYTES(10), ncclAllReduce, from, to, 10, ncclFloat32, ncclSum, comm, stream);
     CALL(0, ncclCommWindowDeregister, comm, window);
+    CALL(0, ncclGroupStart);
+    CALL(0, ncclCommWindowRegister, comm, from, BYTES(FLOATS), &window, NCCL_WIN_COLL_SYMMETRIC);
+    CALL(0, ncclGroupEnd);
+    CALL(BYTES(11), ncclAllReduce, from, to, 11, ncclFloat32, ncclSum, comm, stream);
+    CALL(0, ncclCommWindowDeregister, comm, window);
+    CALL(BYTES(12), ncclAllReduce, from, to, 12, ncclFloat32, ncclSum, comm, stream);
     end(comm);
 }
 
