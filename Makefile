@@ -181,6 +181,7 @@ help:
 	@echo 'check-mpi4py the test suites of mpi4py 3.1 and 4.1 on five MPIs, with and without commtap; hours'
 	@echo 'check-fr-trace findings about flight recorders beside those of PyTorch'"'"'s own fr_trace'
 	@echo 'check-nccl-wheels functions that the NCCL wheels on the package index export beside the table of calls'
+	@echo 'check-aarch64 the library as it is on aarch64, cross-compiled and run by qemu-user'
 	@echo 'check-elastic elastic batch sizes beside those of DeepSpeed'"'"'s own code'
 	@echo 'check-hta    GPU figures of PyTorch traces beside those of Holistic Trace Analysis (HTA_DATA)'
 	@echo 'all          build libcommtap.so and commtap into $(BUILD)/'
