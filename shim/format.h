@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             5u
+#define FORMAT_MINOR             6u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -180,6 +180,32 @@ struct order_answer {
     uint64_t reserved[2];
 };
 
+/* Work that is left out for COMMTAP_BUDGET's sake, in this order. */
+enum shed_step {
+    SHED_GPU_TIMING = 0, /* launches are not timed by events */
+    SHED_STACKS = 1,     /* calls have no stack */
+    SHED_RECORDS = 2,    /* calls have no record: totals alone */
+    SHED_STEPS = 3
+};
+
+struct shed {
+    uint64_t times; /* how often the step was taken */
+    uint64_t ticks; /* how long it was in force, all times that ended together */
+    uint64_t since; /* when the last one began that did not end; 0: none */
+};
+
+/* What commtap itself took in the job's calls: some are measured, each stands for those since the one before. */
+struct own_cost {
+    uint64_t samples;           /* calls that were measured; 0: nothing is known */
+    uint64_t calls;             /* that they stand for */
+    uint64_t ticks;             /* what commtap took in these, all threads together */
+    uint64_t interrupted;       /* measured calls that stand for none: the kernel had stopped the thread in them */
+    uint64_t gpu_shed;          /* launches that were not timed for COMMTAP_BUDGET's sake */
+    uint32_t budget_millionths; /* COMMTAP_BUDGET, of the process's wall time; 0: no limit */
+    uint32_t reserved;
+    struct shed shed[SHED_STEPS];
+};
+
 enum keep {
     KEEP_ALL = 0,
     KEEP_SUMMARY = 1, /* no records and no windows: totals, what threads are doing, progress, definitions */
@@ -260,6 +286,9 @@ struct dump_header {
     uint32_t orders_reserved;
     struct order_wishes order_wishes;
     struct order_answer order_answer;
+
+    /* since 2.6 */
+    struct own_cost own_cost;
 };
 
 enum gpu_timing {
@@ -639,8 +668,11 @@ struct lane_state {
     uint64_t windows_lost;       /* records of kept windows that found no room */
     uint64_t trace_window_level; /* windows divisible by 2^level are kept */
     uint64_t device;             /* 1: written by the GPU harvester */
-    uint64_t extends; /* lane + 1 whose full tables go on here; such a lane has no ring. 0: a lane of its own */
-    uint64_t reserved[4];
+    uint64_t extends;        /* lane + 1 whose full tables go on here; such a lane has no ring. 0: a lane of its own */
+    uint64_t stacks_shed;    /* since 2.6: calls that have no stack, and */
+    uint64_t records_shed;   /* records that were not written, for COMMTAP_BUDGET's sake, */
+    uint64_t stretches_shed; /* and in how many stretches: one of each has a ticket */
+    uint64_t reserved[1];
 };
 
 /* ---- aggregates: all calls, exact ------------------------------------------------------------ */

@@ -42,7 +42,7 @@ static int pass_on(any_function real, const struct arguments *x) {
 static __thread bool inside;
 
 static bool is_the_jobs(void) {
-    return !inside && gpu_is_live() && !(this_thread && this_thread->outer);
+    return !inside && gpu_is_live() && !(this_thread && thread_is_in_call(this_thread));
 }
 
 /* ---- graphs ---------------------------------------------------------------------------------- */

@@ -254,7 +254,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
         return real;
     /* Calls that the library makes itself are part of the outer one. A stack not deeper than the outer one's means that
      * an exception or longjmp has left it without our seeing it, and so does a deeper one where its frame is gone. */
-    if (unlikely(sp < self->outer) && thread_is_within_call(self, sp))
+    if (unlikely(sp < self->outer) && thread_stays_within_call(self, sp))
         return real;
     begin_outer_call(self, f, frame, sp);
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
@@ -368,7 +368,7 @@ static void pause_or_resume(bool resume) {
 
 static void control(int level) {
     struct thread *self = current_thread();
-    if (!self || self->outer)
+    if (!self || thread_is_in_call(self))
         return;
     if (level == 0 || level == 1)
         pause_or_resume(level == 1);

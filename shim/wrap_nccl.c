@@ -110,7 +110,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
         return real;
     /* Calls that a library makes itself are part of the outer one. A stack not deeper than the outer one's means that
      * an exception or longjmp has left it without our seeing it, and so does a deeper one where its frame is gone. */
-    if (unlikely(sp < self->outer) && thread_is_within_call(self, sp))
+    if (unlikely(sp < self->outer) && thread_stays_within_call(self, sp))
         return real;
     begin_outer_call(self, f, frame, sp);
     uint32_t stack = stack_here(self, frame, sp);

@@ -10,6 +10,7 @@
 
 #include "analyzer/findings/words.h"
 #include "analyzer/job/library.h"
+#include "analyzer/job/own_cost.h"
 #include "analyzer/findings/advice.h"
 #include "analyzer/cli/conclusions.h"
 #include "analyzer/cli/input.h"
@@ -260,13 +261,55 @@ static void say_coverage(FILE *stream, const struct session *session) {
                 "; %" PRIu64
                 " calls with processes of another world (spawned or connected) are counted, but not matched",
                 totals->foreign);
-    if (session->job.events_lost > 0)
-        fprintf(stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", session->job.events_lost,
-                session->job.events);
+    uint64_t overwritten = job_overwritten(&session->job);
+    if (overwritten > 0)
+        fprintf(stream, "; %" PRIu64 " of %" PRIu64 " events overwritten", overwritten, session->job.events);
     if (session->clock.domain_count > 1 && error != CLOCK_ERROR_UNKNOWN) {
         units_time(within, (uint64_t)error);
         fprintf(stream, "; clocks agree within %s", within);
     }
+}
+
+static void say_step(FILE *stream, const struct own_cost_sums *sums, enum shed_step step, const char *what) {
+    const struct shed_sums *shed = &sums->shed[step];
+    char length[UNITS_TEXT];
+    if (shed->ranks == 0)
+        return;
+    units_time(length, (uint64_t)shed->ns);
+    fprintf(stream, "; %s left out %" PRIu64 " time%s on %zu rank%s, %s in all", what, shed->times,
+            shed->times > 1 ? "s" : "", shed->ranks, shed->ranks > 1 ? "s" : "", length);
+}
+
+static void say_own_cost(FILE *stream, const struct own_cost_sums *sums) {
+    char each[UNITS_TEXT];
+    units_time(each, (uint64_t)own_cost_of_call(sums));
+    fprintf(stream, "commtap itself took %.2g %% of the time", 100 * sums->share);
+    if (sums->ranks > 1 && sums->most_rank >= 0)
+        fprintf(stream, " (rank %" PRId32 ": %.2g %%)", sums->most_rank, 100 * sums->most_share);
+    fprintf(stream, ", %s a call, by %" PRIu64 " measured ones", each, sums->samples);
+    if (sums->budget > 0)
+        fprintf(stream, "; COMMTAP_BUDGET allows %g %%", 100 * sums->budget);
+    say_step(stream, sums, SHED_GPU_TIMING, "GPU timing was");
+    say_step(stream, sums, SHED_STACKS, "stacks were");
+    say_step(stream, sums, SHED_RECORDS, "records were");
+}
+
+/* Nothing where no process measured any call. */
+static bool print_own_cost(FILE *stream, const struct own_cost_sums *sums) {
+    char *text = NULL;
+    size_t bytes;
+    if (sums->ranks == 0)
+        return true;
+    FILE *sentence = open_memstream(&text, &bytes);
+    if (!sentence)
+        return false;
+    say_own_cost(sentence, sums);
+    bool done = fclose(sentence) == 0;
+    fputs("  ", stream);
+    if (done)
+        print_wrapped(stream, text, 2, 2);
+    free(text);
+    return done;
 }
 
 static bool print_coverage(const struct output *output, const struct session *session) {
@@ -282,6 +325,8 @@ static bool print_coverage(const struct output *output, const struct session *se
     if (done)
         print_wrapped(output->stream, text, 2, 2);
     free(text);
+    struct own_cost_sums own_cost = own_cost_sum(&session->job);
+    done = done && print_own_cost(output->stream, &own_cost);
     loss_list_print(output->stream, &session->job.losses, "  ");
     return done;
 }

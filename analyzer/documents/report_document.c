@@ -6,6 +6,7 @@
 
 #include "analyzer/findings/words.h"
 #include "analyzer/job/library.h"
+#include "analyzer/job/own_cost.h"
 #include "analyzer/profile/summary_transfers.h"
 #include "analyzer/render/critical_path_table.h"
 #include "analyzer/render/diagnosis.h"
@@ -130,6 +131,28 @@ static json_t *coverage_to_json(const struct session *session) {
     return coverage;
 }
 
+static json_t *shed_to_json(const struct own_cost_sums *sums) {
+    json_t *steps = json_array();
+    for (int step = 0; step < SHED_STEPS; step++)
+        json_array_append_new(steps,
+                              json_pack("{s:s, s:I, s:I, s:f}", "what", shed_step_names[step], "ranks",
+                                        (json_int_t)sums->shed[step].ranks, "times", (json_int_t)sums->shed[step].times,
+                                        "seconds", seconds_of(sums->shed[step].ns)));
+    return steps;
+}
+
+/* null where no process measured any call */
+static json_t *own_cost_to_json(const struct own_cost_sums *sums) {
+    if (sums->ranks == 0)
+        return json_null();
+    return json_pack("{s:I, s:f, s:f, s:f, s:f, s:o, s:I, s:o, s:o}", "ranks_measured", (json_int_t)sums->ranks,
+                     "share", sums->share, "seconds", seconds_of(sums->ns), "call_ns", own_cost_of_call(sums),
+                     "most_share", sums->most_share, "most_rank",
+                     sums->most_rank >= 0 ? json_integer(sums->most_rank) : json_null(), "calls_measured",
+                     (json_int_t)sums->samples, "budget_share",
+                     sums->budget > 0 ? json_real(sums->budget) : json_null(), "shed", shed_to_json(sums));
+}
+
 json_t *report_document(const struct report_figures *report) {
     const struct straggler_analysis *analysis = &report->session->analysis;
     struct table summary = summary_table(&report->summary);
@@ -139,18 +162,19 @@ json_t *report_document(const struct report_figures *report) {
     const struct generations *starts = report->generations;
     struct table generations = {generation_columns, starts ? starts->rows : NULL, sizeof(struct generation_row),
                                 starts ? starts->count : 0};
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
-                     "commtap.report/1", "job", job_to_json(report->session), "jobs", jobs_to_json(report->session),
-                     "generations", starts ? table_to_json(&generations) : json_null(), "coverage",
-                     coverage_to_json(report->session), "losses", loss_list_to_json(&report->session->job.losses),
-                     "summary", table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
-                     stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
-                                        analysis->straggler_count),
-                     "sites", table_to_json(&sites), "critical_path",
-                     critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
-                     what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies),
-                     "diagnosis", diagnosis_brief_to_json(report->diagnosis), "findings",
-                     findings_to_json(&report->session->findings));
+    struct own_cost_sums own_cost = own_cost_sum(&report->session->job);
+    return json_pack(
+        "{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "schema",
+        "commtap.report/1", "job", job_to_json(report->session), "jobs", jobs_to_json(report->session), "generations",
+        starts ? table_to_json(&generations) : json_null(), "coverage", coverage_to_json(report->session), "losses",
+        loss_list_to_json(&report->session->job.losses), "own_cost", own_cost_to_json(&own_cost), "summary",
+        table_to_json(&summary), "ranks", table_to_json(&ranks), "stragglers",
+        stragglers_to_json(analysis, &report->session->findings.coverage, analysis->stragglers,
+                           analysis->straggler_count),
+        "sites", table_to_json(&sites), "critical_path",
+        critical_path_to_json(analysis, &report->session->path, report->session->start_ns), "what_if",
+        what_if_to_json(analysis), "efficiencies", efficiencies_to_json(&analysis->efficiencies), "diagnosis",
+        diagnosis_brief_to_json(report->diagnosis), "findings", findings_to_json(&report->session->findings));
 }
 
 /* ---- figures --------------------------------------------------------------------------------- */

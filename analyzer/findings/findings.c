@@ -239,12 +239,13 @@ static void add_recording(struct findings *findings, const struct job *job, cons
     add_places(findings, job);
     add_kept(findings, job);
     add_lost_calls(findings, job);
-    if (job->events_lost > 0)
+    uint64_t overwritten = job_overwritten(job);
+    if (overwritten > 0)
         findings_add(findings, FINDING_EVENTS_LOST,
                      "%" PRIu64 " of %" PRIu64
                      " events were overwritten: waits and stragglers are judged from the rest "
                      "(%s)%s.",
-                     job->events_lost, job->events,
+                     overwritten, job->events,
                      job->losses.of[LOSS_QUOTA] > 0 ? "COMMTAP_QUOTA or COMMTAP_NODE_QUOTA allows no more"
                                                     : "COMMTAP_RING holds more",
                      calls_are_lost(job) ? "" : "; totals do not depend on them");

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "analyzer/findings/words.h"
+#include "analyzer/job/own_cost.h"
 #include "analyzer/load/rows.h"
 
 static void add_filter(struct findings *findings, const struct job *job) {
@@ -89,6 +91,45 @@ static void add_ordered_filter(struct findings *findings, const struct job *job)
                      ranks, ranks > 1 ? "s" : "", first->order_wishes.operations);
 }
 
+static void add_left_out(struct findings *findings, const struct own_cost_sums *sums) {
+    static const struct {
+        const char *what, *meaning;
+    } steps[SHED_STEPS] = {
+        [SHED_GPU_TIMING] = {"GPU timing", "GPU operations have no times"},
+        [SHED_STACKS] = {"stacks", "calls have no call site"},
+        [SHED_RECORDS] = {"records", "calls are in totals alone"},
+    };
+    char text[256] = "";
+    for (int step = 0; step < SHED_STEPS; step++)
+        if (sums->shed[step].ranks > 0)
+            phrase(text, sizeof text, "%s%s on %zu rank%s (%s)", text[0] ? ", " : "", steps[step].what,
+                   sums->shed[step].ranks, sums->shed[step].ranks > 1 ? "s" : "", steps[step].meaning);
+    if (text[0])
+        findings_add(findings, FINDING_LEFT_OUT,
+                     "to stay within COMMTAP_BUDGET, %g %% of the time, some of the recording was left out at times: "
+                     "%s. Totals hold every call.",
+                     100 * sums->budget, text);
+}
+
+static void add_over_budget(struct findings *findings, const struct own_cost_sums *sums) {
+    if (sums->over == 0)
+        return;
+    char others[48] = "";
+    if (sums->over > 1)
+        phrase(others, sizeof others, ", and more than was set on %zu other rank%s", sums->over - 1,
+               sums->over > 2 ? "s" : "");
+    findings_add(findings, FINDING_OVER_BUDGET,
+                 "commtap took %.2g %% of the time of %s%s, where COMMTAP_BUDGET allows %g %%: counting every call "
+                 "takes that much where calls are so many, or the run was too short to make up for its beginning.",
+                 100 * sums->over_share, rank_text(sums->over_rank).text, others, 100 * sums->over_budget);
+}
+
+static void add_budget(struct findings *findings, const struct job *job) {
+    struct own_cost_sums sums = own_cost_sum(job);
+    add_left_out(findings, &sums);
+    add_over_budget(findings, &sums);
+}
+
 /* The program's own MPI_X calls PMPI_X, which is where the library does not stand. */
 static void add_unseen(struct findings *findings, const struct job *job) {
     const struct dump *first = NULL;
@@ -159,5 +200,6 @@ void findings_add_left_out(struct findings *findings, const struct job *job) {
     add_region(findings, job);
     add_pauses(findings, job);
     add_ordered_pauses(findings, job);
+    add_budget(findings, job);
     add_unseen(findings, job);
 }

@@ -261,6 +261,11 @@ static void note_moment(const struct common_clock *clock, size_t dump, uint64_t 
         *end = when;
 }
 
+uint64_t job_overwritten(const struct job *job) {
+    uint64_t shed = job->losses.of[LOSS_RECORDS_SHED];
+    return job->events_lost > shed ? job->events_lost - shed : 0;
+}
+
 void job_span(const struct job *job, const struct common_clock *clock, int64_t *start_ns, int64_t *end_ns) {
     *start_ns = NS_MOST;
     *end_ns = -NS_MOST;

@@ -49,6 +49,9 @@ struct job {
     struct loss_counts losses;
 };
 
+/* Of `events_lost` those that were written once, and not left out for COMMTAP_BUDGET's sake. */
+uint64_t job_overwritten(const struct job *job);
+
 /* Chooses the newest run, of it the newest launch, of that the newest generation, and of several worlds the largest.
  * `id` (NULL: none) names a run or one job of it (job_list.h). `alive` tells whether a dump's process still runs (NULL:
  * never). Returns 0, -1 when no dump belongs to `id`, in which case the list is there nevertheless, -2 when memory

@@ -111,6 +111,7 @@ struct dump {
     uint32_t unseen_call, pauses;
     struct order_wishes order_wishes; /* the texts are terminated */
     struct order_answer order_answer;
+    struct own_cost own_cost;
 
     const struct call_name *calls; /* by file order; dumps with equal lists share one */
     uint32_t call_count;

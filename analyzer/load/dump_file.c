@@ -111,6 +111,7 @@ static void copy_identity(struct dump *dump) {
     dump->unseen_call = header->unseen_call;
     dump->pauses = header->pauses;
     copy_orders(dump, header);
+    dump->own_cost = header->own_cost;
 }
 
 /* ---- what the sections hold --------------------------------------------------------------------------------- */

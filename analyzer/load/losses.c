@@ -7,12 +7,15 @@
 #include "analyzer/load/losses.h"
 
 #define OF_PROCESS(FIELD, TEXT)                                                                                        \
-    { #FIELD, TEXT, offsetof(struct losses, FIELD), false }
+    { #FIELD, TEXT, offsetof(struct losses, FIELD), LOSS_OF_PROCESS }
 #define OF_LANE(FIELD, TEXT)                                                                                           \
-    { #FIELD, TEXT, offsetof(struct lane_state, FIELD), true }
+    { #FIELD, TEXT, offsetof(struct lane_state, FIELD), LOSS_OF_LANE }
 /* A counter that came later and lies elsewhere in the header. */
 #define OF_HEADER(FIELD, TEXT)                                                                                         \
-    { #FIELD, TEXT, offsetof(struct dump_header, FIELD) - offsetof(struct dump_header, losses), false }
+    { #FIELD, TEXT, offsetof(struct dump_header, FIELD) - offsetof(struct dump_header, losses), LOSS_OF_PROCESS }
+/* One of what commtap itself took, which lies behind the section table. */
+#define OF_OWN_COST(FIELD, TEXT)                                                                                       \
+    { #FIELD, TEXT, offsetof(struct own_cost, FIELD), LOSS_OF_OWN_COST }
 const struct loss_kind loss_kinds[LOSS_KINDS] = {
     [LOSS_OPERATIONS] = OF_LANE(operations_lost, "calls are in no total: a table of operations was full, or found no "
                                                  "room"),
@@ -52,6 +55,10 @@ const struct loss_kind loss_kinds[LOSS_KINDS] = {
                                                       "COMMTAP_CHILDREN"),
     [LOSS_QUOTA] = OF_PROCESS(quota_refusals, "times COMMTAP_QUOTA or COMMTAP_NODE_QUOTA left no room: there are "
                                               "fewer events, or what is said above is missing"),
+    [LOSS_GPU_SHED] = OF_OWN_COST(gpu_shed, "GPU operations were not timed, to stay within COMMTAP_BUDGET"),
+    [LOSS_STACKS_SHED] = OF_LANE(stacks_shed, "calls have no call site, to stay within COMMTAP_BUDGET"),
+    [LOSS_RECORDS_SHED] = OF_LANE(records_shed, "events were not written down, to stay within COMMTAP_BUDGET: they "
+                                                "are in totals alone"),
 };
 
 static void add_counter(uint64_t *sum, uint64_t counter) {
@@ -61,9 +68,11 @@ static void add_counter(uint64_t *sum, uint64_t counter) {
 void losses_add(struct loss_counts *counts, const struct dump *dump) {
     for (int kind = 0; kind < LOSS_KINDS; kind++) {
         size_t offset = loss_kinds[kind].offset;
-        if (!loss_kinds[kind].of_lane)
-            add_counter(&counts->of[kind], *(const uint64_t *)((const char *)&dump->header->losses + offset));
-        for (uint32_t i = 0; loss_kinds[kind].of_lane && i < dump->lane_count; i++)
+        enum loss_place place = loss_kinds[kind].place;
+        const void *counters = place == LOSS_OF_PROCESS ? (const void *)&dump->header->losses : &dump->own_cost;
+        if (place != LOSS_OF_LANE)
+            add_counter(&counts->of[kind], *(const uint64_t *)((const char *)counters + offset));
+        for (uint32_t i = 0; place == LOSS_OF_LANE && i < dump->lane_count; i++)
             if (dump->lanes[i].state)
                 add_counter(&counts->of[kind], *(const uint64_t *)((const char *)dump->lanes[i].state + offset));
     }

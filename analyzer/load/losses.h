@@ -31,14 +31,19 @@ enum loss {
     LOSS_STACKS_CUT,
     LOSS_CHILDREN,
     LOSS_QUOTA,
+    LOSS_GPU_SHED,
+    LOSS_STACKS_SHED,
+    LOSS_RECORDS_SHED,
     LOSS_KINDS
 };
+
+enum loss_place { LOSS_OF_PROCESS, LOSS_OF_LANE, LOSS_OF_OWN_COST };
 
 struct loss_kind {
     const char *key;  /* the counter's name in shim/format.h */
     const char *text; /* follows the number: what was lost, and what that means for the reader */
-    size_t offset;    /* of the counter, in struct lane_state, or from the header's losses */
-    bool of_lane;
+    size_t offset;    /* of the counter, in struct lane_state or struct own_cost, or from the header's losses */
+    enum loss_place place;
 };
 
 extern const struct loss_kind loss_kinds[LOSS_KINDS];

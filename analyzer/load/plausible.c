@@ -80,7 +80,8 @@ static const struct view *find_view(const struct views *views, uint32_t kind, ui
 /* Records that a lane has written. Of a ring of pages its head counts only those before the page that is being filled.
  */
 static uint64_t written_by(const struct dump_lane *lane) {
-    return lane->state->head > lane->end_ticket ? lane->state->head : lane->end_ticket;
+    uint64_t written = lane->state->head > lane->end_ticket ? lane->state->head : lane->end_ticket;
+    return written + lane_shed_without_ticket(lane->state);
 }
 
 /* A row that its writer is not at: even and not 0. */
@@ -292,6 +293,11 @@ static bool found_no_room(const struct dump *dump) {
     return losses->tables_in_memory > 0 || losses->definitions_full > 0 || losses->quota_refusals > 0;
 }
 
+static bool shed_is_sound(const struct lane_state *state) {
+    return state->stretches_shed <= state->records_shed && state->stretches_shed <= state->head &&
+           state->records_shed <= SHED_MOST && state->stacks_shed <= SHED_MOST;
+}
+
 static bool lane_is_sound(const struct dump *dump, const struct dump_lane *lane) {
     const struct lane_state *state = lane->state;
     uint64_t calls = lane->ring_records > 0 && !found_no_room(dump) ? written_by(lane) + WRITTEN_MEANWHILE : UINT64_MAX;
@@ -302,7 +308,7 @@ static bool lane_is_sound(const struct dump *dump, const struct dump_lane *lane)
     return state->owner_tid <= TID_MOST && state->shared <= 1 && state->device <= 1 &&
            state->extends <= DUMP_LANES_MAX && state->trace_window_level <= LEVELS_MOST &&
            state->operations_lost <= calls && state->sites_lost <= calls && state->windows_lost <= calls &&
-           state->peers_lost / 2 <= calls && state->head + behind >= lane->end_ticket;
+           state->peers_lost / 2 <= calls && shed_is_sound(state) && state->head + behind >= lane->end_ticket;
 }
 
 static void check_lanes(struct dump *dump) {
@@ -334,7 +340,8 @@ static void check_rings(struct loaded *loaded, const struct views *views) {
         if (lane->state->head > 1 && loaded->ring_valid[i] == 0)
             problem_add(dump, false, ring->section.offset, "ring of lane %u is empty, its lane counts %llu records", i,
                         (unsigned long long)lane->state->head);
-        else if (lane->torn > (uint64_t)lane->state->threads + 1) /* each thread may have died at one */
+        else if (lane->torn >
+                 lane->state->threads + lane->state->stretches_shed + 1) /* each thread may have died at one */
             problem_add(dump, false, ring->section.offset, "%llu records of lane %u are missing in its ring",
                         (unsigned long long)lane->torn, i);
     }

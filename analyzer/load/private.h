@@ -51,6 +51,14 @@ struct compact_ring {
     struct lane_templates templates; /* owned */
 };
 
+#define SHED_MOST (UINT64_C(1) << 48) /* records and calls of a lane: years of them */
+
+/* Records that were left out for COMMTAP_BUDGET's sake and took no ticket. */
+static inline uint64_t lane_shed_without_ticket(const struct lane_state *state) {
+    uint64_t shed = state->records_shed < SHED_MOST ? state->records_shed : SHED_MOST;
+    return shed > state->stretches_shed ? shed - state->stretches_shed : 0;
+}
+
 /* A dump as dump_open made it; struct dump is its first member. */
 struct loaded {
     struct dump dump;

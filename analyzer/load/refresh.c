@@ -31,6 +31,7 @@ static bool refresh_header(struct loaded *loaded, struct dump_header *now) {
     loaded->header->exited_ticks = now->exited_ticks;
     loaded->header->losses = now->losses;
     loaded->header->captured_unfollowed = now->captured_unfollowed;
+    loaded->dump.own_cost = now->own_cost;
     return true;
 }
 

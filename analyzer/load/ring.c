@@ -143,7 +143,8 @@ uint64_t dump_lane_written(const struct dump *dump, uint32_t number) {
     bool damaged = has_ring && written > lane->end_ticket && written - lane->end_ticket > lane->ring_records;
     if (!has_ring && !lane->operations)
         return 0;
-    return damaged || written < lane->end_ticket ? lane->end_ticket : written;
+    written = damaged || written < lane->end_ticket ? lane->end_ticket : written;
+    return has_ring ? written + lane_shed_without_ticket(lane->state) : written;
 }
 
 uint64_t dump_lane_lost(const struct dump *dump, uint32_t number) {

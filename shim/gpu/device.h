@@ -86,6 +86,7 @@ struct gpu_engine {
     uint32_t generation;    /* recorder generation that this serves, 0 = none: a forked child's copy never matches */
     uint32_t stopped;       /* no more spans: the process ends */
     uint32_t kernel;        /* launches are timed by stamps from inside kernels (kernel_times.h), nothing by events */
+    uint32_t shed;          /* launches are not timed, for COMMTAP_BUDGET's sake */
     uint32_t events_asked;  /* the job's owner asked for events, whatever they cost */
     uint32_t device_limit;  /* places that have ever been used */
     uint32_t wanted;        /* a pool runs low: the harvester, who sleeps on this word, is to look now */

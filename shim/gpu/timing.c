@@ -142,6 +142,10 @@ static void launch_failed(struct gpu_span *span, int status) {
 }
 
 static struct gpu_span *begin_timing(struct gpu_device *device, void *stream) {
+    if (unlikely(__atomic_load_n(&gpu.shed, __ATOMIC_RELAXED))) {
+        count_loss(&recorder.header->own_cost.gpu_shed);
+        return NULL;
+    }
     struct gpu_span *span = gpu_span_take(device);
     if (!span) {
         count_loss(&recorder.header->losses.gpu_no_event);
@@ -251,6 +255,16 @@ bool gpu_stream_is_capturing(int index, void *stream) {
     gpu_context_leave(entered);
     errno = saved;
     return status == GPU_SUCCESS && capturing != GPU_CAPTURE_STATUS_NONE;
+}
+
+/* ---- COMMTAP_BUDGET --------------------------------------------------------------------------- */
+
+bool gpu_events_are_in_use(void) {
+    return gpu_is_live() && !gpu.kernel;
+}
+
+void gpu_events_shed(bool shed) {
+    __atomic_store_n(&gpu.shed, shed, __ATOMIC_RELAXED);
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */

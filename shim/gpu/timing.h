@@ -56,6 +56,12 @@ void gpu_span_drop(struct gpu_span *span);
 /* True while `stream` is being captured into a graph. */
 bool gpu_stream_is_capturing(int device, void *stream);
 
+/* Are launches timed by events here, or would be but for the next function? */
+bool gpu_events_are_in_use(void);
+
+/* Launches are not timed for COMMTAP_BUDGET's sake, or are again. Captured ones, whose events cost once, are always. */
+void gpu_events_shed(bool shed);
+
 /* The communicator with this local index was aborted: its launches in flight will not be waited for. */
 void gpu_abort_communicator(uint32_t comm);
 

@@ -7,6 +7,7 @@
 #include "shim/base/fork_page.h"
 #include "shim/base/linker.h"
 #include "shim/intercept/orders.h"
+#include "shim/intercept/own_cost.h"
 #include "shim/intercept/stack_sources.h"
 #include "shim/intercept/threads.h"
 #include "shim/record/aggregates.h"
@@ -283,6 +284,7 @@ bool activate_process(void) {
             stack_sources_add();
             region_begin();
             orders_begin();
+            own_cost_begin();
             arm();
             armed = true;
         }

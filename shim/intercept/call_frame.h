@@ -16,6 +16,7 @@
 #include "shim/call.h"
 #include "shim/comm/communicators.h"
 #include "shim/intercept/orders.h"
+#include "shim/intercept/own_cost.h"
 #include "shim/record/aggregates.h"
 #include "shim/record/call_cache.h"
 #include "shim/record/recorder.h"
@@ -102,7 +103,7 @@ static inline void remember_frame(struct call_frame *f, uint64_t signature) {
     f->cached->signature = signature;
 }
 
-/* Tells the dump what the thread is about to do; f->t0 is read. */
+/* Right before the real function: tells the dump what the thread is about to do. f->t0 is read. */
 static inline void publish_in_flight(const struct call_frame *f) {
     struct in_flight *slot = f->self->slot;
     slot->comm = f->comm_index;
@@ -115,6 +116,7 @@ static inline void publish_in_flight(const struct call_frame *f) {
     slot->stack = f->stack;
     slot->enter = f->t0;
     __atomic_store_n(&slot->call, f->id, __ATOMIC_RELEASE);
+    own_cost_before(f->self);
 }
 
 /* The real function has returned. */
@@ -128,10 +130,8 @@ static inline void clear_in_flight(struct call_frame *f) {
 /* A call of the job's own is over, which may have taken hours: what was ordered meanwhile is in force before the next
  * one. */
 static inline void end_outer_call(const struct call_frame *f) {
-    if (unlikely(f->t1 >= __atomic_load_n(&recorder.anchors.next_due, __ATOMIC_RELAXED)))
-        anchors_take(&recorder.anchors);
     orders_look();
-    f->self->outer = 0;
+    own_cost_after(f->self, f->t1);
 }
 
 /* ---- recording ------------------------------------------------------------------------------- */

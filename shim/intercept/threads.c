@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "shim/intercept/own_cost.h"
 #include "shim/record/call_cache.h"
 #include "shim/record/lanes.h"
 #include "shim/record/ring.h"
@@ -84,6 +85,7 @@ struct thread *thread_attach(void) {
     if (self) {
         self->tid = tid;
         self->outer = 0;
+        own_cost_attach(self);
         self->polls.next = 0; /* those of the thread that had this place before */
         self->lane = lanes_take(tid);
     }
@@ -122,10 +124,19 @@ static bool still_returns(const struct thread *self) {
  * one of them by now. On another stack (of a coroutine) it may be unmapped. */
 READS_ANY_FRAME bool thread_is_within_call(const struct thread *self, uintptr_t sp) {
     uintptr_t owner = (uintptr_t)self->outer_owner;
+    if (!thread_is_in_call(self))
+        return false;
     int saved = errno;
     bool within = owner >= sp && view_is_readable(owner) && *self->outer_owner == self && still_returns(self);
     errno = saved;
     return within;
+}
+
+bool thread_stays_within_call(struct thread *self, uintptr_t sp) {
+    if (self->outer != OUTER_MEASURED)
+        return thread_is_within_call(self, sp);
+    own_cost_enter(self);
+    return false;
 }
 
 void threads_begin(void) {

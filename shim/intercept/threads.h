@@ -20,6 +20,9 @@ struct thread *thread_attach(void);
  * system call. */
 bool thread_is_within_call(const struct thread *self, uintptr_t sp);
 
+/* The same at the entry of a call that is recorded unless it is made within another one. */
+bool thread_stays_within_call(struct thread *self, uintptr_t sp);
+
 /* The calling thread's state, or NULL when this process does not record. */
 static inline struct thread *current_thread(void) {
     struct thread *self = this_thread;

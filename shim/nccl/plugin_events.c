@@ -60,7 +60,7 @@ static int finalize(void *context) {
 static struct call_frame *frame_of_thread(void) {
     const struct thread *self = this_thread;
     uint32_t armed = *recorder_armed;
-    return self && armed && self->generation == armed && self->outer ? self->frame : NULL;
+    return self && armed && self->generation == armed && thread_is_in_call(self) ? self->frame : NULL;
 }
 
 /* Without a wrapper around the making of communicators this is the first that is known of the library being up. */

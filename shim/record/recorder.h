@@ -13,6 +13,7 @@
 
 #include "shim/call.h"
 #include "shim/format.h"
+#include "shim/record/budget.h"
 #include "shim/record/clock.h"
 #include "shim/record/definitions.h"
 #include "shim/record/dump_file.h"
@@ -59,6 +60,7 @@ struct lane {
     bool shared;
     uint32_t ready; /* released once the above is filled */
     struct trace_window_writer trace_window;
+    uint64_t shed_to; /* head when a record was left out last: none was written since, if it is so still */
 };
 
 /* Polls that found nothing, one after another: one record, which grows in its place while no other one follows it. */
@@ -86,6 +88,26 @@ struct thread_part {
     size_t bytes;
 };
 
+enum measured_phase {
+    MEASURED_NOTHING,
+    MEASURED_NEXT, /* the next call will be */
+    MEASURED_ENTRY /* up to the real function, the rest when it returned */
+};
+
+/* The call of a thread that tells what commtap takes (intercept/own_cost.h). Times in ticks. */
+struct measured_call {
+    uint64_t begin;            /* of it, while it is on its way in; else 0 */
+    uint64_t ticks;            /* what commtap took on its way in */
+    uint64_t rare;             /* of that: work that is measured whenever it is done */
+    uint64_t rare_unaccounted; /* such work since the last measured call */
+    uint64_t last;             /* when that one ended */
+    uint32_t gap;              /* calls from one to the next, in the mean */
+    uint32_t drawn;            /* and to the next one */
+    uint32_t stands_for;       /* calls */
+    uint32_t random;
+    enum measured_phase phase;
+};
+
 /* What a thread needs in its calls; in anonymous memory, found through one TLS pointer. */
 struct thread {
     uint32_t generation; /* of the activation it belongs to: a forked child's copy never matches */
@@ -95,11 +117,14 @@ struct thread {
     uintptr_t outer_return;            /* and where it returns to: of interest only while `outer` is set */
     struct lane *lane;
     struct in_flight *slot;
+    uint64_t due;                /* a call that ends from then on has more to do: an anchor, its measuring */
+    uint32_t until_measured;     /* calls that begin until one has to do with measuring */
     struct in_flight spare_slot; /* for threads beyond THREAD_SLOTS */
     struct poll_series polls;
     struct thread_part parts[THREAD_PARTS];
     void *frame; /* of the call under way, where a library calls back in its midst; of interest only while `outer` is
                     set */
+    struct measured_call measured;
     bool pooled;
 };
 
@@ -131,12 +156,16 @@ struct recorder {
     uint64_t poll_gap;  /* POLL_GAP_NS in ticks */
     bool ready;         /* the library is initialised and known: its calls may be looked into */
     uint8_t paused;     /* QUIET_PAUSED, QUIET_OUTSIDE, QUIET_ORDERED; 0: calls are recorded */
+    bool records_shed;  /* for COMMTAP_BUDGET's sake */
     bool multithreaded; /* calls may come from several threads at once: counters need atomic additions */
     bool verbose;
     bool marks_steps; /* COMMTAP_STEP names ranges */
     bool tells_sites; /* calls are counted by call site, too: stacks are on */
     bool gave_up;     /* activation failed or recording was switched off: never tried again */
     uint32_t generation;
+    struct budget budget;
+    uint64_t unaccounted; /* ticks that commtap took and the budget does not know of yet; atomic */
+    uint32_t budget_busy; /* one thread at a time */
     struct knobs knobs;
     uint8_t left_out[CALL_INDEX_COUNT]; /* QUIET_LEFT_OUT, or 0 */
 };
@@ -158,6 +187,18 @@ void recorder_switch_off(const char *why);
 /* From now on the functions that recorder.knobs.ops names are recorded, and no others. */
 void recorder_choose_calls(void);
 
+#define OUTER_MEASURED UINTPTR_MAX /* `outer` of a thread that is in no call, and whose next one is measured */
+
+static inline bool thread_is_in_call(const struct thread *self) {
+    return self->outer + 1 > 1;
+}
+
+/* Work of commtap's own that is too rare to be told from samples. */
+static inline void thread_took(struct thread *self, uint64_t ticks) {
+    self->measured.rare += ticks;
+    self->measured.rare_unaccounted += ticks;
+}
+
 /* Scratch memory of at least `bytes`, the same until the thread asks again. NULL when there is none. */
 void *thread_scratch_more(struct thread *self, size_t bytes);
 static inline void *thread_scratch(struct thread *self, size_t bytes) {
@@ -176,6 +217,14 @@ static inline uint32_t count_up(uint32_t *counter) {
     if (recorder.multithreaded)
         return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
     return (*counter)++;
+}
+
+/* A counter of a lane's state. */
+static inline void lane_count(const struct lane *lane, uint64_t *counter) {
+    if (unlikely(lane->shared))
+        __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+    else
+        ++*counter;
 }
 
 static inline void count_loss(uint64_t *counter) {

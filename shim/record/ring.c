@@ -219,7 +219,25 @@ static struct ring_slot *write_compact(struct lane *lane, uint32_t template, con
 
 /* ---- any lane -------------------------------------------------------------------------------- */
 
-uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
+/* For COMMTAP_BUDGET's sake; not where threads share a ring: a slot that one left out would look as if it were still
+ * writing. */
+static bool is_shed(const struct lane *lane) {
+    return unlikely(recorder.records_shed) && !lane->shared;
+}
+
+/* Of those in a row one has a ticket, which is missing as if it had been overwritten. Tickets of a page count on
+ * without a gap: the next record begins another one. */
+static void leave_out(struct lane *lane) {
+    lane->state->records_shed++;
+    if (lane->head == lane->shed_to)
+        return;
+    lane->state->stretches_shed++;
+    lane->pages.used = RING_PAGE_SLOTS;
+    ring_count(lane, lane->head + 1);
+    lane->shed_to = lane->head;
+}
+
+static uint32_t write_any(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
     if (!lane->pages.page) {
         write_plain(lane, facts, moment);
         return 0;
@@ -227,6 +245,13 @@ uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const str
     uint32_t template = template_find(lane->pages.templates, facts);
     write_compact(lane, template, facts, moment);
     return template & SLOT_EXPLICIT ? 0 : template;
+}
+
+uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment) {
+    if (!is_shed(lane))
+        return write_any(lane, facts, moment);
+    leave_out(lane);
+    return 0;
 }
 
 /* Where a record that alone has its template stands; NULL: it has another form, and cannot grow. */
@@ -254,6 +279,8 @@ static void begin_series(struct lane *lane, struct poll_series *series, const st
 void ring_add_poll_rare(struct lane *lane, struct poll_series *series, const struct facts *facts, uint64_t t0,
                         uint64_t t1) {
     uint64_t gap = t0 > series->left ? t0 - series->left : 0;
+    if (is_shed(lane)) /* most make no record, and none is missed */
+        return;
     if (series->next != lane->head + 1 || ((t1 - series->base) | (t1 - series->t0)) >> 32) {
         begin_series(lane, series, facts, t0, t1);
         return;
@@ -268,6 +295,10 @@ void ring_add_poll_rare(struct lane *lane, struct poll_series *series, const str
 
 struct record_place ring_write_amendable(struct lane *lane, const struct facts *facts,
                                          const struct record_moment *moment) {
+    if (is_shed(lane)) {
+        leave_out(lane);
+        return (struct record_place){.ticket = UINT64_MAX};
+    }
     if (!lane->pages.page)
         return (struct record_place){.ticket = write_plain(lane, facts, moment)};
     struct ring_slot *slot = write_compact(lane, 0, facts, moment);
@@ -310,7 +341,7 @@ void ring_add(struct lane *lane, const struct record *content) {
     memcpy(&row.comm, &content->comm, sizeof row - offsetof(struct record_template, comm));
     row.bytes = content->bytes;
     memcpy(&facts, &row, sizeof facts);
-    ring_write_rare(lane, &facts, &(struct record_moment){content->t0, content->t1, content->seq, content->op});
+    write_any(lane, &facts, &(struct record_moment){content->t0, content->t1, content->seq, content->op});
 }
 
 void record_mark(struct thread *self, int32_t level) {

@@ -105,8 +105,8 @@ static ALWAYS_INLINE bool ring_add_poll(const struct lane *lane, struct poll_ser
     return true;
 }
 
-/* Writes any record: plain rings, facts without a known template, longer forms, full pages. Returns the template, 0:
- * there is none that alone says what it needs. */
+/* Writes any record: plain rings, facts without a known template, longer forms, full pages; or leaves it out for
+ * COMMTAP_BUDGET's sake. Returns the template, 0: there is none that alone says what it needs. */
 uint32_t ring_write_rare(struct lane *lane, const struct facts *facts, const struct record_moment *moment);
 /* The same of a record that ring_amend may change afterwards. */
 struct record_place ring_write_amendable(struct lane *lane, const struct facts *facts,
@@ -137,7 +137,7 @@ static ALWAYS_INLINE bool ring_write_like(struct lane *lane, uint32_t template, 
     return true;
 }
 
-/* The same from a record as readers see it; its commit word is of no interest. */
+/* Writes a record as readers see it, whatever is left out; its commit word is of no interest. */
 void ring_add(struct lane *lane, const struct record *content);
 
 /* Notes a mark of the job's: `level` as MPI_Pcontrol has it, 100 and above begin a step. */

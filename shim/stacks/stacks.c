@@ -24,6 +24,8 @@
 #define KEY_NOT_ASKED UINT64_MAX
 
 enum stack_mode stacks_mode;
+bool stacks_taken;
+static bool are_shed;
 
 static uint32_t depth_limit;
 static bool has_tables;                             /* natives, stacks, modules and rules of unwinding */
@@ -298,8 +300,11 @@ static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintp
         catch_up(memory, now);
     struct memo *memo = recall(memory, pc, sp, fp);
     bool is_new = !memo;
-    if (unlikely(is_new))
+    if (unlikely(is_new)) {
+        uint64_t begin = ticks();
         memo = remember_walk(memory, pc, sp, fp);
+        thread_took(self, ticks() - begin);
+    }
     for (unsigned i = 0; i < SOURCES; i++)
         if (unlikely((is_awake(i) || (is_new && sources[i])) && wants(memory->mode, i)))
             keys[i] = sources[i]->key(self);
@@ -367,6 +372,20 @@ static bool parse_mode(const char *text, enum stack_mode *mode) {
     return false;
 }
 
+static void choose_taking(void) {
+    bool taken = __atomic_load_n(&stacks_mode, __ATOMIC_RELAXED) != STACK_OFF;
+    __atomic_store_n(&stacks_taken, taken && !__atomic_load_n(&are_shed, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
+}
+
+void stacks_shed(bool shed) {
+    __atomic_store_n(&are_shed, shed, __ATOMIC_RELAXED);
+    choose_taking();
+}
+
+void stack_leave_out(struct thread *self) {
+    lane_count(self->lane, &self->lane->state->stacks_shed);
+}
+
 /* What all threads share. */
 static bool make_tables(void) {
     natives = os_memory(NATIVES * sizeof *natives);
@@ -391,6 +410,7 @@ bool stacks_change(const char *text) {
         if (!wants(mode, i))
             __atomic_store_n(&awake[i], &asleep, __ATOMIC_RELEASE);
     __atomic_store_n(&stacks_mode, mode, __ATOMIC_RELEASE);
+    choose_taking();
     unloads_count(); /* no thread trusts its memos until it has looked anew, and then finds another mode */
     return true;
 }
@@ -406,11 +426,13 @@ const char *stacks_begin(const char *mode, uint64_t depth) {
     arena = NULL;
     last_id = 0;
     has_tables = false;
+    stacks_shed(false);
     if (stacks_mode == STACK_OFF)
         return complaint;
     has_tables = make_tables();
     if (!has_tables) {
         stacks_mode = STACK_OFF;
+        stacks_shed(false);
         return "no memory for call stacks: they are off";
     }
     return complaint;

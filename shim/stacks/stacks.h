@@ -19,6 +19,7 @@
 enum stack_mode { STACK_OFF, STACK_SITE, STACK_NATIVE, STACK_PYTHON, STACK_FULL };
 
 extern enum stack_mode stacks_mode;
+extern bool stacks_taken; /* from now on: neither off nor shed */
 
 #define STACK_DEPTH_MAX KNOBS_STACK_DEPTH_MAX
 
@@ -40,6 +41,12 @@ void stacks_add_source(unsigned place, const struct stack_source *source);
 /* What the thread needs for its stacks; without memory it has none. */
 void stacks_attach(struct thread *self);
 
+/* Calls have no stack for COMMTAP_BUDGET's sake, or have one again. */
+void stacks_shed(bool shed);
+
+/* A call that has none for that reason, where stacks are not off altogether. */
+void stack_leave_out(struct thread *self);
+
 /* The rest of stack_here. `pc`: return address of the wrapper; `sp`, `fp`: what its caller has in these registers. */
 uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t fp);
 
@@ -48,8 +55,11 @@ uint32_t stack_take(struct thread *self, uintptr_t pc, uintptr_t sp, uintptr_t f
  * called before the clock is read: it is no part of a call's time. Keeps errno, faults on no stack, takes no lock
  * except the dynamic linker's when code is seen for the first time. */
 static inline uint32_t stack_here(struct thread *self, const uintptr_t *frame, uintptr_t sp) {
-    return __atomic_load_n(&stacks_mode, __ATOMIC_RELAXED) == STACK_OFF ? STACK_NONE
-                                                                        : stack_take(self, frame[1], sp, frame[0]);
+    if (likely(__atomic_load_n(&stacks_taken, __ATOMIC_RELAXED)))
+        return stack_take(self, frame[1], sp, frame[0]);
+    if (unlikely(__atomic_load_n(&stacks_mode, __ATOMIC_RELAXED) != STACK_OFF))
+        stack_leave_out(self);
+    return STACK_NONE;
 }
 
 #endif

@@ -14,12 +14,13 @@ import jobs
 CORPUS = jobs.ROOT / "test" / "corpus" / "format"
 KEPT = sorted(f"{folder.parent.name}/{folder.name}" for folder in CORPUS.glob("*/*/"))
 CALLER_OF = {"mpi": "MPI_Allreduce", "nccl": "ncclAllReduce", "polls": "MPI_Test", "region": "MPI_Allreduce",
-             "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce", "orders": "MPI_Allreduce"}
+             "groups": "ncclSend+ncclRecv (all-to-all)", "replays": "ncclAllReduce",
+             "budget": "MPI_Allreduce", "orders": "MPI_Allreduce"}
 
 # Places in struct dump_header and struct section (shim/format.h).
 VERSION, HEADER_BYTES, SECTION_LIMIT, SECTIONS = 8, 16, 1600, 1608
 HEADER_END = 6728  # of 1.0
-HEADER_BYTES_KNOWN = 8416  # of this version
+HEADER_BYTES_KNOWN = 8536  # of this version
 SECTION = struct.Struct("<IIQQII")  # kind, index, offset, bytes, count, item_bytes
 ALIGN = 65536
 KINDS_OF_ONE_LENGTH = {6, 7, 9, 17}  # definitions, windows, rings, ring pages: the same within a major version
@@ -118,6 +119,13 @@ def test_replays_of_a_kept_job_are_matched(tmp_path):
     where = unpack("2.4/replays", tmp_path / "dumps")
     assert [row["kind"] for row in jobs.records(where)].count("replay") > 100
     assert jobs.report(where)["coverage"]["matched_share"] > 0.9
+
+
+def test_what_the_budget_of_a_kept_job_left_out_is_said(tmp_path):
+    report = jobs.report(unpack("2.6/budget", tmp_path / "dumps"))
+    assert {"left_out", "over_budget"} <= {finding["code"] for finding in report["findings"]}
+    assert [step["ranks"] for step in report["own_cost"]["shed"]] == [0, 2, 2]
+    assert report["own_cost"]["calls_measured"] > 0 and report["losses"]["records_shed"] > 10000
 
 
 @pytest.mark.parametrize("kept", KEPT)

@@ -15,6 +15,7 @@
 
 #include "analyzer/findings/words.h"
 #include "analyzer/job/crowding.h"
+#include "analyzer/job/own_cost.h"
 #include "analyzer/findings/findings.h"
 #include "test/unit/job_builder.h"
 
@@ -451,6 +452,72 @@ static void every_finding_says_what_it_was_judged_on(void **state) {
     forget(&told);
 }
 
+static bool has(const struct told *told, const char *code) {
+    for (size_t i = 0; i < told->findings.count; i++)
+        if (strcmp(told->findings.items[i].code, code) == 0)
+            return true;
+    return false;
+}
+
+/* Of a job of a second of which commtap took so many milliseconds on rank 1, where 10 are allowed. */
+static void more_than_a_fifth_over_the_budget_is_said(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t ms;
+        const char *says;
+    } cases[] = {
+        {9, NULL}, {11, NULL}, {13, "commtap took 1.3 % of the time of rank 1, where COMMTAP_BUDGET allows 1 %"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct told told = {0};
+        make_overwritten(&told, 0);
+        for (unsigned r = 0; r < 2; r++) {
+            struct dump_header *header = dump_builder_header(told.hand.builders[r]);
+            header->activated_ticks = 1;
+            header->exited_ticks = 1000000001;
+            header->own_cost = (struct own_cost){.samples = 100,
+                                                 .calls = 100000,
+                                                 .ticks = r == 1 ? cases[i].ms * 1000000 : 1000000,
+                                                 .budget_millionths = 10000};
+        }
+        tell(&told, 2, false);
+        if (cases[i].says)
+            assert_says(&told, "over_budget", cases[i].says);
+        else
+            assert_false(has(&told, "over_budget"));
+        assert_false(has(&told, "left_out"));
+        forget(&told);
+    }
+}
+
+/* What was left out, in words; what a damaged dump says of itself is not believed. */
+static void what_the_budget_left_out_is_said(void **state) {
+    (void)state;
+    struct told told = {0};
+    make_overwritten(&told, 0);
+    struct dump_header *header = dump_builder_header(told.hand.builders[0]);
+    header->activated_ticks = 1;
+    header->exited_ticks = 1000000001;
+    header->own_cost = (struct own_cost){.samples = 100,
+                                         .calls = 100000,
+                                         .ticks = 10000000,
+                                         .budget_millionths = 10000,
+                                         .shed[SHED_STACKS] = {.times = 3, .ticks = 500000000},
+                                         .shed[SHED_RECORDS] = {.times = 1, .since = 900000001}};
+    dump_builder_header(told.hand.builders[1])->own_cost =
+        (struct own_cost){.samples = UINT64_MAX, .calls = 1, .ticks = UINT64_MAX, .budget_millionths = UINT32_MAX};
+    tell(&told, 2, false);
+    assert_says(&told, "left_out",
+                "1 % of the time, some of the recording was left out at times: stacks on 1 rank (calls have no call "
+                "site), records on 1 rank (calls are in totals alone)");
+    assert_false(has(&told, "over_budget"));
+    struct own_cost_sums sums = own_cost_sum(&told.job);
+    assert_int_equal(sums.ranks, 1);
+    assert_int_equal(sums.shed[SHED_STACKS].times, 3);
+    assert_int_equal(sums.shed[SHED_STACKS].ns, 500000000);
+    assert_in_range(sums.shed[SHED_RECORDS].ns, 100000000, 100000001);
+    forget(&told);
+}
+
 static void what_is_in_no_total_is_said(void **state) {
     (void)state;
     static const struct {
@@ -550,6 +617,8 @@ int main(void) {
         cmocka_unit_test(who_left_no_dump_is_said),
         cmocka_unit_test(every_finding_says_what_it_was_judged_on),
         cmocka_unit_test(what_is_in_no_total_is_said),
+        cmocka_unit_test(more_than_a_fifth_over_the_budget_is_said),
+        cmocka_unit_test(what_the_budget_left_out_is_said),
         cmocka_unit_test(samples_of_the_past_are_told_from_the_end),
         cmocka_unit_test(what_was_judged_on_everything_need_not_say_so),
         cmocka_unit_test(a_disagreement_is_an_error),

@@ -103,6 +103,9 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
         {"stacks_truncated", "lost: 18 call stacks"},
         {"children_unrecorded", "lost: 20 processes"},
         {"quota_refusals", "lost: 21 times"},
+        {"gpu_shed", "lost: 24 GPU operations"},
+        {"stacks_shed", "lost: 25 calls have no call site, to stay within COMMTAP_BUDGET"},
+        {"records_shed", "lost: 26 events"},
     };
     struct shelf shelf;
     static char text[TEXT_MAX];
@@ -130,6 +133,9 @@ static void every_counter_reaches_the_page_and_the_json(void **state) {
                                                                          .children_unrecorded = 20,
                                                                          .quota_refusals = 21};
     dump_builder_header(shelf.job.builders[0])->captured_unfollowed = 22;
+    dump_builder_header(shelf.job.builders[0])->own_cost.gpu_shed = 24;
+    dump_builder_lane(shelf.job.builders[1], 0)->stacks_shed = 25;
+    dump_builder_lane(shelf.job.builders[0], 0)->records_shed = 26;
     report(&shelf, "text", text);
     assert_null(strstr(text, "hold every call;"));
     assert_non_null(strstr(text, "totals do not hold every call"));
