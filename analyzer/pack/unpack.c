@@ -41,28 +41,52 @@ static bool write_loose(struct pack_item *item, int descriptor, const struct arc
     bool done = write_extents(item, file, mapping) && finish(item, file, entry);
     close(file);
     if (done && linkat(descriptor, part, descriptor, item->name, 0) != 0)
-        done = errno == EEXIST ? pack_leave(item, "a file of that name is there already", NULL)
+        done = errno == EEXIST ? pack_leave(item, "another file of that name is there", NULL)
                                : pack_leave(item, "cannot be given its name", strerror(errno));
     unlinkat(descriptor, part, 0);
     return done;
+}
+
+/* Stretches in one file that may be zeros in the other one's holes, too. */
+static bool holds_the_same(const struct mapping *of, const struct mapping *other) {
+    for (size_t i = 0; i < of->data_count; i++)
+        if (memcmp(of->base + of->data[i].from, other->base + of->data[i].from, of->data[i].to - of->data[i].from) != 0)
+            return false;
+    return true;
+}
+
+/* Its holes may lie elsewhere: it may have come from another file system. On the disk, for the archive may go. */
+static bool is_unpacked(struct pack_item *item, const char *directory, int descriptor, const struct mapping *member) {
+    struct mapping loose;
+    bool is_file = fstatat(descriptor, item->name, &item->status, AT_SYMLINK_NOFOLLOW) == 0 &&
+                   S_ISREG(item->status.st_mode) && pack_open_loose(item, directory, &loose);
+    if (!is_file)
+        return false;
+    bool same = loose.bytes == member->bytes && holds_the_same(member, &loose) && holds_the_same(&loose, member);
+    mapping_close(&loose);
+    int file = same ? openat(descriptor, item->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+    same = file >= 0 && fsync(file) == 0 && pack_is_same_file(descriptor, item->name, &item->status);
+    if (file >= 0)
+        close(file);
+    return same;
 }
 
 static void unpack_one(struct pack_item *item, const char *directory, int descriptor,
                        const struct archive_entry *entry) {
     struct mapping mapping;
     char *path, reason[ARCHIVE_REASON] = "memory is short";
-    if (faccessat(descriptor, item->name, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
-        pack_leave(item, "a file of that name is there already", NULL);
-        return;
-    }
     if (asprintf(&path, "%s/%s:%s", directory, item->archive, item->name) < 0) {
         pack_leave(item, reason, NULL);
         return;
     }
     if (!mapping_open(&mapping, path, MAPPING_COPIED, reason, sizeof reason))
         pack_leave(item, reason, NULL);
-    else if (write_loose(item, descriptor, entry, &mapping))
-        item->state = PACK_DONE;
+    else if (faccessat(descriptor, item->name, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
+        item->state = write_loose(item, descriptor, entry, &mapping) ? PACK_DONE : PACK_LEFT;
+    else if (is_unpacked(item, directory, descriptor, &mapping))
+        item->state = PACK_WAS_DONE;
+    else
+        pack_leave(item, "another file of that name is there", NULL);
     item->data_bytes = entry->data_bytes;
     item->stored_bytes = entry->stored_bytes;
     mapping_close(&mapping);

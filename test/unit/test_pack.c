@@ -225,6 +225,54 @@ static void unpacking_gives_the_same_files(void **state) {
     assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
 }
 
+/* Stopped after one file, or done without --delete: the next call does the rest, and the archive goes. */
+static void unpacking_goes_on(void **state) {
+    (void)state;
+    struct packing packing;
+    const struct pack_request keep = {.ended = false};
+    write_dumps();
+    pack_all(&remove_originals, RANKS);
+    assert_true(unpack_directory(&packing, directory, descriptor, &keep));
+    packing_free(&packing);
+    assert_true(is_there(PACKED));
+    assert_int_equal(unlink(path_of(dump_name(1))), 0);
+    assert_true(unpack_directory(&packing, directory, descriptor, &remove_originals));
+    assert_int_equal(packing.count, RANKS);
+    for (size_t i = 0; i < packing.count; i++)
+        assert_int_equal(packing.items[i].state,
+                         strcmp(packing.items[i].name, dump_name(1)) == 0 ? PACK_DONE : PACK_WAS_DONE);
+    packing_free(&packing);
+    assert_false(is_there(PACKED));
+    all_dumps_are_as_they_were();
+}
+
+/* One byte of one file differs, where the archive has a hole or not: it stays, and so does the archive. */
+static void unpacking_tells_another_file(void **state) {
+    (void)state;
+    struct packing packing;
+    const struct pack_request keep = {.ended = false};
+    write_dumps();
+    pack_all(&remove_originals, RANKS);
+    off_t size = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(unpack_directory(&packing, directory, descriptor, &keep));
+        packing_free(&packing);
+        size = size_of(dump_name(1));
+        int file = open(path_of(dump_name(1)), O_WRONLY | O_CLOEXEC);
+        assert_int_equal(pwrite(file, "X", 1, i == 0 ? 9 : i == 1 ? size - 1 : size), 1);
+        close(file);
+        assert_true(unpack_directory(&packing, directory, descriptor, &remove_originals));
+        for (size_t k = 0; k < packing.count; k++)
+            if (strcmp(packing.items[k].name, dump_name(1)) == 0) {
+                assert_int_equal(packing.items[k].state, PACK_LEFT);
+                assert_non_null(strstr(packing.items[k].reason, "another file"));
+            }
+        packing_free(&packing);
+        assert_true(is_there(PACKED));
+        assert_int_equal(unlink(path_of(dump_name(1))), 0);
+    }
+}
+
 static void unpacking_replaces_nothing(void **state) {
     (void)state;
     struct packing packing;
@@ -520,6 +568,8 @@ int main(void) {
         IN_A_DIRECTORY(originals_stay_unless_told_otherwise),
         IN_A_DIRECTORY(what_comes_later_is_added),
         IN_A_DIRECTORY(unpacking_gives_the_same_files),
+        IN_A_DIRECTORY(unpacking_goes_on),
+        IN_A_DIRECTORY(unpacking_tells_another_file),
         IN_A_DIRECTORY(unpacking_replaces_nothing),
         IN_A_DIRECTORY(a_dump_that_is_written_to_is_left),
         IN_A_DIRECTORY(of_other_hosts_the_user_has_to_say_that_the_job_has_ended),
