@@ -23,7 +23,7 @@ static void print_info(FILE *stream, const struct session *session) {
     struct metric_labels labels = labels_of_job(session);
     struct library mpi, nccl;
     char generation[12];
-    snprintf(generation, sizeof generation, "%" PRIu32, dump->header->generation);
+    snprintf(generation, sizeof generation, "%u", session->job.listed->generation);
     metric_label(&labels, "job_id", dump->job_id);
     metric_label(&labels, "user", dump->user);
     metric_label(&labels, "launcher", dump->launcher);

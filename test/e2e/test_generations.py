@@ -63,6 +63,7 @@ def test_each_can_be_exported_and_says_its_number(restarted, number, ranks, tmp_
     jobs.commtap("export", "--format", "sqlite", "--generation", number, "-o", tmp_path / "job.db", restarted)
     with sqlite3.connect(tmp_path / "job.db") as database:
         assert database.execute("SELECT generation FROM runs").fetchall() == [(number,)]
+    assert f'generation="{number}"' in jobs.commtap("metrics", "--generation", number, restarted).stdout
 
 
 def test_starts_stand_side_by_side(restarted):
