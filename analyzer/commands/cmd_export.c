@@ -4,6 +4,7 @@
  * Lives here: walking all dumps for one table, filters; when a database is written.
  * Must not live here: columns (render/export_table).
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/cli/changes.h"
@@ -14,6 +15,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/database/database.h"
 #include "analyzer/database/job_tables.h"
+#include "analyzer/job/job_list.h"
 #include "analyzer/render/escape.h"
 #include "analyzer/render/export_table.h"
 #include "analyzer/render/scope_text.h"
@@ -25,6 +27,7 @@ struct export {
     const struct column *columns;
     FILE *stream;
     bool csv;
+    uint32_t generation; /* of the dump that is printed */
 };
 
 /* The sum of a peer's messages is no size. */
@@ -33,10 +36,12 @@ static uint64_t bytes_of_row(const struct export_row *row) {
 }
 
 /* Prints a row that passes the filter. Returns false when memory is short. */
-static bool emit(const struct export *export, const struct export_row *row) {
+static bool emit(const struct export *export, const struct export_row *of_dump) {
+    struct export_row row = *of_dump;
+    row.generation = export->generation;
     if (!export->csv)
-        return jsonl_print_row(export->stream, export->columns, row);
-    csv_print_row(export->stream, export->columns, row);
+        return jsonl_print_row(export->stream, export->columns, &row);
+    csv_print_row(export->stream, export->columns, &row);
     return true;
 }
 
@@ -148,37 +153,68 @@ static const struct export_walk *find_walk(const char *name) {
     return walk;
 }
 
+struct generations_of {
+    const struct dump_set *set; /* all that were opened */
+    uint32_t *numbers;          /* of each of its dumps */
+    size_t at;
+};
+
+/* The caller frees the numbers. Returns false when memory is short. */
+static bool find_generations(struct generations_of *found, const struct dump_set *set) {
+    struct job_list list;
+    *found = (struct generations_of){.set = set, .numbers = calloc(set->count + 1, sizeof *found->numbers)};
+    bool built = job_list_build(&list, set), done = built && found->numbers;
+    for (size_t i = 0; done && i < list.count; i++)
+        for (size_t d = 0; d < list.items[i].count; d++)
+            found->numbers[list.items[i].first + d] = list.items[i].generation;
+    if (built)
+        job_list_free(&list);
+    return done;
+}
+
+/* Dumps are asked for in the order of the set, or of a part of it. */
+static uint32_t generation_of(struct generations_of *found, const struct dump *dump) {
+    for (size_t i = 0; i < found->set->count; i++, found->at++) {
+        found->at = found->at < found->set->count ? found->at : 0;
+        if (found->set->dumps[found->at] == dump)
+            return found->numbers[found->at];
+    }
+    return dump->header->generation;
+}
+
 static int print(const struct options *options, const struct dump_set *set, const struct filter *filter,
-                 const struct scope *scope) {
+                 const struct scope *scope, struct generations_of *generations) {
     const struct export_walk *walk = find_walk(option_text(options, "table"));
     struct output output;
     int code = output_open(&output, options);
     if (code != EXIT_FINE)
         return code;
-    const struct export export = {filter, scope, walk->table->columns, output.stream, output.format == OUTPUT_CSV};
+    struct export export = {filter, scope, walk->table->columns, output.stream, output.format == OUTPUT_CSV, 0};
     if (export.csv)
         csv_print_header(export.stream, export.columns);
     bool enough_memory = true;
     for (size_t d = 0; d < set->count && enough_memory && !ferror(output.stream); d++)
-        if (!set->duplicate[d] && filter_rank(filter, set->dumps[d]->header->rank))
+        if (!set->duplicate[d] && filter_rank(filter, set->dumps[d]->header->rank)) {
+            export.generation = generation_of(generations, set->dumps[d]);
             enough_memory = walk->walk(&export, set->dumps[d], d);
+        }
     return output_close(&output, enough_memory ? changes_tell(EXIT_FINE) : input_no_memory());
 }
 
 /* Of one job, where a run or a part of its time is asked for, else of everything in the directory. */
-static int export_selected(const struct options *options, const struct selection *selection,
-                           const struct dump_set *set) {
+static int export_selected(const struct options *options, const struct selection *selection, const struct dump_set *set,
+                           struct generations_of *generations) {
     struct job job;
     struct selected_time time = {0};
     if (!option_given(options, "run") && !option_given(options, "generation") && !filter_is_timed(&selection->filter))
-        return print(options, set, &selection->filter, NULL);
+        return print(options, set, &selection->filter, NULL, generations);
     int code = selection_choose_job(&job, set, options, NULL);
     if (code == EXIT_FINE)
         code = selected_time_find(&time, &job, selection);
     if (code == EXIT_FINE && scope_is_empty(&time.scope))
         scope_print(stderr, &time.scope);
     if (code == EXIT_FINE)
-        code = print(options, &job.selected, &selection->filter, &time.scope);
+        code = print(options, &job.selected, &selection->filter, &time.scope, generations);
     selected_time_free(&time);
     job_free(&job);
     return code;
@@ -198,7 +234,10 @@ static int export_rows(const struct options *options) {
     if (code == EXIT_FINE)
         code = input_open(options->arguments, options->argument_count, &set);
     if (code == EXIT_FINE) {
-        code = export_selected(options, &selection, &set);
+        struct generations_of generations;
+        code = find_generations(&generations, &set) ? export_selected(options, &selection, &set, &generations)
+                                                    : input_no_memory();
+        free(generations.numbers);
         dump_set_close(&set);
     }
     selection_free(&selection);

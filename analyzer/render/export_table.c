@@ -78,7 +78,7 @@ static struct cell epoch_cell(uint32_t comm_epoch) {
 /* ---- who and what ---------------------------------------------------------------------------- */
 
 VALUE(run_id, cell_text(row->dump->run_id))
-VALUE(generation, cell_unsigned(row->dump->header->generation))
+VALUE(generation, cell_unsigned(row->generation))
 VALUE(rank, row->dump->header->rank == RANK_UNKNOWN ? cell_unknown() : cell_integer(row->dump->header->rank))
 VALUE(host, cell_text(row->dump->host))
 VALUE(lane, cell_unsigned(row->lane))

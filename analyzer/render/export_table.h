@@ -14,6 +14,7 @@
 /* One row of any of the tables; the parts that its table needs are set. */
 struct export_row {
     const struct dump *dump;
+    uint32_t generation; /* of the dump: listed_job's */
     uint32_t lane;
     uint16_t call;
     const struct dump_communicator *communicator; /* NULL = none */

@@ -60,10 +60,18 @@ def test_each_can_be_exported_and_says_its_number(restarted, number, ranks, tmp_
     rows = jobs.commtap("export", "--table", "operations", "--format", "jsonl", "--generation", number, restarted).stdout
     calls = [json.loads(row) for row in rows.splitlines()]
     assert sum(row["count"] for row in calls if row["op"] == "MPI_Allreduce") == ALLREDUCES * ranks
+    assert {row["generation"] for row in calls} == {number}
     jobs.commtap("export", "--format", "sqlite", "--generation", number, "-o", tmp_path / "job.db", restarted)
     with sqlite3.connect(tmp_path / "job.db") as database:
         assert database.execute("SELECT generation FROM runs").fetchall() == [(number,)]
     assert f'generation="{number}"' in jobs.commtap("metrics", "--generation", number, restarted).stdout
+
+
+def test_all_of_them_are_told_apart_in_one_export(restarted):
+    for table in ("operations", "records"):
+        rows = jobs.commtap("export", "--table", table, "--format", "jsonl", restarted).stdout.splitlines()
+        processes = {(row["generation"], row["rank"]) for row in map(json.loads, rows)}
+        assert processes == {(number, rank) for number, ranks in enumerate((4, 4, 3)) for rank in range(ranks)}
 
 
 def test_starts_stand_side_by_side(restarted):
