@@ -9,6 +9,8 @@
 #include "analyzer/findings/findings_links.h"
 #include "analyzer/findings/words.h"
 #include "analyzer/job/crowding.h"
+#include "analyzer/stragglers/verdicts.h"
+#include "analyzer/waits/finalize_waits.h"
 #include "analyzer/waits/hot_sites.h"
 
 enum { LIST_TEXT = 160, SENTENCE = 640 };
@@ -249,6 +251,28 @@ static void add_hidden(struct findings *findings, const struct straggler_analysi
     }
 }
 
+/* Happens once, so that it proves nobody slow; what-if says what it costs, and the table of operations that all were in
+ * MPI_Finalize for so long. */
+static void add_late_finalize(struct findings *findings, const struct straggler_analysis *analysis) {
+    struct finalize_waits waits;
+    char early[256], late[256], waited[32];
+    bool done = finalize_waits_find(&waits, analysis->clock);
+    findings->no_memory |= !done;
+    if (done && waits.late > 0 && waits.late_ns <= analysis->to_ns &&
+        waits.waited_ns >= (analysis->to_ns - analysis->from_ns) / VERDICT_SHARE) {
+        size_t before = waits.count - waits.late;
+        say_processes(early, sizeof early, analysis->clock, waits.dumps, before);
+        say_processes(late, sizeof late, analysis->clock, waits.dumps + before, waits.late);
+        say_seconds(waited, sizeof waited, waits.waited_ns);
+        findings_add(
+            findings, FINDING_LATE_FINALIZE,
+            "%s waited in MPI_Finalize for %s, which came %s after all others. That is once, at the end of its "
+            "work: it says nothing of who is slow before.",
+            early, late, waited);
+    }
+    finalize_waits_free(&waits);
+}
+
 /* Before all that is said of who is slow: scheduling may be why. */
 static void add_crowding(struct findings *findings, const struct straggler_analysis *analysis) {
     struct crowding crowding;
@@ -269,6 +293,7 @@ void findings_add_stragglers(struct findings *findings, const struct straggler_a
         add_straggler(findings, analysis, &analysis->suspects[i], false);
     add_together(findings, analysis);
     add_hidden(findings, analysis);
+    add_late_finalize(findings, analysis);
     if (analysis->judgement == JUDGED_TOO_SHORT)
         findings_add(findings, FINDING_TOO_SHORT,
                      "too short to judge who is slow: %zu comparable steps are on record, %d are needed.",

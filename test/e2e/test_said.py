@@ -147,6 +147,39 @@ def test_pauses_are_said(mpi, where):
     assert "hold every call" not in coverage_line(where)
 
 
+# ---- who comes late to the end ---------------------------------------------------------------------------------------
+
+LATE = """#include <mpi.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (argc > 1 && rank == 1)
+        sleep(3);
+    return MPI_Finalize();
+}
+"""
+
+
+def test_who_comes_late_to_finalize_is_said_and_not_accused(mpi, tmp_path):
+    """Once, so that nobody is slow for it; who writes what was found is mostly the only one that knows."""
+    jobs.need_mpi(mpi)
+    (tmp_path / "late.c").write_text(LATE, encoding="utf-8")
+    subprocess.run([f"mpicc.{mpi}", tmp_path / "late.c", "-o", tmp_path / "late"], check=True)
+    jobs.run(mpi, 3, [str(tmp_path / "late"), "late"], tmp_path / "dumps")
+    said = findings(tmp_path / "dumps")
+    assert re.match(r"ranks 0, 2 waited in MPI_Finalize for rank 1, which came \d\.\d+ s after all others",
+                    said["late_finalize"])
+    assert "straggler" not in said
+    assert "late_finalize" not in findings_of_a_part(tmp_path / "dumps", "--to", "0.001")
+
+
+def findings_of_a_part(where, *options):
+    return {finding["code"] for finding in jobs.document("report", *options, where)["findings"]}
+
+
 # ---- more ranks than processors -------------------------------------------------------------------------------------
 
 
