@@ -77,11 +77,11 @@ class Terminal:
 
     def read_until(self, sign, seconds=60):
         seen, end = "", time.monotonic() + seconds
-        while sign not in seen:
+        while not (found := re.search(sign, seen, re.DOTALL)):
             assert time.monotonic() < end, seen
             if select.select([self.terminal], [], [], 1)[0]:
                 seen += os.read(self.terminal, 65536).decode(errors="replace")
-        return seen
+        return found
 
     def close(self):
         os.close(self.terminal)
@@ -95,10 +95,10 @@ def zsh_completes(path, line, tmp_path):
     shown = "show() { print -r -- \"<<$BUFFER>>\"; zle reset-prompt }; zle -N show; bindkey '^G' show"
     terminal = Terminal(["zsh", "-f", "-i"], tmp_path)
     try:
-        terminal.type(f"PS1=; autoload -Uz compinit && compinit -u -D; source {path}; {shown}; print rea''dy\n")
-        terminal.read_until("ready")
+        terminal.type(f"PS1='prompt: '; autoload -Uz compinit && compinit -u -D; source {path}; {shown}; print rea''dy\n")
+        terminal.read_until(r"ready.*prompt: ")  # from then on it reads keys
         terminal.type(f"{line}\t\a")
-        return re.search(r"<<(.*)>>", terminal.read_until(">>"))[1]
+        return terminal.read_until(r"<<([^\r\n]*)>>")[1]
     finally:
         terminal.close()
 
