@@ -125,7 +125,7 @@ static bool say_who_is_through(const struct diagnosis *diagnosis, const struct s
 static void say_stalled(struct diagnosis_text *told, struct diagnosis *diagnosis, const struct stalled *stalled) {
     size_t most = (size_t)stalled->communicator->side_size[0] + stalled->communicator->side_size[1] + 1, count = 0;
     size_t room = diagnosis->wait_for_graph.count > most ? diagnosis->wait_for_graph.count : most;
-    int32_t *ranks = malloc(room * sizeof *ranks);
+    int32_t *ranks = calloc(room, sizeof *ranks);
     char what[LIST], who[LIST], missing[LIST];
     if (!ranks) {
         told->no_memory = true;
