@@ -260,9 +260,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, bo
     uint32_t stack = stack_here(self, frame, sp); /* before the clock is read: never part of a call's time */
     struct cached_call *cached = kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);
-    f->pc = frame[1];
-    f->stack = stack;
-    f->quiet = recorder_quiet(index);
+    place_frame(f, index, stack, frame, sp);
     f->t0 = ticks(); /* first: reading the counter waits for earlier work, what follows overlaps with it */
     before(f);
     publish_in_flight(f);

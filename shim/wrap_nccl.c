@@ -116,9 +116,7 @@ static ALWAYS_INLINE any_function enter(struct call_frame *f, unsigned index, un
     uint32_t stack = stack_here(self, frame, sp);
     struct cached_call *cached = nccl_kind_is_cached(kind) ? call_cache_find(self, call, a, frame[1], stack) : NULL;
     begin_frame_like(f, call, a, self, cached);
-    f->pc = frame[1];
-    f->stack = stack;
-    f->quiet = recorder_quiet(index);
+    place_frame(f, index, stack, frame, sp);
     nccl_tail(f)->function = (void *)real;
     before(f);
     self->frame = f;

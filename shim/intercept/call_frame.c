@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shim/intercept/call_frame.h"
 
+void begin_frame_as_ordered(struct call_frame *f, const uintptr_t *frame, uintptr_t sp) {
+    orders_follow();
+    begin_frame(f, f->call, f->a, f->self);
+    f->pc = frame[1];
+    f->stack = stack_here(f->self, frame, sp);
+}
+
 void record_facts_rare(const struct call_frame *f, const struct facts *facts, uint32_t seq, uint32_t op) {
     uint32_t template = ring_write_rare(f->self->lane, facts, &(struct record_moment){f->t0, f->t1, seq, op});
     if (f->cached && template)

@@ -16,10 +16,14 @@ void orders_begin(void);
 /* The rest of orders_look. Keeps errno. Of several threads one does it; the others go on as before until it is done. */
 void orders_follow(void);
 
-/* At the begin of each call, before anything of it is decided, and at its end. Where nothing was ordered, which is
- * nearly always, it costs two loads and a comparison. */
+/* Where nothing was ordered, which is nearly always, it costs two loads and a comparison. */
+static inline bool orders_wait(void) {
+    return __atomic_load_n(&recorder.header->orders_waiting, __ATOMIC_RELAXED) != 0;
+}
+
+/* At the begin of each call and at its end. */
 static inline void orders_look(void) {
-    if (unlikely(__atomic_load_n(&recorder.header->orders_waiting, __ATOMIC_RELAXED) != 0))
+    if (unlikely(orders_wait()))
         orders_follow();
 }
 
