@@ -266,6 +266,7 @@ static void test_sources_follow_the_native_frames(void **state) {
     static const struct stack_source absent = {no, &awake, give_label_key, give_label};
     struct thread *self = current_thread();
     uint32_t ids[2][3][3];
+    assert_true(stacks_change("full")); /* else no source is asked */
     stacks_add_source(1, &absent);
     stacks_add_source(0, &python);
     label_key = 1;
@@ -287,6 +288,7 @@ static void test_sources_follow_the_native_frames(void **state) {
         for (int k = 0; k < i; k++)
             assert_int_not_equal(ids[0][i / 3][i % 3], ids[0][k / 3][k % 3]);
     python_key = label_key = 0;
+    assert_true(stacks_change("native"));
 }
 
 /* More stacks than the tables hold: the rest has no id, is counted, and those that have one keep it. */
