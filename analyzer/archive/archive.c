@@ -32,6 +32,19 @@ bool archive_is_one(const char *name) {
     return length > end && strcmp(name + length - end, ARCHIVE_SUFFIX) == 0;
 }
 
+bool archive_begins(int directory, const char *name) {
+    struct archive_frame frame = {0};
+    char magic[sizeof ARCHIVE_MEMBER_MAGIC - 1] = "";
+    int file = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t bytes = file < 0 ? -1 : pread(file, &frame, sizeof frame, 0);
+    bool begins = bytes == 0 || (bytes == sizeof frame && frame.magic == ARCHIVE_MEMBER_FRAME &&
+                                 pread(file, magic, sizeof magic, sizeof frame) == sizeof magic &&
+                                 memcmp(magic, ARCHIVE_MEMBER_MAGIC, sizeof magic) == 0);
+    if (file >= 0)
+        close(file);
+    return begins;
+}
+
 bool archive_path_part(const char *path, char *archive, const char **name) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *colon = strstr(base, ARCHIVE_SUFFIX ":");

@@ -103,5 +103,7 @@ bool archive_verify(struct archive *archive, const struct archive_entry *entry, 
 bool archive_path_part(const char *path, char *archive, const char **name);
 /* Whether a file of that name is meant to be an archive. */
 bool archive_is_one(const char *name);
+/* Whether the file begins as one does, whole or not; also an empty one that is just being made. No link is followed. */
+bool archive_begins(int directory, const char *name);
 
 #endif

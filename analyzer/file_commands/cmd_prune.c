@@ -77,14 +77,14 @@ static const char *const reasons[] = {
 
 static void say_job(const char *place, const struct fleet_job *job, const struct pruned *pruned, bool dry) {
     char size[UNITS_TEXT];
-    units_size(size, dry ? job->bytes : pruned->bytes);
-    fputs(dry ? "would remove " : pruned->gone ? "removed " : "not all removed: ", stdout);
+    units_size(size, pruned->bytes);
+    fputs(pruned->gone ? (dry ? "would remove " : "removed ") : dry ? "cannot remove " : "not all removed: ", stdout);
     escape_text(stdout, place);
     fputs(job->path[0] ? "/" : "", stdout);
     escape_text(stdout, job->path);
     fputs(" run ", stdout);
     escape_text(stdout, job->run_id);
-    printf(": %zu files, %s (%s)", dry ? job->file_count : pruned->files, size, reasons[pruned->reason]);
+    printf(": %zu files, %s (%s)", pruned->files, size, reasons[pruned->reason]);
     if (pruned->error != 0)
         printf(": %s", pruned->error == ENOTSUP ? "a file is not what its name says" : strerror(pruned->error));
     fputc('\n', stdout);
@@ -103,12 +103,11 @@ static int prune_jobs(const char *place, int descriptor, const struct fleet *fle
         kept_running += !prune_may(&fleet->jobs[i], rules);
         if (pruned[i].reason == PRUNE_NOT)
             continue;
-        if (!dry)
-            prune_remove(descriptor, &fleet->jobs[i], &pruned[i]);
+        prune_remove(descriptor, &fleet->jobs[i], &pruned[i], dry);
         say_job(place, &fleet->jobs[i], &pruned[i], dry);
-        jobs += dry || pruned[i].gone;
-        failed += !dry && !pruned[i].gone;
-        bytes += dry ? fleet->jobs[i].bytes : pruned[i].bytes;
+        jobs += pruned[i].gone;
+        failed += !pruned[i].gone;
+        bytes += pruned[i].bytes;
     }
     units_size(size, bytes);
     escape_text(stdout, place);

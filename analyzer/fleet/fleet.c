@@ -126,6 +126,8 @@ static bool take_file(struct place *place, struct fleet_job *job, const char *na
         take_header(job, &peek);
         job->dumps++;
     }
+    if ((archive_is_one(name) || ends_in(name, ARCHIVE_PART_SUFFIX)) && !archive_begins(place->descriptor, name))
+        return true; /* nor is this an archive */
     if (ends_in(name, FORMAT_STUB_SUFFIX) || ends_in(name, FORMAT_UNFINISHED_SUFFIX) ||
         ends_in(name, ARCHIVE_PART_SUFFIX))
         note_state(job, FLEET_UNKNOWN);

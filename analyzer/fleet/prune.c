@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/archive/archive.h"
 #include "analyzer/dumps/peek.h"
 
 /* ---- which ones -------------------------------------------------------------------------------- */
@@ -58,8 +59,18 @@ static int open_path(int descriptor, const char *path) {
     return at;
 }
 
+/* What unlink would say, as far as that can be told without trying. 0: nothing. */
+static int refusal(int directory, const struct stat *file) {
+    struct stat above;
+    uid_t user = geteuid();
+    if (faccessat(directory, ".", W_OK | X_OK, AT_EACCESS) != 0 || fstat(directory, &above) != 0)
+        return errno;
+    bool others = user != 0 && file->st_uid != user && above.st_uid != user;
+    return others && above.st_mode & S_ISVTX ? EPERM : 0;
+}
+
 /* A process may have begun to write since the job was chosen, or a link may have come in a file's place. */
-static int remove_file(int directory, const char *name) {
+static int remove_file(int directory, const char *name, bool dry) {
     struct stat status;
     struct peek peek;
     size_t length = strlen(name), end = strlen(FORMAT_FILE_SUFFIX);
@@ -74,6 +85,10 @@ static int remove_file(int directory, const char *name) {
         if (process == PROCESS_RUNS || process == PROCESS_STOPPED)
             return EBUSY;
     }
+    if (archive_is_one(name) && !archive_begins(directory, name))
+        return ENOTSUP;
+    if (dry)
+        return refusal(directory, &status);
     return unlinkat(directory, name, 0) == 0 ? 0 : errno;
 }
 
@@ -95,7 +110,7 @@ static void remove_empty(int descriptor, const char *path) {
     free(rest);
 }
 
-void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned) {
+void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned, bool dry) {
     struct stat status;
     int directory = open_path(descriptor, job->path);
     if (directory < 0 || fstat(directory, &status) != 0)
@@ -103,13 +118,13 @@ void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pr
     else if (status.st_dev != job->device || status.st_ino != job->inode)
         pruned->error = ESTALE;
     for (size_t i = 0; pruned->error == 0 && i < job->file_count; i++) {
-        pruned->error = remove_file(directory, job->files[i].name);
+        pruned->error = remove_file(directory, job->files[i].name, dry);
         pruned->files += pruned->error == 0;
         pruned->bytes += pruned->error == 0 ? job->files[i].bytes : 0;
     }
     if (directory >= 0)
         close(directory);
     pruned->gone = pruned->error == 0;
-    if (pruned->gone)
+    if (pruned->gone && !dry)
         remove_empty(descriptor, job->path);
 }

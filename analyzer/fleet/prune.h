@@ -24,7 +24,7 @@ enum prune_reason { PRUNE_NOT = 0, PRUNE_OLD, PRUNE_SHORT, PRUNE_ROOM };
 
 struct pruned {
     enum prune_reason reason;
-    bool gone;      /* all its files are removed */
+    bool gone;      /* all its files are removed, or would be */
     uint64_t bytes; /* of those that were */
     size_t files;
     int error; /* errno of the first that could not be, 0: none */
@@ -37,7 +37,7 @@ bool prune_may(const struct fleet_job *job, const struct prune_rules *rules);
 void prune_choose(const struct fleet *fleet, const struct prune_rules *rules, struct pruned *pruned);
 
 /* Removes the files of a chosen job, and its directory and those above it below `descriptor` where nothing is left in
- * them. */
-void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned);
+ * them. `dry`: only finds what could be removed and what not. */
+void prune_remove(int descriptor, const struct fleet_job *job, struct pruned *pruned, bool dry);
 
 #endif

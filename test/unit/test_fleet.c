@@ -115,7 +115,7 @@ static int remove_all(void (*meanwhile)(void)) {
         meanwhile();
     for (size_t i = 0; i < fleet.count; i++)
         if (pruned[i].reason != PRUNE_NOT) {
-            prune_remove(descriptor, &fleet.jobs[i], &pruned[i]);
+            prune_remove(descriptor, &fleet.jobs[i], &pruned[i], false);
             error = pruned[i].error ? pruned[i].error : error;
         }
     fleet_free(&fleet);
@@ -278,6 +278,8 @@ static void only_what_is_ours_goes(void **state) {
     make_job("a", "a", STATE_EXITED, 0, 1);
     make_file("a/commtap.a.symbols");
     make_file("a/notes.txt");
+    make_file("a/commtap.a.ctz"); /* an archive by its name alone */
+    make_file("a/commtap.b.ctz");
     make_file("a/commtap.a.00000000000000cc.ct"); /* a dump by its name alone */
     make_job("b", "b", STATE_EXITED, 0, 1);
     assert_int_equal(symlinkat("notes.txt", descriptor, "a/commtap.a.deaths"), 0);
@@ -285,10 +287,40 @@ static void only_what_is_ours_goes(void **state) {
     assert_false(is_there("a/commtap.a.00000000000000aa.ct"));
     assert_false(is_there("a/commtap.a.symbols"));
     assert_true(is_there("a/notes.txt"));
+    assert_true(is_there("a/commtap.a.ctz"));
+    assert_true(is_there("a/commtap.b.ctz"));
     assert_true(is_there("a/commtap.a.00000000000000cc.ct"));
     assert_true(is_there("a/commtap.a.deaths"));
     assert_false(is_there("b")); /* nothing is left in it */
     assert_int_equal(access(directory, F_OK), 0);
+}
+
+/* What a dry run says is what a run does then, also in a directory that may not be written to. */
+static void a_dry_run_removes_nothing_and_tells_what_it_could_not(void **state) {
+    (void)state;
+    struct prune_rules rules = nothing;
+    struct fleet fleet;
+    struct pruned pruned[2];
+    rules.older_ns = 0;
+    make_job("a", "a", STATE_EXITED, 0, 1);
+    make_job("b", "b", STATE_EXITED, 1, 1);
+    assert_int_equal(fchmodat(descriptor, "b", 0500, 0), 0);
+    assert_true(fleet_find(&fleet, descriptor));
+    assert_int_equal(fleet.count, 2);
+    for (int dry = 1; dry >= 0; dry--) {
+        prune_choose(&fleet, &rules, pruned);
+        for (size_t i = 0; i < 2; i++)
+            prune_remove(descriptor, &fleet.jobs[i], &pruned[i], dry);
+        assert_true(pruned[0].gone && pruned[0].files == 1 && pruned[0].bytes == fleet.jobs[0].bytes);
+        if (geteuid() != 0) /* who may do anything */
+            assert_int_equal(pruned[1].error, EACCES);
+        assert_int_equal(is_there("a"), dry);
+        if (dry)
+            assert_true(is_there("b/commtap.b.00000000000000aa.ct"));
+    }
+    fleet_free(&fleet);
+    if (is_there("b"))
+        assert_int_equal(fchmodat(descriptor, "b", 0700, 0), 0);
 }
 
 static void exchange_directories(void) {
@@ -338,6 +370,7 @@ int main(void) {
         IN_A_DIRECTORY(whoever_may_still_run_stays),
         IN_A_DIRECTORY(a_running_job_stays_whatever_is_said),
         IN_A_DIRECTORY(only_what_is_ours_goes),
+        IN_A_DIRECTORY(a_dry_run_removes_nothing_and_tells_what_it_could_not),
         IN_A_DIRECTORY(a_link_in_a_directorys_place_leads_nowhere),
         IN_A_DIRECTORY(another_directory_of_the_name_is_left),
         IN_A_DIRECTORY(a_job_that_began_meanwhile_stays),
