@@ -277,10 +277,12 @@ static void add_late_finalize(struct findings *findings, const struct straggler_
 static void add_crowding(struct findings *findings, const struct straggler_analysis *analysis) {
     struct crowding crowding;
     if (crowding_find(analysis->clock->dumps, analysis->directory->dump_count, &crowding))
-        findings_add(findings, FINDING_OVERSUBSCRIBED,
-                     "%zu ranks share the %zu processor%s that they may run on, on %.64s: they also wait for these, "
-                     "which looks like slow ranks and slow messages.",
-                     crowding.ranks, crowding.processors, crowding.processors > 1 ? "s" : "", crowding.on->host);
+        findings_add(
+            findings, FINDING_OVERSUBSCRIBED,
+            "%zu ranks share the %zu processor%s that they may run on, on %.64s: they also wait for these, "
+            "which looks like slow ranks and slow messages. Who is mended leaves its processor to others, which "
+            "no replay knows: what mending gives may be more than is said, or less.",
+            crowding.ranks, crowding.processors, crowding.processors > 1 ? "s" : "", crowding.on->host);
 }
 
 void findings_add_stragglers(struct findings *findings, const struct straggler_analysis *analysis, bool kept) {
