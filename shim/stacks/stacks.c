@@ -30,6 +30,7 @@ static bool are_shed;
 static uint32_t depth_limit;
 static bool has_tables;                             /* natives, stacks, modules and rules of unwinding */
 static const struct stack_source *sources[SOURCES]; /* NULL: none, or nothing to give in this process */
+static bool is_wanted[SOURCES];                     /* those that stacks are to hold now */
 static const uint32_t asleep;
 static const uint32_t *awake[SOURCES] = {&asleep, &asleep};
 
@@ -306,7 +307,7 @@ static __attribute__((noinline)) uint32_t take_slowly(struct thread *self, uintp
         thread_took(self, ticks() - begin);
     }
     for (unsigned i = 0; i < SOURCES; i++)
-        if (unlikely((is_awake(i) || (is_new && sources[i])) && wants(memory->mode, i)))
+        if (unlikely((is_awake(i) || is_new) && __atomic_load_n(&is_wanted[i], __ATOMIC_RELAXED)))
             keys[i] = sources[i]->key(self);
     if (likely(memo->keys[0] == keys[0] && memo->keys[1] == keys[1]))
         return memo->id;
@@ -355,6 +356,7 @@ void stacks_add_source(unsigned place, const struct stack_source *source) {
         return;
     __atomic_store_n(&sources[place], source, __ATOMIC_RELEASE);
     __atomic_store_n(&awake[place], source->awake, __ATOMIC_RELEASE);
+    __atomic_store_n(&is_wanted[place], true, __ATOMIC_RELEASE);
 }
 
 /* False when `text` is none of the modes. */
@@ -407,8 +409,10 @@ bool stacks_change(const char *text) {
             return false;
     }
     for (unsigned i = 0; i < SOURCES; i++)
-        if (!wants(mode, i))
+        if (!wants(mode, i)) {
+            __atomic_store_n(&is_wanted[i], false, __ATOMIC_RELEASE);
             __atomic_store_n(&awake[i], &asleep, __ATOMIC_RELEASE);
+        }
     __atomic_store_n(&stacks_mode, mode, __ATOMIC_RELEASE);
     choose_taking();
     unloads_count(); /* no thread trusts its memos until it has looked anew, and then finds another mode */
@@ -423,6 +427,7 @@ const char *stacks_begin(const char *mode, uint64_t depth) {
     depth_limit = (uint32_t)knob_stack_depth(depth);
     awake[0] = awake[1] = &asleep;
     memset(sources, 0, sizeof sources);
+    memset(is_wanted, 0, sizeof is_wanted);
     arena = NULL;
     last_id = 0;
     has_tables = false;
