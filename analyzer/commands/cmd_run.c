@@ -134,11 +134,14 @@ static const char *wanted_here(const char *name) {
     return NULL;
 }
 
-/* What the policy fixes holds here, too, and that is said where it is not what was asked for. */
+/* What the policy says holds where nothing else does; what it fixes holds in any case, and that is said where it is not
+ * what was asked for. */
 static bool heed_knob(struct launched_job *job, const char *policy, const struct knob_setting *knob) {
     const char *name = knob->knob->name, *given = run_settings_get(&job->settings, name), *wanted = wanted_here(name);
-    if (knob->source != KNOB_FIXED_BY_POLICY)
-        return given || !wanted || run_settings_set(&job->settings, name, wanted);
+    if (knob->source != KNOB_FIXED_BY_POLICY) {
+        const char *holds = !wanted && knob->source == KNOB_FROM_POLICY ? knob->value : wanted;
+        return given || !holds || run_settings_set(&job->settings, name, holds);
+    }
     if (!given)
         given = wanted;
     if (given && strcmp(given, knob->value) != 0)
@@ -323,11 +326,14 @@ static bool is_full(const struct launched_job *job, uint64_t *free_bytes) {
 static void explain_nothing(const struct launched_job *job, char *const *argv, int status) {
     uint64_t free_bytes;
     const char *enable = run_settings_get(&job->settings, "COMMTAP_ENABLE");
+    const char *share = run_settings_get(&job->settings, "COMMTAP_SHARE");
     char *program = run_launched_program(job->launcher, argv);
     const char *obstacle = program ? run_program_obstacle(program) : NULL;
     fputs("commtap: no dump was written: ", stderr);
     if (enable && !strcmp(enable, "0")) {
         fputs("recording is switched off (COMMTAP_ENABLE=0)", stderr);
+    } else if (share && *share && strcmp(share, "100") != 0) {
+        fprintf(stderr, "COMMTAP_SHARE=%s leaves jobs out, and this may be one of them", share);
     } else if (obstacle) {
         print_quoted(program);
         fprintf(stderr, " %s", obstacle);

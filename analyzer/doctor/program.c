@@ -109,6 +109,18 @@ static void look_at_scripts(struct doctor *doctor) {
         checks_add(&doctor->checks, CHECK_FINE, "program", "%s is run by %s", doctor->program, doctor->binary);
 }
 
+/* MPI's way to start several programs as one job: mpirun -n 1 MASTER : -n 3 WORKER. */
+static void look_for_further_programs(struct doctor *doctor) {
+    for (char *const *word = doctor->command; doctor->launcher != LAUNCHER_NONE && *word; word++)
+        if (strcmp(*word, ":") == 0) {
+            checks_add(&doctor->checks, CHECK_PART, "program",
+                       "%s: what is behind the colon was not looked at\nask for each program by itself: commtap doctor "
+                       "PROGRAM",
+                       doctor->command[0]);
+            return;
+        }
+}
+
 /* Whether the launcher hands our variables on, which `commtap run` arranges as far as it can. */
 static void look_at_launcher(struct doctor *doctor) {
     struct run_settings settings = {0};
@@ -119,6 +131,7 @@ static void look_at_launcher(struct doctor *doctor) {
     }
     for (size_t i = 0; i < notes.count; i++)
         checks_add(&doctor->checks, CHECK_PART, "launcher", "%s", notes.items[i]);
+    look_for_further_programs(doctor);
     if (doctor->launcher != LAUNCHER_NONE && notes.count == 0)
         checks_add(&doctor->checks, CHECK_FINE, "launcher",
                    "%s: commtap run in front of it hands the library on to all ranks", doctor->command[0]);

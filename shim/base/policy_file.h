@@ -81,9 +81,10 @@ static inline void policy_take_apart(struct policy_line *line) {
     line->name = at;
     line->name_length = equals ? (size_t)(equals - at) : 0;
     line->value = equals ? equals + 1 : "";
-    line->wrong = !equals || strncmp(at, "COMMTAP_", 8) != 0 ? "it is no COMMTAP_NAME=VALUE"
-                  : policy_is_no_setting(line)               ? "a policy cannot set this"
-                                                             : NULL;
+    bool is_setting = equals && !strncmp(at, "COMMTAP_", 8) && !policy_is_blank(equals[-1]);
+    line->wrong = !is_setting                  ? "it is no COMMTAP_NAME=VALUE"
+                  : policy_is_no_setting(line) ? "a policy cannot set this"
+                                               : NULL;
 }
 
 /* The next line that says something, from *at on, which ends with a zero and is moved behind the line. False: none. */

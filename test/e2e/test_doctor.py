@@ -65,6 +65,14 @@ def test_launcher_of_the_other_mpi():
     assert "is not the launcher of Open MPI" in said(found, "part", "launcher")[0]
 
 
+def test_several_programs_of_one_job():
+    jobs.need_mpi("openmpi")
+    program = jobs.program("openmpi", "train")
+    found = doctor("mpirun.openmpi", "-n", "1", program, ":", "-n", "1", "/bin/true")
+    assert "what is behind the colon was not looked at" in said(found, "part", "program")[0]
+    assert not said(doctor("mpirun.openmpi", "-n", "2", program), "part", "program")
+
+
 def test_srun_that_hands_nothing_on(tmp_path):
     srun = tmp_path / "srun"
     srun.write_text("#!/bin/sh\n")

@@ -73,17 +73,20 @@ def test_the_library_does_what_env_shows(mpi, policy, tmp_path):
 
 
 def test_a_bad_line_is_said_once_and_skipped(policy, tmp_path):
-    path = policy(f"COMMTAP_DIR={tmp_path}/dumps", "COMMTAP_RIGN=64", "COMMTAP_RING=many", "LD_PRELOAD=/x")
+    path = policy(f"COMMTAP_DIR={tmp_path}/dumps", "COMMTAP_RIGN=64", "COMMTAP_RING=many", "LD_PRELOAD=/x",
+                  "COMMTAP_RING = 64")
     err = run(tmp_path / "cwd", path, ranks=3)
     assert sorted(commtaps(err)) == sorted([
         f"commtap: {path} line 2: unknown variable COMMTAP_RIGN (did you mean COMMTAP_RING?)",
         f"commtap: {path} line 3: value not understood, the line is skipped: COMMTAP_RING=many",
-        f"commtap: {path} line 4: it is no COMMTAP_NAME=VALUE"])
+        f"commtap: {path} line 4: it is no COMMTAP_NAME=VALUE",
+        f"commtap: {path} line 5: it is no COMMTAP_NAME=VALUE"])
     assert len(jobs.dumps(tmp_path / "dumps")) == 3
     _, values, said = env(COMMTAP_POLICY=path)
     assert said.splitlines() == [f"commtap: {path} line 2: no knob is called COMMTAP_RIGN (maybe: COMMTAP_RING?)",
                                  f"commtap: {path} line 3: COMMTAP_RING=many is not understood: 16384 is used",
-                                 f"commtap: {path} line 4: it is no COMMTAP_NAME=VALUE"]
+                                 f"commtap: {path} line 4: it is no COMMTAP_NAME=VALUE",
+                                 f"commtap: {path} line 5: it is no COMMTAP_NAME=VALUE"]
     assert values["COMMTAP_RING"] == ("16384", "default")
     with_quiet = policy(f"COMMTAP_DIR={tmp_path}/quiet", "COMMTAP_RIGN=64", "COMMTAP_QUIET=1")
     assert commtaps(run(tmp_path / "cwd", with_quiet)) == [] and len(jobs.dumps(tmp_path / "quiet")) == 2
@@ -184,6 +187,19 @@ def test_who_runs_a_job_under_commtap_gets_its_dumps(policy, tmp_path):
     assert len(jobs.dumps(tmp_path / "dumps")) == 2
     assert {dump.stat().st_mode & 0o777 for dump in jobs.dumps(tmp_path / "dumps")} == {0o640}
     assert f"commtap run: COMMTAP_MODE=0640, as {path} fixes it, and not 0600\n" in done.stderr
+
+
+def test_commtap_run_goes_where_the_policy_says(policy, tmp_path):
+    """Unless the environment says something, and not where the policy leaves all jobs out for good."""
+    program = jobs.program("openmpi", "ending")
+    def started(path, **variables):
+        return subprocess.run([str(jobs.COMMTAP), "run", "--", str(program), "proper"], cwd=tmp_path, text=True, timeout=120,
+                              env={**jobs.clean_environment(), **variables, "COMMTAP_POLICY": path}, capture_output=True)
+    place = policy(f"COMMTAP_DIR={tmp_path}/of-all")
+    assert started(place).returncode == 0 and len(jobs.dumps(tmp_path / "of-all")) == 1
+    started(place, COMMTAP_DIR=str(tmp_path / "mine"))
+    assert len(jobs.dumps(tmp_path / "mine")) == len(jobs.dumps(tmp_path / "of-all")) == 1
+    assert "COMMTAP_SHARE=0 leaves jobs out" in started(policy("fixed COMMTAP_SHARE=0")).stderr
 
 
 def test_quiet_says_nothing_but_what_was_asked_for(policy, tmp_path):
