@@ -126,30 +126,31 @@ int filter_set_to(struct filter *filter, const char *text) {
     return set_seconds(&filter->has_to, &filter->to_ns, text);
 }
 
-/* "7" or "3-9". */
-static bool parse_range(const char *text, uint32_t *first, uint32_t *last) {
+/* "7" or "3-9". What cannot be read leaves what was set. */
+static int set_range(bool *has, uint32_t *first, uint32_t *last, const char *text) {
     int32_t from, to;
     if (!parse_number(&text, &from))
-        return false;
+        return -1;
     to = from;
     if (*text == '-') {
         text++;
         if (!parse_number(&text, &to))
-            return false;
+            return -1;
     }
+    if (*text != '\0' || to < from)
+        return -1;
+    *has = true;
     *first = (uint32_t)from;
     *last = (uint32_t)to;
-    return *text == '\0' && from <= to;
+    return 0;
 }
 
 int filter_set_steps(struct filter *filter, const char *text) {
-    filter->has_steps = parse_range(text, &filter->first_step, &filter->last_step);
-    return filter->has_steps ? 0 : -1;
+    return set_range(&filter->has_steps, &filter->first_step, &filter->last_step, text);
 }
 
 int filter_set_epochs(struct filter *filter, const char *text) {
-    filter->has_epochs = parse_range(text, &filter->first_epoch, &filter->last_epoch);
-    return filter->has_epochs ? 0 : -1;
+    return set_range(&filter->has_epochs, &filter->first_epoch, &filter->last_epoch, text);
 }
 
 void filter_free(struct filter *filter) {
