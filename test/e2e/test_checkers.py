@@ -45,8 +45,8 @@ def assert_alike(mpi, command, where, environment=None, count=2, tries=1):
 
 @pytest.mark.parametrize("build", PRELOADABLE)
 def test_sanitizers(mpi, where, build):
-    # ThreadSanitizer finds races in MPI itself in one of ten runs
-    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where, tries=5 if "thread" in build else 1)
+    # ThreadSanitizer finds races in MPI itself in one of ten runs, and on a busy machine Open MPI's leaks differ in one of hundreds
+    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where, tries=5 if "thread" in build else 3)
     if build == "clang-memory":
         assert ranks == []  # which stops every job in MPI_Init
     elif (mpi, build) != ("mpich", "gcc-thread"):  # which crashes there by itself

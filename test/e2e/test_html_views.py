@@ -178,6 +178,15 @@ def free_corner(page, x, y):
         return there !== null && there.classList.contains("overlay");""", x + way[0], y + way[1]))
 
 
+def choose_around(page, node):
+    """The nodes that a rectangle around one chooses, if they are not all: a busy browser may draw the page anew meanwhile."""
+    x, y = (int(part) for part in nodes_of(page)[node][:2])
+    way = free_corner(page, x, y)
+    drag_by(page, page.find("svg.graph"), (x + way[0], y + way[1]), (-2 * way[0], -2 * way[1]))
+    chosen = [each.get_attribute("data-node") for each in page.find_all(".graph-node:not(.unchosen)")]
+    return chosen if len(chosen) < RANKS else None
+
+
 def test_a_node_is_dragged_and_nodes_are_chosen(page):
     page.show("links")
     svg = page.find("svg.graph")
@@ -189,11 +198,8 @@ def test_a_node_is_dragged_and_nodes_are_chosen(page):
     shown = lambda: {row["from"] for row in page.table("section#links table")}
     assert shown() == {"0", "1", "2", "3"}
     right = sorted(after, key=lambda node: after[node][0])[-1]
-    x, y = (int(part) for part in after[right][:2])
-    way = free_corner(page, x, y)
-    drag_by(page, svg, (x + way[0], y + way[1]), (-2 * way[0], -2 * way[1]))
-    chosen = [node.get_attribute("data-node") for node in page.find_all(".graph-node:not(.unchosen)")]
-    assert right in chosen and len(chosen) < RANKS
+    chosen = page.wait_for("choice of nodes", lambda: choose_around(page, right))
+    assert right in chosen
     assert shown() <= set(chosen)
     page.run("document.querySelector('svg.graph').dispatchEvent(new MouseEvent('contextmenu', {cancelable: true}))")
     assert shown() == {"0", "1", "2", "3"} and not page.find_all(".graph-node.unchosen")
