@@ -61,7 +61,7 @@ static void *find_steps(void *argument) {
 }
 
 /* Judging and looking for steps know nothing of each other, and each has long stretches on one processor: side by side
- * they take little longer than the longer of the two. */
+ * they take little longer than the longer of the two. Judging takes longer: it has all workers, whatever steps take. */
 static bool judge_session(struct session *session, const struct options *options, const struct session_wish *wish) {
     unsigned workers = session_workers(options), others = workers / 2;
     struct step_search search = {session, others > 0 ? others : 1, true};
@@ -69,7 +69,7 @@ static bool judge_session(struct session *session, const struct options *options
     if (!wish->steps)
         return judge(session, workers, wish->path_parts);
     bool beside = others > 0 && pthread_create(&thread, NULL, find_steps, &search) == 0;
-    bool judged = judge(session, beside ? workers - others : workers, wish->path_parts);
+    bool judged = judge(session, workers, wish->path_parts);
     if (beside)
         pthread_join(thread, NULL);
     else
