@@ -6,6 +6,7 @@ import collections
 import re
 import shutil
 import subprocess
+import warnings
 
 import pytest
 
@@ -30,14 +31,30 @@ def outcome(mpi, command, where, count=2, **how):
     return done.returncode, sorted(line for line in done.stdout.splitlines() if line.startswith("rank")), verdicts(done.stderr)
 
 
-def assert_alike(mpi, command, where, environment=None, count=2, tries=1):
-    """`tries`: for jobs of which a checker says now this, now that, with the library and without."""
-    without = outcome(mpi, command, None, count, way="none", environment=environment)
+def differ_in_leaks_alone(one, other):
+    """Of two outcomes: in which blocks were not freed, and in nothing else that the checker or the job said."""
+    rest = [{line: n for line, n in found[2].items() if "leak" not in line.lower()} for found in (one, other)]
+    return one[:2] == other[:2] and rest[0] == rest[1]
+
+
+def outcomes(mpi, command, where, environment, count):
+    """Without the library, and with it."""
+    shutil.rmtree(where, ignore_errors=True)
     mine = {key: f"{jobs.SHIM}:{value}" if key == "LD_PRELOAD" else value for key, value in (environment or {}).items()}
-    found = outcome(mpi, command, where, count, environment=mine)
-    if found != without and tries > 1:
-        shutil.rmtree(where, ignore_errors=True)
-        return assert_alike(mpi, command, where, environment, count, tries - 1)
+    return (outcome(mpi, command, None, count, way="none", environment=environment),
+            outcome(mpi, command, where, count, environment=mine))
+
+
+def assert_alike(mpi, command, where, environment=None, count=2, tries=1):
+    """`tries`: for jobs of which a checker says now this, now that, with the library and without. Leaks that differ are
+    compared once more, and said: once in three whole runs they did, under Open MPI and clang; the cause is not known."""
+    without, found = outcomes(mpi, command, where, environment, count)
+    if found != without and differ_in_leaks_alone(found, without):
+        warnings.warn(f"{command}: leaks differ: {found[2] - without[2]} against {without[2] - found[2]}")
+        tries = max(tries, 2)
+    while found != without and tries > 1:
+        tries -= 1
+        without, found = outcomes(mpi, command, where, environment, count)
     assert found == without
     assert len(jobs.dumps(where)) == count
     return without
@@ -45,8 +62,8 @@ def assert_alike(mpi, command, where, environment=None, count=2, tries=1):
 
 @pytest.mark.parametrize("build", PRELOADABLE)
 def test_sanitizers(mpi, where, build):
-    # ThreadSanitizer finds races in MPI itself in one of ten runs, and on a busy machine Open MPI's leaks differ in one of hundreds
-    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where, tries=5 if "thread" in build else 3)
+    # ThreadSanitizer finds races in MPI itself in one of ten runs
+    _, ranks, _ = assert_alike(mpi, [str(FOLDER / f"{mpi}-{build}")], where, tries=5 if "thread" in build else 1)
     if build == "clang-memory":
         assert ranks == []  # which stops every job in MPI_Init
     elif (mpi, build) != ("mpich", "gcc-thread"):  # which crashes there by itself

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import statistics
+import warnings
 
 import pytest
 
@@ -179,12 +180,16 @@ def free_corner(page, x, y):
 
 
 def choose_around(page, node):
-    """The nodes that a rectangle around one chooses, if they are not all: a busy browser may draw the page anew meanwhile."""
+    """The nodes that a rectangle around one chooses, or None, with a warning, where it chose none: once in three whole runs
+    it did, beside other tests; the cause is not known."""
     x, y = (int(part) for part in nodes_of(page)[node][:2])
     way = free_corner(page, x, y)
     drag_by(page, page.find("svg.graph"), (x + way[0], y + way[1]), (-2 * way[0], -2 * way[1]))
     chosen = [each.get_attribute("data-node") for each in page.find_all(".graph-node:not(.unchosen)")]
-    return chosen if len(chosen) < RANKS else None
+    if len(chosen) == RANKS:
+        warnings.warn("a rectangle in the graph chose nothing")
+        return None
+    return chosen
 
 
 def test_a_node_is_dragged_and_nodes_are_chosen(page):
