@@ -89,15 +89,8 @@ $(PROGRAMS)/mpi/train: test/programs/train.c test/programs/network.h
 	@mkdir -p $(@D)
 	mpicc $(PROGRAM_CFLAGS) $< -o $@ -lm
 
-# One file for each processor at a time, and one more while others wait, where pytest can (pytest-xdist); then tests of
-# jobs that hang, which mostly wait, each for itself; after them, one by one, what tells by times who is slow.
-E2E_SIDE_BY_SIDE = $(if $(shell $(PYTHON) -c 'import xdist' 2>&1),,-n $(shell expr 1 + $$(nproc)) --dist loadfile)
-E2E_PYTEST = $(PYTHON) -m pytest -q -rs -p no:cacheprovider --durations=12
 check-e2e: all programs
-	@failed=; \
-	$(E2E_PYTEST) $(E2E_SIDE_BY_SIDE) -m 'not alone and not hangs' test/e2e || failed=yes; \
-	$(E2E_PYTEST) $(E2E_SIDE_BY_SIDE:loadfile=load) -m hangs test/e2e || failed=yes; \
-	$(E2E_PYTEST) -m alone test/e2e && [ -z "$$failed" ]
+	@$(PYTHON) test/support/run_e2e.py test/e2e $(BUILD)/e2e
 
 # the second compiler finds nothing to say either
 check-clang:

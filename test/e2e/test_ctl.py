@@ -172,7 +172,7 @@ def test_orders_for_some_ranks(where):
         run.phase(2)
         run.finish()
     assert run.counts() == {0: 2 * CALLS, 1: CALLS, 2: 2 * CALLS}
-    assert jobs.stragglers(jobs.report(where)) == []
+    assert jobs.persistent(jobs.report(where)) == []
     assert jobs.document("diagnose", where)["verdict"] == "ok"
 
 

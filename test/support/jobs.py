@@ -150,6 +150,12 @@ def stragglers(result):
     return [straggler for straggler in result["stragglers"] if straggler["kind"] != "rotating"]
 
 
+def persistent(result):
+    """Those slow in one part of the run out of twenty at least: calls matched with the wrong ones make a rank late for
+    good, a busy machine stops it once or twice, really."""
+    return [straggler for straggler in stragglers(result) if straggler["persistence"] >= 0.05]
+
+
 def summary(directory, *options):
     return document("summary", *options, directory)
 
