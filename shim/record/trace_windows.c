@@ -32,7 +32,8 @@ static void free_own_blocks(struct trace_windows *w, struct trace_window_writer 
     for (uint32_t i = 0; i < touched(w); i++) {
         struct trace_window_block *block = &w->blocks[i];
         uint64_t window = __atomic_load_n(&block->window, __ATOMIC_ACQUIRE);
-        if (window != 0 && window != BLOCK_RESERVED && block->lane == writer->lane && !is_kept(window - 1, level))
+        uint32_t lane = __atomic_load_n(&block->lane, __ATOMIC_RELAXED);
+        if (window != 0 && window != BLOCK_RESERVED && lane == writer->lane && !is_kept(window - 1, level))
             __atomic_store_n(&block->window, 0, __ATOMIC_RELEASE);
     }
     writer->level = level;
@@ -40,17 +41,17 @@ static void free_own_blocks(struct trace_windows *w, struct trace_window_writer 
 }
 
 static struct trace_window_block *take_touched_block(struct trace_windows *w, struct trace_window_writer *writer) {
-    uint32_t count = touched(w);
+    uint32_t count = touched(w), first = __atomic_load_n(&w->cursor, __ATOMIC_RELAXED);
     for (uint32_t tried = 0; tried < count; tried++) {
-        uint32_t i = (w->cursor + tried) % count;
+        uint32_t i = (first + tried) % count;
         uint64_t expected = 0;
         struct trace_window_block *block = &w->blocks[i];
         if (!__atomic_compare_exchange_n(&block->window, &expected, BLOCK_RESERVED, false, __ATOMIC_ACQUIRE,
                                          __ATOMIC_RELAXED))
             continue;
-        w->cursor = i + 1;
+        __atomic_store_n(&w->cursor, i + 1, __ATOMIC_RELAXED);
         memset(&block->used, 0, sizeof *block - offsetof(struct trace_window_block, used));
-        block->lane = writer->lane;
+        __atomic_store_n(&block->lane, writer->lane, __ATOMIC_RELAXED);
         __atomic_store_n(&block->window, writer->window + 1, __ATOMIC_RELEASE);
         writer->taken++;
         return block;

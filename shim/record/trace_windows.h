@@ -20,7 +20,7 @@ struct trace_windows {
     uint32_t count;
     uint32_t touched; /* blocks from the front that have room: all that was ever used is among them; atomic */
     uint32_t level;   /* atomic */
-    uint32_t cursor;  /* where the last free block was found */
+    uint32_t cursor;  /* where a free block is looked for first: a hint, any value will do */
 };
 
 /* One lane's place in the area. */
