@@ -43,10 +43,11 @@ def test_made{0}(made{0}):
 """
 
 
-def run(tmp_path, tests):
+def run(tmp_path, tests, files=("planted",)):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/conftest.py").write_text(CONFTEST)
-    (tmp_path / "tests/test_planted.py").write_text(TESTS + tests)
+    for name in files:
+        (tmp_path / f"tests/test_{name}.py").write_text(TESTS.replace('"good"', f'"good_{name}"') + tests)
     return subprocess.run([sys.executable, RUN, "tests", "scratch"], cwd=tmp_path, capture_output=True, text=True, check=False)
 
 
@@ -62,7 +63,7 @@ def test_what_fails_once_is_named_and_passes(tmp_path):
     for name in ("chance", "made"):
         assert f"run_e2e: tests/test_planted.py::test_{name} failed, and passed alone: a bug of chance" in done.stdout
         assert len((tmp_path / "tests" / name).read_text()) == 4
-    assert len((tmp_path / "tests/good").read_text()) == 1
+    assert len((tmp_path / "tests/good_planted").read_text()) == 1
 
 
 @pytest.mark.parametrize("again", [2, 3, 4])
@@ -73,10 +74,16 @@ def test_what_fails_twice_fails(tmp_path, again):
 
 
 def test_many_are_no_chance(tmp_path):
-    """Three at most are tried again: these are four."""
-    done = run(tmp_path, CHANCE.format("", [1]) + CHANCE.format("_too", [1]))
-    assert done.returncode == 1 and "4 tests failed; more than 3 are not tried again" in done.stderr
-    assert len((tmp_path / "tests/chance").read_text()) == 1
+    """Those of three files at most are tried again: these are four, and three."""
+    once = """
+def test_once():
+    assert runs(pathlib.Path(__file__).stem) > 1
+"""
+    done = run(tmp_path, once, ["a", "b", "c", "d"])
+    assert done.returncode == 1 and "tests of more than 3 files failed, none is tried again:\ntests/test_a.py::test_once" in done.stderr
+    assert len((tmp_path / "tests/test_a").read_text()) == 1
+    (tmp_path / "three").mkdir()
+    assert run(tmp_path / "three", once, ["a", "b", "c"]).returncode == 0
 
 
 def test_tests_that_cannot_be_read_fail(tmp_path):
