@@ -7,12 +7,12 @@
 #include "analyzer/cli/session.h"
 
 #include <ctype.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "analyzer/align/align.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/progress.h"
 #include "analyzer/dumps/process.h"
@@ -45,36 +45,34 @@ static bool judge(struct session *session, unsigned workers, size_t path_parts) 
     return done;
 }
 
-struct step_search {
+struct judging {
     struct session *session;
-    unsigned workers;
-    bool done;
+    unsigned workers, step_workers;
+    size_t path_parts;
+    bool judged, found;
 };
 
-static void *find_steps(void *argument) {
-    struct step_search *search = argument;
-    struct session *session = search->session;
+static bool find_steps(struct session *session, unsigned workers) {
     const struct filter *filter = &session->selection.filter;
-    search->done = steps_find_counting(&session->steps, &session->clock, &session->selection.marker, filter) &&
-                   step_waits_fill(&session->steps, &session->clock, &session->directory, filter, search->workers);
-    return NULL;
+    return steps_find_counting(&session->steps, &session->clock, &session->selection.marker, filter) &&
+           step_waits_fill(&session->steps, &session->clock, &session->directory, filter, workers);
+}
+
+static void judge_or_find(void *context, size_t number) {
+    struct judging *judging = context;
+    if (number == 0)
+        judging->judged = judge(judging->session, judging->workers, judging->path_parts);
+    else
+        judging->found = find_steps(judging->session, judging->step_workers);
 }
 
 /* Judging and looking for steps know nothing of each other, and each has long stretches on one processor: side by side
  * they take little longer than the longer of the two. Judging takes longer: it has all workers, whatever steps take. */
 static bool judge_session(struct session *session, const struct options *options, const struct session_wish *wish) {
-    unsigned workers = session_workers(options), others = workers / 2;
-    struct step_search search = {session, others > 0 ? others : 1, true};
-    pthread_t thread;
-    if (!wish->steps)
-        return judge(session, workers, wish->path_parts);
-    bool beside = others > 0 && pthread_create(&thread, NULL, find_steps, &search) == 0;
-    bool judged = judge(session, workers, wish->path_parts);
-    if (beside)
-        pthread_join(thread, NULL);
-    else
-        find_steps(&search);
-    return judged && search.done;
+    unsigned workers = session_workers(options);
+    struct judging judging = {session, workers, workers > 1 ? workers / 2 : 1, wish->path_parts, false, !wish->steps};
+    side_by_side(workers, wish->steps ? 2 : 1, judge_or_find, &judging);
+    return judging.judged && judging.found;
 }
 
 /* Names the call sites that the findings speak of. */

@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "analyzer/base/grow.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/collect/incoming.h"
 #include "shim/format.h"
 
@@ -29,7 +29,7 @@ struct collect_work {
     const struct collect_request *request;
     struct mapped mapped;
     struct host *hosts;
-    size_t count, next; /* next: atomic */
+    size_t count;
 };
 
 /* ---- one dump -------------------------------------------------------------------------------- */
@@ -180,22 +180,9 @@ static void collect_host(struct collect_work *work, const struct host *host) {
         collect_finish(directory, host->items[i]);
 }
 
-static void *collect_some(void *argument) {
-    struct collect_work *work = argument;
-    for (size_t i; (i = __atomic_fetch_add(&work->next, 1, __ATOMIC_RELAXED)) < work->count;)
-        collect_host(work, &work->hosts[i]);
-    return NULL;
-}
-
-static void collect_hosts(struct collect_work *work) {
-    size_t wanted = work->request->at_once < work->count ? work->request->at_once : work->count, started = 0;
-    pthread_t *threads = calloc(wanted + 1, sizeof *threads);
-    while (threads && started + 1 < wanted && pthread_create(&threads[started], NULL, collect_some, work) == 0)
-        started++;
-    collect_some(work);
-    for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
-    free(threads);
+static void collect_one(void *context, size_t number) {
+    struct collect_work *work = context;
+    collect_host(work, &work->hosts[number]);
 }
 
 bool collect_all(struct collection *collection, int directory, const struct collect_request *request) {
@@ -208,7 +195,7 @@ bool collect_all(struct collection *collection, int directory, const struct coll
     bool enough_memory = slots && work.hosts && mapped_list(&work.mapped);
     if (enough_memory) {
         split_by_host(collection, &work, slots);
-        collect_hosts(&work);
+        side_by_side(request->at_once, work.count, collect_one, &work);
     } else {
         errno = ENOMEM;
     }

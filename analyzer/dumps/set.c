@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,7 @@
 #include "analyzer/archive/archive.h"
 #include "analyzer/dumps/stub.h"
 #include "analyzer/base/regular_file.h"
+#include "analyzer/base/side_by_side.h"
 
 enum { OPENERS_MAX = 8 };
 
@@ -234,29 +234,19 @@ struct opening {
     char **paths;
     struct dump **dumps;
     struct dump *(*open)(const char *path);
-    size_t count, next;
+    size_t count;
 };
 
-static void *open_some(void *argument) {
-    struct opening *opening = argument;
-    for (size_t i; (i = __atomic_fetch_add(&opening->next, 1, __ATOMIC_RELAXED)) < opening->count;)
-        opening->dumps[i] = opening->open(opening->paths[i]);
-    return NULL;
+static void open_one(void *context, size_t number) {
+    struct opening *opening = context;
+    opening->dumps[number] = opening->open(opening->paths[number]);
 }
 
 /* Opening scans every ring: as many at a time as there are processors. */
 static void open_all(struct opening *opening) {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    pthread_t threads[OPENERS_MAX];
-    size_t started = 0;
-    size_t wanted = processors > OPENERS_MAX ? OPENERS_MAX : processors > 0 ? (size_t)processors : 1;
-    if (wanted > opening->count)
-        wanted = opening->count;
-    while (started + 1 < wanted && pthread_create(&threads[started], NULL, open_some, opening) == 0)
-        started++;
-    open_some(opening);
-    for (size_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+    unsigned openers = processors > OPENERS_MAX ? OPENERS_MAX : processors > 0 ? (unsigned)processors : 1;
+    side_by_side(openers, opening->count, open_one, opening);
 }
 
 static int compare_numbers(int64_t a, int64_t b) {

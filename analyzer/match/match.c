@@ -6,10 +6,10 @@
  */
 #include "analyzer/match/match.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/match/channel.h"
 #include "analyzer/match/group_messages.h"
 #include "analyzer/match/messages.h"
@@ -618,8 +618,8 @@ static unsigned walk_batch(struct match_walk *walk) {
     return taken;
 }
 
-static void *walk_all(void *argument) {
-    struct match_walk *walk = argument;
+static void walk_all(void *context, size_t number) {
+    struct match_walk *walk = (struct match_walk *)context + number;
     const struct match_sink *sink = walk->owner.sink;
     uint64_t done = 0;
     for (uint64_t batch = 1; walk->heap_count > 0 && !walk->failed; batch++) {
@@ -629,7 +629,6 @@ static void *walk_all(void *argument) {
                            done < walk->total_records ? (unsigned)(done * 1000 / walk->total_records) : 1000);
     }
     close_channels(walk);
-    return NULL;
 }
 
 static void add_totals(struct match_totals *sum, const struct match_totals *part) {
@@ -690,22 +689,6 @@ static void foreknowledge_free(struct foreknowledge *known, const struct match_d
     free(known->slips);
 }
 
-/* The first walk on this thread, the others on threads of their own. False where one could not be started. */
-static bool walk_side_by_side(struct match_walk *walks, unsigned workers) {
-    pthread_t threads[MATCH_WORKERS_MAX];
-    unsigned running = 0;
-    bool done = true;
-    for (unsigned w = 1; done && w < workers; w++) {
-        done = pthread_create(&threads[w], NULL, walk_all, &walks[w]) == 0;
-        running += done;
-    }
-    if (done)
-        walk_all(&walks[0]);
-    for (unsigned w = 1; w <= running; w++)
-        pthread_join(threads[w], NULL);
-    return done;
-}
-
 bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
                void *const *states, unsigned workers, struct match_totals *totals) {
     struct match_walk walks[MATCH_WORKERS_MAX] = {0};
@@ -726,7 +709,8 @@ bool match_run(const struct common_clock *clock, const struct match_directory *d
                                                 .totals = &walks[w].totals};
         done = done && walk_begin(&walks[w]);
     }
-    done = done && walk_side_by_side(walks, workers);
+    if (done)
+        side_by_side(workers, workers, walk_all, walks);
     for (unsigned w = 0; w < workers; w++) {
         done = done && !walks[w].failed;
         walk_end(&walks[w]);

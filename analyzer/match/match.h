@@ -21,7 +21,7 @@
 enum { MATCH_WORKERS_MAX = 8 };
 
 /* Walks all dumps of `clock` with `workers` (1 .. MATCH_WORKERS_MAX, rounded down to a power of two) threads; states[i]
- * is handed to the consumers of worker i. Returns false when memory is short or a thread cannot start. */
+ * is handed to the consumers of worker i. Returns false when memory is short. */
 bool match_run(const struct common_clock *clock, const struct match_directory *directory, const struct match_sink *sink,
                void *const *states, unsigned workers, struct match_totals *totals);
 

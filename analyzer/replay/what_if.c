@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/base/statistics.h"
 
 enum {
@@ -138,7 +139,6 @@ static bool groups_make(struct groups *groups, const struct replay *replay, grou
     return true;
 }
 
-/* The middle one, of an even number the mean of the middle two. Sorts. */
 /* Every duration becomes the mean, or the median, of its group. `scratch` has room for all nodes. */
 static void level_groups(int64_t *durations, const struct groups *groups, bool by_median, int64_t *scratch) {
     for (uint32_t g = 0; g < groups->count; g++) {
@@ -277,7 +277,7 @@ static bool measure_share(struct what_if *what_if, const struct replay *replay, 
     return done;
 }
 
-static bool measure_slowdown(struct what_if *what_if, const struct replay *replay) {
+bool what_if_measure_slowdown(struct what_if *what_if, const struct replay *replay) {
     struct durations ideal;
     bool done = durations_copy(&ideal, replay) && level_all(&ideal, replay);
     if (done) {
@@ -316,6 +316,7 @@ struct work_stretch {
     int64_t own_ns, usual_ns; /* usual: what it is to be, negative: as it is */
 };
 
+/* Those of one dump lie side by side, by part. */
 struct stretches {
     struct work_stretch *items;
     size_t count;
@@ -334,13 +335,17 @@ static int compare_parts(const void *a, const void *b) {
     return (left->dump > right->dump) - (left->dump < right->dump);
 }
 
+/* Where a stretch of that length lies among all. */
+struct stretch_length {
+    int64_t own_ns;
+    uint32_t at;
+};
+
 static int compare_lengths(const void *a, const void *b) {
-    const struct work_stretch *left = a, *right = b;
-    if (left->dump != right->dump)
-        return left->dump < right->dump ? -1 : 1;
+    const struct stretch_length *left = a, *right = b;
     if (left->own_ns != right->own_ns)
         return left->own_ns < right->own_ns ? -1 : 1;
-    return (left->part > right->part) - (left->part < right->part);
+    return (left->at > right->at) - (left->at < right->at);
 }
 
 static int compare_places(const void *a, const void *b) {
@@ -379,66 +384,82 @@ static void cut_peaks(struct stretches *stretches, const struct what_if_mend *me
                 is_mended(mend, items[i].dump))
                 items[i].usual_ns = usual;
     }
+    qsort(items, stretches->count, sizeof *items, compare_places);
 }
 
-/* One dump's stretches, the shortest first. */
+/* One dump's stretches: which they are, and from where on their lengths lie, the shortest first. */
 struct ranked {
     size_t first, count;
     bool mended;
 };
 
+/* What mending needs room for. */
+struct mending {
+    struct durations durations;
+    struct stretches stretches;
+    struct stretch_length *lengths; /* per stretch */
+    struct ranked *ranked;          /* per dump */
+    int64_t *scratch;               /* per node, or dump where there are more of these */
+};
+
+/* Sorts the lengths of each dump's stretches. */
+static void rank_lengths(struct ranked *ranked, struct stretch_length *lengths, const struct stretches *stretches) {
+    for (size_t i = 0, end; i < stretches->count; i = end) {
+        struct ranked *dump = &ranked[stretches->items[i].dump];
+        for (end = i; end < stretches->count && stretches->items[end].dump == stretches->items[i].dump; end++)
+            lengths[end] = (struct stretch_length){stretches->items[end].own_ns, (uint32_t)end};
+        dump->first = i;
+        dump->count = end - i;
+        qsort(lengths + i, dump->count, sizeof *lengths, compare_lengths);
+    }
+}
+
 /* What the peers that are not to be mended usually take, from their shortest parts to their longest: usual[q] is the
  * median of their own quantiles. Returns false where there are none. */
-static bool usual_quantiles(int64_t usual[QUANTILES], const struct stretches *stretches, const struct ranked *ranked,
-                            size_t dumps, uint32_t peers, int64_t *scratch) {
+static bool usual_quantiles(int64_t usual[QUANTILES], const struct mending *m, size_t dumps, uint32_t peers) {
+    const struct ranked *ranked = m->ranked;
     for (size_t q = 0; q < QUANTILES; q++) {
         size_t others = 0;
         for (size_t d = 0; d < dumps; d++)
-            if (ranked[d].count > 0 && !ranked[d].mended && stretches->items[ranked[d].first].peers == peers)
-                scratch[others++] =
-                    stretches->items[ranked[d].first + ((size_t)2 * q + 1) * ranked[d].count / ((size_t)2 * QUANTILES)]
+            if (ranked[d].count > 0 && !ranked[d].mended && m->stretches.items[ranked[d].first].peers == peers)
+                m->scratch[others++] =
+                    m->lengths[ranked[d].first + ((size_t)2 * q + 1) * ranked[d].count / ((size_t)2 * QUANTILES)]
                         .own_ns;
         if (others == 0)
             return false;
-        usual[q] = median_int64(scratch, others);
+        usual[q] = median_int64(m->scratch, others);
     }
     return true;
 }
 
 /* Every part takes what the peers' part of the same place among all parts, by length, takes: the rank is then as fast
  * as they are, and as steady. Returns whether everybody who is to be mended has peers who are not. */
-static bool match_lengths(struct stretches *stretches, const struct replay *replay, const struct what_if_mend *mend,
-                          struct ranked *ranked, int64_t *scratch) {
+static bool match_lengths(struct mending *m, const struct replay *replay, const struct what_if_mend *mend) {
     int64_t usual[QUANTILES];
     uint32_t peers = NOWHERE;
     bool found = true;
+    struct ranked *ranked = m->ranked;
     memset(ranked, 0, replay->dump_count * sizeof *ranked);
-    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_lengths);
-    for (size_t i = stretches->count; i-- > 0;) {
-        struct ranked *dump = &ranked[stretches->items[i].dump];
-        dump->first = i;
-        dump->count++;
-    }
+    rank_lengths(ranked, m->lengths, &m->stretches);
     for (size_t i = 0; i < mend->count; i++)
         ranked[mend->dumps[i]].mended = true;
     for (size_t d = 0; found && d < replay->dump_count; d++) {
         if (!ranked[d].mended || ranked[d].count == 0)
             continue;
-        struct work_stretch *items = stretches->items + ranked[d].first;
-        found = items->peers != NOWHERE &&
-                (items->peers == peers ||
-                 usual_quantiles(usual, stretches, ranked, replay->dump_count, items->peers, scratch));
-        peers = items->peers;
+        uint32_t own_peers = m->stretches.items[ranked[d].first].peers;
+        found =
+            own_peers != NOWHERE && (own_peers == peers || usual_quantiles(usual, m, replay->dump_count, own_peers));
+        peers = own_peers;
         for (size_t k = 0; found && k < ranked[d].count; k++)
-            items[k].usual_ns = usual[(2 * k + 1) * QUANTILES / (2 * ranked[d].count)];
+            m->stretches.items[m->lengths[ranked[d].first + k].at].usual_ns =
+                usual[(2 * k + 1) * QUANTILES / (2 * ranked[d].count)];
     }
     return found;
 }
 
-static void mend_stretches(struct durations *durations, const struct replay *replay, struct stretches *stretches,
+static void mend_stretches(struct durations *durations, const struct replay *replay, const struct stretches *stretches,
                            const struct what_if_mend *mend) {
     size_t at = 0;
-    qsort(stretches->items, stretches->count, sizeof *stretches->items, compare_places);
     for (size_t d = 0; d < replay->dump_count; d++)
         for (size_t n = replay->first[d]; n < replay->first[d + 1]; n++) {
             uint32_t part = part_of(replay, n, mend);
@@ -450,25 +471,19 @@ static void mend_stretches(struct durations *durations, const struct replay *rep
         }
 }
 
-/* What mending needs room for. */
-struct mending {
-    struct durations durations;
-    struct stretches stretches;
-    struct ranked *ranked;
-    int64_t *scratch;
-};
-
 static bool mending_begin(struct mending *mending, const struct replay *replay) {
     size_t room = (replay->node_count > replay->dump_count ? replay->node_count : replay->dump_count) + 1;
     *mending = (struct mending){.stretches.items = malloc(room * sizeof *mending->stretches.items),
-                                .ranked = malloc(room * sizeof *mending->ranked),
+                                .lengths = malloc(room * sizeof *mending->lengths),
+                                .ranked = malloc((replay->dump_count + 1) * sizeof *mending->ranked),
                                 .scratch = malloc(room * sizeof *mending->scratch)};
-    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->ranked &&
-           mending->scratch;
+    return durations_copy(&mending->durations, replay) && mending->stretches.items && mending->lengths &&
+           mending->ranked && mending->scratch;
 }
 
 static void mending_end(struct mending *mending) {
     free(mending->stretches.items);
+    free(mending->lengths);
     free(mending->ranked);
     free(mending->scratch);
     durations_free(&mending->durations);
@@ -479,9 +494,8 @@ static void mend_ranks(struct mending *m, const struct replay *replay, const str
     bool found = list_stretches(&m->stretches, replay, peers->classes, mend);
     if (found && mend->now_and_then > 0)
         cut_peaks(&m->stretches, mend, m->scratch);
-    else if (found && !match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch)) /* a whole rank class */
-        found = list_stretches(&m->stretches, replay, peers->comparison_groups, mend) &&
-                match_lengths(&m->stretches, replay, mend, m->ranked, m->scratch);
+    else if (found && !match_lengths(m, replay, mend)) /* a whole rank class */
+        found = list_stretches(&m->stretches, replay, peers->comparison_groups, mend) && match_lengths(m, replay, mend);
     if (found)
         mend_stretches(&m->durations, replay, &m->stretches, mend);
 }
@@ -656,7 +670,7 @@ static bool mend_work(struct mending *m, const struct replay *replay, const stru
                                                                              .own_ns = replay->work_ns[groups->list[i]],
                                                                              .usual_ns = -1};
     }
-    match_lengths(&m->stretches, replay, &mend, m->ranked, m->scratch);
+    match_lengths(m, replay, &mend);
     for (size_t i = 0; i < m->stretches.count; i++)
         if (m->stretches.items[i].usual_ns >= 0)
             m->durations.work[m->stretches.items[i].part] = m->stretches.items[i].usual_ns;
@@ -687,21 +701,38 @@ static int compare_speedups(const void *a, const void *b) {
     return left->extra_ns > right->extra_ns ? -1 : left->extra_ns < right->extra_ns;
 }
 
-static bool measure_sites(struct what_if *what_if, const struct replay *replay, const uint32_t *classes) {
+/* The candidates, each of which is mended alone. */
+struct site_mending {
+    const struct replay *replay;
+    const struct groups *groups;
+    const struct site_list *list;
+    const struct site_candidate *candidates;
+    struct what_if_site sites[WHAT_IF_SITES];
+    bool done[WHAT_IF_SITES];
+};
+
+static void mend_candidate(void *context, size_t number) {
+    struct site_mending *m = context;
+    m->done[number] = mend_site(&m->sites[number], m->replay, m->groups, m->list, &m->candidates[number]);
+}
+
+bool what_if_measure_sites(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers,
+                           unsigned threads) {
     struct groups groups;
     struct site_list list = {0};
     struct site_candidate best[WHAT_IF_SITES + 1];
-    bool done = groups_make(&groups, replay, work_key) && list_site_work(&list, replay, &groups, classes);
+    struct site_mending mending = {.replay = replay, .groups = &groups, .list = &list, .candidates = best};
+    bool done = groups_make(&groups, replay, work_key) && list_site_work(&list, replay, &groups, peers->classes);
     if (done)
         find_usual_work(&list);
     size_t candidates = done ? find_candidates(&list, best) : 0;
-    for (size_t i = 0; done && i < candidates; i++) {
-        struct what_if_site site;
-        if (best[i].extra_ns <= replay->wall_ns / SITE_SHARE)
-            continue;
-        done = mend_site(&site, replay, &groups, &list, &best[i]);
-        if (done && site.speedup >= SPEEDUP_LEAST)
-            what_if->sites[what_if->site_count++] = site;
+    while (candidates > 0 && best[candidates - 1].extra_ns <= replay->wall_ns / SITE_SHARE) /* the most comes first */
+        candidates--;
+    side_by_side(threads, candidates, mend_candidate, &mending);
+    for (size_t i = 0; i < candidates; i++) {
+        done = done && mending.done[i];
+        if (done && mending.sites[i].speedup >= SPEEDUP_LEAST)
+            what_if->sites[what_if->site_count++] = mending.sites[i];
     }
     qsort(what_if->sites, what_if->site_count, sizeof *what_if->sites, compare_speedups);
     free(list.items);
@@ -717,12 +748,11 @@ static bool has_several_ranks(const struct replay *replay) {
     return ranks > 1;
 }
 
-bool what_if_measure(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers) {
+void what_if_begin(struct what_if *what_if, const struct replay *replay) {
     *what_if = (struct what_if){.slowdown = 1,
                                 .worst_workers_share = -1,
                                 .covered_ns = replay->wall_ns,
                                 .partial = replay->partial,
                                 .end_only = replay->end_only};
     what_if->known = replay->linked > 0 && has_several_ranks(replay);
-    return !what_if->known || (measure_slowdown(what_if, replay) && measure_sites(what_if, replay, peers->classes));
 }

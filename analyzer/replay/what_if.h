@@ -51,8 +51,13 @@ struct what_if_peers {
  * before all else. Returns false when memory is short. */
 bool what_if_prepare(struct replay *replay);
 
-/* Fills in everything. Returns false when memory is short. */
-bool what_if_measure(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers);
+/* Fills in all but what the next two measure, which they may do side by side where `known` came out true. */
+void what_if_begin(struct what_if *what_if, const struct replay *replay);
+/* The slowdown and the worst workers' share of it. Returns false when memory is short. */
+bool what_if_measure_slowdown(struct what_if *what_if, const struct replay *replay);
+/* The sites, on up to `threads` threads. Returns false when memory is short. */
+bool what_if_measure_sites(struct what_if *what_if, const struct replay *replay, const struct what_if_peers *peers,
+                           unsigned threads);
 
 /* Whom to mend. */
 struct what_if_mend {

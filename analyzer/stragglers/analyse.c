@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/match/match.h"
 #include "analyzer/stragglers/gains.h"
@@ -142,6 +143,21 @@ static bool walk_with(struct straggler_analysis *analysis, struct delay_costs_bu
     return done && !analysis->no_memory && !analysis->waits.no_memory;
 }
 
+/* What the walk has gathered: both go through all of it, and know nothing of each other. */
+struct finishing {
+    struct straggler_analysis *analysis;
+    struct delay_costs_build *build;
+    struct replay *replay;
+    struct replay_build *again;
+    bool done[2];
+};
+
+static void finish(void *context, size_t number) {
+    struct finishing *f = context;
+    f->done[number] =
+        number == 0 ? delay_costs_finish(&f->analysis->delay_costs, f->build) : replay_finish(f->replay, f->again);
+}
+
 static bool walk_dumps(struct straggler_analysis *analysis, struct replay *replay,
                        const struct straggler_request *request, struct match_sink *sink) {
     unsigned workers = match_workers(request->workers);
@@ -156,8 +172,9 @@ static bool walk_dumps(struct straggler_analysis *analysis, struct replay *repla
         replay_drop(again);
         return false;
     }
-    bool done = delay_costs_finish(&analysis->delay_costs, build);
-    return replay_finish(replay, again) && done;
+    struct finishing finishing = {analysis, build, replay, again, {false, false}};
+    side_by_side(workers, 2, finish, &finishing);
+    return finishing.done[0] && finishing.done[1];
 }
 
 static bool prepare(struct straggler_analysis *analysis) {
@@ -369,21 +386,6 @@ static bool judge_ranks(struct straggler_analysis *analysis) {
     return true;
 }
 
-/* ---- efficiencies -------------------------------------------------------------------------------------------- */
-
-/* What the job would gain by a network on which transfers take no time. */
-static bool find_efficiencies(struct straggler_analysis *analysis, const struct replay *replay) {
-    struct ideal_replay ideal = {.linked = replay->linked > 0, .end_only = replay->end_only};
-    if (ideal.linked) {
-        int64_t ideal_ns = replay_on_ideal_network(replay);
-        if (ideal_ns < 0)
-            return false;
-        ideal.saved_ns = replay->wall_ns - ideal_ns;
-    }
-    efficiencies_find(&analysis->efficiencies, analysis->times, analysis->directory->dump_count, &ideal);
-    return true;
-}
-
 static enum judgement how_judged(const struct straggler_analysis *analysis) {
     if (analysis->directory->dump_count < 2)
         return JUDGED_ALONE;
@@ -407,7 +409,7 @@ bool straggler_analyse(struct straggler_analysis *analysis, const struct common_
                 prepare(analysis) && walk_dumps(analysis, &replay, request, &sink);
     if (done) {
         measure(analysis);
-        done = judge_ranks(analysis) && gains_find(analysis, &replay) && find_efficiencies(analysis, &replay);
+        done = judge_ranks(analysis) && gains_find(analysis, &replay, request->workers);
         analysis->judgement = how_judged(analysis);
     }
     replay_free(&replay);

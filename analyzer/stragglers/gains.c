@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/stragglers/verdicts.h"
 
 enum { WHAT_IFS_MOST = 12 }; /* replays for the costliest of those named */
@@ -32,20 +33,6 @@ static double mended(const struct straggler_analysis *analysis, const struct rep
         mend.collectives = straggler->part_collectives;
     }
     return what_if_mended(replay, &peers, &mend);
-}
-
-/* Replays the job without each of those that are named. Beyond WHAT_IFS_MOST the first estimate stands. */
-static bool replay_without(const struct straggler_analysis *analysis, const struct replay *replay) {
-    struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven};
-    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count};
-    size_t replays = 0;
-    for (size_t k = 0; k < 3; k++)
-        for (size_t i = 0; i < counts[k] && replays < WHAT_IFS_MOST; i++, replays++) {
-            lists[k][i].what_if_speedup = mended(analysis, replay, &lists[k][i]);
-            if (lists[k][i].what_if_speedup < 0)
-                return false;
-        }
-    return true;
 }
 
 /* ---- together ------------------------------------------------------------------------------------------------ */
@@ -109,8 +96,9 @@ static int64_t own_longest(const struct straggler_analysis *analysis, const stru
     return longest;
 }
 
-static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const struct replay *replay, size_t *dumps) {
-    double all = mended_together(analysis, replay, analysis->straggler_count, dumps);
+/* `all`: the gain of mending all that are named. Returns that of those who are left, negative: no memory. */
+static double hide_what_costs_nothing(struct straggler_analysis *analysis, const struct replay *replay, double all,
+                                      size_t *dumps) {
     size_t looked_at = analysis->straggler_count < WHAT_IFS_MOST ? analysis->straggler_count : WHAT_IFS_MOST;
     for (size_t i = looked_at; i-- > 0 && all > 0;) { /* the least costly first */
         struct straggler *straggler = &analysis->stragglers[i];
@@ -124,7 +112,7 @@ static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const s
         }
         double others = is_of_ranks(straggler) ? mended_together(analysis, replay, i, dumps) : all;
         if (others < 0)
-            return false;
+            return others;
         bool alone = saved(straggler->what_if_speedup, 1) >= GAIN_LEAST;
         bool in_turn = (double)own * SLOW_RATIO >= (double)other && saved(all, others) >= 1.0 / VERDICT_SHARE;
         if ((alone || in_turn) && is_waited_for(analysis, straggler))
@@ -132,7 +120,7 @@ static bool hide_what_costs_nothing(struct straggler_analysis *analysis, const s
         hide(analysis, i);
         all = others;
     }
-    return all > 0;
+    return all;
 }
 
 /* Never less than a part of it promises, that of whoever is not named included. */
@@ -150,22 +138,6 @@ static void find_even(struct straggler_analysis *analysis) {
         analysis->even_speedup = larger(analysis->even_speedup, what_if->sites[i].speedup);
 }
 
-static bool replay_together(struct straggler_analysis *analysis, const struct replay *replay) {
-    size_t room = analysis->directory->dump_count;
-    for (size_t i = 0; i < analysis->straggler_count; i++)
-        room += analysis->stragglers[i].dump_count;
-    size_t *dumps = malloc((room + 1) * sizeof *dumps);
-    bool done = dumps && hide_what_costs_nothing(analysis, replay, dumps);
-    if (done && analysis->straggler_count > 0) {
-        analysis->named_speedup = mended_together(analysis, replay, analysis->straggler_count, dumps);
-        done = analysis->named_speedup > 0;
-        for (size_t i = 0; done && i < analysis->straggler_count; i++)
-            analysis->named_speedup = larger(analysis->named_speedup, analysis->stragglers[i].what_if_speedup);
-    }
-    free(dumps);
-    return done;
-}
-
 /* Init and Finalize happen once, and are as long in a mended job: holes are like the rest of what is known. */
 static void project(const struct straggler_analysis *analysis, struct replay *replay) {
     if (analysis->covered.whole || replay->end_only || analysis->window_ns <= 0 || analysis->from_ns > analysis->to_ns)
@@ -174,15 +146,99 @@ static void project(const struct straggler_analysis *analysis, struct replay *re
     replay->missing_ratio = (double)replay->missing_ns / (double)analysis->window_ns;
 }
 
-bool gains_find(struct straggler_analysis *analysis, struct replay *replay) {
+/* ---- all of it ----------------------------------------------------------------------------------------------- */
+
+/* Replays that know nothing of each other. Beyond WHAT_IFS_MOST of those named the first estimate stands. */
+struct gains {
+    struct straggler_analysis *analysis;
+    const struct replay *replay;
+    unsigned threads;
+    struct straggler *named[WHAT_IFS_MOST];
+    size_t named_count;
+    size_t *dumps; /* room for those of all that are named */
+    double together;
+    int64_t ideal_ns;
+    bool alike, sites;
+};
+
+enum { GAIN_ALIKE, GAIN_SITES, GAIN_TOGETHER, GAIN_IDEAL, GAIN_NAMED };
+
+static void find_gain(void *context, size_t number) {
+    struct gains *gains = context;
+    struct straggler_analysis *analysis = gains->analysis;
+    const struct replay *replay = gains->replay;
     const struct what_if_peers peers = {analysis->class_of, analysis->comparison_groups.group_of};
-    project(analysis, replay);
-    if (!what_if_prepare(replay) || !what_if_measure(&analysis->what_if, replay, &peers))
-        return false;
-    if (!analysis->what_if.known)
-        return true;
-    if (!replay_without(analysis, replay) || !replay_together(analysis, replay))
-        return false;
+    if (number == GAIN_ALIKE)
+        gains->alike = what_if_measure_slowdown(&analysis->what_if, replay);
+    else if (number == GAIN_SITES)
+        gains->sites = what_if_measure_sites(&analysis->what_if, replay, &peers, gains->threads);
+    else if (number == GAIN_TOGETHER)
+        gains->together = mended_together(analysis, replay, analysis->straggler_count, gains->dumps);
+    else if (number == GAIN_IDEAL)
+        gains->ideal_ns = replay_on_ideal_network(replay);
+    else
+        gains->named[number - GAIN_NAMED]->what_if_speedup =
+            mended(analysis, replay, gains->named[number - GAIN_NAMED]);
+}
+
+static void list_named(struct gains *gains) {
+    struct straggler_analysis *analysis = gains->analysis;
+    struct straggler *const lists[] = {analysis->stragglers, analysis->suspects, analysis->uneven};
+    const size_t counts[] = {analysis->straggler_count, analysis->suspect_count, analysis->uneven_count};
+    for (size_t k = 0; k < 3; k++)
+        for (size_t i = 0; i < counts[k] && gains->named_count < WHAT_IFS_MOST; i++)
+            gains->named[gains->named_count++] = &lists[k][i];
+}
+
+static bool replay_all(struct gains *gains) {
+    list_named(gains);
+    side_by_side(gains->threads, GAIN_NAMED + gains->named_count, find_gain, gains);
+    bool done = gains->alike && gains->sites && gains->together > 0 && gains->ideal_ns >= 0;
+    for (size_t i = 0; i < gains->named_count; i++)
+        done = done && gains->named[i]->what_if_speedup >= 0;
+    return done;
+}
+
+static bool name_who_matters(struct gains *gains) {
+    struct straggler_analysis *analysis = gains->analysis;
+    double together = hide_what_costs_nothing(analysis, gains->replay, gains->together, gains->dumps);
+    if (together > 0 && analysis->straggler_count > 0) {
+        analysis->named_speedup = together;
+        for (size_t i = 0; i < analysis->straggler_count; i++)
+            analysis->named_speedup = larger(analysis->named_speedup, analysis->stragglers[i].what_if_speedup);
+    }
     find_even(analysis);
+    return together > 0;
+}
+
+/* Of a rank alone there is nothing to mend, but there may be messages to itself. */
+static bool replay_and_name(struct gains *gains) {
+    struct straggler_analysis *analysis = gains->analysis;
+    size_t room = analysis->directory->dump_count;
+    for (size_t i = 0; i < analysis->straggler_count; i++)
+        room += analysis->stragglers[i].dump_count;
+    if (!analysis->what_if.known) {
+        gains->ideal_ns = gains->replay->linked > 0 ? replay_on_ideal_network(gains->replay) : 0;
+        return gains->ideal_ns >= 0;
+    }
+    gains->dumps = malloc((room + 1) * sizeof *gains->dumps);
+    bool done = gains->dumps && replay_all(gains) && name_who_matters(gains);
+    free(gains->dumps);
+    return done;
+}
+
+bool gains_find(struct straggler_analysis *analysis, struct replay *replay, unsigned threads) {
+    struct gains gains = {
+        .analysis = analysis, .replay = replay, .threads = threads < GAINS_AT_ONCE ? threads : GAINS_AT_ONCE};
+    project(analysis, replay);
+    if (!what_if_prepare(replay))
+        return false;
+    what_if_begin(&analysis->what_if, replay);
+    if (!replay_and_name(&gains))
+        return false;
+    struct ideal_replay ideal = {.linked = replay->linked > 0, .end_only = replay->end_only};
+    if (ideal.linked) /* what the job would gain by a network on which transfers take no time */
+        ideal.saved_ns = replay->wall_ns - gains.ideal_ns;
+    efficiencies_find(&analysis->efficiencies, analysis->times, analysis->directory->dump_count, &ideal);
     return true;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What mending those who are named would give, alone and together.
- * Lives here: replays of the job without them, and taking from the list whom nobody waits for. Of analyse.c only.
+ * Lives here: replays of the job without them, or on an ideal network, and taking from the list whom nobody waits for.
+ * Of analyse.c only.
  * Must not live here: the replay (what_if.h), who is slow (verdicts.h).
  *
  * A rank can be slow beyond doubt and cost nothing: while it works others work longer still. Named stay those without
@@ -14,7 +15,10 @@
 
 #include "analyzer/stragglers/stragglers.h"
 
-/* Fills in all gains of the analysis, and its hidden ones. Returns false when memory is short. */
-bool gains_find(struct straggler_analysis *analysis, struct replay *replay);
+enum { GAINS_AT_ONCE = 4 };
+
+/* Fills in all gains of the analysis, its hidden ones and its efficiencies. Up to `threads` replays at the same time,
+ * GAINS_AT_ONCE at most: each takes some 90 bytes per node of the replay. Returns false when memory is short. */
+bool gains_find(struct straggler_analysis *analysis, struct replay *replay, unsigned threads);
 
 #endif

@@ -4,6 +4,7 @@
  * Lives here: each against reference values or a plain model, and in hostile use.
  * Must not live here: what the rooms make of them.
  */
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "analyzer/base/parallel_role.h"
 #include "analyzer/base/grow.h"
 #include "analyzer/base/hash_table.h"
+#include "analyzer/base/side_by_side.h"
 #include "analyzer/base/statistics.h"
 #include "analyzer/base/text.h"
 
@@ -467,6 +469,49 @@ static void names_of_process_groups_tell_the_layout(void **state) {
     }
 }
 
+/* ---- sharing work ------------------------------------------------------------------------------------------------ */
+
+enum { TASKS = 500 };
+
+static void count_task(void *context, size_t number) {
+    __atomic_add_fetch(&((unsigned *)context)[number], 1, __ATOMIC_RELAXED);
+}
+
+static void share_again(void *context, size_t number) {
+    side_by_side(3, TASKS / 10, count_task, (unsigned *)context + number * (TASKS / 10));
+}
+
+static void every_task_is_done_once_by_any_number_of_threads(void **state) {
+    (void)state;
+    static const unsigned threads[] = {0, 1, 2, 3, 8, SIDE_BY_SIDE_MOST, 100000};
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++)
+        for (size_t count = 0; count <= TASKS; count += 1 + count * 3) {
+            unsigned done[TASKS + 1] = {0};
+            side_by_side(threads[t], count, count_task, done);
+            for (size_t i = 0; i <= TASKS; i++)
+                assert_int_equal(done[i], i < count);
+        }
+    unsigned done[TASKS] = {0};
+    side_by_side(4, 10, share_again, done);
+    for (size_t i = 0; i < TASKS; i++)
+        assert_int_equal(done[i], 1);
+}
+
+/* Two tasks that each wait for the other one: they are at work at the same time. */
+static void meet_the_other(void *context, size_t number) {
+    bool *here = context;
+    __atomic_store_n(&here[number], true, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&here[1 - number], __ATOMIC_ACQUIRE))
+        sched_yield();
+}
+
+static void tasks_run_at_the_same_time(void **state) {
+    (void)state;
+    bool here[2] = {false, false};
+    side_by_side(2, 2, meet_the_other, here);
+    assert_true(here[0] && here[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_process_groups_tell_the_layout),
@@ -490,6 +535,8 @@ int main(void) {
         cmocka_unit_test(orders_hold_at_the_ends),
         cmocka_unit_test(near_names_are_found_far_ones_are_not),
         cmocka_unit_test(long_names_are_only_far),
+        cmocka_unit_test(every_task_is_done_once_by_any_number_of_threads),
+        cmocka_unit_test(tasks_run_at_the_same_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

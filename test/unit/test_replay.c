@@ -87,6 +87,12 @@ static void done(struct hand_job *job, struct replay *replay) {
 static const uint32_t one_class[64] = {0};
 static const struct what_if_peers all_peers = {one_class, one_class};
 
+static bool measure(struct what_if *what_if, const struct replay *replay) {
+    what_if_begin(what_if, replay);
+    return !what_if->known ||
+           (what_if_measure_slowdown(what_if, replay) && what_if_measure_sites(what_if, replay, &all_peers, 3));
+}
+
 static double mend(const struct replay *replay, size_t dump) {
     return what_if_mended(replay, &all_peers, &(struct what_if_mend){.dumps = &dump, .count = 1});
 }
@@ -158,7 +164,7 @@ static void one_rank_has_nobody_to_be_like(void **state) {
     }
     struct replay replay = replay_of(&job, 1);
     assert_true(replay.linked > 0);
-    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_true(measure(&what_if, &replay));
     assert_false(what_if.known);
     replay_free(&replay);
     hand_job_free(&job);
@@ -180,7 +186,7 @@ static void a_slow_rank_is_all_there_is_to_gain(void **state) {
     assert_int_equal(with_work(&replay, 1, 350), 530); /* rank 0 has 300 to spare */
     assert_int_equal(with_work(&replay, 1, 450), 580);
     /* six stretches before a barrier, 900 in all: 150 each; then 10 + 150 + 10 + 150 + 10 */
-    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_true(measure(&what_if, &replay));
     assert_true(what_if.known && !what_if.partial);
     assert_true(near(what_if.slowdown, 530.0 / 330));
     assert_int_equal(what_if.worst_workers, 1);
@@ -531,7 +537,7 @@ static void replaying_gives_what_was_recorded(void **state) {
         assert_true(one.linked > one.node_count / 2);
         assert_int_equal(one.untied, 0);
         assert_int_equal(unchanged(&one), one.wall_ns);
-        assert_true(what_if_measure(&said, &one, &all_peers) && what_if_measure(&again, &four, &all_peers));
+        assert_true(measure(&said, &one) && measure(&again, &four));
         assert_true(said.slowdown >= 1.02 && said.slowdown < 1.6);
         assert_same(&said, &again);
         replay_free(&one);
@@ -561,7 +567,7 @@ static void torn_worlds_replay_what_is_there(void **state) {
         if (replay.node_count > 0)
             assert_int_equal(unchanged(&replay), replay.wall_ns);
         struct what_if said;
-        assert_true(what_if_prepare(&replay) && what_if_measure(&said, &replay, &all_peers));
+        assert_true(what_if_prepare(&replay) && measure(&said, &replay));
         assert_true(said.slowdown >= 1);
         replay_free(&replay);
         match_directory_free(&directory);
@@ -660,7 +666,7 @@ static struct what_if ask(uint64_t work, uint64_t more_in_first, uint64_t more_i
     struct hand_job job;
     struct what_if what_if;
     struct replay replay = play_steps(&job, work, more_in_first, more_in_second);
-    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_true(measure(&what_if, &replay));
     done(&job, &replay);
     return what_if;
 }
@@ -696,7 +702,7 @@ static struct what_if ask_beside_another(uint64_t rest) {
         }
     }
     struct replay replay = replay_of(&job, 4);
-    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_true(measure(&what_if, &replay));
     done(&job, &replay);
     return what_if;
 }
@@ -766,7 +772,7 @@ static void the_worst_workers_are_three_in_a_hundred(void **state) {
     assert_true(common_clock_build(&clock, job.dumps, job.ranks));
     assert_true(match_directory_build(&directory, job.dumps, job.ranks));
     struct replay replay = walk(&clock, &directory, 1);
-    assert_true(what_if_measure(&what_if, &replay, &all_peers));
+    assert_true(measure(&what_if, &replay));
     assert_int_equal(what_if.worst_workers, 2);
     replay_free(&replay);
     match_directory_free(&directory);
