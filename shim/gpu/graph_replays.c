@@ -103,7 +103,7 @@ static void read_launch(const struct gpu_span *span, const struct captured_launc
     uint64_t t0, length, width, seen = os_monotonic_ns();
     if (!launch->timed || launch->dropped || device_clock_length(launch->start, launch->stop, &length) != GPU_SUCCESS ||
         device_clock_read(&span->graph->device->clock, launch->start, &t0, &width) != GPU_SUCCESS ||
-        t0 + STALE_NS + width < span->enqueued_ns || !claim_launch(span) || span->launch.quiet)
+        t0 + STALE_NS + width < span->enqueued_ns || !claim_launch(span))
         return;
     t0 = device_clock_narrow(t0, length, span->enqueued_ns, seen);
     finish_replayed(span->graph->device, launch, span, t0, t0 + length);

@@ -291,7 +291,7 @@ static uint32_t launches_of(const struct graph_launch *launch) {
 static struct gpu_span *new_replay(const struct graph_launch *launch) {
     struct captured_graph *captured = launch->graph;
     struct gpu_device *device = gpu_device_of_stream(captured->device, launch->stream);
-    bool timed = launch->launches > 0 && !__atomic_load_n(&captured->nested, __ATOMIC_ACQUIRE);
+    bool timed = launch->launches > 0 && !launch->quiet && !__atomic_load_n(&captured->nested, __ATOMIC_ACQUIRE);
     struct gpu_span *span = timed && device && gpu_device_is_live(device) ? gpu_span_take(device) : NULL;
     if (!span)
         return NULL;
@@ -301,7 +301,6 @@ static struct gpu_span *new_replay(const struct graph_launch *launch) {
     span->graph = captured;
     span->replay = launch->number;
     span->launches = launch->launches;
-    span->launch.quiet = __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED);
     span->launch.replay = launch->number - captured->former;
     span->enqueued_ns = os_monotonic_ns();
     return span;
@@ -319,6 +318,7 @@ bool graphs_before_launch(struct graph_launch *launch, const void *executable, v
     launch->into_capture =
         gpu_driver.stream_is_capturing(stream, &capturing) == GPU_SUCCESS && capturing != GPU_CAPTURE_STATUS_NONE;
     if (!launch->into_capture) {
+        launch->quiet = __atomic_load_n(&recorder.paused, __ATOMIC_RELAXED) != 0;
         launch->number = settle_replay(launch->graph);
         launch->span = new_replay(launch);
     }
@@ -350,7 +350,8 @@ static void replay_launched(const struct graph_launch *launch) {
     if (span && gpu_driver.event_record(span->stop, span->stream) == GPU_SUCCESS && expect(launch)) {
         gpu_span_push(span);
     } else {
-        count_untimed_replays(launches_of(launch));
+        if (!launch->quiet)
+            count_untimed_replays(launches_of(launch));
         if (span)
             gpu_span_put(span);
     }

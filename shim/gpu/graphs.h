@@ -50,6 +50,7 @@ struct graph_launch {
     uint32_t launches;     /* of its graph's, from the first one, that it was made with */
     uint32_t plain;        /* ... and of those that are only counted */
     bool into_capture;     /* it becomes a part of the graph that is being captured */
+    bool quiet;            /* nothing is recorded now: it is neither timed nor lost */
     uint32_t number;       /* of the replay */
     struct gpu_span *span; /* NULL: this replay cannot be timed */
 };
