@@ -164,6 +164,10 @@ struct order_wishes {
 enum order_refusal {                           /* bits of order_answer.refused */
                      ORDER_NO_EPOCH = 1u << 0, /* there are as many epochs as there can be */
                      ORDER_NO_STACK = 1u << 1, /* no memory for stacks */
+                     /* the operator's policy fixes another value than was ordered, and that holds: */
+                     ORDER_FIXED_VERBOSE = 1u << 2,
+                     ORDER_FIXED_OPS = 1u << 3,
+                     ORDER_FIXED_STACK = 1u << 4,
 };
 
 /* Written by the process alone. */

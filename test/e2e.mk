@@ -51,6 +51,7 @@ $$(PROGRAMS)/$(1)/fortran-%: test/programs/fortran.F90
 	mpif90.$(1) -DBINDING=$$* -O1 -g -w -fallow-argument-mismatch $$< -o $$@
 endef
 $(foreach mpi,$(MPIS),$(eval $(call programs_of,$(mpi))))
+$(MPIS:%=$(PROGRAMS)/%/ordered): test/programs/phases.h
 
 $(PLAIN_PROGRAMS:%=$(PROGRAMS)/%): $(PROGRAMS)/%: test/programs/%.c
 	@mkdir -p $(@D)

@@ -27,7 +27,7 @@ struct ctl_row {
     struct controlled process;
     char doing[112];
     int64_t since_ns;
-    const char *refused; /* what it could not do, "" otherwise */
+    char refused[160]; /* what it could not do, "" otherwise */
 };
 
 struct ctl {
@@ -40,6 +40,7 @@ struct ctl {
     struct ctl_row *rows;
     size_t count;
     size_t in_state[ORDER_NOT_GIVEN + 1]; /* how many rows */
+    size_t refusing;                      /* of those that acknowledged, the order or, without one, any */
 };
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -119,7 +120,6 @@ static bool is_meant(const struct ctl *ctl, const struct dump *dump) {
 static struct ctl_row *next_row(struct ctl *ctl) {
     struct ctl_row *row = &ctl->rows[ctl->count++];
     row->since_ns = -1;
-    row->refused = "";
     return row;
 }
 
@@ -178,10 +178,29 @@ static int look_at_job(struct ctl *ctl) {
     return code;
 }
 
-static const char *refused_of(const struct order_answer *answer) {
-    return answer->refused & ORDER_NO_STACK   ? "no memory for stacks"
-           : answer->refused & ORDER_NO_EPOCH ? "no epoch is left: it counts with the last"
-                                              : "";
+static const struct refusal {
+    uint32_t bit; /* enum order_refusal */
+    enum order_kind kind;
+    const char *words;
+} refusals[] = {
+    {ORDER_NO_EPOCH, ORDER_SNAPSHOT, "no epoch is left: it counts with the last"},
+    {ORDER_NO_STACK, ORDER_STACK, "no memory for stacks"},
+    {ORDER_FIXED_VERBOSE, ORDER_VERBOSE, "the policy fixes COMMTAP_VERBOSE"},
+    {ORDER_FIXED_OPS, ORDER_OPS, "the policy fixes COMMTAP_OPS"},
+    {ORDER_FIXED_STACK, ORDER_STACK, "the policy fixes COMMTAP_STACK"},
+};
+
+/* An order that was refused before stands among the wishes, and does not make this one fail. */
+static bool note_refusals(struct ctl_row *row, enum order_kind kind) {
+    bool any = false;
+    for (size_t i = 0, used = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        if (!(row->process.answer.refused & refusals[i].bit))
+            continue;
+        any |= kind == ORDER_NONE || kind == refusals[i].kind;
+        used += (size_t)snprintf(row->refused + used, sizeof row->refused - used, "%s%s", used ? "; " : "",
+                                 refusals[i].words);
+    }
+    return any && row->process.state == ORDER_OBEYED;
 }
 
 /* ---- what is printed ------------------------------------------------------------------------- */
@@ -254,7 +273,9 @@ static void print_sum(FILE *stream, const struct ctl *ctl) {
     size_t obeyed = ctl->in_state[ORDER_OBEYED], awaited = ctl->in_state[ORDER_AWAITED], live = obeyed + awaited;
     if (ctl->word)
         fprintf(stream, "%s: ", ctl->word);
-    fprintf(stream, "in force in %zu of %zu process%s", obeyed, live, live == 1 ? "" : "es");
+    fprintf(stream, "in force in %zu of %zu process%s", obeyed - ctl->refusing, live, live == 1 ? "" : "es");
+    if (ctl->refusing > 0)
+        fprintf(stream, "; refused by %zu", ctl->refusing);
     if (awaited > 0)
         fprintf(stream, "; %zu %s no call since and will follow at the next, or when the present one returns", awaited,
                 awaited == 1 ? "has made" : "have made");
@@ -278,15 +299,24 @@ static bool print(const struct output *output, const struct ctl *ctl) {
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-/* Whatever could not be asked, or has not answered. */
-static int code_of(const struct ctl *ctl) {
-    return ctl->in_state[ORDER_AWAITED] + ctl->in_state[ORDER_NOT_GIVEN] > 0 ? EXIT_FINDINGS : EXIT_FINE;
+static bool nobody_is_there(const struct ctl *ctl) {
+    return ctl->in_state[ORDER_OVER] == ctl->count;
 }
 
-static int say_over(const struct ctl *ctl) {
+static int say_nobody(const struct ctl *ctl) {
     fprintf(stderr, "commtap ctl: %s\n",
-            ctl->count > 0 ? "the job is over: no process of it runs any more" : "no process has one of these ranks");
+            ctl->count == 0              ? "no process has one of these ranks"
+            : ctl->filter.rank_count > 0 ? "these ranks are over: no process of them runs any more"
+                                         : "the job is over: no process of it runs any more");
     return EXIT_UNUSABLE;
+}
+
+/* Whatever could not be asked, has not answered, or will not do it. */
+static int code_of(const struct ctl *ctl) {
+    if (nobody_is_there(ctl))
+        return say_nobody(ctl);
+    return ctl->in_state[ORDER_AWAITED] + ctl->in_state[ORDER_NOT_GIVEN] + ctl->refusing > 0 ? EXIT_FINDINGS
+                                                                                             : EXIT_FINE;
 }
 
 /* The output comes first: once an order was given the command must not begin anew because a dump was changed. */
@@ -299,7 +329,7 @@ static int give_and_print(struct ctl *ctl) {
         control_give(&ctl->rows[i].process, &ctl->order);
     await_answers(ctl);
     for (size_t i = 0; i < ctl->count; i++)
-        ctl->rows[i].refused = refused_of(&ctl->rows[i].process.answer);
+        ctl->refusing += note_refusals(&ctl->rows[i], ctl->order.kind);
     code = look_at_job(ctl);
     if (code == EXIT_FINE)
         code = print(&output, ctl) ? code_of(ctl) : input_no_memory();
@@ -324,8 +354,7 @@ static int control_job(struct ctl *ctl) {
     if (!open_processes(ctl))
         return input_no_memory();
     count_states(ctl);
-    bool is_over = ctl->in_state[ORDER_OVER] == ctl->count && ctl->order.kind != ORDER_NONE;
-    return is_over ? say_over(ctl) : give_and_print(ctl);
+    return nobody_is_there(ctl) && ctl->order.kind != ORDER_NONE ? say_nobody(ctl) : give_and_print(ctl);
 }
 
 static int run(const struct options *options) {
@@ -373,13 +402,16 @@ const struct command command_ctl = {
         "was before from what comes); verbose on|off|ranks:LIST, ops GLOBS, stack off|site|native|python|full, as\n"
         "COMMTAP_VERBOSE, COMMTAP_OPS and COMMTAP_STACK are. Without an order: what is in force. A process follows\n"
         "at its next call of MPI or NCCL, one that is inside of a call when that returns; no signal is sent. Orders\n"
-        "stand until others are given, and hold for processes that are forked later. They are given by the job's\n"
+        "stand until others are given, and hold for processes that are forked later. What the operator's policy fixes\n"
+        "(COMMTAP_VERBOSE, COMMTAP_OPS, COMMTAP_STACK) no order changes: the process refuses. They are given by the "
+        "job's\n"
         "user, on the host where it runs. Where stacks were off when a job began, its call tree holds what was called\n"
         "since they are on; ranges of NVTX are known where it began with stack full.\n",
-    .exits =
-        "Exits with 0 where the orders are in force everywhere, 1 where a process has not acknowledged yet or could\n"
-        "not be asked; with 2 on wrong usage, 3 where no process runs that could be given an order, 4 where the\n"
-        "result cannot be written.\n",
+    .exits = "Exits with 0 where the orders are in force everywhere, 1 where a process has not acknowledged yet, "
+             "refuses or\n"
+             "could not be asked; with 2 on wrong usage, 3 where no process runs that could be given an order (all "
+             "have ended,\n"
+             "or none has one of the ranks), 4 where the result cannot be written.\n",
     .min_arguments = 1,
     .max_arguments = 3,
     .options = option_rows,

@@ -158,13 +158,15 @@ static int print(const struct top *top) {
     int code = output_open(&output, top->options);
     if (code != EXIT_FINE)
         return code;
-    bool done = live_view_table(&rows, &top->view, &top->live.rows);
+    bool done = live_view_table(&rows, &top->view, &top->live.rows), nobody = done && rows.count == 0;
     if (done && output.format == OUTPUT_JSON)
         done = json_print(output.stream, live_to_json(&rows, &top->live.summary, &top->live.rows, &top->live.job));
     else if (done)
         done = print_text(&output, top, &rows);
     live_table_free(&rows);
-    return output_close(&output, done ? EXIT_FINE : input_no_memory());
+    if (nobody)
+        fputs("commtap top: no process has one of these ranks\n", stderr);
+    return output_close(&output, !done ? input_no_memory() : nobody ? EXIT_UNUSABLE : EXIT_FINE);
 }
 
 static void rest(double seconds) {
@@ -363,6 +365,9 @@ const struct command command_top = {
                "another one\n"
                "at the next. Where nothing moved for a second or more, the verdict of commtap diagnose stands above "
                "the table.\n",
+    .exits =
+        "With --once it exits with 0, 2 on wrong usage, 3 where there is nothing to look at: no job, or none of the\n"
+        "ranks; 4 where the result cannot be written.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = top_options,

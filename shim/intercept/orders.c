@@ -45,8 +45,18 @@ static bool is_new(const char *wish, const char *before) {
     return wish[0] && strcmp(wish, before) != 0;
 }
 
+/* What the operator fixes holds against the user's orders as it does against the environment. It is said again with
+ * each answer, for the wish stands. */
+static bool is_fixed(enum knob_index knob, const char *wish, const char *value) {
+    return recorder.knobs.fixed >> knob & 1 && wish[0] && strcmp(wish, value) != 0;
+}
+
 /* What is put among the knobs holds in children and in what is still to begin, too. */
 static void choose_functions(const struct order_wishes *wishes, struct order_answer *answer) {
+    if (is_fixed(KNOB_ops, wishes->operations, recorder.knobs.ops)) {
+        answer->refused |= ORDER_FIXED_OPS;
+        return;
+    }
     if (!is_new(wishes->operations, in_force.operations))
         return;
     copy_text(recorder.knobs.ops, sizeof recorder.knobs.ops, wishes->operations);
@@ -54,7 +64,11 @@ static void choose_functions(const struct order_wishes *wishes, struct order_ans
     answer->filters++;
 }
 
-static void choose_verbose(const struct order_wishes *wishes) {
+static void choose_verbose(const struct order_wishes *wishes, struct order_answer *answer) {
+    if (is_fixed(KNOB_verbose, wishes->verbose, recorder.knobs.verbose)) {
+        answer->refused |= ORDER_FIXED_VERBOSE;
+        return;
+    }
     if (!is_new(wishes->verbose, in_force.verbose))
         return;
     copy_text(recorder.knobs.verbose, sizeof recorder.knobs.verbose, wishes->verbose);
@@ -62,6 +76,10 @@ static void choose_verbose(const struct order_wishes *wishes) {
 }
 
 static void choose_stack(const struct order_wishes *wishes, struct order_answer *answer) {
+    if (is_fixed(KNOB_stack, wishes->stack, recorder.knobs.stack)) {
+        answer->refused |= ORDER_FIXED_STACK;
+        return;
+    }
     if (!is_new(wishes->stack, in_force.stack))
         return;
     if (!stacks_change(wishes->stack)) {
@@ -76,7 +94,7 @@ static void fulfil(const struct order_wishes *wishes, struct order_answer *answe
     answer->refused = 0;
     begin_epochs(wishes, answer);
     choose_functions(wishes, answer);
-    choose_verbose(wishes);
+    choose_verbose(wishes, answer);
     choose_stack(wishes, answer);
     if (wishes->recording == ORDERED_PAUSE)
         pause_recording(answer);

@@ -37,12 +37,6 @@ static bool parse_PERCENT(const char *text, uint64_t *value) {
     return knob_percent(text, value);
 }
 
-enum knob_index {
-#define KNOB(field, name, type, fallback, doc) KNOB_##field,
-#include "shim/knobs.def"
-#undef KNOB
-};
-
 AT_START static bool is_variable(const char *entry, const char *name, size_t length) {
     return !strncmp(entry, name, length) && entry[length] == '=' && entry[length + 1];
 }
@@ -86,10 +80,11 @@ AT_START bool knobs_read(struct knobs *knobs) {
             named = is_variable(*entry, name, sizeof name - 1) ? *entry + sizeof name : named;
         }
     bool policy = policy_read(named);
-    uint32_t fixed = policy ? read_policy(knobs) : 0;
+    if (policy)
+        knobs->fixed = read_policy(knobs);
     for (char **entry = environ; any && entry && *entry; entry++)
         if (is_ours(*entry))
-            knobs->given |= read_variable(knobs, *entry, fixed);
+            knobs->given |= read_variable(knobs, *entry, knobs->fixed);
     return any || policy;
 }
 

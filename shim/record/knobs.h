@@ -18,8 +18,15 @@ typedef bool knob_SWITCH;
 typedef uint64_t knob_NUMBER;
 typedef uint64_t knob_PERCENT; /* millionths of the whole */
 
+enum knob_index {
+#define KNOB(field, name, type, fallback, doc) KNOB_##field,
+#include "shim/knobs.def"
+#undef KNOB
+};
+
 struct knobs {
     uint32_t given; /* bit i: the i-th knob was set and understood */
+    uint32_t fixed; /* bit i: the policy fixes it, for orders to a process that runs as well */
 #define KNOB(field, name, type, fallback, doc) knob_##type field;
 #include "shim/knobs.def"
 #undef KNOB

@@ -4,13 +4,16 @@
 # Must not live here: what wishes look like in a dump (test/unit/test_control.c).
 import collections
 import contextlib
+import json
 import os
 import shutil
+import subprocess
 import time
 
 import pytest
 
 import jobs
+import test_nccl_calls as nccl
 from test_staging import shared, stubs  # noqa: F401
 
 pytestmark = pytest.mark.hangs
@@ -110,6 +113,8 @@ def test_pause_and_resume_change_the_counts_exactly(mpi, where):
     text, = said(where, "paused")
     assert "2 times on 2 ranks" in text and "commtap ctl" in text
     assert "over" in jobs.commtap("ctl", where, "pause", codes=(3,)).stderr
+    asked = jobs.commtap("ctl", where, "--format", "json", codes=(3,))  # nobody is there to ask either
+    assert "over" in asked.stderr and answers(json.loads(asked.stdout)) == {0: "over", 1: "over"}
 
 
 def test_a_rank_inside_of_a_call_acts_when_it_returns(mpi, where):
@@ -165,6 +170,8 @@ def test_orders_for_some_ranks(where):
     with job("openmpi", where, 3) as run:
         run.phase(0)
         assert list(answers(ctl(where, "--rank", "1", "pause", codes=(1,)))) == [1]
+        for words in ([], ["pause"]):
+            assert "no process has one of these ranks" in jobs.commtap("ctl", where, "--rank", "7", *words, codes=(3,)).stderr
         run.phase(1)
         result = ctl(where, codes=(0,))
         assert recording(result) == {0: "on", 1: "paused"}
@@ -174,6 +181,30 @@ def test_orders_for_some_ranks(where):
     assert run.counts() == {0: 2 * CALLS, 1: CALLS, 2: 2 * CALLS}
     assert jobs.persistent(jobs.report(where)) == []
     assert jobs.document("diagnose", where)["verdict"] == "ok"
+
+
+def test_what_the_operator_fixes_stays_as_it_is(where, tmp_path):
+    """Orders are the user's, as the environment is; what is no setting is not the operator's to fix."""
+    (tmp_path / "policy").write_text("fixed COMMTAP_STACK=off\nfixed COMMTAP_OPS=allreduce\nCOMMTAP_VERBOSE=off\n")
+    with job("openmpi", where, 4, knobs={"COMMTAP_POLICY": str(tmp_path / "policy")}) as run:
+        run.phase(0)
+        for words in (["stack", "native"], ["ops", "bcast"], ["verbose", "ranks:7"]):
+            ctl(where, *words, codes=(1,))
+        run.phase(1)
+        rows = ctl(where, codes=(1,))["processes"]
+        assert {(row["answer"], row["refused"]) for row in rows} == {
+            ("acknowledged", "the policy fixes COMMTAP_OPS; the policy fixes COMMTAP_STACK")}
+        assert "in force in 0 of 2 processes; refused by 2" in jobs.commtap("ctl", where, codes=(1,)).stdout
+        ctl(where, "pause", codes=(1,))
+        run.phase(2)
+        assert recording(ctl(where, codes=(1,))) == {0: "paused", 1: "paused"}
+        said_again = jobs.commtap("ctl", where, "pause", "--wait", "0", codes=(1,)).stdout  # nobody has called anything since
+        assert "refused by" not in said_again
+        run.phase(3)
+        run.finish()
+    assert run.counts() == {phase: RANKS * CALLS for phase in (0, 1)}
+    assert jobs.document("calls", where)["root"]["children"] == []
+    assert all("COMMTAP_OPS=allreduce" in text and "commtap ctl" not in text for text in said(where, "filtered"))
 
 
 def test_a_snapshot_begins_an_epoch(mpi, where):
@@ -247,6 +278,54 @@ def test_stacks_are_chosen_while_the_job_runs(where, first):
     assert run.counts() == {phase: RANKS * CALLS for phase in range(9)}
     phases = {"walked": 5 + (first == "full"), "site": 1 + (first == "site"), "off": 2} # what was called while stacks had never been on is in no tree
     assert stacks(where) == {kind: count * RANKS * CALLS for kind, count in phases.items()}
+
+
+# ---- NCCL, on the stand-in
+
+
+@contextlib.contextmanager
+def nccl_job(where, phases, **variables):
+    files = where.parent / "files"
+    files.mkdir()
+    ranks = [subprocess.Popen([str(nccl.PROGRAMS / "ordered"), str(rank), str(RANKS), str(files), str(phases)],
+                              env=nccl.environment(rank, RANKS, where, **variables), stderr=subprocess.PIPE, text=True)
+             for rank in range(RANKS)]
+    job = object.__new__(Job)
+    job.where, job.files, job.ranks = where, files, RANKS
+    try:
+        yield job
+        for process in ranks:
+            assert process.communicate(timeout=60)[1] == "" and process.returncode == 0
+    finally:
+        for process in ranks:
+            process.kill()
+
+
+@pytest.mark.parametrize("timing", ["events", "kernel"])
+def test_nccl_is_paused_with_its_times_on_gpus(timing, where):
+    """Calls on the host, launches on the device and what graphs replay, each exactly those outside of the pause."""
+    with nccl_job(where, 4, COMMTAP_GPU_TIMING=timing) as run:
+        run.phase(0)
+        ctl(where, "pause", codes=(1,))
+        run.phase(1)
+        run.phase(2)
+        assert recording(ctl(where, codes=(0,))) == {0: "paused", 1: "paused"}
+        ctl(where, "resume", codes=(1,))
+        run.phase(3)
+    rows = [row for row in jobs.summary(where)["summary"] if row["op"] in ("ncclAllReduce", "ncclBroadcast", "ncclAllGather")]
+    source = {"events": "gpu-event", "kernel": "in-kernel"}[timing]
+    each, seen = RANKS * CALLS, collections.Counter()
+    for row in rows:
+        seen[row["op"], row["source"], row["bytes"]] += row["count"]
+    losses, missing = jobs.document("check", where)["losses"], 0
+    for phase in (0, 3):
+        size = 4 * (phase + 1)
+        assert (seen.pop(("ncclAllReduce", "host", size)), seen.pop(("ncclBroadcast", "host", size))) == (each, 2 * each)
+        missing += each - seen.pop(("ncclAllReduce", source, size)) + each - seen.pop(("ncclBroadcast", source, size)) // 2
+    # a graph's events tell of its last replay alone: what was launched again too early is a loss that is counted
+    missing += 2 * each - seen.pop(("ncclAllGather", source, 4000 * RANKS))
+    assert 0 <= missing <= losses["gpu_no_event"] + losses["replays_untimed"] <= 2 * each
+    assert set(seen) == {("ncclAllGather", "host", 4000 * RANKS)}  # captured
 
 
 def test_what_takes_no_orders(where, tmp_path):

@@ -109,6 +109,8 @@ def test_rows_are_sorted_and_chosen(where):
     with hanging("openmpi", where):
         assert [row["rank"] for row in top(where, "--sort", "waited_by")["ranks"]][0] == 1
         assert [row["rank"] for row in top(where, "--rank", "0,3")["ranks"]] == [0, 3]
+        nobody = jobs.commtap("top", "--once", "--interval", "0.1", "--rank", "77", where, codes=(3,))
+        assert "no process has one of these ranks" in nobody.stderr
     for words in (["--sort", "nothing"], ["--interval", "0"], ["--interval", "nan"], ["--rank", "x"]):
         assert jobs.commtap("top", *words, where, codes=(2,)).stdout == ""
     assert jobs.commtap("top", where.parent, "--once", codes=(0, 3)).returncode == 0

@@ -19,35 +19,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CALLS = 10, THREADS = 4, REST_US = 2000 };
+#include "phases.h"
+
+enum { CALLS = 10, THREADS = 4 };
 
 static const char *directory, *mode;
 static int me, phase;
 static pthread_barrier_t barrier;
-
-static void path_of(char path[4096], const char *what, int number, int rank) {
-    if (rank >= 0)
-        snprintf(path, 4096, "%s/%s.%d.%d", directory, what, number, rank);
-    else if (number >= 0)
-        snprintf(path, 4096, "%s/%s.%d", directory, what, number);
-    else
-        snprintf(path, 4096, "%s/%s", directory, what);
-}
-
-static void wait_for(const char *what, int number) {
-    char path[4096];
-    path_of(path, what, number, -1);
-    while (access(path, F_OK) != 0)
-        usleep(REST_US);
-}
-
-static void tell(const char *what, int number) {
-    char path[4096];
-    path_of(path, what, number, me);
-    FILE *file = fopen(path, "w");
-    if (!file || fclose(file) != 0)
-        exit(9);
-}
 
 static void reduce(MPI_Comm comm) {
     double in[64] = {1}, out[64];
@@ -59,7 +37,7 @@ static void send_late(void) {
     int n, value = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &n);
     if (me == 0) {
-        wait_for("send", -1);
+        phases_await(directory, "send", -1);
         for (int to = 1; to < n; to++)
             MPI_Send(&value, 1, MPI_INT, to, 0, MPI_COMM_WORLD);
     } else {
@@ -72,16 +50,16 @@ static void fork_child(void) {
     pid_t child = fork();
     if (child == 0) {
         reduce(MPI_COMM_SELF);
-        tell("child", phase);
-        wait_for("go", phase + 1);
+        phases_tell(directory, "child", phase, me);
+        phases_await(directory, "go", phase + 1);
         _exit(0);
     }
     int status = 0;
-    char path[4096];
-    path_of(path, "child", phase, me);
+    char path[PHASES_PATH];
+    phases_path(path, directory, "child", phase, me);
     while (access(path, F_OK) != 0)
-        usleep(REST_US);
-    tell("done", phase);
+        usleep(PHASES_REST_US);
+    phases_tell(directory, "done", phase, me);
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         exit(9);
 }
@@ -113,7 +91,7 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
     for (; phase < phases; phase++) {
-        wait_for("go", phase);
+        phases_await(directory, "go", phase);
         if (threads)
             in_threads();
         else if (phase == 1 && strcmp(mode, "blocked") == 0)
@@ -123,7 +101,7 @@ int main(int argc, char **argv) {
         if (phase == 1 && strcmp(mode, "child") == 0)
             fork_child();
         else
-            tell("done", phase);
+            phases_tell(directory, "done", phase, me);
     }
     MPI_Finalize();
     return 0;

@@ -159,6 +159,39 @@ static void orders_add_up(void **state) {
     control_close(&process);
 }
 
+/* The operator's word stands above the user's, also while the job runs; what is no setting is nobody's to fix. */
+static void what_the_policy_fixes_no_order_changes(void **state) {
+    (void)state;
+    struct controlled process = opened(PROCESS_RUNS);
+    uint32_t filters = process.answer.filters;
+    recorder.knobs.fixed = 1u << KNOB_stack | 1u << KNOB_ops;
+    follow(&process, ORDER_STACK, "off");
+    assert_int_equal(process.answer.refused, ORDER_FIXED_STACK);
+    assert_int_equal(stacks_mode, STACK_NATIVE);
+    follow(&process, ORDER_OPS, "bcast");
+    assert_int_equal(process.answer.refused, ORDER_FIXED_STACK | ORDER_FIXED_OPS); /* the wishes stand */
+    assert_int_equal(process.answer.filters, filters);
+    assert_int_equal(recorder.left_out[0], 0);
+    assert_string_equal(recorder.knobs.ops, "*");
+    follow(&process, ORDER_VERBOSE, "all");
+    assert_true(recorder.verbose);
+    follow(&process, ORDER_PAUSE, NULL);
+    assert_true(is_paused());
+    follow(&process, ORDER_STACK, "native"); /* as it is fixed */
+    follow(&process, ORDER_OPS, "*");
+    assert_int_equal(process.answer.refused, 0);
+    recorder.knobs.fixed = 1u << KNOB_verbose;
+    follow(&process, ORDER_VERBOSE, "off");
+    assert_int_equal(process.answer.refused, ORDER_FIXED_VERBOSE);
+    assert_true(recorder.verbose);
+    recorder.knobs.fixed = 0;
+    follow(&process, ORDER_VERBOSE, "ranks:77");
+    follow(&process, ORDER_VERBOSE, "off");
+    assert_false(recorder.verbose);
+    follow(&process, ORDER_RESUME, NULL);
+    control_close(&process);
+}
+
 static void texts_fill_their_places_and_no_more(void **state) {
     (void)state;
     char text[256];
@@ -320,6 +353,7 @@ int main(void) {
         cmocka_unit_test(of_several_orders_the_last_one_counts),
         cmocka_unit_test(half_an_order_is_none),
         cmocka_unit_test(orders_add_up),
+        cmocka_unit_test(what_the_policy_fixes_no_order_changes),
         cmocka_unit_test(texts_fill_their_places_and_no_more),
         cmocka_unit_test(one_thread_at_a_time_follows),
         cmocka_unit_test(who_gives_orders_waits_for_others_and_not_for_ever),
