@@ -66,7 +66,7 @@ enum call_kind {
     KIND_RMA,             /* one-sided: win, peer, count, type */
     KIND_RMA_REQUEST,     /* ... with request */
     KIND_RMA_SYNC,        /* Lock, Flush, Start, Post ...: not collective */
-    KIND_WIN_COLLECTIVE,  /* Win_fence */
+    KIND_WIN_COLLECTIVE,  /* win; Win_fence: assertion */
     KIND_FILE_OPEN,       /* collective over comm, file at output */
     KIND_FILE_CLOSE,      /* collective, output: the handle's address */
     KIND_FILE_COLLECTIVE, /* file, collective */
@@ -150,6 +150,7 @@ struct call {
     uint8_t root, peer, tag;
     uint8_t peer2, tag2; /* Sendrecv: source and its tag */
     uint8_t redop;
+    uint8_t assertion;             /* of one-sided synchronisation: MPI_MODE_NOPRECEDE and its like */
     uint8_t request;               /* MPI_Request *, or the array of them */
     uint8_t n;                     /* length of that array */
     uint8_t status;                /* MPI_Status *, or the array of them */

@@ -35,7 +35,7 @@
 #define FORMAT_MAGIC             "COMMTAP\n" /* 8 bytes without the terminator */
 #define FORMAT_MAJOR             2u
 #define FORMAT_MAJOR_OLDEST      1u /* that readers take */
-#define FORMAT_MINOR             6u
+#define FORMAT_MINOR             7u
 #define FORMAT_VERSION           (FORMAT_MAJOR | FORMAT_MINOR << 16)
 #define FORMAT_MAJOR_OF(version) ((version)&0xffffu)
 #define FORMAT_MINOR_OF(version) ((version) >> 16)
@@ -451,10 +451,13 @@ struct record {
     uint16_t call;
     uint16_t flags;
     uint8_t kind;
-    uint8_t dtype; /* enum datatype_code */
-    uint8_t redop; /* enum redop_code */
-    uint8_t result;
+    uint8_t dtype;  /* enum datatype_code */
+    uint8_t redop;  /* enum redop_code */
+    uint8_t result; /* FLAG_FAILED; of a fence that did not fail: FENCE_IS_BARRIER or 0; GPU, KERNEL: see there */
 };
+
+/* Of a collective on a window (MPI_Win_fence): nobody leaves it before all have entered. 0: that need not be so. */
+#define FENCE_IS_BARRIER 1u
 
 /* What repeats from record to record, in a record's words and order (DEFINITION_TEMPLATE). */
 struct record_template {

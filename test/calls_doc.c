@@ -181,7 +181,7 @@ static void print_document(void) {
     X(comm) X(win) X(file) X(count) X(type) X(count2) X(type2) X(inplace) X(root) X(peer) X(tag)                      \
     X(peer2) X(tag2) X(redop) X(request) X(n) X(status) X(flag) X(index) X(outcount) X(message)                       \
     X(group) X(group2) X(text) X(output) X(stream) X(rank) X(unique_id) X(config) X(color)                            \
-    X(devices)
+    X(devices) X(assertion)
 /* clang-format on */
 
 static void print_columns(void) {

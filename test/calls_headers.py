@@ -51,7 +51,7 @@ CALL_CACHE_ENTRIES = {
     "flag": (r"int \*", r"flag"), "index": (r"int \*", r"indx|index|array_of_indices"),
     "outcount": (r"int \*", r"outcount"), "message": (r"MPI_Message \*", r".*"),
     "group": (r"MPI_Group", r"(?!remote).*"), "group2": (r"MPI_Group", r"remote.*"),
-    "text": (r"char \*", r"comm_name|stringtag|tag"),
+    "text": (r"char \*", r"comm_name|stringtag|tag"), "assertion": (r"int", r"assert"),
 }
 
 # A parameter of this type and name must be somebody's column: what is forgotten in a row is found here.

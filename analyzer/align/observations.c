@@ -115,16 +115,17 @@ static bool times_of(const struct observation_collector *c, size_t index, const 
 static void add_collective(struct observation_collector *c, struct observation o, const struct record *record,
                            const struct call_name *call, struct times times, uint32_t replay) {
     bool root = (record->flags & FLAG_ROOT) != 0;
+    enum flow flow = record_flow(record, call);
     o.key = hash_scramble(o.key ^ hash_scramble(record->seq + UINT64_C(1)));
     if (record->flags & FLAG_STARTED)
         o.key = hash_scramble(o.key ^ (uint64_t)(uint32_t)record->tag << 32);
     if (replay > 0)
         o.key = hash_scramble(o.key ^ (uint64_t)replay << 32 ^ 2);
-    if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && root) || (call->flow == FLOW_TO_ROOT && !root))
+    if (flow == FLOW_ALL || (flow == FLOW_FROM_ROOT && root) || (flow == FLOW_TO_ROOT && !root))
         o.cause = times.enter;
-    if (call->flow == FLOW_ALL || (call->flow == FLOW_FROM_ROOT && !root) || (call->flow == FLOW_TO_ROOT && root))
+    if (flow == FLOW_ALL || (flow == FLOW_FROM_ROOT && !root) || (flow == FLOW_TO_ROOT && root))
         o.effect = times.leave;
-    o.exact = call->flow == FLOW_ALL && times.exact;
+    o.exact = flow == FLOW_ALL && times.exact;
     if (record->bytes == 0 && call->busbw != BUSBW_NONE)
         return; /* nothing to exchange: nobody need wait */
     if (o.cause != OBSERVATION_NONE || o.effect != OBSERVATION_NONE)

@@ -262,6 +262,18 @@ static inline uint32_t record_parts(const struct record *record) {
     return record->kind == RECORD_GPU || record->kind == RECORD_KERNEL ? record->result + 1u : 1u;
 }
 
+/* Of the record of a call that returned: nobody left it before all had entered, though the call need not always be so.
+ */
+static inline bool record_is_barrier(const struct record *record, const struct call_name *call) {
+    return call->call_class == CLASS_RMA_SYNC && record->kind == RECORD_CALL &&
+           (record->flags & (FLAG_COLLECTIVE | FLAG_FAILED)) == FLAG_COLLECTIVE && record->result == FENCE_IS_BARRIER;
+}
+
+/* How data flows in the collective that a record is of. */
+static inline enum flow record_flow(const struct record *record, const struct call_name *call) {
+    return record_is_barrier(record, call) ? FLOW_ALL : (enum flow)call->flow;
+}
+
 /* Ticks at which a series of polls would have begun had its own work come before the first of them: from there on it
  * only polls. t0 of all other records. */
 static inline uint64_t record_polls_since(const struct record *record) {

@@ -55,6 +55,7 @@ static void deliver(struct channel *channel, const struct channel_owner *owner, 
         .seen = slot->seen,
         .bytes = slot->bytes,
         .device = slot->device,
+        .fence = slot->fence,
         .root = match_position_of(channel->communicator, slot->root),
         .members = members_of(channel, at),
     };
@@ -108,7 +109,8 @@ static void open_slot(struct channel *channel, size_t at, const struct channel_a
                                                .call = arrival->call,
                                                .root = arrival->root,
                                                .bytes = arrival->bytes,
-                                               .device = arrival->device};
+                                               .device = arrival->device,
+                                               .fence = arrival->fence};
     struct match_member *members = members_of(channel, at);
     for (uint32_t i = 0; i < channel->communicator->dump_count; i++)
         members[i].enter = MATCH_ABSENT;
@@ -148,6 +150,7 @@ bool channel_arrive(struct channel *channel, const struct channel_owner *owner, 
     }
     *member = arrival->member;
     compare_call(slot, owner, arrival);
+    slot->fence &= arrival->fence;
     if (slot->root < 0)
         slot->root = arrival->root;
     if (arrival->bytes != BYTES_UNKNOWN && (slot->bytes == BYTES_UNKNOWN || arrival->bytes > slot->bytes))

@@ -23,7 +23,7 @@ struct channel_slot {
     uint16_t call, other_call;
     int32_t root;
     uint64_t bytes;
-    bool device;
+    bool device, fence;
 };
 
 struct channel {
@@ -45,7 +45,7 @@ struct channel_arrival {
     uint16_t call, base; /* base: compared between members */
     int32_t root;
     uint64_t bytes;
-    bool device;
+    bool device, fence; /* fence: as in an instance, as far as this member tells */
     struct match_member member;
 };
 

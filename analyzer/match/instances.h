@@ -50,8 +50,15 @@ struct match_instance {
     uint64_t bytes;                     /* largest of the members', BYTES_UNKNOWN where unknown */
     uint32_t root;                      /* its place in `members`, NOWHERE where the call or the dumps have none */
     bool device;                        /* enter and leave are times on the members' GPUs */
+    bool fence;                         /* of a window, which nobody leaves before all have entered it */
     const struct match_member *members; /* communicator->dump_count of them, valid during the call */
 };
+
+/* How data flows in an instance of a function that is known: in a group of NCCL operations, which all end together, and
+ * in a fence among all. */
+static inline enum flow match_instance_flow(const struct match_instance *instance, const struct call_name *call) {
+    return instance->fence || call->call_class == CLASS_GROUP ? FLOW_ALL : (enum flow)call->flow;
+}
 
 /* Where a member waited: the line of its Wait, not that of the call that posted. */
 static inline uint32_t match_member_waited_at(const struct match_member *member) {

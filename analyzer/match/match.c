@@ -252,6 +252,7 @@ static struct channel_arrival collective_arrival(struct match_walk *walk, const 
         .root = match_rank_of(channel->communicator, position, record->peer),
         .bytes = record->bytes,
         .device = record_is_device(record),
+        .fence = item->call != CALL_UNKNOWN && record_is_barrier(record, walk->owner.directory->calls[item->call].name),
         .member = {.enter = arrival_of(walk, item),
                    .leave = item->t1,
                    .stack = record->stack,

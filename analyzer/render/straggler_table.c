@@ -45,6 +45,7 @@ VALUE(passed_on, CAUSE(passed_on_ns))
 VALUE(path, CAUSE(critical_path_ns))
 VALUE(waited_for, WAIT(waited_for_ns))
 VALUE(wait_all, WAIT(states_ns[WAIT_AT_NXN]))
+VALUE(wait_at_fence, WAIT(states_ns[WAIT_AT_FENCE]))
 VALUE(late_broadcast, WAIT(states_ns[WAIT_LATE_BROADCAST]))
 VALUE(wait_to_root, WAIT(states_ns[WAIT_AT_NX1]))
 VALUE(early_reduce, WAIT(early_reduce_ns))
@@ -83,6 +84,7 @@ const struct column rank_columns[] = {
     {"passed_on_seconds", NULL, LOOK_SECONDS, .value = passed_on, .doc = "the others waited for it because it had been kept waiting itself: charged to who kept it"},
     {"critical_path_seconds", "crit. path", LOOK_SECONDS, .value = path, .doc = "of the critical path, time on this rank: over all ranks the time looked at", .legend = "time of the critical path on it"},
     {"wait_all_seconds", NULL, LOOK_SECONDS, .value = wait_all, .doc = "of wait_thread_seconds: N to N, for the last one to come"},
+    {"wait_at_fence_seconds", NULL, LOOK_SECONDS, .value = wait_at_fence, .doc = "of wait_thread_seconds: in fences, for the last one to come"},
     {"late_broadcast_seconds", NULL, LOOK_SECONDS, .value = late_broadcast, .doc = "of wait_thread_seconds: for a root that sends"},
     {"wait_to_root_seconds", NULL, LOOK_SECONDS, .value = wait_to_root, .doc = "of wait_thread_seconds: as a root, for the last one that sends to it"},
     {"early_reduce_seconds", NULL, LOOK_SECONDS, .value = early_reduce, .doc = "of it, until the first one had come (Scalasca's early reduce)"},

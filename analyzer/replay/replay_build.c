@@ -181,12 +181,10 @@ static bool joins(const struct replay_build *build, const struct match_instance 
     if (instance->others > 0 || !instance->complete || instance->seen < 2 || instance->call == CALL_UNKNOWN)
         return false;
     const struct call_name *call = build->directory->calls[instance->call].name;
-    if (call->call_class == CLASS_GROUP)
-        return true;
-    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC)
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && call->call_class != CLASS_GROUP)
         return false;
-    return call->flow == FLOW_ALL ||
-           ((call->flow == FLOW_FROM_ROOT || call->flow == FLOW_TO_ROOT) && instance->root != NOWHERE);
+    enum flow flow = match_instance_flow(instance, call);
+    return flow == FLOW_ALL || ((flow == FLOW_FROM_ROOT || flow == FLOW_TO_ROOT) && instance->root != NOWHERE);
 }
 
 bool replay_in_one_stretch(const struct replay_build *build, int64_t one, int64_t other) {
@@ -198,7 +196,7 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
     struct replay_gathered *g = &build->gathered[worker];
     if (!joins(build, instance))
         return;
-    const struct call_name *call = build->directory->calls[instance->call].name;
+    enum flow flow = match_instance_flow(instance, build->directory->calls[instance->call].name);
     for (uint32_t i = 0; i < instance->communicator->dump_count; i++)
         if (instance->members[i].enter < build->from_ns ||
             !replay_in_one_stretch(build, instance->members[i].enter, instance->members[0].enter))
@@ -208,9 +206,9 @@ void replay_add_instance(struct replay_build *build, unsigned worker, const stru
         int parts = GIVES | TAKES;
         if (instance->members[i].bystander)
             continue;
-        if (call->flow == FLOW_FROM_ROOT)
+        if (flow == FLOW_FROM_ROOT)
             parts = i == instance->root ? GIVES : TAKES;
-        else if (call->flow == FLOW_TO_ROOT)
+        else if (flow == FLOW_TO_ROOT)
             parts = i == instance->root ? TAKES : GIVES;
         replay_add_link_member(g, instance->communicator->dump_of[i], &instance->members[i], parts);
     }

@@ -115,7 +115,8 @@ static bool is_operation(const struct call_name *call) {
 
 /* What is captured does not run yet: it does in the replays, which have records of their own. */
 static bool is_called_operation(const struct step_walk *w, const struct record *record, const struct call_name *call) {
-    return is_operation(call) && !(record->flags & FLAG_CAPTURED && dump_has_device_times(w->clock->dumps[w->dump]));
+    return (is_operation(call) || record_is_barrier(record, call)) &&
+           !(record->flags & FLAG_CAPTURED && dump_has_device_times(w->clock->dumps[w->dump]));
 }
 
 /* Something ran on the GPU. */

@@ -42,7 +42,7 @@ static bool is_plain_collective(const struct match_directory *directory, size_t 
     const struct call_name *name = directory->calls[call].name;
     if (name->api == API_NCCL && !device && dump_has_device_times(directory->dumps[dump]))
         return false;
-    return name->call_class == CLASS_COLLECTIVE || name->call_class == CLASS_GROUP;
+    return name->call_class == CLASS_COLLECTIVE || name->call_class == CLASS_GROUP || record_is_barrier(record, name);
 }
 
 /* How often graphs replayed one captured collective. */
@@ -152,7 +152,8 @@ static size_t list_group_candidates(const struct match_directory *directory, con
     size_t count = 0;
     for (uint32_t c = 0; c < directory->communicator_count; c++) {
         const struct match_communicator *communicator = &directory->communicators[c];
-        if (communicator->kind != COMMUNICATOR_INTRA || communicator->dump_count < 2 || usage[c].calls == 0)
+        bool among_all = communicator->kind == COMMUNICATOR_INTRA || communicator->kind == COMMUNICATOR_WINDOW;
+        if (!among_all || communicator->dump_count < 2 || usage[c].calls == 0)
             continue;
         uint64_t each = usage[c].calls / communicator->dump_count;
         met[c] = each >= OFTEN_CALLS && __builtin_popcount(usage[c].parts) >= SPREAD_PARTS;

@@ -265,7 +265,7 @@ static void add_waits(struct waits *waits, const struct match_instance *instance
     else if (instance->seen < 2)
         return;
     else if (flow == FLOW_ALL)
-        add_for_last(waits, instance, WAIT_AT_NXN, find_latest(instance, NOWHERE), 0,
+        add_for_last(waits, instance, instance->fence ? WAIT_AT_FENCE : WAIT_AT_NXN, find_latest(instance, NOWHERE), 0,
                      instance->communicator->dump_count);
     else if (flow == FLOW_PREFIX)
         add_scan(waits, instance);
@@ -415,10 +415,11 @@ void waits_add(struct waits *waits, const struct match_instance *instance) {
     if (!instance->complete || instance->call == CALL_UNKNOWN)
         return;
     const struct call_name *call = waits->directory->calls[instance->call].name;
-    bool group = call->call_class == CLASS_GROUP; /* of NCCL operations that all end together */
-    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && !group)
+    if (call->call_class != CLASS_COLLECTIVE && call->call_class != CLASS_RMA_SYNC && call->call_class != CLASS_GROUP)
         return;
-    enum flow flow = group ? FLOW_ALL : (enum flow)call->flow;
+    enum flow flow = match_instance_flow(instance, call);
+    if (call->call_class == CLASS_RMA_SYNC && flow == FLOW_NONE) /* who needs whom in it is not known */
+        return;
     waits->judged++;
     add_times(waits, instance, flow);
     add_waits(waits, instance, flow);

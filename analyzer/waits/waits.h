@@ -7,6 +7,8 @@
  * e = enter, x = leave, on the common clock; of a non-blocking operation e is the entry of the Wait or Test call that
  * saw it complete, and nothing before that counts. A wait below the clocks' error bound is none.
  *  - Wait at N to N: min(x_i, last e) - e_i. Completion, of the same operations: x_i - first x.
+ *  - Wait at fence: the same in MPI_Win_fence, but for fences that are no barrier: what is waited for there is not
+ * known.
  *  - Late broadcast (from a root): min(x_i, e_root) - e_i.
  *  - Wait at N to 1 (to a root): min(x_root, last other e) - e_root. Early reduce is the part of it until the first
  *    other one entered. That is Scalasca's definition ("before any data could have been sent"): the root could do
@@ -37,6 +39,7 @@
 
 enum wait_state {
     WAIT_AT_NXN, /* N to N */
+    WAIT_AT_FENCE,
     WAIT_LATE_BROADCAST,
     WAIT_AT_NX1,
     WAIT_EARLY_SCAN,

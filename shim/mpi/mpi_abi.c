@@ -31,6 +31,8 @@ static const struct mpi_abi families[] = {
      .root = -4,
      .undefined = -32766,
      .thread_multiple = 3,
+     .no_precede = 2,
+     .no_succeed = 16,
      .refusals = CLASSES(1, 13) | CLASS(21) | CLASS(22) | CLASS(24) | CLASS(26) | CLASSES(30, 34) | CLASS(36) |
                  CLASS(37) | CLASS(47) | CLASS(49) | CLASS(53)},
     {.family = MPI_FAMILY_MPICH,
@@ -46,6 +48,8 @@ static const struct mpi_abi families[] = {
      .root = -3,
      .undefined = -32766,
      .thread_multiple = 3,
+     .no_precede = 8192,
+     .no_succeed = 16384,
      .refusals = CLASSES(1, 12) | CLASS(19) | CLASS(21) | CLASSES(27, 31) | CLASSES(45, 48) | CLASSES(50, 53),
      .comm_world = 0x44000000,
      .comm_self = 0x44000001,
@@ -68,6 +72,8 @@ static const struct mpi_abi families[] = {
      .root = -4,
      .undefined = -32766,
      .thread_multiple = 4096,
+     .no_precede = 2048,
+     .no_succeed = 16384,
      .refusals = CLASSES(1, 13) | CLASS(21) | CLASS(22) | CLASS(24) | CLASS(26) | CLASSES(30, 34) | CLASS(36) |
                  CLASS(37) | CLASS(50) | CLASS(52) | CLASS(56),
      .comm_world = 0x101,

@@ -317,6 +317,19 @@ void file_open_after(struct call_frame *f) {
     sequence_created(f, &mpi_handles->files, f->failed ? 0 : file_handle(f), COMMUNICATOR_FILE);
 }
 
+/* Nobody leaves a fence before all have entered it, but where it is known to end no epoch (MPI 4.1, 12.5.1):
+ * MPI_MODE_NOPRECEDE says so, or no fence has begun one. */
+void win_collective_before(struct call_frame *f) {
+    collective_before(f);
+    if (!f->call->assertion || !f->comm)
+        return;
+    struct mpi_communicator *window = mpi_communicator(f->comm);
+    int32_t assertion = (int32_t)argument(f, f->call->assertion);
+    if (window->fenced && !(assertion & mpi_abi.no_precede))
+        f->result = FENCE_IS_BARRIER;
+    window->fenced = !(assertion & mpi_abi.no_succeed);
+}
+
 static int32_t target(const struct call_frame *f) {
     int32_t peer = (int32_t)argument(f, f->call->peer);
     return peer == mpi_abi.proc_null ? PEER_NULL : peer;

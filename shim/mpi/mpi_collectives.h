@@ -49,6 +49,7 @@ void comm_get_parent_after(struct call_frame *f);
 void comm_set_name_after(struct call_frame *f);
 void comm_free_before(struct call_frame *f);
 void comm_free_after(struct call_frame *f);
+void win_collective_before(struct call_frame *f);
 void win_free_before(struct call_frame *f);
 void win_free_after(struct call_frame *f);
 void file_close_before(struct call_frame *f);

@@ -22,6 +22,7 @@ struct mpi_communicator {
     uint8_t topology;    /* enum topology */
     int32_t outdegree;   /* neighbours sent to, -1 before it was asked for */
     uint32_t neighbours; /* entries of a neighbourhood collective's arrays, missing neighbours of a grid included */
+    bool fenced;         /* windows: the last fence may have begun an epoch, which the next one ends */
     uint64_t missing;    /* bit i: entry i has no neighbour (grids of up to 32 dimensions) */
 };
 _Static_assert(sizeof(struct mpi_communicator) <= COMMUNICATOR_PLACE, "it has a place in the pool");

@@ -48,6 +48,7 @@ enum column {
     COLUMN_CONFIG,
     COLUMN_COLOR,
     COLUMN_DEVICES,
+    COLUMN_ASSERTION,
     COLUMNS
 };
 
@@ -60,11 +61,11 @@ enum column {
 
 static void columns_of(const struct call *call, uint8_t position[COLUMNS]) {
     const uint8_t all[COLUMNS] = {
-        call->comm,    call->win,    call->file,    call->count,  call->type,   call->count2,   call->type2,
-        call->inplace, call->root,   call->peer,    call->tag,    call->peer2,  call->tag2,     call->redop,
-        call->request, call->n,      call->status,  call->flag,   call->index,  call->outcount, call->message,
-        call->group,   call->group2, call->text,    call->output, call->stream, call->rank,     call->unique_id,
-        call->config,  call->color,  call->devices,
+        call->comm,    call->win,    call->file,    call->count,     call->type,   call->count2,   call->type2,
+        call->inplace, call->root,   call->peer,    call->tag,       call->peer2,  call->tag2,     call->redop,
+        call->request, call->n,      call->status,  call->flag,      call->index,  call->outcount, call->message,
+        call->group,   call->group2, call->text,    call->output,    call->stream, call->rank,     call->unique_id,
+        call->config,  call->color,  call->devices, call->assertion,
     };
     memcpy(position, all, sizeof all);
 }
@@ -139,7 +140,7 @@ static const struct kind_columns expected[KIND_COUNT] = {
     [KIND_RMA] = {BIT(WIN) | BIT(PEER) | BIT(TYPE), RMA_EXTRAS, 1},
     [KIND_RMA_REQUEST] = {BIT(WIN) | BIT(PEER) | BIT(TYPE) | BIT(REQUEST), RMA_EXTRAS, 1},
     [KIND_RMA_SYNC] = {BIT(WIN), BIT(PEER) | BIT(GROUP) | BIT(FLAG), 1},
-    [KIND_WIN_COLLECTIVE] = {BIT(WIN), 0, 1},
+    [KIND_WIN_COLLECTIVE] = {BIT(WIN), BIT(ASSERTION), 1},
     [KIND_FILE_OPEN] = {BIT(COMM) | BIT(OUTPUT), 0, 1},
     [KIND_FILE_CLOSE] = {BIT(OUTPUT), 0, 1},
     [KIND_FILE_COLLECTIVE] = {BIT(FILE), SIZE | BIT(STATUS), 1},

@@ -276,6 +276,45 @@ static void time_in_a_collective_is_wait_transfer_and_completion(void **state) {
     done(&job, &sums);
 }
 
+enum { FENCE = 425 };
+
+/* A window of all ranks, and a fence on it. */
+static void add_fence(struct dump_builder *builder, unsigned rank, uint8_t result, uint64_t enter, uint64_t leave) {
+    struct member_run all = {0, 3, 1};
+    uint32_t window = dump_builder_communicator(builder, 0x77, "", (int32_t)rank, &all, 1);
+    dump_builder_definition(builder, window)->kind = COMMUNICATOR_WINDOW;
+    dump_builder_call(builder, FENCE, CLASS_RMA_SYNC, FLOW_NONE, BUSBW_NONE, 0, "MPI_Win_fence");
+    dump_builder_collective(builder, 0, FENCE, window, 0, 0, enter, leave)->result = result;
+}
+
+/* e = 1000, 2000, 5000; the first two leave before the third comes, where they may. */
+static void fences_are_waited_in_where_all_say_that_they_are_barriers(void **state) {
+    (void)state;
+    static const uint64_t enter[3] = {1000, 2000, 5000};
+    static const struct {
+        uint8_t result[3];
+        int64_t wait[3];
+    } cases[] = {{{FENCE_IS_BARRIER, FENCE_IS_BARRIER, FENCE_IS_BARRIER}, {4000, 3000, 0}},
+                 {{FENCE_IS_BARRIER, FENCE_IS_BARRIER, 0}, {0, 0, 0}},
+                 {{0, 0, 0}, {0, 0, 0}},
+                 {{2, 2, 2}, {0, 0, 0}}};
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct hand_job job;
+        struct sums sums;
+        hand_job_make(&job, 3, (struct dump_plan){0});
+        for (unsigned r = 0; r < 3; r++)
+            add_fence(job.builders[r], r, cases[c].result[r], enter[r], 6000);
+        analyse(&job, 3, &sums);
+        for (unsigned r = 0; r < 3; r++) {
+            assert_state(r, WAIT_AT_FENCE, cases[c].wait[r]);
+            assert_state(r, WAIT_AT_NXN, 0);
+            assert_int_equal(sums.waits.ranks[r].wait_ns, cases[c].wait[r]);
+        }
+        assert_int_equal(sums.waits.ranks[2].waited_for_ns, cases[c].wait[0] + cases[c].wait[1]);
+        done(&job, &sums);
+    }
+}
+
 static void sizes_and_functions_have_transfers_of_their_own(void **state) {
     (void)state;
     struct hand_job job;
@@ -700,6 +739,7 @@ int main(void) {
         cmocka_unit_test(a_late_root_makes_a_broadcast_wait),
         cmocka_unit_test(only_the_root_of_a_reduction_waits),
         cmocka_unit_test(time_in_a_collective_is_wait_transfer_and_completion),
+        cmocka_unit_test(fences_are_waited_in_where_all_say_that_they_are_barriers),
         cmocka_unit_test(sizes_and_functions_have_transfers_of_their_own),
         cmocka_unit_test(transfers_are_unknown_where_members_have_no_dump),
         cmocka_unit_test(early_reduce_ends_when_the_first_comes_and_the_wait_when_the_last_does),
