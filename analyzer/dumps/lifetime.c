@@ -32,16 +32,18 @@ struct lifetime dump_lifetime(const struct dump *dump) {
 /* One dump of a (run, world, generation). */
 struct launched {
     struct dump *dump;
-    size_t at;       /* in the caller's list */
-    size_t rank_key; /* the same for dumps of one rank; `at` itself where the rank is not known */
+    size_t at;         /* in the caller's list */
+    size_t rank_key;   /* the same for dumps of one rank; `at` itself where the rank is not known */
+    uint64_t children; /* forked from it, or from these, whose dumps are still to be found */
     struct lifetime life;
 };
 
 /* The launch that dumps are being added to. */
 struct launch {
     uint32_t number;
-    const struct launched *members; /* in the order of their beginnings */
+    struct launched *members; /* in the order of their beginnings */
     size_t count;
+    uint64_t children; /* of all of them */
 };
 
 static int compare_starts(const void *a, const void *b) {
@@ -82,6 +84,39 @@ static bool begins_after_its_host(const struct launch *launch, const struct laun
     return any;
 }
 
+/* ---- forked processes ------------------------------------------------------------------------ */
+
+/* How many of them left dumps. */
+static uint64_t children_of(const struct dump *dump) {
+    uint64_t forked = dump->header->children, unrecorded = dump->header->losses.children_unrecorded;
+    return forked > unrecorded ? forked - unrecorded : 0;
+}
+
+/* When a process was started its dump knows to a second (shim/record/identity.c), and never much too early. */
+static bool started_before_end(const struct dump *child, const struct launched *parent) {
+    return !parent->life.ended ||
+           child->header->process_start_realtime_ns < (uint64_t)parent->life.end_ns + UINT64_C(1000000000);
+}
+
+static bool may_be_child(const struct launched *child, const struct launched *parent) {
+    return parent->children > 0 && strcmp(child->dump->boot_id, parent->dump->boot_id) == 0 &&
+           !is_same_process(child->dump, parent->dump) &&
+           (child->rank_key == parent->rank_key || child->dump->header->rank == RANK_UNKNOWN) &&
+           started_before_end(child->dump, parent);
+}
+
+/* A process that a member of the launch has forked is of that launch whenever it makes its first call, and also where
+ * the member has ended by then. Its own parent it may no longer have. */
+static bool take_as_child(struct launch *launch, const struct launched *next) {
+    for (size_t i = 0; launch->children > 0 && i < launch->count; i++)
+        if (may_be_child(next, &launch->members[i])) {
+            launch->members[i].children--;
+            launch->children--;
+            return true;
+        }
+    return false;
+}
+
 static void part_group(struct launched *group, size_t count, const struct launched **last_of_rank) {
     struct launch launch = {.members = group};
     qsort(group, count, sizeof *group, compare_starts);
@@ -89,13 +124,15 @@ static void part_group(struct launched *group, size_t count, const struct launch
         struct launched *next = &group[i];
         const struct launched *same_rank = of_rank(last_of_rank, &launch, next);
         bool again = same_rank && !is_same_process(same_rank->dump, next->dump) && is_after(next, same_rank);
-        if (again || begins_after_its_host(&launch, next)) {
+        bool child = take_as_child(&launch, next);
+        if (!child && (again || begins_after_its_host(&launch, next))) {
             launch = (struct launch){.number = launch.number + 1, .members = next};
             same_rank = NULL;
         }
         next->dump->launch = launch.number;
         next->dump->is_duplicate = same_rank != NULL;
         launch.count++;
+        launch.children += next->children;
         if (!same_rank)
             last_of_rank[next->rank_key] = next;
     }
@@ -113,7 +150,11 @@ bool launches_part(struct dump **dumps, size_t count) {
     for (size_t i = 0; done && i < count; i++) {
         bool same_rank = i > 0 && same_group(dumps[i - 1], dumps[i]) && dumps[i]->header->rank != RANK_UNKNOWN &&
                          dumps[i - 1]->header->rank == dumps[i]->header->rank;
-        all[i] = (struct launched){dumps[i], i, same_rank ? all[i - 1].rank_key : i, dump_lifetime(dumps[i])};
+        all[i] = (struct launched){.dump = dumps[i],
+                                   .at = i,
+                                   .rank_key = same_rank ? all[i - 1].rank_key : i,
+                                   .children = children_of(dumps[i]),
+                                   .life = dump_lifetime(dumps[i])};
     }
     for (size_t first = 0, end; done && first < count; first = end) {
         for (end = first + 1; end < count && same_group(dumps[first], dumps[end]);)

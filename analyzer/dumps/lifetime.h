@@ -20,7 +20,8 @@ struct lifetime dump_lifetime(const struct dump *dump);
 /* Numbers the launches of each (run, world, generation) in dump->launch, from 0, and tells dump->is_duplicate. A
  * process that began on its host when all the others there had ended, or whose rank another one had that ended before,
  * belongs to a later launch: launchers without a job id of their own give the second one of a script the names of the
- * first. The dumps are sorted by run, world, generation and rank. False: memory is short. */
+ * first. Those that a process of the launch has forked belong to it whenever they began. The dumps are sorted by run,
+ * world, generation and rank. False: memory is short. */
 bool launches_part(struct dump **dumps, size_t count);
 
 #endif

@@ -173,12 +173,26 @@ void activation_share_quota(void) {
     dumpfile_set_quota(&recorder.file, quota);
 }
 
+/* The first process of this family that was recorded: its header is shared with all that were forked from it. */
+static struct dump_header *first_of_family;
+
+/* A forked process is of its parent's job, also where that is known by who started the parent: this one may have been
+ * left by it since. One that was made another rank meanwhile knows better. */
+static void inherit_job(struct dump_header *identity) {
+    const struct dump_header *first = first_of_family;
+    if (!first || (identity->rank != RANK_UNKNOWN && identity->rank != first->rank))
+        return;
+    identity->world_id = first->world_id;
+    memcpy(identity->run_id, first->run_id, sizeof identity->run_id);
+}
+
 static bool open_dump(void) {
     static struct dump_header identity; /* before there is a file to hold it */
     char directory[1100] = "";
     uint32_t records;
     memset(&identity, 0, sizeof identity);
     identity_fill(&identity, recorder.knobs.run_id, recorder.knobs.argv);
+    inherit_job(&identity);
     if (!bounds_choose_job(&identity, recorder.knobs.share))
         return false;
     if (identity.rank <= 0)
@@ -210,9 +224,6 @@ static void point_to_staged(void) {
     if (recorder.file.place == PLACE_STAGED && !delivery_write_stub(&recorder.file, &why))
         say(recorder.header, line);
 }
-
-/* The first process of this family that was recorded: its header is shared with all that were forked from it. */
-static struct dump_header *first_of_family;
 
 static void arm(void) {
     struct dump_header *h = recorder.header;

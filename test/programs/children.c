@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A rank whose children are many: forked ones that communicate by themselves, and ones that the kernel was asked for
- * directly, without libc's knowing, which fork and do nothing else.
+ * directly, without libc's knowing, which fork and do nothing else; or ones that make their first call when their
+ * parent has ended.
  * Must not live here: what a dump should hold afterwards (test/e2e).
  *
- *   children forked|cloned HOW_MANY
+ *   children forked|cloned|left HOW_MANY
  */
 #include <mpi.h>
 #include <signal.h>
@@ -37,6 +38,20 @@ static void forked(void) {
     expect(child);
 }
 
+/* A session of its own: its launcher does not take it along. */
+static void left(void) {
+    pid_t parent = getpid(), child = fork();
+    if (child < 0)
+        exit(9);
+    if (child > 0)
+        return;
+    setsid();
+    while (getppid() == parent)
+        usleep(1000);
+    use();
+    _exit(0);
+}
+
 static void cloned(int round) {
     pid_t child = (pid_t)syscall(SYS_clone, (long)SIGCHLD, 0L, 0L, 0L, 0L);
     if (child != 0) {
@@ -60,6 +75,8 @@ int main(int argc, char **argv) {
     for (int round = 0; round < atoi(argv[2]); round++) {
         if (!strcmp(argv[1], "forked"))
             forked();
+        else if (!strcmp(argv[1], "left"))
+            left();
         else
             cloned(round);
     }
