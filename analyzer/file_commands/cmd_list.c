@@ -45,6 +45,7 @@ VALUE(user, TEXT(row->job->user))
 VALUE(job_id, TEXT(row->job->job_id))
 VALUE(dumps, cell_unsigned(row->job->dumps))
 VALUE(packed, cell_unsigned(row->job->packed))
+VALUE(launches, row->job->dumps > 0 ? cell_unsigned(row->job->launches) : cell_unknown())
 VALUE(disk_bytes, cell_unsigned(row->job->bytes))
 VALUE(directory, cell_text(row->directory))
 VALUE(run_id, cell_text(row->job->run_id))
@@ -59,6 +60,10 @@ static const struct column columns[] = {
     {"job_id", "job", .value = job_id, .left = true, .doc = "job's id in its batch system"},
     {"dumps", "dumps", .value = dumps, .doc = "loose dumps"},
     {"packed", "packed", .value = packed, .optional = true, .doc = "files of packed dumps"},
+    {"launches", "launches", .value = launches,
+     .doc = "programs that were launched in it, restarts included, as far as loose dumps tell: to commtap report each "
+            "is a "
+            "job, DIR --run RUN/2 the second"},
     {"disk_bytes", "disk", LOOK_SIZE, .value = disk_bytes, .doc = "what its files take on the disk"},
     {"directory", "directory", .value = directory, .left = true, .doc = "where they are"},
     {"run_id", "run", .value = run_id, .left = true, .doc = "run"},
@@ -161,7 +166,9 @@ const struct command command_list = {
     .name = "list",
     .summary = "one line per job below a directory: when, whose, how large, whether it runs",
     .arguments = "DIR...",
-    .details = "Looks at the headers of dumps alone, seven levels deep, and follows no link.\n",
+    .details =
+        "Looks at the headers of dumps alone, seven levels deep, and follows no link. A line is what commtap prune\n"
+        "removes together: a directory's dumps of one run, however often the script launched programs.\n",
     .min_arguments = 1,
     .max_arguments = ARGUMENTS_MOST,
     .options = option_rows,

@@ -98,6 +98,19 @@ static void note_state(struct fleet_job *job, enum fleet_state state) {
     job->state = state > job->state ? state : job->state;
 }
 
+/* False: memory is short. */
+static bool note_process(struct fleet_job *job, const struct dump_header *header) {
+    uint64_t children = header->children, unrecorded = header->losses.children_unrecorded;
+    if (!grow_list(job->processes, job->process_count))
+        return false;
+    job->processes[job->process_count++] =
+        (struct fleet_process){.world_id = header->world_id,
+                               .generation = header->generation,
+                               .rank = header->rank,
+                               .forked = children > unrecorded ? (int64_t)(children - unrecorded) : 0};
+    return true;
+}
+
 static void take_header(struct fleet_job *job, const struct peek *peek) {
     const struct dump_header *header = &peek->header;
     enum process_state process = peek_process(peek);
@@ -124,6 +137,8 @@ static bool take_file(struct place *place, struct fleet_job *job, const char *na
         if (peek_dump(place->descriptor, name, &peek) != NULL)
             return true; /* whatever it is, it is no dump of ours */
         take_header(job, &peek);
+        if (!note_process(job, &peek.header))
+            return false;
         job->dumps++;
     }
     if ((archive_is_one(name) || ends_in(name, ARCHIVE_PART_SUFFIX)) && !archive_begins(place->descriptor, name))
@@ -210,6 +225,50 @@ static bool look_into(struct fleet *fleet, int descriptor, const char *path, int
     return done;
 }
 
+/* ---- launches ---------------------------------------------------------------------------------- */
+
+static int compare_processes(const void *a, const void *b) {
+    const struct fleet_process *left = a, *right = b;
+    if (left->world_id != right->world_id)
+        return left->world_id < right->world_id ? -1 : 1;
+    if (left->generation != right->generation)
+        return left->generation < right->generation ? -1 : 1;
+    return (left->rank > right->rank) - (left->rank < right->rank);
+}
+
+static bool is_one_world(const struct fleet_process *a, const struct fleet_process *b) {
+    return a->world_id == b->world_id && a->generation == b->generation;
+}
+
+/* Of programs that have the same names each launch has left a dump of a rank, and those that were forked from it. Of
+ * ranks that are not known it cannot be told. */
+static int64_t launches_of_rank(const struct fleet_process *processes, size_t count) {
+    int64_t launches = (int64_t)count;
+    for (size_t i = 0; i < count; i++)
+        launches -= processes[i].forked < (int64_t)count ? processes[i].forked : (int64_t)count;
+    return launches > 1 && processes[0].rank != RANK_UNKNOWN ? launches : 1;
+}
+
+static void count_launches(struct fleet_job *job) {
+    struct fleet_process *all = job->processes;
+    int64_t most = 0;
+    if (job->process_count > 0)
+        qsort(all, job->process_count, sizeof *all, compare_processes);
+    for (size_t first = 0, end; first < job->process_count; first = end) {
+        for (end = first + 1; end < job->process_count && compare_processes(&all[first], &all[end]) == 0;)
+            end++;
+        int64_t launches = launches_of_rank(all + first, end - first);
+        most = launches > most ? launches : most;
+        if (end == job->process_count || !is_one_world(&all[first], &all[end])) {
+            job->launches += (size_t)most;
+            most = 0;
+        }
+    }
+    free(job->processes);
+    job->processes = NULL;
+    job->process_count = 0;
+}
+
 /* ---- all of them ------------------------------------------------------------------------------- */
 
 static int compare_files(const void *a, const void *b) {
@@ -230,8 +289,10 @@ bool fleet_find(struct fleet *fleet, int descriptor) {
         errno = ENOMEM;
         return false;
     }
-    for (size_t i = 0; i < fleet->count; i++)
+    for (size_t i = 0; i < fleet->count; i++) {
         qsort(fleet->jobs[i].files, fleet->jobs[i].file_count, sizeof *fleet->jobs[i].files, compare_files);
+        count_launches(&fleet->jobs[i]);
+    }
     if (fleet->count > 0)
         qsort(fleet->jobs, fleet->count, sizeof *fleet->jobs, compare_jobs);
     return true;
@@ -242,6 +303,7 @@ void fleet_free(struct fleet *fleet) {
         for (size_t f = 0; f < fleet->jobs[i].file_count; f++)
             free(fleet->jobs[i].files[f].name);
         free(fleet->jobs[i].files);
+        free(fleet->jobs[i].processes);
         free(fleet->jobs[i].path);
     }
     free(fleet->jobs);

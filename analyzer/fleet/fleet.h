@@ -28,6 +28,14 @@ struct fleet_file {
     uint64_t bytes; /* on the disk */
 };
 
+/* What a dump's header tells of the launch that it is of. */
+struct fleet_process {
+    uint64_t world_id;
+    uint32_t generation;
+    int32_t rank;
+    int64_t forked; /* processes forked from it that left dumps */
+};
+
 /* The files of one run in one directory. */
 struct fleet_job {
     char *path;   /* of the directory below the one named; "" is that one itself; owned */
@@ -40,6 +48,9 @@ struct fleet_job {
     struct fleet_file *files; /* sorted by name; owned */
     size_t file_count;
     size_t dumps, packed; /* packed: files of packed dumps */
+    size_t launches; /* of programs, as far as loose dumps tell: each is a job of its own to those who look inside */
+    struct fleet_process *processes; /* of the loose dumps; owned; gone once launches are counted */
+    size_t process_count;
     uint64_t bytes;
     int64_t started_ns, ended_ns; /* CLOCK_REALTIME; INT64_MAX, INT64_MIN: not known. ended: last change of a file */
 };

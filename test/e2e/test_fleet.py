@@ -19,6 +19,7 @@ def where(tmp_path_factory):
 def test_jobs_are_listed_and_pruned(where):
     listed = jobs.document("list", where)["jobs"]
     assert [row["directory"] for row in listed] == [f"{where}/ada/one", f"{where}/ada/two"]
+    assert {row["launches"] for row in listed} == {1}
     assert all(row["state"] == "ended" and row["dumps"] == 2 and "train" in row["command"] for row in listed)
     sizes = [row["disk_bytes"] for row in listed]
     assert jobs.document("list", where / "ada", where / "ada" / "two")["jobs"][0]["started"] == listed[0]["started"]
@@ -29,7 +30,7 @@ def test_jobs_are_listed_and_pruned(where):
 
     jobs.commtap("pack", "--delete", where / "ada" / "one")
     packed = jobs.document("list", where / "ada" / "one")["jobs"]
-    assert [(row["state"], row["dumps"], row["packed"]) for row in packed] == [("packed", 0, 1)]
+    assert [(row["state"], row["dumps"], row["packed"], row["launches"]) for row in packed] == [("packed", 0, 1, None)]
 
     jobs.commtap("prune", "--shorter-than", "1h", where)
     assert [row["state"] for row in jobs.document("list", where)["jobs"]] == ["packed"]

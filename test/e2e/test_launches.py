@@ -6,6 +6,7 @@
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -30,6 +31,13 @@ def allreduces(document):
     return sum(row["count"] for row in document["summary"] if row["op"] == "MPI_Allreduce")
 
 
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def codes(document):
     return {finding["code"] for finding in document["findings"]}
 
@@ -52,6 +60,22 @@ def test_launches_one_after_the_other_are_jobs_of_their_own(two):
     assert "several_launches" in codes(result) and "several_worlds" not in codes(result)
     said = jobs.commtap("report", two).stdout
     assert "one after the other" in said and f"{run}/1" in said and "side by side" not in said
+
+
+def test_list_counts_launches_and_has_one_line_for_what_goes_together(two):
+    row, = jobs.document("list", two)["jobs"]
+    assert (row["dumps"], row["launches"]) == (5, 2)
+
+
+def test_a_forked_process_that_outlives_its_parents_is_no_launch(mpi, where):
+    """It makes its first call when all else is over."""
+    done = jobs.run(mpi, 2, [jobs.program(mpi, "children"), "left", "1"], where)
+    assert done.returncode == 0
+    wait_until(lambda: len(jobs.dumps(where)) == 4)
+    result = jobs.report(where)
+    assert len(result["jobs"]) == 1 and result["job"]["ranks_seen"] == 2
+    assert "several_launches" not in codes(result) and "duplicates" in codes(result)
+    assert jobs.document("list", where)["jobs"][0]["launches"] == 1
 
 
 def test_each_can_be_chosen_and_none_is_added_to_another(two):

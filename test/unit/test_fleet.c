@@ -170,6 +170,46 @@ static void jobs_are_found_by_directory_and_run(void **state) {
     fleet_free(&fleet);
 }
 
+/* A dump of `rank` of job "x" that has forked `children`. */
+static void add_process(char digit, int32_t rank, uint32_t generation, uint64_t children) {
+    char path[256];
+    struct dump_builder *builder = dump_builder_new(&(struct dump_plan){.rank = rank, .world_size = 2});
+    dump_builder_header(builder)->generation = generation;
+    dump_builder_header(builder)->children = children;
+    snprintf(path, sizeof path, "%s/commtap.x.000000000000000%c.ct", directory, digit);
+    assert_int_equal(dump_builder_write(builder, path, 0), 0);
+    dump_builder_free(builder);
+}
+
+static size_t launches_now(void) {
+    struct fleet fleet;
+    assert_true(fleet_find(&fleet, descriptor));
+    assert_int_equal(fleet.count, 1);
+    size_t launches = fleet.jobs[0].launches;
+    fleet_free(&fleet);
+    return launches;
+}
+
+/* A script's programs have the names of the first one: each leaves one dump per rank, beside those of forked ones. */
+static void launches_are_counted_by_headers(void **state) {
+    (void)state;
+    add_process('0', 0, 0, 1);
+    add_process('1', 1, 0, 0);
+    assert_int_equal(launches_now(), 1);
+    add_process('2', 0, 0, 0); /* its child */
+    assert_int_equal(launches_now(), 1);
+    add_process('3', 1, 0, 0);
+    assert_int_equal(launches_now(), 2);
+    add_process('4', 0, 0, 0);
+    assert_int_equal(launches_now(), 2);
+    add_process('5', 0, 1, 0); /* a restart */
+    assert_int_equal(launches_now(), 3);
+    add_process('6', RANK_UNKNOWN, 0, 0);
+    add_process('7', RANK_UNKNOWN, 0, 0);
+    add_process('8', RANK_UNKNOWN, 0, 0);
+    assert_int_equal(launches_now(), 3);
+}
+
 static void links_are_not_followed(void **state) {
     (void)state;
     struct fleet fleet;
@@ -363,6 +403,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_ours_are_known),
         IN_A_DIRECTORY(jobs_are_found_by_directory_and_run),
+        IN_A_DIRECTORY(launches_are_counted_by_headers),
         IN_A_DIRECTORY(links_are_not_followed),
         IN_A_DIRECTORY(old_jobs_go_by_their_last_change),
         IN_A_DIRECTORY(short_jobs_go_that_ended_well),
