@@ -198,6 +198,37 @@ static void pack_group(struct group *group) {
         remove_originals(group);
 }
 
+static bool is_told(const struct packing *packing, const char *name, const char *reason) {
+    for (size_t i = 0; i < packing->count; i++)
+        if (packing->items[i].state == PACK_LEFT && strcmp(packing->items[i].archive, name) == 0 &&
+            strcmp(packing->items[i].reason, reason) == 0)
+            return true;
+    return false;
+}
+
+/* Archives that no command can read are items of their own, also where there is nothing to add to them. False: memory
+ * is short, or the directory cannot be read. */
+static bool tell_unusable(struct packing *packing, int descriptor) {
+    struct packing archives = {0};
+    bool done = pack_list(&archives, descriptor, ARCHIVE_SUFFIX);
+    for (size_t i = 0; done && i < archives.count; i++) {
+        struct archive archive;
+        const char *name = archives.items[i].name;
+        if (archive_is_one(name) &&
+            !(archive_open(&archive, descriptor, name, O_NOFOLLOW) && archive_check_index(&archive)) &&
+            !is_told(packing, name, archive.reason)) {
+            struct pack_item *item = pack_add_item(packing, name);
+            done = item != NULL;
+            if (item)
+                pack_leave(item, archive.reason, NULL);
+        }
+        if (archive_is_one(name))
+            archive_close(&archive);
+    }
+    packing_free(&archives);
+    return done;
+}
+
 bool pack_directory(struct packing *packing, const char *directory, int descriptor,
                     const struct pack_request *request) {
     *packing = (struct packing){0};
@@ -214,5 +245,5 @@ bool pack_directory(struct packing *packing, const char *directory, int descript
         if (items->archive[0])
             pack_group(&group);
     }
-    return true;
+    return tell_unusable(packing, descriptor);
 }

@@ -475,6 +475,24 @@ static void a_truncated_archive_is_named(void **state) {
     }
 }
 
+/* Also where there is nothing to add to it: no command will read it. */
+static void an_archive_that_cannot_be_used_is_named(void **state) {
+    (void)state;
+    struct packing packing;
+    write_dumps();
+    pack_all(&remove_originals, RANKS);
+    pack(&packing, &remove_originals);
+    assert_int_equal(packing.count, 0);
+    packing_free(&packing);
+    cut(PACKED, size_of(PACKED) / 2);
+    pack(&packing, &remove_originals);
+    assert_int_equal(packing.count, 1);
+    assert_int_equal(packing.items[0].state, PACK_LEFT);
+    assert_string_equal(packing.items[0].name, PACKED);
+    assert_true(packing.items[0].reason[0] != '\0');
+    packing_free(&packing);
+}
+
 /* Changes the index's second entry, and makes its checksum right again. */
 static void forge(void (*change)(struct archive_entry *entry)) {
     struct archive_entry entries[RANKS];
@@ -582,6 +600,7 @@ int main(void) {
         IN_A_DIRECTORY(a_changed_original_stays),
         IN_A_DIRECTORY(one_damaged_member_costs_that_one),
         IN_A_DIRECTORY(a_truncated_archive_is_named),
+        IN_A_DIRECTORY(an_archive_that_cannot_be_used_is_named),
         IN_A_DIRECTORY(an_impossible_index_is_refused),
         IN_A_DIRECTORY(a_bomb_is_not_unpacked),
         IN_A_DIRECTORY(an_index_that_differs_from_a_head_costs_that_one),
