@@ -65,12 +65,13 @@ static void put_value(struct knob_setting *setting, const char *text, knob_compl
 
 /* ---- the policy -------------------------------------------------------------------------------- */
 
-/* Reads what `fd` has open. The text is the caller's; NULL: *trouble says why, or memory is short. */
-static char *read_policy(int fd, const char **trouble) {
+/* Reads what `fd` has open. The text is the caller's; NULL: *trouble says why, maybe in `room`, or memory is short. */
+static char *read_policy(int fd, const char **trouble, char room[96]) {
     struct stat status;
+    size_t used = 0;
     *trouble = fstat(fd, &status) != 0 ? "it cannot be read" : policy_objection(&status, geteuid());
     char *text = *trouble ? NULL : calloc(1, POLICY_BYTES);
-    for (size_t used = 0; text && used + 1 < POLICY_BYTES;) {
+    while (text && used + 1 < POLICY_BYTES) {
         ssize_t got = read(fd, text + used, POLICY_BYTES - 1 - used);
         if (got == 0)
             break;
@@ -81,7 +82,12 @@ static char *read_policy(int fd, const char **trouble) {
         }
         used += (size_t)got;
     }
-    return text;
+    if (!text || strlen(text) == used)
+        return text;
+    snprintf(room, 96, POLICY_ZERO_BEFORE "%zu" POLICY_ZERO_BEHIND, strlen(text));
+    *trouble = room;
+    free(text);
+    return NULL;
 }
 
 /* KNOBS: there is none of that name. */
@@ -129,6 +135,7 @@ static bool take_line(struct knobs_here *here, const struct policy_line *line, k
 
 static bool take_policy(struct knobs_here *here, knob_complain *complain, void *context) {
     const char *named = getenv("COMMTAP_POLICY"), *path = named && *named ? named : POLICY_FILE, *trouble = NULL;
+    char room[96];
     if (policy_is_off(path))
         return true;
     int fd = open(path, POLICY_OPEN_FLAGS);
@@ -136,7 +143,7 @@ static bool take_policy(struct knobs_here *here, knob_complain *complain, void *
         return true;
     if (fd < 0)
         trouble = errno == ELOOP ? "it is a link" : "it cannot be opened";
-    char *text = fd >= 0 ? read_policy(fd, &trouble) : NULL;
+    char *text = fd >= 0 ? read_policy(fd, &trouble, room) : NULL;
     if (fd >= 0)
         close(fd);
     here->policy = strdup(path);

@@ -46,6 +46,10 @@ static inline const char *policy_objection(const struct stat *status, uid_t user
     return status->st_size >= POLICY_BYTES ? "it is longer than 16383 bytes" : NULL;
 }
 
+/* A byte that is zero would hide all that is behind it: the policy is refused, with the offset between these. */
+#define POLICY_ZERO_BEFORE "its byte at offset "
+#define POLICY_ZERO_BEHIND " is zero, and a policy is text"
+
 struct policy_line {
     unsigned number;    /* from 1; 0 before the first one */
     const char *wrong;  /* why it says nothing; NULL: the rest is filled */

@@ -335,7 +335,7 @@ static void judge_policy(void) {
     text_begin(&t, text, sizeof text);
     add_place(&t, 0);
     text_add(&t, "the policy is not used: ");
-    text_add(&t, policy_trouble());
+    policy_add_trouble(&t);
     message(text);
 }
 

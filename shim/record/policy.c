@@ -12,6 +12,8 @@
 
 static struct {
     const char *trouble;
+    bool holds_zero; /* one of its bytes is: */
+    long zero_at;
     char path[1024]; /* "": there is none */
     char text[POLICY_BYTES];
 } policy;
@@ -29,6 +31,8 @@ AT_START static bool read_text(int fd) {
         got = system_call(SYS_read, fd, (long)(policy.text + used), (long)sizeof policy.text - 1 - used, 0);
     } while (got > 0);
     policy.text[used] = '\0';
+    policy.zero_at = (long)strlen(policy.text);
+    policy.holds_zero = policy.zero_at < used;
     return got == 0;
 }
 
@@ -37,7 +41,7 @@ AT_START static const char *read_open(int fd) {
     if (system_call(SYS_fstat, fd, (long)&status, 0, 0) < 0)
         return "it cannot be read";
     const char *objection = policy_objection(&status, (uid_t)system_call(SYS_geteuid, 0, 0, 0, 0));
-    return objection ? objection : read_text(fd) ? NULL : "it cannot be read";
+    return objection ? objection : !read_text(fd) ? "it cannot be read" : policy.holds_zero ? POLICY_ZERO_BEFORE : NULL;
 }
 
 /* Most machines have none: then this is one system call, and nothing is written. */
@@ -69,4 +73,12 @@ const char *policy_path(void) {
 
 const char *policy_trouble(void) {
     return policy.trouble;
+}
+
+void policy_add_trouble(struct text *t) {
+    text_add(t, policy.trouble);
+    if (!policy.holds_zero)
+        return;
+    text_add_unsigned(t, (uint64_t)policy.zero_at);
+    text_add(t, POLICY_ZERO_BEHIND);
 }

@@ -21,5 +21,8 @@ bool policy_line_next(const char **at, struct policy_line *line);
 /* Where it is, and why it was not taken: NULL where it was, or where there is none that anybody named. */
 const char *policy_path(void);
 const char *policy_trouble(void);
+struct text;
+/* Adds the latter, with its offset where it has one. There is one. */
+void policy_add_trouble(struct text *t);
 
 #endif

@@ -116,6 +116,16 @@ def test_what_others_may_have_written_is_not_used(why, policy, tmp_path):
     assert said == f"commtap: {path}: {why}\n" and values["COMMTAP_ENABLE"] == ("1", "default")
 
 
+def test_a_policy_with_a_byte_that_is_zero_is_refused(policy, tmp_path):
+    """What stands behind it would hold for nobody, and nobody would notice."""
+    path = policy("COMMTAP_QUIET=0\0", "fixed COMMTAP_ENABLE=0")
+    why = "its byte at offset 15 is zero, and a policy is text"
+    err = run(tmp_path / "cwd", path, ranks=1, COMMTAP_DIR=str(tmp_path / "dumps"))
+    assert commtaps(err) == [f"commtap: {path}: the policy is not used: {why}"]
+    _, values, said = env(COMMTAP_POLICY=path)
+    assert said == f"commtap: {path}: {why}\n" and values["COMMTAP_ENABLE"] == ("1", "default")
+
+
 def test_no_policy_is_none(policy, tmp_path):
     assert commtaps(run(tmp_path / "cwd", "off", COMMTAP_DIR=str(tmp_path / "dumps"))) == []
     assert len(jobs.dumps(tmp_path / "dumps")) == 2
