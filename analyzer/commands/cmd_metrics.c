@@ -90,7 +90,7 @@ static const struct option option_rows[] = {
             "exporter's textfile collector is taken up by it"},
     {.name = "interval",
      .argument = "SECONDS",
-     .doc = "write again so often until no process of the job runs any more, that time included"},
+     .doc = "write again so often, 0.1 to 86400, until no process of the job runs any more, that time included"},
     {.name = "per-rank", .doc = "operations of every rank, not summed over ranks"},
     OPTION_RUN,
     OPTION_THREADS,

@@ -23,8 +23,10 @@
 static const char *obstacle_of(const struct program_file *file) {
     if (!file->is_elf)
         return "is no program that this kernel starts\nname the program that runs it";
+    if (file->is_cut)
+        return "is cut off: its headers tell of more than the file has\ncopy it again, or build it anew";
     if (!file->is_64_bits)
-        return "is no whole 64-bit program: commtap knows no other ones\nbuild it for 64 bits";
+        return "is no 64-bit program: commtap knows no other ones\nbuild it for 64 bits";
     if (file->machine != OUR_MACHINE)
         return "is built for another processor than commtap\nask on a node that runs it";
     if (!file->interpreter[0])
@@ -43,8 +45,8 @@ static const char *obstacle_of(const struct program_file *file) {
 
 static void say_obstacle(struct doctor *doctor, const char *obstacle) {
     int length = (int)strcspn(obstacle, "\n");
-    checks_add(&doctor->checks, CHECK_BLOCKED, "program", "%s %.*s%s", doctor->binary, length, obstacle,
-               obstacle + length);
+    checks_add(&doctor->checks, CHECK_BLOCKED, "program", "%s %.*s\n%s", doctor->binary, length, obstacle,
+               obstacle + length + 1);
 }
 
 static bool is_preloaded(struct doctor *doctor, const struct loaded_libraries *list) {

@@ -8,13 +8,13 @@
 
 #include "analyzer/base/grow.h"
 
-static bool add(struct checks *checks, struct check check) {
-    char *remedy = strchr(check.text, '\n');
-    if (remedy) {
-        *remedy = '\0';
-        check.remedy = strdup(remedy + 1);
+/* `parted`: where the remedy begins, behind one byte more; negative: there is none. */
+static bool add(struct checks *checks, struct check check, int parted) {
+    if (parted >= 0) {
+        check.text[parted] = '\0';
+        check.remedy = strdup(check.text + parted + 1);
     }
-    if ((remedy && !check.remedy) || !grow_list(checks->items, checks->count)) {
+    if ((parted >= 0 && !check.remedy) || !grow_list(checks->items, checks->count)) {
         free(check.remedy);
         return false;
     }
@@ -22,15 +22,27 @@ static bool add(struct checks *checks, struct check check) {
     return true;
 }
 
+/* How long the text is in front of the format's newline: names of files may have newlines, too. Negative: it has none,
+ * or memory is short. */
+static int length_before_remedy(const char *format, va_list arguments) {
+    const char *newline = strchr(format, '\n');
+    char *before = newline ? strndup(format, (size_t)(newline - format)) : NULL;
+    int length = before ? vsnprintf(NULL, 0, before, arguments) : -1;
+    free(before);
+    return length;
+}
+
 void checks_add(struct checks *checks, enum check_state state, const char *subject, const char *format, ...) {
     struct check check = {.state = state, .subject = subject};
-    va_list arguments;
+    va_list arguments, again;
     va_start(arguments, format);
-    int length = vasprintf(&check.text, format, arguments);
+    va_copy(again, arguments);
+    int length = vasprintf(&check.text, format, arguments), parted = length_before_remedy(format, again);
+    va_end(again);
     va_end(arguments);
     if (length < 0) {
         checks->no_memory = true;
-    } else if (!add(checks, check)) {
+    } else if (!add(checks, check, parted)) {
         checks->no_memory = true;
         free(check.text);
     }

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,19 @@ static void name_file_system(char *name, size_t size, const char *path) {
             return;
         }
     snprintf(name, size, "type %#lx", magic);
+}
+
+/* File systems of the kernel's own: whoever may write there makes settings, and no files that hold data. */
+static bool keeps_no_files(const char *path) {
+    static const unsigned long kernels[] = {PROC_SUPER_MAGIC,   SYSFS_MAGIC,    CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+                                            DEVPTS_SUPER_MAGIC, DEBUGFS_MAGIC,  TRACEFS_MAGIC,      SECURITYFS_MAGIC,
+                                            BPF_FS_MAGIC,       EFIVARFS_MAGIC, PSTOREFS_MAGIC,     NSFS_MAGIC,
+                                            SELINUX_MAGIC,      BINFMTFS_MAGIC};
+    struct statfs status;
+    bool known = statfs(path, &status) == 0, found = false;
+    for (size_t i = 0; known && !found && i < sizeof kernels / sizeof *kernels; i++)
+        found = kernels[i] == ((unsigned long)status.f_type & 0xFFFFFFFF);
+    return found;
 }
 
 /* The directory itself, or the nearest one above it that is there. */
@@ -101,6 +115,8 @@ static void look_at_place(struct doctor *doctor, const struct run_directory *dir
     int error = stat(existing, &status) != 0 ? errno : S_ISDIR(status.st_mode) ? 0 : ENOTDIR;
     if (!error && access(existing, W_OK | X_OK) != 0)
         error = errno;
+    if (!error && keeps_no_files(existing))
+        error = EPERM; /* what making a directory there gives */
     if (error) {
         checks_add(&doctor->checks, CHECK_BLOCKED, "dumps",
                    "they cannot be written to %s: %s: %s\nset COMMTAP_DIR, or -o of commtap run", doctor->directory,

@@ -47,10 +47,8 @@ static void find_interpreter(struct program_file *file, const struct program *pr
     for (unsigned i = 0; i < header->e_phnum; i++) {
         Elf64_Phdr segment;
         const void *at = part_of(program, header->e_phoff + (uint64_t)i * header->e_phentsize, sizeof segment);
-        if (!at) {
-            file->is_64_bits = false; /* a part of a file tells nothing */
+        if (!at)
             return;
-        }
         memcpy(&segment, at, sizeof segment);
         if (segment.p_type != PT_INTERP)
             continue;
@@ -114,10 +112,26 @@ static bool holds(const struct program *program, const char *text) {
     return memmem(program->base, program->bytes, text, strlen(text)) != NULL;
 }
 
+/* A part of a program's file is not started, whatever it still tells. */
+static bool is_cut(const struct program *program, const Elf64_Ehdr *header) {
+    bool whole = true;
+    for (unsigned i = 0; whole && i < header->e_phnum; i++) {
+        Elf64_Phdr segment = {.p_type = PT_NULL};
+        const void *at = part_of(program, header->e_phoff + (uint64_t)i * header->e_phentsize, sizeof segment);
+        if (at)
+            memcpy(&segment, at, sizeof segment);
+        bool held = segment.p_type == PT_LOAD || segment.p_type == PT_INTERP;
+        whole = at && (!held || part_of(program, segment.p_offset, segment.p_filesz));
+    }
+    return !whole;
+}
+
 static void read_elf(struct program_file *file, const struct program *program) {
     const Elf64_Ehdr *header = header_of(program);
-    file->is_64_bits = header != NULL;
-    if (!header)
+    bool says_64 = program->base[EI_CLASS] == ELFCLASS64;
+    file->is_cut = says_64 && (header ? is_cut(program, header) : program->bytes < sizeof *header);
+    file->is_64_bits = header != NULL && !file->is_cut;
+    if (!file->is_64_bits)
         return;
     file->machine = header->e_machine;
     find_interpreter(file, program, header);

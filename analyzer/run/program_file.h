@@ -13,6 +13,7 @@
 struct program_file {
     char script_of[PATH_MAX];   /* behind "#!" of a script, blanks in front left out; "" = it is none */
     bool is_elf, is_64_bits;    /* all below is known of 64-bit programs alone */
+    bool is_cut;                /* a 64-bit program, of which a part is missing: nothing else is known */
     uint16_t machine;           /* EM_X86_64, EM_AARCH64, ... */
     char interpreter[PATH_MAX]; /* the dynamic loader that starts it; "" = it is linked statically */
     bool is_setuid;             /* to another user or group */

@@ -193,9 +193,26 @@ def test_other_processors_and_no_programs(tmp_path):
     assert "another processor" in said(doctor(program, codes=[1]), "blocked")[0]
     image[4] = 1  # EI_CLASS: 32 bits
     program.write_bytes(image)
-    assert "no whole 64-bit program" in said(doctor(program, codes=[1]), "blocked")[0]
+    assert "is no 64-bit program" in said(doctor(program, codes=[1]), "blocked")[0]
     program.write_text("neither\n")
     assert "no program that this kernel starts" in said(doctor(program, codes=[1]), "blocked")[0]
+
+
+def test_a_program_that_is_cut_off_is_called_so_wherever_it_is_cut(tmp_path):
+    program = build(tmp_path, NOTHING)
+    image = program.read_bytes()
+    for length in (20, 63, 100, 700, 1000, len(image) // 4):
+        program.write_bytes(image[:length])
+        assert "is cut off" in said(doctor(program, codes=[1]), "blocked")[0], length
+
+
+def test_a_newline_in_a_name_breaks_no_table(tmp_path):
+    program = build(tmp_path, NOTHING).rename(tmp_path / "odd\nname: to do: nothing")
+    found = doctor(program)
+    texts = [check["text"] for check in found["checks"] if str(program) in check["text"]]
+    assert texts and all(check["remedy"] is None or "name: to do: nothing" not in check["remedy"] for check in found["checks"])
+    lines = jobs.commtap("doctor", "--", program, codes=(0, 1)).stdout.splitlines()
+    assert not [line for line in lines if line.startswith("name")]
 
 
 def test_static_mpi_and_pmpi_of_its_own(tmp_path):
@@ -250,9 +267,9 @@ def test_where_dumps_go(tmp_path):
     found = doctor(environment={"COMMTAP_DIR": "/dev/shm/%u/x"})["dumps"]
     assert found["mapped"] is True and found["file_system"] == "tmpfs" and found["staged_in"] is None
     assert found["directory"].startswith("/dev/shm/") and not os.path.exists(found["directory"])
-    found = doctor(environment={"COMMTAP_DIR": "/proc/x"}, codes=[0, 1])
-    if os.geteuid() == 0:
-        assert found["dumps"]["mapped"] is False and found["dumps"]["staged_in"] in ("/dev/shm", "/tmp", "/var/tmp")
+    for place in ("/proc/x", "/proc", "/sys/kernel/x"):  # nobody can, though root's rights would allow it
+        found = doctor(environment={"COMMTAP_DIR": place}, codes=[1])
+        assert found["dumps"]["file_system"] is None and place in said(found, "blocked", "dumps")[0]
     file = tmp_path / "file"
     file.write_text("")
     found = doctor(environment={"COMMTAP_DIR": str(file / "dumps")}, codes=[1])
